@@ -1,0 +1,14 @@
+"""The commands, listed; each module describes one and holds no mechanics."""
+
+from __future__ import annotations
+
+from gdbext.commands import gil_holder, lock_owner, py_deadlocks, py_threads_locks
+from gdbext.commands.base import Command
+
+COMMANDS: tuple[Command, ...] = (
+    py_deadlocks.COMMAND,
+    py_threads_locks.COMMAND,
+    gil_holder.COMMAND,
+    lock_owner.RWLOCK_OWNER,
+    lock_owner.LOCK_OWNER,
+)

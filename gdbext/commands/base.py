@@ -1,0 +1,36 @@
+"""What a command is: a description that `debugger.command` makes a GDB command of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gdbext.analysis.snapshot import Snapshot
+from gdbext.commands.arguments import Arguments, Option
+from gdbext.model import Report
+from gdbext.render.text import TextRenderer
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command found: the report, the JSON parts it is about, and its text."""
+
+    report: Report
+    parts: tuple[str, ...]
+    text: Callable[[TextRenderer], str]
+    #: Files to write, by name, for options such as ``--dot``.
+    files: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command. `takes` says what `run` gets besides options: ``nothing``, ``address`` or ``threads``.
+
+    `run` gets the snapshot, the options, and for an address the evaluated addresses (none or one).
+    """
+
+    name: str
+    help: str
+    options: tuple[Option, ...]
+    takes: str
+    run: Callable[[Snapshot, Arguments, Sequence[int]], Result]

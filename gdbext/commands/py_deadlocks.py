@@ -1,0 +1,46 @@
+"""`py-deadlocks`: the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdbext.analysis.snapshot import Snapshot
+from gdbext.commands.arguments import JSON, Arguments
+from gdbext.commands.base import Command, Result
+from gdbext.commands.narrow import only
+
+HELP = """Find deadlocks and explain them, thread by thread and lock by lock.
+
+Usage: py-deadlocks [--json]
+
+Looks at every thread of the process or core, Python or not, finds out from its
+system call which lock it waits for, reads from the lock who holds it, and shows
+every cycle with the source lines where its threads wait; then the threads that
+are stuck behind a cycle, and locks whose owner no longer exists. When there is no
+deadlock it says so, and who holds the GIL.
+
+How a statement is known: "recorded", the lock itself names its owner; "derived",
+the interpreter's state does; "inferred", circumstance leaves no other.
+
+  --json   print one JSON document, schema gdbext/1
+
+Example:
+  (gdb) py-deadlocks
+  Deadlock 1: 2 threads wait for each other (recorded)
+  ...
+  Cycle: thread 1 -> rwlock 0x55d2c8f0 in libdrv.so -> thread 2; thread 2 -> the GIL -> thread 1
+
+Related: py-threads-locks, gil-holder, rwlock-owner."""
+
+
+def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+    report = snapshot.report(lambda thread: False)
+    involved = {number for deadlock in report.deadlocks for number in (*deadlock.threads, *deadlock.stuck_behind)}
+    locks = {thread.waits.lock for thread in report.threads if thread.number in involved and thread.waits}
+    narrowed = only(report, involved, locks)
+    parts = ("runtimes", "threads", "locks", "deadlocks", "problems")
+    # the text of a negative result counts all threads, so it is made of the whole report
+    return Result(narrowed if report.deadlocks else report, parts, lambda text: text.deadlocks())
+
+
+COMMAND = Command("py-deadlocks", HELP, (JSON,), "nothing", _run)

@@ -1,0 +1,1 @@
+"""Decoders of CPython's runtime state: interpreters, thread states, GIL, frames, objects."""

@@ -1,0 +1,150 @@
+"""Makes a `gdb.Command` of a command's description: parsing, the look at the target, output, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import gdb
+
+from gdbext.analysis.snapshot import Snapshot
+from gdbext.commands.arguments import Arguments, complete, parse
+from gdbext.commands.base import Command, Result
+from gdbext.debugger.target import GdbTarget, Session
+from gdbext.errors import GdbextError, UsageError
+from gdbext.render.as_json import as_json
+from gdbext.render.escape import printable
+from gdbext.render.style import Style
+from gdbext.render.text import TextRenderer
+
+_MAX_SOURCE = 8 << 20
+# what makes an expression write to the target; comparisons are fine
+_OPERATORS = re.compile(r"<<=|>>=|[-+*/%&|^]=|<=|>=|==|!=|\+\+|--|=")
+_COMPARISONS = {"<=", ">=", "==", "!="}
+
+_notices_shown: set[str] = set()
+
+
+class GdbCommand(gdb.Command):
+    """One command of ours in GDB."""
+
+    def __init__(self, command: Command) -> None:
+        self.__doc__ = command.help
+        self._command = command
+        super().__init__(command.name, gdb.COMMAND_STATUS)
+
+    def invoke(self, argument: str, from_tty: bool) -> None:
+        """Run the command; GDB calls this."""
+        self.dont_repeat()
+        name = self._command.name
+        try:
+            self._run(argument)
+        except GdbextError as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            raise gdb.GdbError(f"{name}: {printable(str(error))}{hint}") from None
+        except gdb.error as error:
+            raise gdb.GdbError(f"{name}: GDB says: {printable(str(error))}; try `info threads` first") from None
+        except RecursionError:
+            raise gdb.GdbError(f"{name}: the report nests too deeply; this is a fault of gdbext, please report it") from None
+        except (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if gdb.parameter("python print-stack") == "full":
+                raise
+            raise gdb.GdbError(f"{name}: internal error: {type(error).__name__}: {printable(str(error))}; `set python "
+                               "print-stack full` shows where, please report it") from None
+
+    def complete(self, text: str, word: str) -> list[str]:
+        """Completion of options; GDB calls this."""
+        # GDB breaks words at "-" and "=", so the option is completed as a whole and cut to what GDB calls a word
+        typed = text.rpartition(" ")[2]
+        before = len(typed) - len(word)
+        if not typed.startswith("-"):
+            return []
+        return [candidate[before:] for candidate in complete(typed, self._command.options)]
+
+    def _run(self, argument: str) -> None:
+        arguments, expression = self._parse(argument)
+        with Session() as target:
+            addresses = [_evaluate(expression)] if expression else []
+            result = self._command.run(Snapshot(target), arguments, addresses)
+            text = self._render(target, result, arguments)
+        for option, content in result.files:
+            _write_file(arguments.get(option, ""), content)
+        gdb.write(text)
+
+    def _parse(self, argument: str) -> tuple[Arguments, str]:
+        if self._command.takes != "address":
+            arguments = parse(gdb.string_to_argv(argument), self._command.options)
+            if arguments.rest and self._command.takes == "nothing":
+                raise UsageError(f"{arguments.rest[0]!r} is not understood", f"see `help {self._command.name}`")
+            return arguments, ""
+        # an expression is GDB's to parse, quotes and all: only options are taken out
+        words = argument.split()
+        options = [word for word in words if re.match(r"--[a-z]", word)]
+        return parse(options, self._command.options), " ".join(word for word in words if word not in options)
+
+    def _render(self, target: GdbTarget, result: Result, arguments: Arguments) -> str:
+        if "json" in arguments:
+            return as_json(result.report, result.parts) + "\n"
+        style = Style(_wants_colour())
+        notice = ""
+        if style.notice and style.notice not in _notices_shown:
+            _notices_shown.add(style.notice)
+            notice = f"Note: {style.notice}\n"
+        return notice + result.text(TextRenderer(result.report, style, SourceLines(target)))
+
+
+class SourceLines:
+    """Lines of the target's source files, each file read once."""
+
+    def __init__(self, target: GdbTarget) -> None:
+        self._target = target
+        self._files: dict[str, list[str]] = {}
+
+    def __call__(self, path: str, line: int) -> str | None:
+        """The text of a line, or None where there is no such file or line."""
+        lines = self._files.get(path)
+        if lines is None:
+            data = None
+            if path.endswith((".py", ".pyw")):  # a code object's file name may be any text
+                data = self._target.read_host_file(path, _MAX_SOURCE)
+            lines = self._files[path] = data.decode("utf-8", "replace").split("\n") if data is not None else []
+        return lines[line - 1] if 0 < line <= len(lines) else None
+
+
+def _evaluate(expression: str) -> int:
+    """The value of a GDB expression as an address; nothing in the target is called or changed.
+
+    :raises UsageError: it cannot be evaluated, or would write.
+    """
+    if any(operator not in _COMPARISONS for operator in _OPERATORS.findall(expression)):
+        raise UsageError(f"{printable(expression)} would change the target", "give an expression without assignment")
+    calls = gdb.parameter("may-call-functions")
+    try:
+        gdb.execute("set may-call-functions off", to_string=True)
+        value = gdb.parse_and_eval(expression)
+        if value.type.strip_typedefs().code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION, gdb.TYPE_CODE_ARRAY):
+            if value.address is None:
+                raise UsageError(f"{printable(expression)} has no address", "give the lock's address")
+            value = value.address
+        return int(value) & 0xFFFFFFFFFFFFFFFF
+    except (gdb.error, ValueError, OverflowError, TypeError) as error:
+        raise UsageError(f"{printable(expression)} is no address: {printable(str(error))}",
+                         "give a GDB expression such as &table_lock or 0x7f00c0de") from None
+    finally:
+        gdb.execute(f"set may-call-functions {'on' if calls else 'off'}", to_string=True)
+
+
+def _write_file(path: str, content: str) -> None:
+    try:
+        with open(os.path.expanduser(path), "w", encoding="utf-8") as file:
+            file.write(content)
+    except OSError as error:
+        raise UsageError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None
+
+
+def _wants_colour() -> bool:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    # GDB's Python replaces sys.stdout by its own stream, so the terminal is asked for by its descriptor
+    return bool(gdb.parameter("style enabled")) and os.isatty(1) and sys.flags.interactive == 0

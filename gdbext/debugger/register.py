@@ -1,0 +1,12 @@
+"""Registers everything with GDB; `source gdbext` ends here. Doing it twice does no harm."""
+
+from __future__ import annotations
+
+from gdbext.commands import COMMANDS
+from gdbext.debugger.command import GdbCommand
+
+
+def register() -> None:
+    """Make all commands known to GDB."""
+    for command in COMMANDS:
+        GdbCommand(command)

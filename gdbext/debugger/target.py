@@ -1,0 +1,236 @@
+"""A `Target` on top of GDB's selected inferior, process or core.
+
+It only looks: memory, registers and symbols are read, the selected thread and frame are put back by `Session`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+import gdb
+
+from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
+from gdbext.target.cache import CachedMemory
+from gdbext.target.protocol import Module, Section, Symbol, ThreadRef
+
+#: Registers of x86-64 that decoding needs, by GDB's names.
+_REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9", "fs_base")
+
+# `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable,
+# and names without a leading dot for the segments of a core
+_SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\.\S+)(?: in (.+))?$")
+# `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"
+_SYMBOLIC = re.compile(r"^0x[0-9a-f]+ <(.+?)(?:\+\d+)?>$", re.DOTALL)
+
+
+class GdbMemory:
+    """Memory of the selected inferior."""
+
+    def __init__(self, inferior: gdb.Inferior) -> None:
+        self._read = inferior.read_memory
+
+    def read(self, address: int, size: int) -> bytes:
+        """Exactly `size` bytes; see `Memory.read`."""
+        try:
+            return bytes(self._read(address, size))
+        except (gdb.error, OverflowError, ValueError, TypeError, MemoryError):
+            raise MemoryUnreadable(address, size) from None
+
+
+class GdbTarget:
+    """The selected inferior as a `Target`.
+
+    :raises NoTarget: there is no process and no core, or the process runs.
+    """
+
+    def __init__(self) -> None:
+        inferior = gdb.selected_inferior()
+        if inferior.pid == 0 or not inferior.is_valid():
+            raise NoTarget("there is no process and no core")
+        self._inferior = inferior
+        self.pid = inferior.pid
+        self._connection = _connection_kind(inferior)
+        self.kind = "core" if self._connection == "core" else "live"
+        self.executable = _executable(inferior)
+        self.architecture = _architecture()
+        self.memory = CachedMemory(GdbMemory(inferior))
+        self._threads: dict[int, gdb.InferiorThread] = {}
+        self._modules: list[Module] | None = None
+        self._symbols: dict[int, Symbol] = {}
+        self._problems: list[tuple[str, str, str]] = []
+
+    def threads(self) -> list[ThreadRef]:
+        """All threads by ascending number."""
+        found = []
+        for thread in self._inferior.threads():
+            if not thread.is_valid():
+                continue
+            pid, lwp, tid = thread.ptid
+            self._threads[thread.num] = thread
+            # a target without LWPs (some gdbservers and simulators) numbers threads in the third place
+            found.append(ThreadRef(thread.num, lwp or tid or pid, _thread_name(thread)))
+        found.sort(key=lambda ref: ref.number)
+        return found
+
+    def _switch(self, thread: ThreadRef) -> gdb.Frame:
+        try:
+            self._threads[thread.number].switch()
+            return gdb.newest_frame()
+        except (gdb.error, KeyError) as error:
+            raise ThreadUnavailable(f"thread {thread.number}: {error}") from None
+
+    def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
+        """Registers of the newest frame; see `Target.registers`."""
+        frame = self._switch(thread)
+        values = {}
+        for name in names or _REGISTERS:
+            try:
+                values[name] = int(frame.read_register(name)) & 0xFFFFFFFFFFFFFFFF
+            except (gdb.error, ValueError) as error:
+                if name in ("rip", "rsp"):
+                    raise ThreadUnavailable(f"thread {thread.number} has no registers: {error}") from None
+        return values
+
+    def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
+        """Frames by GDB's unwinder, calls that were inlined and tail calls left out; see `Target.unwind`."""
+        frame: gdb.Frame | None = self._switch(thread)
+        found: list[tuple[int, int]] = []
+        try:
+            while frame is not None and len(found) < limit:
+                if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+                    found.append((frame.pc(), int(frame.read_register("rsp")) & 0xFFFFFFFFFFFFFFFF))
+                frame = frame.older()
+        except gdb.error as error:
+            if not found:
+                raise ThreadUnavailable(f"thread {thread.number} cannot be unwound: {error}") from None
+        return found
+
+    def modules(self) -> Sequence[Module]:
+        """Loaded files with their sections, as `info files` lists them."""
+        if self._modules is None:
+            sections: dict[str, list[Section]] = {}
+            for line in gdb.execute("info files", to_string=True).splitlines():
+                match = _SECTION.match(line)
+                if match:
+                    low, high, name, path = match.groups()
+                    sections.setdefault(path or "", []).append(Section(name, int(low, 16), int(high, 16)))
+            self._modules = [Module(path or self.executable or "", tuple(found), not path)
+                             for path, found in sections.items()]
+        return self._modules
+
+    def symbol(self, address: int) -> Symbol:
+        """See `Target.symbol`."""
+        known = self._symbols.get(address)
+        if known is None:
+            known = self._symbols[address] = self._look_up(address)
+        return known
+
+    def _look_up(self, address: int) -> Symbol:
+        function = None
+        try:
+            match = _SYMBOLIC.match(gdb.execute(f"output/a {address:#x}", to_string=True))
+            if match:
+                function = match.group(1)
+        except gdb.error:
+            pass
+        file, line = None, None
+        try:
+            place = gdb.find_pc_line(address)
+            if place.symtab is not None and place.line:
+                file, line = place.symtab.filename, place.line
+        except (gdb.error, RuntimeError):
+            pass
+        return Symbol(function, file, line)
+
+    def read_host_file(self, path: str, limit: int) -> bytes | None:
+        """A regular file of the target's file system (its own root, for a live process)."""
+        places = [path]
+        if not os.path.isabs(path):
+            places = [f"/proc/{self.pid}/cwd/{path}"] if self.kind == "live" else []
+        elif self.kind == "live" and self._connection == "native":
+            places = [f"/proc/{self.pid}/root{path}", path]
+        for place in places:
+            data = _read_regular(place, limit)
+            if data is not None:
+                return data
+        return None
+
+    def problems(self) -> Iterator[tuple[str, str, str]]:
+        """See `Target.problems`."""
+        yield from self._problems
+
+
+class Session:
+    """A look at the target that leaves the selected thread and frame as they were, also after an error."""
+
+    def __init__(self) -> None:
+        self._thread: gdb.InferiorThread | None = None
+        self._frame: gdb.Frame | None = None
+
+    def __enter__(self) -> GdbTarget:
+        self._thread = gdb.selected_thread()
+        try:
+            self._frame = gdb.selected_frame()
+        except gdb.error:
+            self._frame = None
+        return GdbTarget()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if self._thread is not None and self._thread.is_valid():
+            self._thread.switch()
+            if self._frame is not None and self._frame.is_valid():
+                self._frame.select()
+
+
+def _connection_kind(inferior: gdb.Inferior) -> str:
+    connection = getattr(inferior, "connection", None)  # since GDB 12
+    if connection is not None:
+        return str(connection.type)
+    text = gdb.execute("info target", to_string=True)
+    if re.search(r"^Local core dump file:", text, re.MULTILINE):
+        return "core"
+    return "native" if "\nNative process:" in text else "remote"
+
+
+def _executable(inferior: gdb.Inferior) -> str | None:
+    space = inferior.progspace
+    return space.filename if space is not None and space.filename else None
+
+
+def _architecture() -> str:
+    try:
+        name = gdb.selected_frame().architecture().name()
+    except gdb.error:
+        name = gdb.execute("show architecture", to_string=True)
+    if "x86-64" in name:
+        return "x86_64"
+    return "aarch64" if "aarch64" in name else name
+
+
+def _thread_name(thread: gdb.InferiorThread) -> str | None:
+    try:
+        return thread.name
+    except (gdb.error, UnicodeDecodeError):
+        return None
+
+
+def _read_regular(path: str, limit: int) -> bytes | None:
+    # opened without blocking and checked afterwards: a name in the target may be a FIFO or a device here
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        with os.fdopen(os.dup(handle), "rb") as file:
+            return file.read(limit)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)

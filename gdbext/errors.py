@@ -1,0 +1,68 @@
+"""The error tree: what went wrong, said in one line, and what to try next.
+
+`debugger.command` alone turns an error into a message; everybody else catches the narrow type where there is
+a way to go on.
+"""
+
+from __future__ import annotations
+
+
+class GdbextError(Exception):
+    """Base of all errors that a user may see. `hint` says what to do next."""
+
+    hint = ""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        if hint:
+            self.hint = hint
+
+
+class MemoryUnreadable(GdbextError):
+    """`size` bytes at `address` are not mapped in the target, or not in the core."""
+
+    hint = "check the address, or make the core with all its memory"
+
+    def __init__(self, address: int, size: int) -> None:
+        super().__init__(f"cannot read {size} bytes at {address:#x}")
+        self.address = address
+        self.size = size
+
+
+class CorruptStructure(GdbextError):
+    """What lies at `address` contradicts itself."""
+
+    hint = "the memory may be damaged, or the address is not what it seems"
+
+    def __init__(self, address: int, what: str) -> None:
+        super().__init__(f"{what} (at {address:#x})" if address else what)
+        self.address = address
+        self.what = what
+
+
+class UnknownLayout(GdbextError):
+    """No table, debug offset or debug information tells where the members of a structure are."""
+
+    hint = "docs/layouts.md tells how to add a version"
+
+
+class RuntimeNotFound(GdbextError):
+    """The target has no Python, or none that can be recognised."""
+
+    hint = "check with `info sharedlibrary` whether libpython or a python executable is loaded"
+
+
+class ThreadUnavailable(GdbextError):
+    """A thread has no registers: it runs, or is a ghost that the thread library invented."""
+
+    hint = "stop it with `interrupt`"
+
+
+class NoTarget(GdbextError):
+    """GDB has no process and no core."""
+
+    hint = "attach with `attach PID`, or load a core with `core-file FILE`"
+
+
+class UsageError(GdbextError):
+    """The command line cannot be understood."""

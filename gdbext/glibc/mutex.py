@@ -1,0 +1,70 @@
+"""`pthread_mutex_t`: who owns it, and whether some bytes look like one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gdbext.layout.table import Layouts
+from gdbext.target.protocol import Memory
+
+# __kind: two bits of type, then flags (glibc 2.36 nptl/pthreadP.h)
+_ROBUST, _INHERIT, _PROTECT, _SHARED = 0x10, 0x20, 0x40, 0x80
+_KIND_BITS = 0x3F3
+_TYPES = ("normal", "recursive", "error-checking", "adaptive")
+_TID_MASK = 0x3FFFFFFF
+_OWNER_DIED = 0x40000000
+#: `__owner` of a robust mutex that cannot be used any more (PTHREAD_MUTEX_INCONSISTENT, ..._NOTRECOVERABLE).
+_SPECIAL_OWNERS = (0x7FFFFFFF, 0x7FFFFFFE)
+#: More threads than Linux allows; a larger count is no count.
+_MAX_USERS = 1 << 22
+
+
+@dataclass(frozen=True)
+class MutexState:
+    """A decoded mutex. `owner` is a TID, None while nobody owns it.
+
+    `owner_died` holds for a robust mutex whose owner ended without unlocking.
+    """
+
+    address: int
+    locked: bool
+    owner: int | None
+    kind: str
+    recursion: int
+    users: int
+    owner_died: bool
+    plausible: bool
+
+
+def decode_mutex(memory: Memory, layouts: Layouts, address: int) -> MutexState:
+    """Decode a glibc mutex of any kind.
+
+    Source: glibc 2.36 sysdeps/nptl/bits/struct_mutex.h, nptl/pthread_mutex_lock.c.
+
+    :param address: ``pthread_mutex_t *`` in the target.
+    :return: state; ``owner`` is the TID that the mutex itself records, which every kind of mutex does. While a
+        lock is elided (Intel TSX, glibc 2.18 - 2.42) nothing is recorded and it looks free.
+    :raises MemoryUnreadable: the mutex is not mapped, or not in the core.
+    """
+    read = layouts["pthread_mutex_t"].reader("__lock", "__count", "__owner", "__nusers", "__kind")
+    lock, count, owner, users, kind = read(memory, address)
+    lock &= 0xFFFFFFFF
+    named = _TYPES[kind & 3] + "".join(
+        name for bit, name in ((_ROBUST, ", robust"), (_INHERIT, ", priority-inheriting"),
+                               (_PROTECT, ", priority-protected"), (_SHARED, ", process-shared"))
+        if kind & bit and not (bit == _SHARED and kind & _ROBUST))
+    died = False
+    if kind & (_ROBUST | _INHERIT):
+        # the kernel reads and writes this word itself: it is the owner that counts
+        held = lock & _TID_MASK
+        died = bool(lock & _OWNER_DIED)
+        word_fits = True
+        locked, recorded = held != 0, held or None
+    else:
+        low = lock & 0x7FFFF if kind & _PROTECT else lock
+        word_fits = low in (0, 1, 2)
+        locked, recorded = low in (1, 2), owner if owner > 0 and owner not in _SPECIAL_OWNERS and low else None
+    plausible = (word_fits and kind & ~_KIND_BITS == 0 and (owner >= 0) and users <= _MAX_USERS
+                 and address & 3 == 0 and (kind & 3 == 1 or count <= 1)
+                 and (locked or owner in (0, *_SPECIAL_OWNERS)) and (not locked or users >= 1 or owner == 0))
+    return MutexState(address, locked, recorded, named, count, users, died, plausible)

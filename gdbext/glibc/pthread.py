@@ -1,0 +1,44 @@
+"""`struct pthread`, the thread descriptor: the thread's TID as its own process sees it.
+
+On x86-64 the thread pointer (``fs_base``) is the address of the descriptor, and is what ``pthread_self`` returns.
+"""
+
+from __future__ import annotations
+
+from gdbext.errors import CorruptStructure
+from gdbext.layout.table import Layouts
+from gdbext.target.protocol import Memory
+
+
+def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:
+    """The kernel's thread id, in the PID namespace of the process: the number that owner fields hold.
+
+    Source: glibc 2.36 nptl/descr.h.
+
+    :param pthread: ``struct pthread *`` in the target.
+    :return: TID; 0 for a thread that has finished.
+    :raises MemoryUnreadable: the descriptor is not mapped, or not in the core.
+    :raises CorruptStructure: what lies there is no thread descriptor.
+    """
+    own, tid = layouts["struct pthread"].reader("self", "tid")(memory, pthread)
+    if own != pthread:
+        raise CorruptStructure(pthread, "the thread descriptor does not point to itself")
+    if tid < 0:
+        raise CorruptStructure(pthread, "the thread descriptor has a negative TID")
+    return tid
+
+
+def pthread_of_join(layouts: Layouts, address: int, descriptors: "dict[int, int]") -> int | None:
+    """The thread that `pthread_join` waits for, by the futex word it sleeps on.
+
+    Up to glibc 2.42 that is ``tid`` of the thread waited for, since 2.43 ``joinstate``.
+
+    :param address: futex word.
+    :param descriptors: ``struct pthread *`` of each thread -> its number.
+    :return: number of the thread waited for, or None if the word belongs to no descriptor.
+    """
+    known = layouts["struct pthread"]
+    for member in ("tid", "joinstate"):
+        if member in known and address - known.offset(member) in descriptors:
+            return descriptors[address - known.offset(member)]
+    return None

@@ -1,0 +1,38 @@
+"""`sem_t`: its value and how many threads sleep on it. A semaphore has no owner by design."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gdbext.layout.table import Layouts
+from gdbext.target.protocol import Memory
+
+_MAX_WAITERS = 1 << 22
+
+
+@dataclass(frozen=True)
+class SemaphoreState:
+    """A decoded POSIX semaphore."""
+
+    address: int
+    value: int
+    waiters: int
+    process_shared: bool
+    plausible: bool
+
+
+def decode_semaphore(memory: Memory, layouts: Layouts, address: int) -> SemaphoreState:
+    """Decode a POSIX semaphore.
+
+    Source: glibc 2.36 sysdeps/nptl/internaltypes.h, struct new_sem (64-bit atomics: value in the low half of
+    ``data``, number of waiters in the high half).
+
+    :param address: ``sem_t *`` in the target.
+    :raises MemoryUnreadable: the semaphore is not mapped, or not in the core.
+    """
+    data, private = layouts["sem_t"].reader("data", "private")(memory, address)
+    data &= 0xFFFFFFFFFFFFFFFF
+    value, waiters = data & 0xFFFFFFFF, data >> 32
+    # `private` is FUTEX_PRIVATE_FLAG or 0, and which of them means "shared" is the kernel's way round
+    plausible = private in (0, 0x80) and waiters <= _MAX_WAITERS and value < 1 << 31
+    return SemaphoreState(address, value, waiters, private == 0x80, plausible)

@@ -1,0 +1,146 @@
+"""Every structure and member that the decoders ask for, with its home in the C sources.
+
+`scripts/gen_layouts.py` reads this list to make the tables; a test checks that each member is found in some
+table and that no decoder asks for one that is not listed. A member that a version does not have is simply
+absent from that version's table: decoders ask ``Struct.__contains__``.
+
+A member is written as the C path below the structure (``ceval.gil``). A name to the left of ``=`` is what
+decoders call it when the path differs between versions; the alternatives are tried in order.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, NamedTuple, Tuple
+
+
+class StructSpec(NamedTuple):
+    """One structure: the tags or typedefs under which DWARF knows it, and the members asked for."""
+
+    c_names: Tuple[str, ...]
+    members: Tuple[str, ...]
+    home: str
+
+
+CPYTHON: Dict[str, StructSpec] = {
+    "_PyRuntimeState": StructSpec(
+        ("pyruntimestate",),
+        ("interpreters_head = interpreters.head", "interpreters_main = interpreters.main",
+         "finalizing = _finalizing | finalizing", "main_thread", "ceval_gil = ceval.gil",
+         "tstate_current = gilstate.tstate_current", "stoptheworld"),
+        "Include/internal/pycore_runtime.h (3.15: pycore_runtime_structs.h)"),
+    "PyInterpreterState": StructSpec(
+        ("_is",),
+        ("next", "id", "tstate_head = threads.head | tstate_head", "gil = ceval.gil", "own_gil = ceval.own_gil",
+         "gil_embedded = _gil", "gil_drop_request = ceval.gil_drop_request", "modules = imports.modules | modules",
+         "sysdict", "finalizing = _finalizing | finalizing", "stoptheworld"),
+        "Include/internal/pycore_interp.h (3.6, 3.7: Include/pystate.h)"),
+    "PyThreadState": StructSpec(
+        ("_ts",),
+        ("prev", "next", "interp", "frame", "cframe", "current_frame", "base_frame", "thread_id",
+         "native_thread_id", "id", "state", "status = _status", "status_active = _status.active",
+         "status_holds_gil = _status.holds_gil", "holds_gil", "gil_requested", "eval_breaker",
+         "critical_section", "on_delete_data", "datastack_chunk", "root_cframe"),
+        "Include/cpython/pystate.h"),
+    "_PyCFrame": StructSpec(
+        ("_PyCFrame", "_cframe"), ("current_frame", "previous"),
+        "Include/cpython/pystate.h (3.10 - 3.12)"),
+    "PyFrameObject": StructSpec(
+        ("_frame",),
+        ("f_back", "f_code", "f_valuestack", "f_stacktop", "f_stackdepth", "f_lasti", "f_iblock", "f_executing",
+         "f_state", "f_blockstack", "f_localsplus", "f_frame", "f_lineno"),
+        "Include/frameobject.h; since 3.9 Include/cpython/frameobject.h; since 3.11 pycore_frame.h"),
+    "PyTryBlock": StructSpec(("PyTryBlock",), ("b_type", "b_handler", "b_level"), "Include/cpython/frameobject.h"),
+    "_PyInterpreterFrame": StructSpec(
+        ("_PyInterpreterFrame",),
+        ("f_code", "f_executable", "previous", "f_funcobj = f_funcobj | f_func", "frame_obj", "prev_instr",
+         "instr_ptr", "stacktop", "stackpointer", "tlbc_index", "return_offset", "owner", "is_entry",
+         "localsplus", "f_locals", "f_globals"),
+        "Include/internal/pycore_frame.h (3.11 and later; 3.15: pycore_interpframe_structs.h)"),
+    "PyCodeObject": StructSpec(
+        ("PyCodeObject",),
+        ("co_nlocals", "co_nlocalsplus", "co_stacksize", "co_flags", "co_firstlineno", "co_code", "co_consts",
+         "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_localsplusnames", "co_localspluskinds",
+         "co_filename", "co_name", "co_qualname", "co_linetable = co_linetable | co_lnotab", "co_exceptiontable",
+         "_co_firsttraceable", "co_code_adaptive", "co_tlbc"),
+        "Include/cpython/code.h (3.7 and earlier: Include/code.h)"),
+    "PyObject": StructSpec(
+        ("_object",), ("ob_refcnt", "ob_type", "ob_tid", "ob_mutex", "ob_ref_local", "ob_ref_shared"),
+        "Include/object.h"),
+    "PyVarObject": StructSpec(("PyVarObject",), ("ob_size",), "Include/object.h"),
+    "PyTypeObject": StructSpec(
+        ("_typeobject",), ("tp_name", "tp_basicsize", "tp_itemsize", "tp_flags", "tp_dictoffset", "tp_base", "tp_mro"),
+        "Include/cpython/object.h (3.7 and earlier: Include/object.h)"),
+    "PyHeapTypeObject": StructSpec(
+        ("_heaptypeobject",), ("ht_cached_keys", "ht_name", "ht_qualname"), "Include/cpython/object.h"),
+    "PyASCIIObject": StructSpec(
+        ("PyASCIIObject",),
+        ("length", "state_kind = state.kind", "state_compact = state.compact", "state_ascii = state.ascii",
+         "state_interned = state.interned"),
+        "Include/cpython/unicodeobject.h (3.6 - 3.11: also Include/unicodeobject.h)"),
+    "PyCompactUnicodeObject": StructSpec(
+        ("PyCompactUnicodeObject",), ("utf8", "utf8_length"), "Include/cpython/unicodeobject.h"),
+    "PyUnicodeObject": StructSpec(("PyUnicodeObject",), ("data",), "Include/cpython/unicodeobject.h"),
+    "PyBytesObject": StructSpec(("PyBytesObject",), ("ob_sval",), "Include/cpython/bytesobject.h"),
+    "PyTupleObject": StructSpec(("PyTupleObject",), ("ob_item",), "Include/cpython/tupleobject.h"),
+    "PyListObject": StructSpec(("PyListObject",), ("ob_item", "allocated"), "Include/cpython/listobject.h"),
+    "PyLongObject": StructSpec(
+        ("_longobject",), ("lv_tag = long_value.lv_tag", "ob_digit = long_value.ob_digit | ob_digit"),
+        "Include/cpython/longintrepr.h"),
+    "PyDictObject": StructSpec(("PyDictObject",), ("ma_used", "ma_keys", "ma_values"), "Include/cpython/dictobject.h"),
+    "PyDictKeysObject": StructSpec(
+        ("_dictkeysobject",),
+        ("dk_size", "dk_log2_size", "dk_log2_index_bytes", "dk_kind", "dk_nentries", "dk_indices"),
+        "Objects/dict-common.h; since 3.11 Include/internal/pycore_dict.h"),
+    "PyDictKeyEntry": StructSpec(
+        ("PyDictKeyEntry",), ("me_hash", "me_key", "me_value"), "Objects/dict-common.h; since 3.11 pycore_dict.h"),
+    "PyDictUnicodeEntry": StructSpec(
+        ("PyDictUnicodeEntry",), ("me_key", "me_value"), "Include/internal/pycore_dict.h (3.11 and later)"),
+    "PyDictValues": StructSpec(
+        ("_dictvalues",), ("values", "capacity", "size", "embedded", "valid"),
+        "Include/internal/pycore_dict.h (3.11 and later)"),
+    "PyModuleObject": StructSpec(
+        ("PyModuleObject",), ("md_dict",),
+        "Objects/moduleobject.c; since 3.11 Include/internal/pycore_moduleobject.h"),
+    "PyMethodObject": StructSpec(("PyMethodObject",), ("im_func", "im_self"), "Include/cpython/classobject.h"),
+    "PyCFunctionObject": StructSpec(("PyCFunctionObject",), ("m_ml", "m_self"), "Include/cpython/methodobject.h"),
+    "PyWeakReference": StructSpec(("_PyWeakReference",), ("wr_object",), "Include/cpython/weakrefobject.h"),
+    "_gil_runtime_state": StructSpec(
+        ("_gil_runtime_state",),
+        ("enabled", "interval", "last_holder", "locked", "switch_number", "cond", "mutex", "switch_cond",
+         "switch_mutex"),
+        "Include/internal/pycore_gil.h (3.7: Include/internal/gil.h)"),
+    "_stoptheworld_state": StructSpec(
+        ("_stoptheworld_state",),
+        ("mutex", "requested", "world_stopped", "is_global", "stop_event", "thread_countdown", "requester"),
+        "Include/internal/pycore_interp.h (3.13 and later)"),
+}
+
+GLIBC: Dict[str, StructSpec] = {
+    "pthread_mutex_t": StructSpec(
+        ("pthread_mutex_t",),
+        ("__lock = __data.__lock", "__count = __data.__count", "__owner = __data.__owner",
+         "__nusers = __data.__nusers", "__kind = __data.__kind", "__list = __data.__list"),
+        "sysdeps/nptl/bits/thread-shared-types.h, struct_mutex.h"),
+    "pthread_rwlock_t": StructSpec(
+        ("pthread_rwlock_t",),
+        ("__readers = __data.__readers", "__writers = __data.__writers",
+         "__wrphase_futex = __data.__wrphase_futex", "__writers_futex = __data.__writers_futex",
+         "__pad3 = __data.__pad3", "__pad4 = __data.__pad4", "__cur_writer = __data.__cur_writer",
+         "__shared = __data.__shared", "__flags = __data.__flags"),
+        "sysdeps/nptl/bits/struct_rwlock.h"),
+    "pthread_cond_t": StructSpec(
+        ("pthread_cond_t",),
+        ("__wseq = __data.__wseq", "__g1_start = __data.__g1_start", "__g_refs = __data.__g_refs",
+         "__g_size = __data.__g_size", "__g1_orig_size = __data.__g1_orig_size", "__wrefs = __data.__wrefs",
+         "__g_signals = __data.__g_signals"),
+        "sysdeps/nptl/bits/thread-shared-types.h"),
+    "sem_t": StructSpec(("new_sem",), ("data", "private"), "sysdeps/nptl/internaltypes.h, struct new_sem"),
+    "pthread_barrier_t": StructSpec(
+        ("pthread_barrier",), ("in", "current_round", "count", "shared", "out"),
+        "sysdeps/nptl/internaltypes.h, struct pthread_barrier"),
+    "struct pthread": StructSpec(
+        ("pthread",),
+        ("self = header.self", "tid", "robust_head", "joinid", "joinstate", "start_routine", "stackblock",
+         "stackblock_size", "lock", "exit_lock"),
+        "nptl/descr.h"),
+}

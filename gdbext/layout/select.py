@@ -1,0 +1,143 @@
+"""Which layouts fit a target: the choice by evidence, and the tables on disk.
+
+Best evidence first: the interpreter's own debug offsets (CPython 3.13 and later), laid over the table of the same
+version; the table of the very version; the nearest micro version of the same minor. The decoder that asked tries
+the candidates in turn and keeps the first that its checks on the target's memory confirm.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gdbext.errors import UnknownLayout
+from gdbext.layout.table import Field, Layouts, parse_table
+
+_HOME = Path(__file__).resolve().parent
+_NAME = re.compile(r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)+)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$")
+
+#: The oldest glibc whose locks the tables describe; before it the rwlock and condition variable were others.
+OLDEST_GLIBC = (2, 25)
+
+# (group, member) of `_Py_DebugOffsets` -> our structure and member
+_DEBUG_OFFSETS = {
+    "runtime_state": ("_PyRuntimeState", {"finalizing": "finalizing", "interpreters_head": "interpreters_head"}),
+    "interpreter_state": ("PyInterpreterState", {
+        "id": "id", "next": "next", "threads_head": "tstate_head", "imports_modules": "modules",
+        "sysdict": "sysdict", "ceval_gil": "gil"}),
+    "thread_state": ("PyThreadState", {
+        "prev": "prev", "next": "next", "interp": "interp", "current_frame": "current_frame",
+        "base_frame": "base_frame", "thread_id": "thread_id", "native_thread_id": "native_thread_id",
+        "datastack_chunk": "datastack_chunk", "holds_gil": "holds_gil", "gil_requested": "gil_requested"}),
+    "interpreter_frame": ("_PyInterpreterFrame", {
+        "previous": "previous", "executable": "f_executable", "instr_ptr": "instr_ptr", "localsplus": "localsplus",
+        "owner": "owner", "stackpointer": "stackpointer"}),
+    "code_object": ("PyCodeObject", {
+        "filename": "co_filename", "name": "co_name", "qualname": "co_qualname", "linetable": "co_linetable",
+        "firstlineno": "co_firstlineno", "localsplusnames": "co_localsplusnames",
+        "localspluskinds": "co_localspluskinds", "co_code_adaptive": "co_code_adaptive"}),
+    "pyobject": ("PyObject", {"ob_type": "ob_type"}),
+    "type_object": ("PyTypeObject", {"tp_name": "tp_name", "tp_flags": "tp_flags"}),
+    "tuple_object": ("PyTupleObject", {"ob_item": "ob_item"}),
+    "list_object": ("PyListObject", {"ob_item": "ob_item"}),
+    "dict_object": ("PyDictObject", {"ma_keys": "ma_keys", "ma_values": "ma_values"}),
+    "long_object": ("PyLongObject", {"lv_tag": "lv_tag", "ob_digit": "ob_digit"}),
+    "bytes_object": ("PyBytesObject", {"ob_sval": "ob_sval"}),
+    "unicode_object": ("PyASCIIObject", {"length": "length"}),
+}
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+@functools.lru_cache(maxsize=None)
+def _index() -> tuple[tuple[str, str, str, str, Path], ...]:
+    found = []
+    for path in sorted((_HOME / "tables").glob("*.json")):
+        match = _NAME.match(path.name)
+        if match:
+            found.append((match["runtime"], match["version"], match["build"] or "default", match["machine"], path))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=32)
+def _load(path: Path) -> Layouts:
+    return parse_table(path.read_text(encoding="utf-8"))
+
+
+def _tables(runtime: str, build: str, machine: str) -> list[tuple[tuple[int, ...], Path]]:
+    return sorted((_version(version), path) for kind, version, flavour, arch, path in _index()
+                  if (kind, flavour, arch) == (runtime, build, machine))
+
+
+def cpython_candidates(version: str, build: str, machine: str) -> Iterator[Layouts]:
+    """Tables that may fit a CPython, best first: its own version, then other micros of its minor by distance.
+
+    :param version: full version, such as ``3.11.7``.
+    :param build: ``default`` or ``free-threaded``.
+    :raises UnknownLayout: (when iterated) there is no table of the minor version.
+    """
+    wanted = _version(version)
+    tables = [(known, path) for known, path in _tables("cpython", build, machine) if known[:2] == wanted[:2]]
+    if not tables:
+        known = ", ".join(sorted({".".join(map(str, v[:2])) for v, _ in _tables("cpython", build, machine)},
+                                 key=_version)) or "none"
+        raise UnknownLayout(f"no layout for CPython {version}, {build} build, {machine} (known: {known})")
+    # a newer micro is tried before an older one of the same distance: distributions backport, never the reverse
+    for _, path in sorted(tables, key=lambda item: (abs(item[0][2] - wanted[2]), -item[0][2])):
+        yield _load(path)
+
+
+def glibc_layouts(version: str, machine: str) -> Layouts:
+    """The table of a glibc, or of the nearest older one: its structures change rarely.
+
+    :param version: such as ``2.36``.
+    :raises UnknownLayout: it is older than any table, or no table is for this machine.
+    """
+    wanted = _version(version)
+    tables = _tables("glibc", "default", machine)
+    if not tables or wanted < OLDEST_GLIBC:
+        raise UnknownLayout(f"no layout for glibc {version}, {machine}")
+    older = [path for known, path in tables if known <= wanted]
+    return _load(older[-1] if older else tables[0][1])
+
+
+def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:
+    """Lay the numbers of a process's own `_Py_DebugOffsets` over a table.
+
+    Source: CPython 3.13 Include/internal/pycore_runtime.h, struct _Py_DebugOffsets.
+
+    :param offsets: ``group.member`` -> value, as read from the target.
+    :raises UnknownLayout: the numbers are impossible.
+    """
+    changes: dict[str, dict[str, Field]] = {}
+    for group, (struct, members) in _DEBUG_OFFSETS.items():
+        for theirs, ours in members.items():
+            value = offsets.get(f"{group}.{theirs}")
+            if value is None or not layouts.has(struct, ours):
+                continue
+            old = layouts[struct][ours]
+            if not 0 <= value < 1 << 20:
+                raise UnknownLayout(f"debug offset {group}.{theirs} is {value}")
+            changes.setdefault(struct, {})[ours] = Field(value, old.size, old.signed, old.bits)
+    # these three count from the interpreter state to its embedded GIL; what is wanted is where they lie in a GIL
+    base = offsets.get("interpreter_state.gil_runtime_state")
+    for theirs, ours in (("gil_runtime_state_locked", "locked"), ("gil_runtime_state_holder", "last_holder")):
+        value = offsets.get(f"interpreter_state.{theirs}")
+        if base is not None and value is not None and layouts.has("_gil_runtime_state", ours):
+            if not 0 <= value - base < 4096:
+                raise UnknownLayout(f"debug offset interpreter_state.{theirs} is {value}")
+            old = layouts["_gil_runtime_state"][ours]
+            changes.setdefault("_gil_runtime_state", {})[ours] = Field(value - base, old.size, old.signed)
+    return layouts.replaced("debug-offsets", changes, {})
+
+
+@functools.lru_cache(maxsize=4)
+def syscall_names(machine: str) -> dict[int, str]:
+    """System call numbers of an architecture, from the kernel's own header."""
+    data = json.loads((_HOME / "syscalls" / f"{machine}.json").read_text(encoding="utf-8"))
+    return {int(number): name for number, name in data["names"].items()}

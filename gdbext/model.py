@@ -1,0 +1,249 @@
+"""The nouns: what decoders find out and what reports are made of.
+
+Everything here is a frozen value without behaviour beyond small conveniences; nothing imports the rest of the
+package. Thread references are GDB thread numbers, addresses and LWP ids are ints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Union
+
+#: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
+RECORDED = "recorded"
+DERIVED = "derived"
+INFERRED = "inferred"
+EVIDENCE = (RECORDED, DERIVED, INFERRED)
+
+EXCLUSIVE = "exclusive"
+SHARED = "shared"
+
+
+def weakest(evidence: "list[str]") -> str:
+    """The weakest of several kinds of evidence; `RECORDED` for none."""
+    return max(evidence, key=EVIDENCE.index, default=RECORDED)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that could not be found out: where, what it is called, and why.
+
+    `what` is one of ``unreadable``, ``not recorded``, ``not applicable``, ``ambiguous``.
+    """
+
+    where: str
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class PyFrame:
+    """One Python frame."""
+
+    function: str
+    qualified_name: str
+    file: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class NativeFrame:
+    """One frame of machine code. `function` is None where no symbol covers the program counter."""
+
+    function: str | None
+    module: str | None
+    pc: int
+    file: str | None = None
+    line: int | None = None
+
+
+Frame = Union[PyFrame, NativeFrame]
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A lock that a thread holds."""
+
+    lock: str
+    mode: str
+    evidence: str
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A lock that a thread waits for.
+
+    `timed` is true when the wait can end by itself and its code does not just repeat it.
+    """
+
+    lock: str
+    mode: str
+    timed: bool
+    evidence: str = RECORDED
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread of the target with what it runs, holds and waits for."""
+
+    number: int
+    lwp: int
+    tid: int | None
+    name: str | None
+    python_name: str | None = None
+    tstate: int | None = None
+    python_state: str | None = None
+    status: str = "unknown"
+    syscall: str | None = None
+    holds: tuple[Hold, ...] = ()
+    waits: Wait | None = None
+    stack: tuple[Frame, ...] = ()
+    #: why Python and native frames are not interleaved, or None where they are
+    unmerged: str | None = None
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A thread that holds a lock, as seen from the lock."""
+
+    thread: int
+    mode: str
+    evidence: str
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Waiter:
+    """A thread that waits for a lock, as seen from the lock."""
+
+    thread: int
+    mode: str
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock with its state, holders and waiters.
+
+    `wait_for` tells whether a waiter needs all holders to let go (``all``) or any one of them (``any``).
+    `owner_unknown` is true when the lock is held but its holders are not known in full.
+    """
+
+    id: str
+    kind: str
+    address: int
+    name: str | None
+    state: str
+    holders: tuple[Holder, ...] = ()
+    waiters: tuple[Waiter, ...] = ()
+    candidates: tuple[int, ...] = ()
+    orphan: str | None = None
+    wait_for: str = "all"
+    #: what a reader should know about how the holders were found, or why they were not
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`waiter` waits for `lock`, which `holder` holds (None: a recorded owner that is no living thread)."""
+
+    waiter: int
+    lock: str
+    holder: int | None
+    evidence: str = RECORDED
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Deadlock:
+    """A set of threads none of which can run again, with the edges that show it."""
+
+    threads: tuple[int, ...]
+    evidence: str
+    edges: tuple[Edge, ...]
+    why: str | None = None
+    stuck_behind: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Gil:
+    """The GIL of one interpreter: ``held``, ``free``, ``disabled`` or ``unknown``.
+
+    `lock` is its lock id; interpreters that share a GIL share the id. `drop_requested` is None when it is not
+    known. `holder` is a thread number; when the holding thread state belongs to no living thread, `holder` is
+    None and `orphan` says so.
+    """
+
+    lock: str
+    address: int
+    state: str
+    holder: int | None = None
+    evidence: str = RECORDED
+    waiters: tuple[int, ...] = ()
+    drop_requested: bool | None = None
+    orphan: str | None = None
+
+
+@dataclass(frozen=True)
+class StopTheWorld:
+    """Whether somebody asked all threads to stop (CPython 3.13 and later), and for whom that still waits."""
+
+    requested: bool
+    requester: int | None = None
+    waiting_for: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """One interpreter of a runtime."""
+
+    id: int
+    address: int
+    gil: Gil
+    stop_the_world: StopTheWorld
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """One CPython runtime in the process."""
+
+    version: str
+    build: str
+    address: int
+    layout: str
+    module: str
+    interpreters: tuple[Interpreter, ...]
+
+
+@dataclass(frozen=True)
+class TargetInfo:
+    """What was looked at."""
+
+    kind: str
+    pid: int
+    executable: str | None
+    architecture: str
+    libc: str | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that one look at a target found out; commands show parts of it."""
+
+    target: TargetInfo
+    runtimes: tuple[Runtime, ...] = ()
+    threads: tuple[Thread, ...] = ()
+    locks: tuple[Lock, ...] = ()
+    deadlocks: tuple[Deadlock, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    #: extra words for the reader of the text, one line each
+    notes: tuple[str, ...] = field(default=())
+
+    def thread(self, number: int) -> Thread | None:
+        """The thread of that number, or None."""
+        return next((thread for thread in self.threads if thread.number == number), None)
+
+    def lock(self, lock_id: str) -> Lock | None:
+        """The lock of that id, or None."""
+        return next((lock for lock in self.locks if lock.id == lock_id), None)

@@ -1,0 +1,18 @@
+"""Names of native functions as people know them."""
+
+from __future__ import annotations
+
+import re
+
+# glibc names one function several times (`__GI___pthread_mutex_lock`, `___pthread_rwlock_wrlock`); debuggers show
+# whichever comes first
+_INTERNAL = re.compile(r"^_*(?:GI_)?_*(?=(?:pthread|sem|mtx|cnd|thrd|call_once)_)")
+_SUFFIX = re.compile(r"(?:\.(?:lto_priv|constprop|isra|part|cold)(?:\.\d+)*)+$")
+
+
+def public_name(name: str) -> str:
+    """The public name of a C library function, compiler suffixes taken off; any other name as it is."""
+    plain = _SUFFIX.sub("", name)
+    public = _INTERNAL.sub("", plain)
+    # `pthread_cond_timedwait64` is the same function where time_t has 64 bits anyway
+    return public[:-2] if public != plain and public.endswith("64") else public

@@ -1,0 +1,111 @@
+"""Reports as JSON, schema ``gdbext/1``. This module owns the schema; its meaning never changes without a new version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from gdbext.model import (
+    Deadlock,
+    Frame,
+    Interpreter,
+    Lock,
+    PyFrame,
+    Report,
+    Runtime,
+    Thread,
+)
+
+SCHEMA = "gdbext/1"
+#: The parts of the whole document, in order.
+PARTS = ("runtimes", "threads", "locks", "deadlocks", "problems")
+
+
+def as_json(report: Report, parts: Collection[str] = PARTS) -> str:
+    """One JSON document on one line, ASCII only, with the parts asked for.
+
+    Addresses are strings, absent and unknown values are null with a reason in ``problems``.
+    """
+    return json.dumps(document(report, parts))
+
+
+def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
+    """The document as Python values."""
+    info = report.target
+    made: dict[str, Any] = {
+        "schema": SCHEMA,
+        "target": {"kind": info.kind, "pid": info.pid, "executable": info.executable,
+                   "architecture": info.architecture, "libc": info.libc},
+    }
+    if "runtimes" in parts:
+        made["runtimes"] = [_runtime(runtime) for runtime in report.runtimes]
+    if "threads" in parts:
+        made["threads"] = [_thread(thread) for thread in report.threads]
+    if "locks" in parts:
+        made["locks"] = [_lock(lock) for lock in report.locks]
+    if "deadlocks" in parts:
+        made["deadlocks"] = [_deadlock(deadlock) for deadlock in report.deadlocks]
+    if "problems" in parts:
+        made["problems"] = [{"where": problem.where, "what": problem.what, "why": problem.why}
+                            for problem in report.problems]
+        if report.notes:
+            made["notes"] = list(report.notes)
+    return made
+
+
+def _runtime(runtime: Runtime) -> dict[str, Any]:
+    return {"version": runtime.version, "build": runtime.build, "address": hex(runtime.address),
+            "layout": runtime.layout, "module": runtime.module,
+            "interpreters": [_interpreter(interpreter) for interpreter in runtime.interpreters]}
+
+
+def _interpreter(interpreter: Interpreter) -> dict[str, Any]:
+    gil, stop = interpreter.gil, interpreter.stop_the_world
+    return {
+        "id": interpreter.id, "address": hex(interpreter.address),
+        "gil": {"lock": gil.lock or None, "address": hex(gil.address), "state": gil.state, "holder": gil.holder,
+                "evidence": gil.evidence, "waiters": list(gil.waiters), "drop_requested": gil.drop_requested},
+        "stop_the_world": {"requested": stop.requested, "requester": stop.requester,
+                           "waiting_for": list(stop.waiting_for)},
+    }
+
+
+def _thread(thread: Thread) -> dict[str, Any]:
+    wait = thread.waits
+    return {
+        "number": thread.number, "lwp": thread.lwp, "tid": thread.tid, "name": thread.name,
+        "python_name": thread.python_name, "tstate": hex(thread.tstate) if thread.tstate else None,
+        "python_state": thread.python_state, "status": thread.status, "syscall": thread.syscall,
+        "holds": [{"lock": hold.lock, "mode": hold.mode, "evidence": hold.evidence, "why": hold.why}
+                  for hold in thread.holds],
+        "waits": None if wait is None else {"lock": wait.lock, "mode": wait.mode, "timed": wait.timed,
+                                            "evidence": wait.evidence, "why": wait.why},
+        "stack": [_frame(frame) for frame in thread.stack],
+    }
+
+
+def _frame(frame: Frame) -> dict[str, Any]:
+    if isinstance(frame, PyFrame):
+        return {"language": "python", "function": frame.function, "qualified_name": frame.qualified_name,
+                "file": frame.file, "line": frame.line}
+    return {"language": "native", "function": frame.function, "module": frame.module, "pc": hex(frame.pc),
+            "file": frame.file, "line": frame.line}
+
+
+def _lock(lock: Lock) -> dict[str, Any]:
+    return {
+        "id": lock.id, "kind": lock.kind, "address": hex(lock.address), "name": lock.name, "state": lock.state,
+        "holders": [{"thread": holder.thread, "mode": holder.mode, "evidence": holder.evidence, "why": holder.why}
+                    for holder in lock.holders],
+        "waiters": [{"thread": waiter.thread, "mode": waiter.mode} for waiter in lock.waiters],
+        "candidates": list(lock.candidates), "orphan": lock.orphan, "why": lock.why,
+    }
+
+
+def _deadlock(deadlock: Deadlock) -> dict[str, Any]:
+    return {
+        "threads": list(deadlock.threads), "evidence": deadlock.evidence,
+        "edges": [{"waiter": edge.waiter, "lock": edge.lock, "holder": edge.holder} for edge in deadlock.edges],
+        "why": deadlock.why, "stuck_behind": list(deadlock.stuck_behind),
+    }

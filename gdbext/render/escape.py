@@ -1,0 +1,27 @@
+"""Strings of the target made safe: what a terminal or a file gets holds no control characters of the target's."""
+
+from __future__ import annotations
+
+import unicodedata
+
+#: Categories that move the cursor, change direction, or show nothing: control, format, surrogate, private use.
+_UNSAFE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def printable(text: str, limit: int = 1000) -> str:
+    """The text on one line, control and direction characters as escapes, cut after `limit` characters.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    cut = text if len(text) <= limit else text[:limit] + "..."
+    if cut.isascii() and cut.isprintable():
+        return cut
+    return "".join(_escaped(char) if unicodedata.category(char) in _UNSAFE else char for char in cut)
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,356 @@
+"""Reports as text. Everything that comes from the target passes `printable` first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from gdbext.model import (
+    RECORDED,
+    SHARED,
+    Deadlock,
+    Edge,
+    Frame,
+    Interpreter,
+    Lock,
+    PyFrame,
+    Report,
+    Runtime,
+    Thread,
+)
+from gdbext.render.escape import printable
+from gdbext.render.style import Style
+
+#: Gives a source line by file and number, or None.
+Source = Callable[[str, int], "str | None"]
+
+#: How many Python frames, and how many other frames, of a thread a verdict shows.
+_VERDICT_FRAMES = 6
+#: Modules that only carry a call from Python to a library and back; a verdict leaves their frames out.
+_GLUE = re.compile(r"^(?:libffi\.so|_ctypes[.]|_cffi_backend[.])")
+#: How many thread numbers a list shows before it says how many more there are.
+_MANY = 20
+
+
+class TextRenderer:
+    """Renders one report.
+
+    :param source: where source lines come from.
+    """
+
+    def __init__(self, report: Report, style: Style, source: Source) -> None:
+        self._report = report
+        self._style = style
+        self._source = source
+        self._threads = {thread.number: thread for thread in report.threads}
+        self._locks = {lock.id: lock for lock in report.locks}
+        self._single_gil = sum(lock.kind == "gil" for lock in report.locks) == 1
+
+    # -- words -----------------------------------------------------------------------------------------------
+
+    def _thread_name(self, number: int) -> str:
+        thread = self._threads.get(number)
+        if thread is None:
+            return f"thread {number}"
+        name = thread.python_name or thread.name
+        return f"thread {number}" + (f' "{printable(name, 60)}"' if name else "")
+
+    def _heading(self, thread: Thread) -> str:
+        name = thread.python_name or thread.name
+        tid = f", TID {thread.tid}" if thread.tid not in (None, thread.lwp) else ""
+        text = f"Thread {thread.number} (LWP {thread.lwp}{tid})"
+        return self._style.mark(text + (f' "{printable(name, 60)}"' if name else ""), "name")
+
+    def _lock_name(self, lock: Lock) -> str:
+        if lock.kind == "gil":
+            return "the GIL" if self._single_gil else f"the GIL {lock.id}"
+        if lock.kind == "thread-exit":
+            owner = lock.holders[0].thread if lock.holders else None
+            return "the end of " + (self._thread_name(owner) if owner is not None else f"thread {lock.address:#x}")
+        return f"{lock.kind} {lock.address:#x}" + (f" {printable(lock.name, 80)}" if lock.name else "")
+
+    def _numbers(self, numbers: Sequence[int]) -> str:
+        shown = ", ".join(str(number) for number in numbers[:_MANY])
+        more = f" and {len(numbers) - _MANY} more" if len(numbers) > _MANY else ""
+        return f"thread{'s' if len(numbers) != 1 else ''} {shown}{more}"
+
+    @staticmethod
+    def _evidence(evidence: str, why: str | None) -> str:
+        if evidence == RECORDED:
+            return ""
+        return f" ({evidence}: {printable(why)})" if why else f" ({evidence})"
+
+    def _held_by(self, lock: Lock) -> str:
+        """Who holds a lock, as the end of a sentence."""
+        if lock.kind == "thread-exit":
+            return ""
+        words = {"write-locked": "write-locked", "read-locked": "read-locked"}.get(lock.state, "held")
+        if lock.holders:
+            names = ", ".join(self._thread_name(holder.thread) for holder in lock.holders[:_MANY])
+            return f", {words} by {names}{self._evidence(lock.holders[0].evidence, lock.holders[0].why)}"
+        if lock.orphan:
+            return f", held by nobody alive: {printable(lock.orphan)}" + (f" ({printable(lock.why)})" if lock.why else "")
+        if lock.candidates:
+            return (f", {words}; holders not recorded, candidates: {self._numbers(lock.candidates)}"
+                    + (f" ({printable(lock.why)})" if lock.why else ""))
+        if lock.state == "free":
+            return ", free"
+        return f", {printable(lock.state)}" + (f" ({printable(lock.why)})" if lock.why else "")
+
+    def _wait(self, thread: Thread, lock: Lock) -> str:
+        wait = thread.waits
+        assert wait is not None
+        mode = " to read" if wait.mode == SHARED else " to write" if lock.kind == "rwlock" else ""
+        timed = ", with a timeout" if wait.timed else ""
+        return (f"{self._style.mark(self._lock_name(lock), 'lock')}{mode}{self._held_by(lock)}{timed}"
+                + self._evidence(wait.evidence, wait.why))
+
+    def _doing(self, thread: Thread) -> str:
+        if thread.waits is not None and thread.waits.lock in self._locks:
+            return f"waits for {self._wait(thread, self._locks[thread.waits.lock])}"
+        if thread.status == "blocked":
+            return f"is in the system call {thread.syscall}" if thread.syscall else "is in a system call"
+        return {"running": "runs", "unknown": "cannot be read"}[thread.status]
+
+    # -- frames ----------------------------------------------------------------------------------------------
+
+    def _frame(self, index: int, frame: Frame) -> list[str]:
+        number = self._style.mark(f"#{index:<3}", "dim")
+        if isinstance(frame, PyFrame):
+            lines = [f"{number} {printable(frame.function, 120)} at {printable(frame.file, 300)}:"
+                     f"{frame.line if frame.line is not None else '?'}"]
+            text = self._source(frame.file, frame.line) if frame.line is not None else None
+            if text and text.strip():
+                lines.append("         " + self._style.source(printable(text.strip(), 160)))
+            return lines
+        place = f" at {printable(frame.file, 300)}:{frame.line}" if frame.file and frame.line else ""
+        name = printable(frame.function, 200) if frame.function else f"{frame.pc:#x}"
+        module = f" in {printable(frame.module, 100)}" if frame.module else ""
+        return [self._style.mark(f"#{index:<3}", "dim") + f" {name} (){module}{place}"]
+
+    def _stack(self, frames: Sequence[Frame], limit: int | None) -> list[str]:
+        lines = []
+        shown = frames if limit is None else frames[:limit]
+        for index, frame in enumerate(shown):
+            lines += self._frame(index, frame)
+        if len(shown) < len(frames):
+            lines += self._skipped(len(frames) - len(shown))
+        return lines
+
+    def _verdict_stack(self, frames: Sequence[Frame]) -> list[str]:
+        """The frames that tell what a thread is doing: named native ones and the innermost Python ones."""
+        lines: list[str] = []
+        python = native = skipped = 0
+        last_python = max((i for i, frame in enumerate(frames) if isinstance(frame, PyFrame)), default=len(frames))
+        for index, frame in enumerate(frames):
+            if isinstance(frame, PyFrame):
+                python += 1
+                wanted = python <= _VERDICT_FRAMES
+            else:
+                glue = frame.function is None or (frame.module is not None and _GLUE.match(frame.module) is not None)
+                native += not glue
+                # outside the outermost Python frame there is only how the thread was started
+                wanted = not glue and native <= _VERDICT_FRAMES and python < _VERDICT_FRAMES and index < last_python
+            if wanted:
+                lines += self._skipped(skipped) + self._frame(index, frame)
+                skipped = 0
+            else:
+                skipped += 1
+        return lines + self._skipped(skipped)
+
+    def _skipped(self, count: int) -> list[str]:
+        text = f"     ... {count} frame{'s' if count != 1 else ''}"
+        return [self._style.mark(text, "dim")] if count else []
+
+    # -- whole texts -----------------------------------------------------------------------------------------
+
+    def deadlocks(self) -> str:
+        """The verdict: each deadlock edge by edge, or what the threads do if there is none."""
+        report = self._report
+        lines: list[str] = []
+        for index, deadlock in enumerate(report.deadlocks, 1):
+            lines += self._deadlock(index, deadlock)
+        if not report.deadlocks:
+            lines.append(self._no_deadlock())
+        lines += self._problems()
+        return "\n".join(lines) + "\n"
+
+    def _deadlock(self, index: int, deadlock: Deadlock) -> list[str]:
+        count = len(deadlock.threads)
+        orphan = any(edge.holder is None for edge in deadlock.edges)
+        if orphan:
+            what = f"{count} thread{'s wait' if count != 1 else ' waits'} for an owner that is gone"
+        elif count == 1:
+            what = "a thread waits for itself"
+        else:
+            what = f"{count} threads wait for each other"
+        title = self._style.mark(f"Deadlock {index}: {what}", "bad")
+        why = f": {printable(deadlock.why)}" if deadlock.why and deadlock.evidence != RECORDED else ""
+        lines = [f"{title} ({deadlock.evidence}{why})", ""]
+        shown: set[int] = set()
+        for edge in deadlock.edges:
+            if edge.waiter not in shown:
+                shown.add(edge.waiter)
+                lines += self._deadlocked_thread(edge, deadlock)
+        lines += self._cycle_line(deadlock)
+        if deadlock.stuck_behind:
+            lines += [f"Stuck behind it: {self._numbers(deadlock.stuck_behind)}", ""]
+        return lines
+
+    def _deadlocked_thread(self, edge: Edge, deadlock: Deadlock) -> list[str]:
+        thread = self._threads.get(edge.waiter)
+        if thread is None:
+            return []
+        lines = [self._heading(thread)]
+        in_cycle = {other.lock for other in deadlock.edges}
+        for hold in thread.holds:
+            if hold.lock in in_cycle:
+                mode = " for reading" if hold.mode == SHARED else ""
+                lines.append(f"  holds     {self._style.mark(self._lock_name(self._locks[hold.lock]), 'lock')}{mode}"
+                             f"{self._evidence(hold.evidence, hold.why)}")
+        lines.append(f"  waits for {self._wait(thread, self._locks[edge.lock])}")
+        lines += [f"    {line}" for line in self._verdict_stack(thread.stack)]
+        return [*lines, ""]
+
+    def _cycle_line(self, deadlock: Deadlock) -> list[str]:
+        parts = []
+        for edge in deadlock.edges:
+            holder = f"thread {edge.holder}" if edge.holder is not None else "nobody"
+            parts.append(f"thread {edge.waiter} -> {self._lock_name(self._locks[edge.lock])} -> {holder}")
+        return ["Cycle: " + "; ".join(parts) if all(edge.holder is not None for edge in deadlock.edges)
+                else "Wait: " + "; ".join(parts), ""]
+
+    def _no_deadlock(self) -> str:
+        threads = self._report.threads
+        waiting = sum(thread.waits is not None for thread in threads)
+        blocked = sum(thread.status == "blocked" and thread.waits is None for thread in threads)
+        running = sum(thread.status == "running" and thread.waits is None for thread in threads)
+        text = (f"{self._style.mark('No deadlock found', 'good')} among {len(threads)} threads: {waiting} wait for a "
+                f"lock or event, {blocked} are in other system calls, {running} run.")
+        for lock in self._report.locks:
+            if lock.kind == "gil" and lock.holders:
+                holder = self._threads.get(lock.holders[0].thread)
+                if holder is not None:
+                    name = self._lock_name(lock)
+                    text += (f"\n{name[0].upper()}{name[1:]} is held by {self._thread_name(holder.number)}, "
+                             f"which {self._doing(holder)}.")
+        return text
+
+    def gils(self) -> str:
+        """Who holds each GIL, doing what, and who waits."""
+        lines: list[str] = []
+        for runtime in self._report.runtimes:
+            lines += self._runtime(runtime)
+        return "\n".join(lines + self._problems()) + "\n"
+
+    def _runtime(self, runtime: Runtime) -> list[str]:
+        build = "" if runtime.build == "default" else f", {runtime.build}"
+        lines = [f"CPython {runtime.version}{build} in {printable(runtime.module)} (layout: {runtime.layout})"]
+        told: set[str] = set()
+        for interpreter in runtime.interpreters:
+            shares = interpreter.gil.lock in told
+            told.add(interpreter.gil.lock)
+            lines += self._interpreter(interpreter, shares, len(runtime.interpreters) > 1)
+        return lines
+
+    def _interpreter(self, interpreter: Interpreter, shares: bool, several: bool) -> list[str]:
+        gil = interpreter.gil
+        name = f"interpreter {interpreter.id}: " if several else ""
+        if shares:
+            return [f"  {name}shares {gil.lock}"]
+        lines = []
+        if gil.state == "held" and gil.holder is not None:
+            lines.append(f"  {name}{self._style.mark('GIL held', 'lock')} by {self._thread_name(gil.holder)}")
+            holder = self._threads.get(gil.holder)
+            if holder is not None:
+                lines.append(f"    which {self._doing(holder)}")
+                lines += [f"      {line}" for line in self._verdict_stack(holder.stack)]
+        elif gil.state == "held":
+            lines.append(f"  {name}GIL held by no living thread" + (f": {gil.orphan}" if gil.orphan else ""))
+        else:
+            words = {"free": "GIL free", "disabled": "no GIL (free-threaded)", "unknown": "GIL unknown"}
+            lines.append(f"  {name}{words[gil.state]}")
+        if gil.waiters:
+            asked = "; its holder has been asked to give it up" if gil.drop_requested else ""
+            lines.append(f"    waited for by {self._numbers(gil.waiters)}{asked}")
+        elif gil.state in ("held", "free"):
+            lines.append("    nobody waits for it")
+        if gil.drop_requested and not gil.waiters:
+            lines.append("    the holder has been asked to give it up")
+        stop = interpreter.stop_the_world
+        if stop.requested:
+            who = self._thread_name(stop.requester) if stop.requester is not None else "an unknown thread"
+            waits = f", waiting for {self._numbers(stop.waiting_for)}" if stop.waiting_for else ""
+            lines.append(f"    stop-the-world requested by {who}{waits}")
+        return lines
+
+    def locks(self, chosen: Sequence[Lock]) -> str:
+        """Each lock with its state, holders and waiters."""
+        lines: list[str] = []
+        for lock in chosen:
+            name = self._lock_name(lock)
+            lines.append(f"{self._style.mark(name[0].upper() + name[1:], 'lock')}{self._held_by(lock)}")
+            for holder in lock.holders:
+                thread = self._threads.get(holder.thread)
+                if thread is not None:
+                    lines.append(f"  holder: {self._heading(thread)} {self._doing(thread)}")
+                    lines += [f"    {line}" for line in self._verdict_stack(thread.stack)]
+            for mode in ("exclusive", "shared"):
+                waiting = [waiter.thread for waiter in lock.waiters if waiter.mode == mode]
+                if waiting:
+                    how = (" to write" if mode == "exclusive" else " to read") if lock.kind == "rwlock" else ""
+                    lines.append(f"  waited for{how} by {self._numbers(waiting)}")
+            if not lock.waiters:
+                lines.append("  nobody waits for it")
+        if not chosen:
+            lines.append("No thread waits for such a lock.")
+        return "\n".join(lines + self._problems()) + "\n"
+
+    def threads(self, shown: Iterable[int], each: bool, stacks: str) -> str:
+        """Every thread with its stack, those with the same stack once unless `each`; then the deadlocks.
+
+        :param stacks: ``full``, ``top`` (the first frames only) or ``none``.
+        """
+        groups: dict[object, list[Thread]] = {}
+        for number in shown:
+            thread = self._threads[number]
+            # threads that hold something stand alone: what they hold is theirs
+            alone = each or thread.holds or not thread.stack
+            groups.setdefault((thread.number,) if alone else (thread.stack, thread.status), []).append(thread)
+        lines: list[str] = []
+        for members in groups.values():
+            lines += self._group(members)
+            if stacks != "none":
+                lines += [f"  {line}" for line in self._stack(members[0].stack, 3 if stacks == "top" else None)]
+            lines.append("")
+        return "\n".join(lines) + "\n" + self.deadlocks()
+
+    def _group(self, members: Sequence[Thread]) -> list[str]:
+        first = members[0]
+        if len(members) == 1:
+            lines = [f"{self._heading(first)} {self._doing(first)}"]
+        else:
+            text = self._numbers([thread.number for thread in members])
+            heading = self._style.mark(f"{len(members)} {text}", "name")
+            waits = {thread.waits.lock for thread in members if thread.waits is not None}
+            if len(waits) > 1:
+                kinds = sorted({self._locks[lock].kind for lock in waits if lock in self._locks})
+                lines = [f"{heading}: wait for {len(waits)} different locks ({', '.join(kinds)})"]
+            else:
+                lines = [f"{heading}: each {self._doing(first)}"]
+        for hold in first.holds:
+            mode = " for reading" if hold.mode == SHARED else ""
+            lines.append(f"  holds {self._style.mark(self._lock_name(self._locks[hold.lock]), 'lock')}{mode}"
+                         f"{self._evidence(hold.evidence, hold.why)}")
+        if first.unmerged:
+            lines.append(f"  Python frames first, then native ones: {printable(first.unmerged)}")
+        return lines
+
+    def _problems(self) -> list[str]:
+        lines = []
+        if self._report.problems or self._report.notes:
+            lines.append("")
+        lines += [f"Note: {printable(note)}" for note in self._report.notes]
+        lines += [f"Not known: {printable(problem.where)}: {problem.what}: {printable(problem.why)}"
+                  for problem in self._report.problems]
+        return lines

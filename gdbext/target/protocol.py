@@ -1,0 +1,118 @@
+"""What decoders and analysis see of a process or core: memory, threads, registers, modules, names.
+
+GDB implements these in `debugger.target`; tests implement them from bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+
+class Memory(Protocol):
+    """Bytes of the target."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """Exactly `size` bytes.
+
+        :raises MemoryUnreadable: not all of them can be read.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a loaded file, at its run-time addresses [start, end)."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Module:
+    """An executable or shared object in the target's address space."""
+
+    path: str
+    sections: tuple[Section, ...]
+    is_main: bool = False
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folder."""
+        return self.path.rpartition("/")[2]
+
+    def section(self, name: str) -> Section | None:
+        """The section of that name, or None."""
+        for section in self.sections:
+            if section.name == name:
+                return section
+        return None
+
+    def contains(self, address: int) -> bool:
+        """Whether the address lies in any of the module's sections."""
+        return any(section.start <= address < section.end for section in self.sections)
+
+
+@dataclass(frozen=True)
+class ThreadRef:
+    """A thread as the debugger lists it: its number there, the kernel's LWP id, the name if known."""
+
+    number: int
+    lwp: int
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """What is at a code address. `function` is None where no symbol covers the address."""
+
+    function: str | None
+    module: str | None
+    file: str | None = None
+    line: int | None = None
+
+
+class Target(Protocol):
+    """A stopped process, or a core."""
+
+    kind: str
+    pid: int
+    executable: str | None
+    architecture: str
+    memory: Memory
+
+    def threads(self) -> Sequence[ThreadRef]:
+        """All threads, in the debugger's order."""
+        ...
+
+    def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> Mapping[str, int]:
+        """Registers of the newest frame, by the debugger's names (``rip``, ``orig_rax``, ``fs_base`` ...).
+
+        :param names: which ones; without them those that tell the stack and the system call. One that cannot be
+            read is left out.
+
+        :raises ThreadUnavailable: the thread runs or has no registers.
+        """
+        ...
+
+    def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
+        """(program counter, stack pointer) of at most `limit` frames by the debugger's own unwinder."""
+        ...
+
+    def modules(self) -> Sequence[Module]:
+        """Everything loaded."""
+        ...
+
+    def symbol(self, address: int) -> Symbol:
+        """The function or variable that covers an address; file and line if debug information tells them."""
+        ...
+
+    def read_host_file(self, path: str, limit: int) -> bytes | None:
+        """At most `limit` bytes of a file of the target's file system; None where there is none to be had."""
+        ...
+
+    def problems(self) -> Iterable[tuple[str, str, str]]:
+        """(where, what, why) of what the debugger could not tell."""
+        ...
