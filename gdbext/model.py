@@ -19,7 +19,7 @@ EXCLUSIVE = "exclusive"
 SHARED = "shared"
 
 
-def weakest(evidence: "list[str]") -> str:
+def weakest(evidence: list[str]) -> str:
     """The weakest of several kinds of evidence; `RECORDED` for none."""
     return max(evidence, key=EVIDENCE.index, default=RECORDED)
 
@@ -239,6 +239,8 @@ class Report:
     problems: tuple[Problem, ...] = ()
     #: extra words for the reader of the text, one line each
     notes: tuple[str, ...] = field(default=())
+    #: why no deadlock may be ruled out, or None
+    no_verdict: str | None = None
 
     def thread(self, number: int) -> Thread | None:
         """The thread of that number, or None."""

@@ -53,7 +53,7 @@ class LockKind:
 
     kind: str
     functions: frozenset[str]
-    find: Callable[[Context, FutexWait], "View | None"]
+    find: Callable[[Context, FutexWait], View | None]
 
 
 def view_mutex(state: mutex.MutexState) -> View:
@@ -74,7 +74,7 @@ def view_rwlock(state: rwlock.RwlockState, mode: str, shared: bool) -> View:
 def _join(context: Context, wait: FutexWait) -> View | None:
     if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET):
         return None
-    number = pthread.pthread_of_join(context.layouts, wait.address, dict(context.descriptors))
+    number = pthread.pthread_of_join(context.layouts, wait.address, context.descriptors)
     if number is None:
         return None
     address = next(at for at, other in context.descriptors.items() if other == number)

@@ -130,6 +130,11 @@ class Snapshot:
         self._problems: list[Problem] = [Problem(*problem) for problem in target.problems()]
         self._notes: list[str] = []
         self._modules = list(target.modules())
+        #: What keeps the report from being whole, for a user who must do something about it first.
+        self.incomplete: GdbextError | None = None
+        if not self._modules:
+            self._fails("the executable is not known to GDB, so neither libraries nor Python can be told",
+                        "give it too, as in `gdb EXECUTABLE CORE`")
         self._library = find_c_library(self._memory, self._modules, target.architecture)
         if self._library.layouts is None:
             self._problem("C library", "not applicable", f"{self._library.why}; native locks are not decoded")
@@ -152,6 +157,10 @@ class Snapshot:
 
     def _problem(self, where: str, what: str, why: str) -> None:
         self._problems.append(Problem(where, what, why))
+
+    def _fails(self, what: str, hint: str) -> None:
+        self.incomplete = self.incomplete or GdbextError(what, hint)
+        self._problem("target", "not applicable", what)
 
     def _read_threads(self) -> None:
         untold = 0
@@ -209,7 +218,7 @@ class Snapshot:
         except RuntimeNotFound:
             return []
         for trouble in troubles:
-            self._problem("Python", "not applicable", trouble)
+            self._fails(str(trouble), trouble.hint)
         pythons = []
         for runtime in runtimes:
             python = _Python(self._target, runtime)
@@ -329,7 +338,7 @@ class Snapshot:
     def _in_take_gil(self, seen: _Seen) -> bool:
         for i, (pc, _) in enumerate(self._native(seen)[:_LIBC_DEPTH + 2]):
             if self._is_interpreter(pc):
-                function = self._target.symbol(pc if i == 0 else pc - 1).function
+                function = self._target.symbol(pc if i == 0 else max(pc - 1, 0)).function
                 return function is not None and public_name(function) == "take_gil"
         return False
 
@@ -355,7 +364,7 @@ class Snapshot:
             module = self._ranges.find(pc)
             if module is None or module not in self._library.modules:
                 break
-            function = self._target.symbol(pc if i == 0 else pc - 1).function
+            function = self._target.symbol(pc if i == 0 else max(pc - 1, 0)).function
             if function is not None:
                 names.append(public_name(function))
         return names
@@ -485,7 +494,7 @@ class Snapshot:
         return None if seen.unavailable else self._native_frame(seen.registers["rip"], 0)
 
     def _native_frame(self, pc: int, index: int) -> NativeFrame:
-        symbol = self._target.symbol(pc if index == 0 else pc - 1)
+        symbol = self._target.symbol(pc if index == 0 else max(pc - 1, 0))
         function = public_name(symbol.function) if symbol.function else None
         module = self._ranges.find(pc)
         return NativeFrame(function, module.name if module else None, pc, symbol.file, symbol.line)
@@ -541,14 +550,24 @@ class Snapshot:
         info = TargetInfo(self._target.kind, self._target.pid, self._target.executable, self._target.architecture,
                           self._library.name)
         return Report(info, tuple(self._runtime(python) for python in self._pythons), tuple(filled),
-                      tuple(self._locks.values()), deadlocks, tuple(self._problems), tuple(self._notes))
+                      tuple(self._locks.values()), deadlocks, tuple(self._problems), tuple(self._notes),
+                      self._no_verdict())
+
+    def _no_verdict(self) -> str | None:
+        if self.incomplete is not None:
+            return str(self.incomplete)
+        if self._library.layouts is None:
+            return self._library.why
+        unread = [seen.number for seen in self._threads if seen.unavailable]
+        return f"{len(unread)} of {len(self._threads)} threads cannot be read" if unread else None
 
     def _thread(self, seen: _Seen) -> Thread:
         status, syscall = "unknown", None
         if not seen.unavailable:
-            status = "blocked" if seen.call is not None and seen.call.blocked else "running"
-            if seen.call is not None and seen.call.blocked:
-                syscall = seen.call.name or ("futex" if seen.futex is not None else None)
+            # a thread that only repeats its wait for the GIL is blocked also in the moment between two of them
+            status = "blocked" if seen.wait is not None or (seen.call and seen.call.blocked) else "running"
+            if seen.call is not None and status == "blocked":
+                syscall = seen.call.name or ("futex" if seen.wait is not None else None)
         state = seen.tstate.state if seen.tstate is not None else None
         if seen.tstate is not None and state is None:
             holding = any(gil.state.holder == seen.tstate.address for gil in self._gils)

@@ -141,7 +141,7 @@ def _in_order(members: Sequence[int], edges: Mapping[int, Sequence[Edge]]) -> li
         left.remove(at)
         own = [edge for edge in edges[at] if edge.holder in inside]
         found.extend(own)
-        at = next((edge.holder for edge in own if edge.holder in left), at)  # type: ignore[misc]
+        at = next((edge.holder for edge in own if edge.holder in left), at)
     return found
 
 

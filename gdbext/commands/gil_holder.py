@@ -33,10 +33,7 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     gils = {holder.thread for gil in snapshot.gils() for holder in gil.holders}
     report = snapshot.report(lambda thread: thread.number in gils)
     if not report.runtimes:
-        reason = next((problem.why for problem in report.problems if problem.where == "Python"), None)
-        if reason:
-            raise RuntimeNotFound(reason, "py-threads-locks still shows the native locks")
-        raise RuntimeNotFound("no Python was found in the process")
+        raise snapshot.incomplete or RuntimeNotFound("no Python was found in the process")
     involved = gils | {waiter.thread for gil in snapshot.gils() for waiter in gil.waiters}
     locks = {lock.id for lock in report.locks if lock.kind == "gil"}
     locks |= {thread.waits.lock for thread in report.threads if thread.number in gils and thread.waits}

@@ -114,8 +114,9 @@ class Objects:
 
     def _split_values(self, values: int) -> int:
         # the array of values lies behind a small header since 3.13, before that at once
-        known = self._layouts["PyDictValues"] if "PyDictValues" in self._layouts else None
-        return values + known.offset("values") if known is not None and "values" in known else values
+        if self._layouts.has("PyDictValues", "values"):
+            return values + self._layouts["PyDictValues"].offset("values")
+        return values
 
     def _entries(self, keys: int, values: int) -> Iterator[tuple[int, int]]:
         known = self._layouts["PyDictKeysObject"]

@@ -65,13 +65,16 @@ class PythonRuntime:
     note: str | None = None
 
 
-def find_runtimes(memory: Memory, modules: Sequence[Module], machine: str) -> tuple[list[PythonRuntime], list[str]]:
-    """All initialised CPython runtimes of the process.
+def find_runtimes(memory: Memory, modules: Sequence[Module],
+                  machine: str) -> tuple[list[PythonRuntime], list[GdbextError]]:
+    """All CPython runtimes of the process.
 
-    :return: the runtimes, and a line for each one that was seen but cannot be read.
+    :return: the runtimes, and an error for each one that was seen but cannot be read.
     :raises RuntimeNotFound: no module holds a runtime at all.
     """
-    found, problems, seen = [], [], 0
+    found: list[PythonRuntime] = []
+    problems: list[GdbextError] = []
+    seen = 0
     for module in modules:
         address = _runtime_address(memory, module)
         if address is None:
@@ -80,7 +83,7 @@ def find_runtimes(memory: Memory, modules: Sequence[Module], machine: str) -> tu
         try:
             found.append(_recognise(memory, module, address, machine))
         except GdbextError as error:
-            problems.append(f"the Python in {module.name}: {error}; {error.hint}")
+            problems.append(GdbextError(f"the Python in {module.name}: {error}", error.hint))
     if not seen:
         raise RuntimeNotFound("no Python was found in the process")
     return found, problems

@@ -46,7 +46,7 @@ class GdbCommand(gdb.Command):
         except gdb.error as error:
             raise gdb.GdbError(f"{name}: GDB says: {printable(str(error))}; try `info threads` first") from None
         except RecursionError:
-            raise gdb.GdbError(f"{name}: the report nests too deeply; this is a fault of gdbext, please report it") from None
+            raise gdb.GdbError(f"{name}: the report nests too deeply; please report this fault of gdbext") from None
         except (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             if gdb.parameter("python print-stack") == "full":
                 raise
@@ -66,11 +66,14 @@ class GdbCommand(gdb.Command):
         arguments, expression = self._parse(argument)
         with Session() as target:
             addresses = [_evaluate(expression)] if expression else []
-            result = self._command.run(Snapshot(target), arguments, addresses)
+            snapshot = Snapshot(target)
+            result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)
         for option, content in result.files:
             _write_file(arguments.get(option, ""), content)
         gdb.write(text)
+        if snapshot.incomplete is not None:
+            raise snapshot.incomplete
 
     def _parse(self, argument: str) -> tuple[Arguments, str]:
         if self._command.takes != "address":

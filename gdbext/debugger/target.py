@@ -15,7 +15,7 @@ import gdb
 
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.target.cache import CachedMemory
-from gdbext.target.protocol import Module, Section, Symbol, ThreadRef
+from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
 
 #: Registers of x86-64 that decoding needs, by GDB's names.
 _REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9", "fs_base")
@@ -57,7 +57,7 @@ class GdbTarget:
         self.kind = "core" if self._connection == "core" else "live"
         self.executable = _executable(inferior)
         self.architecture = _architecture()
-        self.memory = CachedMemory(GdbMemory(inferior))
+        self.memory: Memory = CachedMemory(GdbMemory(inferior))
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._modules: list[Module] | None = None
         self._symbols: dict[int, Symbol] = {}
@@ -100,7 +100,7 @@ class GdbTarget:
         frame: gdb.Frame | None = self._switch(thread)
         found: list[tuple[int, int]] = []
         try:
-            while frame is not None and len(found) < limit:
+            while frame is not None and frame.pc() and len(found) < limit:
                 if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
                     found.append((frame.pc(), int(frame.read_register("rsp")) & 0xFFFFFFFFFFFFFFFF))
                 frame = frame.older()
@@ -137,12 +137,14 @@ class GdbTarget:
                 function = match.group(1)
         except gdb.error:
             pass
-        file, line = None, None
+        file: str | None = None
+        line: int | None = None
         try:
             place = gdb.find_pc_line(address)
-            if place.symtab is not None and place.line:
-                file, line = place.symtab.filename, place.line
-        except (gdb.error, RuntimeError):
+            table: gdb.Symtab | None = place.symtab  # None without debug information
+            if table is not None and place.line:
+                file, line = table.filename, place.line
+        except (gdb.error, RuntimeError, OverflowError):
             pass
         return Symbol(function, file, line)
 
@@ -198,8 +200,7 @@ def _connection_kind(inferior: gdb.Inferior) -> str:
 
 
 def _executable(inferior: gdb.Inferior) -> str | None:
-    space = inferior.progspace
-    return space.filename if space is not None and space.filename else None
+    return inferior.progspace.filename or None
 
 
 def _architecture() -> str:

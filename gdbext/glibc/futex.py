@@ -1,4 +1,4 @@
-"""Is a thread blocked in the kernel, in which system call, and on which futex word?
+"""Whether a thread is blocked in the kernel, in which system call, and on which futex word.
 
 Sources: Linux 6.1 include/uapi/linux/futex.h, arch/x86/entry/calling.h, kernel/signal.c (restart codes). The
 numbers of system calls are data: `layout/syscalls`.

@@ -5,6 +5,8 @@ On x86-64 the thread pointer (``fs_base``) is the address of the descriptor, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gdbext.errors import CorruptStructure
 from gdbext.layout.table import Layouts
 from gdbext.target.protocol import Memory
@@ -28,7 +30,7 @@ def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:
     return tid
 
 
-def pthread_of_join(layouts: Layouts, address: int, descriptors: "dict[int, int]") -> int | None:
+def pthread_of_join(layouts: Layouts, address: int, descriptors: Mapping[int, int]) -> int | None:
     """The thread that `pthread_join` waits for, by the futex word it sleeps on.
 
     Up to glibc 2.42 that is ``tid`` of the thread waited for, since 2.43 ``joinstate``.

@@ -66,7 +66,7 @@ def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState
         state = "changing hands" if locked else "free"
     plausible = (pad3 == 0 and pad4 == 0 and shared in (0, 1) and 0 <= flags <= 2 and 0 <= wrphase <= 3
                  and 0 <= writers_futex <= 3 and writers_futex != 2 and count <= _MAX_READERS
-                 and writers & 0x7FFFFFFF <= _MAX_READERS and 0 <= cur_writer and address & 3 == 0
+                 and writers & 0x7FFFFFFF <= _MAX_READERS and cur_writer >= 0 and address & 3 == 0
                  # a writer in its phase has set both words; this is what tells a lock from zeroed memory
                  and (writer is None or (wrphase & 1 == 1 and writers_futex & 1 == 1))
                  and (cur_writer == 0 or locked))
@@ -112,7 +112,7 @@ def _mode(member: str, expected: int) -> str:
     return str(FUTEX_WORDS[member])
 
 
-def lock_of_word(layouts: Layouts, memory: Memory, address: int) -> "list[tuple[int, str]]":
+def lock_of_word(layouts: Layouts, memory: Memory, address: int) -> list[tuple[int, str]]:
     """Bases of plausible rwlocks of which a member lies at an address, for a user who gave a member's address.
 
     :return: (base, member), the given address itself first.

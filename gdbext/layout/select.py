@@ -17,7 +17,9 @@ from gdbext.errors import UnknownLayout
 from gdbext.layout.table import Field, Layouts, parse_table
 
 _HOME = Path(__file__).resolve().parent
-_NAME = re.compile(r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)+)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$")
+_NAME = re.compile(
+    r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)+)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$"
+)
 
 #: The oldest glibc whose locks the tables describe; before it the rwlock and condition variable were others.
 OLDEST_GLIBC = (2, 25)
@@ -54,7 +56,7 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("."))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _index() -> tuple[tuple[str, str, str, str, Path], ...]:
     found = []
     for path in sorted((_HOME / "tables").glob("*.json")):

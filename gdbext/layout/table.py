@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Tuple
+from typing import TYPE_CHECKING, Any, Callable
 
 from gdbext.errors import CorruptStructure, UnknownLayout
 
@@ -36,7 +37,7 @@ class Field:
     offset: int
     size: int
     signed: bool = False
-    bits: Tuple[int, int] | None = None
+    bits: tuple[int, int] | None = None
 
     def extract(self, data: bytes) -> int:
         """The member's value in the bytes of its whole structure."""
@@ -48,7 +49,7 @@ class Field:
         return value
 
 
-Reader = Callable[["Memory", int], Tuple[int, ...]]
+Reader = Callable[["Memory", int], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Struct:
     name: str
     size: int
     fields: Mapping[str, Field]
-    _readers: Dict[Tuple[str, ...], Reader] = field(default_factory=dict, compare=False, repr=False)
+    _readers: dict[tuple[str, ...], Reader] = field(default_factory=dict, compare=False, repr=False)
 
     def __contains__(self, member: str) -> bool:
         return member in self.fields
@@ -85,7 +86,7 @@ class Struct:
             made = self._readers[members] = self._compile([self[name] for name in members])
         return made
 
-    def _compile(self, wanted: "list[Field]") -> Reader:
+    def _compile(self, wanted: list[Field]) -> Reader:
         start = min(item.offset for item in wanted)
         size = max(item.offset + item.size for item in wanted) - start
         if size > MAX_STRUCT:
@@ -106,17 +107,17 @@ class Struct:
             return lambda memory, address: unpack(memory.read(address + start, size))
         back = tuple(ordered.index(i) for i in range(len(wanted)))
 
-        def read(memory: "Memory", address: int) -> Tuple[int, ...]:
+        def read(memory: Memory, address: int) -> tuple[int, ...]:
             values = unpack(memory.read(address + start, size))
             return tuple([values[i] for i in back])
 
         return read
 
     @staticmethod
-    def _compile_slow(wanted: "list[Field]", start: int, size: int) -> Reader:
+    def _compile_slow(wanted: list[Field], start: int, size: int) -> Reader:
         moved = [Field(item.offset - start, item.size, item.signed, item.bits) for item in wanted]
 
-        def read(memory: "Memory", address: int) -> Tuple[int, ...]:
+        def read(memory: Memory, address: int) -> tuple[int, ...]:
             data = memory.read(address + start, size)
             return tuple([item.extract(data) for item in moved])
 
@@ -155,12 +156,12 @@ class Layouts:
         return name in self.structs and member in self.structs[name]
 
     @property
-    def version_tuple(self) -> Tuple[int, ...]:
+    def version_tuple(self) -> tuple[int, ...]:
         """``(3, 11, 7)`` for version 3.11.7."""
         return tuple(int(part) for part in self.version.split(".") if part.isdigit())
 
     def replaced(self, source: str, changes: Mapping[str, Mapping[str, Field]],
-                 sizes: Mapping[str, int]) -> "Layouts":
+                 sizes: Mapping[str, int]) -> Layouts:
         """A copy in which the given members have other places, as the target's own evidence says."""
         structs = dict(self.structs)
         for name, members in changes.items():
@@ -177,7 +178,7 @@ def parse_table(text: str) -> Layouts:
 
     A member is ``[offset, size]``, ``[offset, size, "signed"]`` or ``[offset, size, low_bit, width]``.
     """
-    data: Dict[str, Any] = json.loads(text)
+    data: dict[str, Any] = json.loads(text)
     structs = {}
     for name, body in data["structs"].items():
         fields = {}

@@ -68,7 +68,7 @@ def load_base(memory: Memory, module: Module) -> int:
             for i in range(count):
                 kind, _, file_offset, vaddr = struct.unpack_from("<IIQQ", table, 56 * i)
                 if kind == _PT_LOAD and file_offset == 0:
-                    return header - (vaddr & ~(_PAGE - 1))
+                    return header - int(vaddr & ~(_PAGE - 1))
             break
     # position-independent files are linked at 0, others are loaded where they are linked
     return page if page >= 1 << 32 else 0

@@ -13,8 +13,8 @@ register numbers.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Sequence
 
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
 from gdbext.target.protocol import Memory, Module, Section

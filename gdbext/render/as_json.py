@@ -1,4 +1,7 @@
-"""Reports as JSON, schema ``gdbext/1``. This module owns the schema; its meaning never changes without a new version."""
+"""Reports as JSON, schema ``gdbext/1``.
+
+This module owns the schema; its meaning never changes without a new version.
+"""
 
 from __future__ import annotations
 

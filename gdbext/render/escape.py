@@ -9,10 +9,10 @@ _UNSAFE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def printable(text: str, limit: int = 1000) -> str:
-    """The text on one line, control and direction characters as escapes, cut after `limit` characters.
+    r"""The text on one line, control and direction characters as escapes, cut after `limit` characters.
 
-    >>> printable("a\\x1b[2Jb")
-    'a\\\\x1b[2Jb'
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
     """
     cut = text if len(text) <= limit else text[:limit] + "..."
     if cut.isascii() and cut.isprintable():

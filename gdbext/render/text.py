@@ -89,7 +89,8 @@ class TextRenderer:
             names = ", ".join(self._thread_name(holder.thread) for holder in lock.holders[:_MANY])
             return f", {words} by {names}{self._evidence(lock.holders[0].evidence, lock.holders[0].why)}"
         if lock.orphan:
-            return f", held by nobody alive: {printable(lock.orphan)}" + (f" ({printable(lock.why)})" if lock.why else "")
+            why = f" ({printable(lock.why)})" if lock.why else ""
+            return f", held by nobody alive: {printable(lock.orphan)}{why}"
         if lock.candidates:
             return (f", {words}; holders not recorded, candidates: {self._numbers(lock.candidates)}"
                     + (f" ({printable(lock.why)})" if lock.why else ""))
@@ -225,8 +226,13 @@ class TextRenderer:
         waiting = sum(thread.waits is not None for thread in threads)
         blocked = sum(thread.status == "blocked" and thread.waits is None for thread in threads)
         running = sum(thread.status == "running" and thread.waits is None for thread in threads)
-        text = (f"{self._style.mark('No deadlock found', 'good')} among {len(threads)} threads: {waiting} wait for a "
-                f"lock or event, {blocked} are in other system calls, {running} run.")
+        if self._report.no_verdict:
+            found = self._style.mark("Whether there is a deadlock cannot be told", "bad")
+            found += f" ({printable(self._report.no_verdict)}); none is seen"
+        else:
+            found = self._style.mark("No deadlock found", "good")
+        text = (f"{found} among {len(threads)} threads: {waiting} wait for a lock or event, {blocked} are in other "
+                f"system calls, {running} run.")
         for lock in self._report.locks:
             if lock.kind == "gil" and lock.holders:
                 holder = self._threads.get(lock.holders[0].thread)

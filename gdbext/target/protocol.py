@@ -5,8 +5,8 @@ GDB implements these in `debugger.target`; tests implement them from bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -66,10 +66,9 @@ class ThreadRef:
 
 @dataclass(frozen=True)
 class Symbol:
-    """What is at a code address. `function` is None where no symbol covers the address."""
+    """What is at an address. `function` is None where no symbol covers the address."""
 
     function: str | None
-    module: str | None
     file: str | None = None
     line: int | None = None
 

@@ -1,0 +1,59 @@
+"""No deadlock is reported where there is none, and a program goes on after it was looked at."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.support import gdb_session, interpreters, samples
+from tests.support.report import Report
+from tests.support.samples import Sample, wait_until
+
+LOOKS = 5
+
+
+def progress(sample: Sample) -> tuple[int, ...]:
+    """Rounds of computing and turns taken so far."""
+    return struct.unpack("<QQ", (sample.directory / "progress").read_bytes())
+
+
+def wait_for_progress(sample: Sample) -> None:
+    """Wait until both counters have moved on."""
+    before = progress(sample)
+    wait_until(lambda: all(now > then for now, then in zip(progress(sample), before)), "the program to make progress")
+
+
+@pytest.mark.parametrize("name", interpreters.NAMES)
+def test_healthy_program_is_not_deadlocked(name: str, tmp_path: Path) -> None:
+    python, symbols = interpreters.use(name)
+    with samples.healthy(python, tmp_path) as sample:
+        tids = sample.tids()
+        for _ in range(LOOKS):
+            wait_for_progress(sample)
+            session = gdb_session.batch(
+                ["-p", str(sample.pid)],
+                ["py-threads-locks --json", "py-deadlocks --json", "py-deadlocks"],
+                symbols=symbols,
+            )
+            assert session.status == 0
+            assert session.document(0)["deadlocks"] == []
+            assert session.document(1)["deadlocks"] == []
+            assert ".py:" not in session.outputs[2], "there is nothing to tell of any line"
+
+            report = Report(session.document(0), sample.truth)
+            assert set(report.roles.values()) == set(sample.truth.threads)
+            assert report.lock_name(report.thread("writer")["waits"]["lock"]) == "table"
+            table = report.lock("table")
+            assert table["state"] == "read-locked"
+            assert {report.role(waiter["thread"]) for waiter in table["waiters"]} == {"writer"}
+            assert not sample.is_stopped()
+        assert sample.tids() == tids
+
+        # the reader lets go when told; all others then finish
+        sample.send("x")
+        last = json.loads(sample.read_line())
+        assert last["finished"]
+        assert sample.process.wait(timeout=30) == 0

@@ -1,0 +1,84 @@
+"""Looking changes nothing: memory, threads and state of the target are the same after every command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import gdb_session, interpreters, samples
+
+COMMANDS = (
+    "py-threads-locks",
+    "py-threads-locks --json",
+    "py-deadlocks",
+    "py-deadlocks --json",
+    "gil-holder",
+    "gil-holder --json",
+    "rwlock-owner",
+    "lock-owner",
+    "rwlock-owner {lock}",
+    "lock-owner {lock} --json",
+    "bt",
+)
+# what a program without Python can be asked
+NATIVE_COMMANDS = tuple(command for command in COMMANDS if not command.startswith("gil-holder"))
+
+
+@pytest.mark.parametrize("command", NATIVE_COMMANDS)
+def test_no_byte_of_a_native_program_changes(command: str, tmp_path: Path) -> None:
+    """All threads of the sample sleep, so every byte that it could write must stay."""
+    with samples.abba("rwlock", tmp_path, rseq=False) as sample:
+        lock = sample.truth.locks["one"].address
+        before, tids = sample.writable_memory(), sample.tids()
+        session = gdb_session.batch(["-p", str(sample.pid)], [command.format(lock=f"{lock:#x}")])
+        assert session.status == 0
+        assert not sample.is_stopped()
+        sample.wait_until_final()
+        assert sample.tids() == tids
+        assert sample.writable_memory() == before
+        assert sample.process.poll() is None
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_python_program_goes_on(command: str, tmp_path: Path) -> None:
+    """A program that waits for its GIL wakes up all the time: only the lock's own bytes must stay."""
+    python, symbols = interpreters.use(interpreters.ANY)
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
+        lock = sample.truth.locks["table"].address
+        assert lock is not None
+        before, tids = sample.read_memory(lock, 56), sample.tids()
+        session = gdb_session.batch(["-p", str(sample.pid)], [command.format(lock=f"{lock:#x}")], symbols=symbols)
+        assert session.status == 0
+        assert not sample.is_stopped()
+        sample.wait_until_final()
+        assert sample.tids() == tids
+        assert sample.read_memory(lock, 56) == before
+
+
+@pytest.mark.parametrize("command", ["rwlock-owner", "lock-owner"])
+def test_address_that_calls_a_function_is_refused(command: str, tmp_path: Path) -> None:
+    """An address is an expression, and GDB would run the target to work this one out."""
+    with samples.abba("rwlock", tmp_path) as sample:
+        session = gdb_session.batch(
+            ["-p", str(sample.pid)], ["output calls", f"{command} run_by_nobody()", "output calls"]
+        )
+        assert session.outputs[0] == session.outputs[2] == "0"
+        assert len(session.error_lines(command)) == 1
+        assert not sample.is_stopped()
+
+
+def test_selected_thread_and_frame_stay(tmp_path: Path) -> None:
+    python, symbols = interpreters.use(interpreters.ANY)
+    ask = ["python print(gdb.selected_thread().ptid)", "python print(gdb.selected_frame().level())"]
+    with samples.rapids(python, "readers", tmp_path) as sample:
+        lock = sample.truth.locks["table"].address
+        commands = ["thread 2", "frame 3", *ask]
+        for command in COMMANDS:
+            commands += [command.format(lock=f"{lock:#x}"), *ask]
+        session = gdb_session.batch(["-p", str(sample.pid)], commands, symbols=symbols)
+    assert session.status == 0
+    thread, frame = session.outputs[2:4]
+    assert frame == "3"
+    for index in range(4, len(commands), 3):
+        assert session.outputs[index + 1 : index + 3] == (thread, frame), commands[index]

@@ -1,0 +1,57 @@
+"""Our native unwinder against GDB's, frame by frame, on every thread of real programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, gdb_session, interpreters, samples
+
+# prints, for each thread, both stacks as (program counter, stack pointer), and how often ours had to give up
+COMPARE = """
+import json
+from gdbext.debugger.target import Session
+from gdbext.native.unwind import CannotUnwind, Unwinder
+rows = []
+with Session() as target:
+    unwinder = Unwinder(target.memory, target.modules())
+    for thread in target.threads():
+        registers = target.registers(thread)
+        try:
+            ours = unwinder.unwind(registers["rip"], registers["rsp"], registers["rbp"], 1000)
+        except CannotUnwind as error:
+            ours = str(error)
+        rows.append([thread.lwp, ours, target.unwind(thread, 1000)])
+print(json.dumps(rows))
+"""
+
+
+def compare(where: list[str | Path], script: Path, *, symbols: bool) -> list[tuple[int, object, object]]:
+    script.write_text(COMPARE)
+    session = gdb_session.batch(where, ["set backtrace past-main on", f"source {script}"], symbols=symbols)
+    assert session.status == 0, session.stderr
+    return [(lwp, ours, theirs) for lwp, ours, theirs in session.document(1)]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("target", ["live", "core"])
+@pytest.mark.parametrize("name", interpreters.NAMES)
+def test_python(name: str, target: str, tmp_path: Path) -> None:
+    python, symbols = interpreters.use(name)
+    with samples.rapids(python, "readers", tmp_path) as sample:
+        where: list[str | Path] = ["-p", str(sample.pid)]
+        if target == "core":
+            where = [python, cores.kernel_core(sample)]
+        rows = compare(where, tmp_path / "compare.py", symbols=symbols)
+        assert {lwp for lwp, _, _ in rows} == {thread.tid for thread in sample.truth.threads.values()}
+    for lwp, ours, theirs in rows:
+        assert ours == theirs, lwp
+
+
+@pytest.mark.parametrize("stripped", [False, True])
+def test_native(stripped: bool, tmp_path: Path) -> None:
+    with samples.abba("mutex", tmp_path, stripped=stripped) as sample:
+        rows = compare(["-p", str(sample.pid)], tmp_path / "compare.py", symbols=not stripped)
+    assert len(rows) == 3
+    for lwp, ours, theirs in rows:
+        assert ours == theirs, lwp

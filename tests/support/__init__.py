@@ -1,0 +1,1 @@
+"""What tests share: interpreters, samples, GDB sessions and cores. No tests here."""

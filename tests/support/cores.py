@@ -1,0 +1,44 @@
+"""Makes cores of running samples, the two ways in which people get them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support import gdb_session
+from tests.support.samples import Sample
+
+_PATTERN = Path("/proc/sys/kernel/core_pattern")
+
+
+def gdb_core(sample: Sample) -> Path:
+    """A core made by GDB's gcore; the sample goes on."""
+    path = sample.directory / "gcore"
+    result = gdb_session.batch(["-p", str(sample.pid)], [f"generate-core-file {path}"], load=False)
+    assert path.exists(), f"no core was made\n{result}"
+    return path
+
+
+def kernel_core(sample: Sample) -> Path:
+    """A core made by the kernel; the sample dies of it.
+
+    Skips the test where the kernel hands cores to a program or keeps them elsewhere.
+    """
+    pattern = _PATTERN.read_text().strip()
+    if pattern.startswith("|"):
+        pytest.skip(f"the kernel gives cores to a program: core_pattern is {pattern}")
+    if "/" in pattern:
+        pytest.skip(f"the kernel keeps cores elsewhere: core_pattern is {pattern}")
+    # not QUIT or INT: these are ignored in what a non-interactive shell put in the background
+    os.kill(sample.pid, signal.SIGABRT)
+    status = sample.process.wait(timeout=30)
+    assert status == -signal.SIGABRT, f"the sample ended otherwise: {status}"
+    prefix = pattern.partition("%")[0]
+    found = sorted(sample.directory.glob(f"{prefix}*"))
+    if not found:
+        pytest.skip("the kernel wrote no core: the hard limit on the size of cores may be too low")
+    assert len(found) == 1, f"which is the core? {found}"
+    return found[0]

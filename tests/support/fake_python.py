@@ -1,0 +1,289 @@
+"""A CPython runtime laid out in fake memory by the table of its version: interpreters, threads, frames, objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gdbext.layout.select import cpython_candidates
+from gdbext.layout.table import Layouts
+from gdbext.target.protocol import Module, Section
+from tests.support.fake_memory import Builder, FakeMemory
+
+#: One version for each shape of the structures.
+VERSIONS = ("3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10", "3.15.2")
+
+_MANAGED_DICT, _INLINE_VALUES, _HEAPTYPE = 1 << 4, 1 << 2, 1 << 9
+
+
+def cpython_layouts(version: str) -> Layouts:
+    """The table of a version."""
+    found = next(cpython_candidates(version, "default", "x86_64"))
+    assert found.version == version
+    return found
+
+
+@dataclass(frozen=True)
+class Call:
+    """A native call of the eval loop: the functions it runs as (name, line), innermost first.
+
+    `anchor` is where on the native stack its C frame or entry frame lies.
+    """
+
+    functions: tuple[tuple[str, int], ...]
+    anchor: int = 0
+
+
+class FakePython:
+    """Objects of one version in fake memory, and a runtime once `runtime` was called."""
+
+    def __init__(self, memory: FakeMemory, version: str, heap: int = 0x5555_0000_0000) -> None:
+        self.version = version
+        self.version_tuple = tuple(int(part) for part in version.split("."))
+        self.layouts = cpython_layouts(version)
+        self.memory = memory
+        self.build = Builder(memory, self.layouts, heap)
+        self._types: dict[str, int] = {}
+        self.runtime_address = 0
+        self.module = Module("", ())
+
+    # -- objects ---------------------------------------------------------------------------------------------
+
+    def type_object(self, name: str, **members: int) -> int:
+        """A type object; one for each name."""
+        if name not in self._types:
+            at = self.build.alloc(self.layouts["PyHeapTypeObject"].size)
+            self._types[name] = self.build.put(
+                "PyTypeObject", at, tp_name=self.build.cstring(name.encode()), **members)
+        return self._types[name]
+
+    def _object(self, type_name: str, size: int) -> int:
+        at = self.build.alloc(size)
+        self.build.put("PyObject", at, ob_type=self.type_object(type_name))
+        return at
+
+    def string(self, text: str, kind: int | None = None) -> int:
+        """A compact ``str`` of the smallest kind, or of the kind asked for."""
+        is_ascii = text.isascii() and kind is None
+        if kind is None:
+            top = max(map(ord, text), default=0)
+            kind = 1 if top < 0x100 else 2 if top < 0x10000 else 4
+        header = self.layouts["PyASCIIObject" if is_ascii else "PyCompactUnicodeObject"].size
+        data = text.encode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[kind], "surrogatepass")
+        at = self._object("str", header + len(data) + kind)
+        self.build.put("PyASCIIObject", at, length=len(text), state_kind=kind, state_compact=1,
+                       state_ascii=int(is_ascii))
+        self.memory.map(at + header, data + bytes(kind))
+        return at
+
+    def byte_string(self, data: bytes) -> int:
+        """A ``bytes``."""
+        offset = self.layouts["PyBytesObject"].offset("ob_sval")
+        at = self._object("bytes", offset + len(data) + 1)
+        self.build.put("PyVarObject", at, ob_size=len(data))
+        self.memory.write(at + offset, data)
+        return at
+
+    def integer(self, value: int) -> int:
+        """An ``int``."""
+        digits, rest = [], abs(value)
+        while rest:
+            digits.append(rest & 0x3FFFFFFF)
+            rest >>= 30
+        known = self.layouts["PyLongObject"]
+        at = self._object("int", known.offset("ob_digit") + 4 * max(len(digits), 1))
+        if "lv_tag" in known:
+            self.build.put("PyLongObject", at, lv_tag=len(digits) << 3 | (1 if value == 0 else 2 if value < 0 else 0))
+        else:
+            self.build.put("PyVarObject", at, ob_size=-len(digits) if value < 0 else len(digits))
+        if digits:
+            self.memory.u32(at + known.offset("ob_digit"), *digits)
+        return at
+
+    def keys(self, entries: Sequence[tuple[int, int]], unicode_keys: bool = True) -> int:
+        """The keys object of a dict; `unicode_keys` asks for entries without hash, where the version has them."""
+        known = self.layouts["PyDictKeysObject"]
+        modern = "dk_log2_index_bytes" in known
+        entry = self.layouts["PyDictUnicodeEntry" if modern and unicode_keys else "PyDictKeyEntry"]
+        at = self.build.alloc(known.offset("dk_indices") + 8 + entry.size * len(entries))
+        if modern:
+            self.build.put("PyDictKeysObject", at, dk_log2_size=3, dk_log2_index_bytes=3, dk_kind=int(unicode_keys),
+                           dk_nentries=len(entries))
+        else:
+            self.build.put("PyDictKeysObject", at, dk_size=8, dk_nentries=len(entries))
+        for i, (key, value) in enumerate(entries):
+            self.build.put(entry.name, at + known.offset("dk_indices") + 8 + i * entry.size, me_key=key, me_value=value)
+        return at
+
+    def dictionary(self, entries: Sequence[tuple[int, int]], unicode_keys: bool = True) -> int:
+        """A ``dict`` of (key, value) addresses."""
+        at = self._object("dict", self.layouts["PyDictObject"].size)
+        return self.build.put("PyDictObject", at, ma_used=len(entries), ma_keys=self.keys(entries, unicode_keys))
+
+    def namespace(self, **entries: int) -> int:
+        """A ``dict`` with ``str`` keys."""
+        return self.dictionary([(self.string(name), value) for name, value in entries.items()])
+
+    def module_object(self, **entries: int) -> int:
+        """A module object with these globals."""
+        at = self._object("module", self.layouts["PyModuleObject"].size)
+        return self.build.put("PyModuleObject", at, md_dict=self.namespace(**entries))
+
+    def instance(self, class_name: str, inline: bool = True, **attributes: int) -> int:
+        """An object of a class written in Python.
+
+        :param inline: keep the attributes as values beside the object, where the version can.
+        """
+        version = self.version_tuple
+        before, basic_size = 64, 32
+        at = self.build.alloc(before + basic_size + 256) + before
+        if version < (3, 11):
+            kind = self.type_object(class_name, tp_dictoffset=16, tp_basicsize=basic_size, tp_flags=_HEAPTYPE)
+            self.build.put("PyObject", at, ob_type=kind)
+            self.memory.u64(at + 16, self.namespace(**attributes))
+            return at
+        flags = _HEAPTYPE | _MANAGED_DICT | (_INLINE_VALUES if version >= (3, 13) else 0)
+        kind = self.type_object(class_name, tp_basicsize=basic_size, tp_flags=flags, tp_dictoffset=-1)
+        self.build.put("PyObject", at, ob_type=kind)
+        if not inline:
+            self.memory.u64(at - 24, self.namespace(**attributes))
+            return at
+        cached = self.keys([(self.string(name), 0) for name in attributes])
+        self.build.put("PyHeapTypeObject", kind, ht_cached_keys=cached)
+        header = self.layouts["PyDictValues"].offset("values")
+        if version >= (3, 13):
+            values = at + basic_size
+        else:
+            values = self.build.alloc(header + 8 * len(attributes))
+            self.memory.u64(at - (32 if version < (3, 12) else 24), values if version < (3, 12) else values - 1)
+        self.memory.u64(values + header, *attributes.values())
+        return at
+
+    def code(self, name: str, line: int, size: int = 20, table: bytes | None = None, file: str = "/app/job.py",
+             qualified_name: str | None = None, first_traceable: int = 1) -> int:
+        """A code object of `size` bytes of instructions, all of them on one line unless a line table is given."""
+        known = self.layouts["PyCodeObject"]
+        modern = "co_code_adaptive" in known
+        if table is None:
+            table = one_line_table(self.version_tuple, size)
+        start = known.offset("co_code_adaptive") if modern else known.size
+        at = self._object("code", start + size)
+        self.build.put("PyCodeObject", at, co_filename=self.string(file), co_name=self.string(name),
+                       co_linetable=self.byte_string(table), co_firstlineno=line)
+        if "co_qualname" in known:
+            self.build.put("PyCodeObject", at, co_qualname=self.string(qualified_name or name))
+        if modern:
+            self.build.put("PyVarObject", at, ob_size=size // 2)
+            self.build.put("PyCodeObject", at, _co_firsttraceable=first_traceable)
+        return at
+
+    # -- frames ----------------------------------------------------------------------------------------------
+
+    def frame(self, code: int, previous: int = 0, offset: int = 8, owner: int = 0, at: int | None = None,
+              **more: int) -> int:
+        """A Python frame at a byte offset of its code; `at` places it, otherwise it is on the heap."""
+        if "_PyInterpreterFrame" not in self.layouts:
+            unit = 2 if self.version_tuple >= (3, 10) else 1
+            at = self.build.alloc(self.layouts["PyFrameObject"].size) if at is None else at
+            return self.build.put("PyFrameObject", at, f_back=previous, f_code=code, f_lasti=offset // unit, **more)
+        known = self.layouts["_PyInterpreterFrame"]
+        at = self.build.alloc(known.size) if at is None else at
+        executable = "f_executable" if "f_executable" in known else "f_code"
+        instruction = "instr_ptr" if "instr_ptr" in known else "prev_instr"
+        base = code + self.layouts["PyCodeObject"].offset("co_code_adaptive")
+        # since 3.14 the pointer carries a tag
+        members = {executable: code | (1 if self.version_tuple >= (3, 14) else 0), instruction: base + offset}
+        return self.build.put("_PyInterpreterFrame", at, previous=previous, owner=owner, **members, **more)
+
+    def stack(self, tstate: int, calls: Sequence[Call]) -> None:
+        """Give a thread state a Python stack, innermost call first."""
+        version = self.version_tuple
+        previous = cframe = 0
+        if version >= (3, 15):
+            previous = self._shim(0, None)
+        if (3, 11) <= version < (3, 13):
+            cframe = self.build.member("PyThreadState", tstate, "root_cframe")
+        for call in reversed(calls):
+            if version >= (3, 12):
+                previous = self._shim(previous, call.anchor)
+            elif version >= (3, 11):
+                cframe = self.build.put("_PyCFrame", call.anchor, previous=cframe)
+            for i, (name, line) in enumerate(reversed(call.functions)):
+                more = {"is_entry": int(i == 0)} if (3, 11) <= version < (3, 12) else {}
+                previous = self.frame(self.code(name, line), previous, **more)
+        if "current_frame" in self.layouts["PyThreadState"]:
+            self.build.put("PyThreadState", tstate, current_frame=previous)
+        elif version >= (3, 11):
+            self.build.put("_PyCFrame", cframe, current_frame=previous)
+            self.build.put("PyThreadState", tstate, cframe=cframe)
+        else:
+            self.build.put("PyThreadState", tstate, frame=previous)
+
+    def _shim(self, previous: int, at: int | None) -> int:
+        at = self.build.alloc(self.layouts["_PyInterpreterFrame"].size) if at is None else at
+        return self.build.put("_PyInterpreterFrame", at, previous=previous, owner=3)
+
+    # -- the runtime -----------------------------------------------------------------------------------------
+
+    def runtime(self, path: str = "/usr/lib/libpython.so") -> Module:
+        """A runtime without interpreters, and the module that holds it."""
+        at = self.build.alloc(self.layouts["_PyRuntimeState"].size)
+        self.runtime_address = at
+        text = self.build.alloc(0x1000)
+        rodata = self.build.alloc(0x100)
+        self.memory.write(rodata, b"\0" + self.version.encode() + b"\0")
+        self.module = Module(path, (
+            Section(".PyRuntime", at, at + self.layouts["_PyRuntimeState"].size),
+            Section(".text", text, text + 0x1000),
+            Section(".rodata", rodata, rodata + 0x100)))
+        return self.module
+
+    def interpreter(self, number: int = 0, following: int = 0, **members: int) -> int:
+        """An interpreter at the head of the runtime's list, with a free GIL.
+
+        Since 3.12 it has a GIL of its own; before, the runtime has the only one.
+        """
+        at = self.build.new("PyInterpreterState", id=number, next=following, **members)
+        if "gil" in self.layouts["PyInterpreterState"]:
+            gil = self.build.member("PyInterpreterState", at, "gil_embedded")
+            self.build.put("PyInterpreterState", at, gil=gil, own_gil=1)
+        else:
+            gil = self.build.member("_PyRuntimeState", self.runtime_address, "ceval_gil")
+        self.build.put("_gil_runtime_state", gil, interval=5000, locked=0)
+        self.build.put("_PyRuntimeState", self.runtime_address, interpreters_head=at)
+        return at
+
+    def gil_of(self, interpreter: int) -> int:
+        """Address of an interpreter's GIL."""
+        known = self.layouts["PyInterpreterState"]
+        if "gil" in known:
+            return int.from_bytes(self.memory.read(interpreter + known.offset("gil"), 8), "little")
+        return self.build.member("_PyRuntimeState", self.runtime_address, "ceval_gil")
+
+    def thread(self, interpreter: int, pthread: int, **members: int) -> int:
+        """A thread state at the head of an interpreter's list."""
+        known = self.layouts["PyInterpreterState"]["tstate_head"]
+        head = int.from_bytes(self.memory.read(interpreter + known.offset, 8), "little")
+        at = self.build.new("PyThreadState", interp=interpreter, thread_id=pthread, next=head, **members)
+        if head:
+            self.build.put("PyThreadState", head, prev=at)
+        self.build.put("PyInterpreterState", interpreter, tstate_head=at)
+        return at
+
+    def take_gil(self, interpreter: int, tstate: int) -> int:
+        """Let a thread state hold the GIL; the GIL's address."""
+        return self.build.put("_gil_runtime_state", self.gil_of(interpreter), locked=1, last_holder=tstate)
+
+
+def one_line_table(version: tuple[int, ...], size: int) -> bytes:
+    """A line table that says: all `size` bytes of instructions are on the first line."""
+    if version >= (3, 11):
+        table, units = b"", size // 2
+        while units:
+            step = min(units, 8)
+            table += bytes([0x80 | 13 << 3 | step - 1, 0])
+            units -= step
+        return table
+    if version >= (3, 10):
+        return bytes([size, 0])
+    return b""

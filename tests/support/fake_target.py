@@ -1,0 +1,163 @@
+"""A stopped process made of fake memory: threads with registers and stacks, a C library, locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gdbext.errors import GdbextError, ThreadUnavailable
+from gdbext.layout.select import glibc_layouts
+from gdbext.target.protocol import Module, Section, Symbol, ThreadRef
+from tests.support.fake_memory import Builder, FakeMemory
+
+FUTEX, READ, POLL, RESTART_SYSCALL = 202, 0, 7, 219
+ERESTARTSYS, ERESTART_RESTARTBLOCK = (1 << 64) - 512, (1 << 64) - 516
+NOT_IN_A_CALL = (1 << 64) - 1
+
+#: How glibc waits; the names say which lock does.
+WAIT_PRIVATE, WAIT_BITSET_REALTIME, WAIT_BITSET_SHARED, LOCK_PI = 0x80, 0x189, 0x109, 0x86
+
+STACKS = 0x7F00_0000_0000
+STACK_STEP = 0x10_0000
+STACK_SIZE = 0x2000
+
+LIBC_TEXT, APP_TEXT, DRIVER_TEXT = 0x7E00_0001_0000, 0x40_1000, 0x7D00_0001_0000
+APP_DATA = 0x40_4000
+
+
+@dataclass
+class FakeThread:
+    """One thread; change its registers and frames at will before a snapshot is made."""
+
+    ref: ThreadRef
+    pthread: int
+    stack: int
+    registers: dict[str, int] = field(default_factory=dict)
+    frames: list[tuple[int, int]] = field(default_factory=list)
+    available: bool = True
+    #: an error that the debugger's own unwinder raises
+    unwind_error: GdbextError | None = None
+
+
+class FakeTarget:
+    """A `Target` of fake threads in fake memory, with glibc 2.36."""
+
+    def __init__(self, kind: str = "live", glibc: str = "2.36") -> None:
+        self.kind = kind
+        self.pid = 100
+        self.executable: str | None = "/app/server"
+        self.architecture = "x86_64"
+        self.memory = FakeMemory()
+        self.build = Builder(self.memory, glibc_layouts(glibc, "x86_64"), 0x6000_0000_0000)
+        self.fakes: list[FakeThread] = []
+        self.files: dict[str, bytes] = {}
+        self.symbols: dict[int, Symbol] = {}
+        self.told: list[tuple[str, str, str]] = []
+        self.loaded: list[Module] = []
+        self._add_modules(glibc)
+
+    def _add_modules(self, glibc: str) -> None:
+        banner = self.build.cstring(b"GNU C Library (Debian GLIBC) stable release version " + glibc.encode() + b".\n")
+        self.memory.map(APP_DATA, bytes(0x1000))
+        self.loaded += [
+            Module("/app/server", (Section(".text", APP_TEXT, APP_TEXT + 0x1000),
+                                   Section(".data", APP_DATA, APP_DATA + 0x1000)), is_main=True),
+            Module("/app/libdrv.so", (Section(".text", DRIVER_TEXT, DRIVER_TEXT + 0x1000),)),
+            Module("/lib/x86_64-linux-gnu/libc.so.6", (Section(".text", LIBC_TEXT, LIBC_TEXT + 0x10000),
+                                                       Section(".rodata", banner, banner + 80))),
+        ]
+
+    # -- building --------------------------------------------------------------------------------------------
+
+    def thread(self, tid: int | None = None, name: str | None = None) -> FakeThread:
+        """A thread that runs in the main program; its TID is its LWP id unless one is given."""
+        number = len(self.fakes) + 1
+        lwp = self.pid + number - 1
+        stack = STACKS + number * STACK_STEP
+        self.memory.map(stack, bytes(STACK_SIZE))
+        pthread = self.build.alloc(self.build.layouts["struct pthread"].size)
+        self.build.put("struct pthread", pthread, self=pthread, tid=lwp if tid is None else tid)
+        made = FakeThread(ThreadRef(number, lwp, name), pthread, stack)
+        made.registers = {"rip": APP_TEXT + 0x10, "rsp": stack, "rbp": 0, "rax": 0, "orig_rax": NOT_IN_A_CALL,
+                          "fs_base": pthread}
+        made.frames = [(APP_TEXT + 0x10, stack), (APP_TEXT + 0x80, stack + 0x800)]
+        self.fakes.append(made)
+        return made
+
+    def blocked(self, thread: FakeThread, call: int, *arguments: int, rax: int = ERESTARTSYS) -> FakeThread:
+        """Put a thread into a system call, called from the C library, called from the driver."""
+        names = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
+        thread.registers.update(dict.fromkeys(names, 0))
+        thread.registers.update(zip(names, arguments))
+        thread.registers.update(rip=LIBC_TEXT + 0x100, orig_rax=call, rax=rax)
+        thread.frames = [(LIBC_TEXT + 0x100, thread.stack), (DRIVER_TEXT + 0x40, thread.stack + 0x100),
+                         (APP_TEXT + 0x80, thread.stack + 0x800)]
+        return thread
+
+    def waits(self, thread: FakeThread, address: int, expected: int, op: int = WAIT_PRIVATE,
+              timeout: int = 0) -> FakeThread:
+        """Put a thread to sleep on a futex word."""
+        rax = ERESTART_RESTARTBLOCK if timeout else ERESTARTSYS
+        return self.blocked(thread, FUTEX, address, op, expected, timeout, rax=rax)
+
+    def waits_for_mutex(self, thread: FakeThread, mutex: int, timeout: int = 0) -> FakeThread:
+        """Put a thread to sleep in `pthread_mutex_lock`."""
+        return self.waits(thread, mutex, 2, timeout=timeout)
+
+    def mutex(self, owner: int | None, **more: int) -> int:
+        """A mutex that a TID owns, with waiters, or a free one."""
+        at = self.build.alloc(self.build.layouts["pthread_mutex_t"].size)
+        state = {"__lock": 2, "__owner": owner, "__nusers": 1} if owner is not None else {}
+        return self.build.put("pthread_mutex_t", at, **{**state, **more})
+
+    def rwlock(self, **members: int) -> int:
+        """A read-write lock with these words."""
+        return self.build.put("pthread_rwlock_t", self.build.alloc(56), **members)
+
+    def remember(self, thread: FakeThread, address: int, at: int = 0x200) -> None:
+        """Leave an address on a thread's stack."""
+        self.memory.u64(thread.stack + at, address)
+
+    def name(self, address: int, function: str, module: str | None = None) -> None:
+        """Let a symbol cover an address."""
+        self.symbols[address] = Symbol(function, module)
+
+    # -- Target ----------------------------------------------------------------------------------------------
+
+    def _fake(self, thread: ThreadRef) -> FakeThread:
+        return next(fake for fake in self.fakes if fake.ref == thread)
+
+    def threads(self) -> Sequence[ThreadRef]:
+        """All threads."""
+        return [fake.ref for fake in self.fakes]
+
+    def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> Mapping[str, int]:
+        """The registers that the thread has."""
+        fake = self._fake(thread)
+        if not fake.available:
+            raise ThreadUnavailable(f"thread {thread.number} has no registers")
+        return {name: value for name, value in fake.registers.items() if not names or name in names}
+
+    def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
+        """The frames that the thread was given."""
+        fake = self._fake(thread)
+        if fake.unwind_error is not None:
+            raise fake.unwind_error
+        return fake.frames[:limit]
+
+    def modules(self) -> Sequence[Module]:
+        """Everything loaded."""
+        return self.loaded
+
+    def symbol(self, address: int) -> Symbol:
+        """The symbol that was given to the address, or to the one after it: callers ask for the call before."""
+        return self.symbols.get(address) or self.symbols.get(address + 1) or Symbol(None, None)
+
+    def read_host_file(self, path: str, limit: int) -> bytes | None:
+        """A file that was given."""
+        data = self.files.get(path)
+        return None if data is None else data[:limit]
+
+    def problems(self) -> Iterable[tuple[str, str, str]]:
+        """What the debugger could not tell."""
+        return self.told

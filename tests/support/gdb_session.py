@@ -1,0 +1,261 @@
+"""Runs GDB for tests, in batch mode and interactively, always with the same surroundings.
+
+GDBEXT_GDB chooses the GDB. It reads no init file unless a test gives it a home with one, asks no server for
+symbols, does not fold lines and gets few of our environment variables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pexpect
+
+from tests.support.interpreters import CHECKOUT
+
+LOAD = f"source {CHECKOUT / 'gdbext' / 'gdbext'}"
+# not GDB's own, which the examples of a help text contain
+PROMPT = "(gdb-under-test) "
+TIMEOUT = 120.0
+
+_SETTINGS = (
+    "set debuginfod enabled off",
+    "set width 0",
+    "set height 0",
+    "set confirm off",
+    "set style enabled off",
+)
+_NO_SYMBOLS = "set debug-file-directory /nonexistent"
+_MARK = "---- command {} ----"
+# what GDB adds to the output of the last command when it ends
+_DETACHED = re.compile(r"\[Inferior \d+ \(process \d+\) detached\]\n?\Z")
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "COVERAGE_PROCESS_START")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished batch session. `outputs` has what each command wrote to standard output."""
+
+    argv: tuple[str, ...]
+    commands: tuple[str, ...]
+    stdout: str
+    stderr: str
+    status: int | None
+    outputs: tuple[str, ...] = field(repr=False)
+
+    @property
+    def timed_out(self) -> bool:
+        """True when the session was ended by force."""
+        return self.status is None
+
+    def document(self, index: int = 0) -> dict[str, Any]:
+        """The JSON document that a command wrote, and nothing else."""
+        try:
+            document: dict[str, Any] = json.loads(self.outputs[index])
+        except (ValueError, IndexError) as error:
+            raise AssertionError(f"{self.commands[index]}: no JSON document ({error})\n{self}") from error
+        return document
+
+    def error_lines(self, command: str) -> list[str]:
+        """The lines of standard error in which a command says what went wrong."""
+        return [line for line in self.stderr.splitlines() if line.startswith(f"{command}: ")]
+
+    def __str__(self) -> str:
+        """The session as one would see it in a terminal, for failing tests."""
+        status = "timed out" if self.timed_out else f"status {self.status}"
+        return f"$ {' '.join(self.argv)}\n{self.stdout}\n-- stderr --\n{self.stderr}\n-- {status} --"
+
+
+# the sessions of the current test, for the report of a failure; emptied by conftest.py
+recent: list[Result] = []
+
+
+def executable() -> str:
+    """The GDB under test."""
+    return os.environ.get("GDBEXT_GDB", "gdb")
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What GDB gets to see of our environment."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {**kept, "HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"}
+
+
+def settings(*, symbols: bool = True) -> list[str]:
+    """Options that must take effect before GDB loads any file."""
+    commands = [*_SETTINGS] if symbols else [*_SETTINGS, _NO_SYMBOLS]
+    return [part for command in commands for part in ("-iex", command)]
+
+
+def batch(
+    gdb_args: Sequence[str | Path],
+    commands: Sequence[str],
+    *,
+    symbols: bool = True,
+    load: bool = True,
+    timeout: float = TIMEOUT,
+    directory: Path | None = None,
+) -> Result:
+    """Run commands in a GDB of their own.
+
+    The exit status is that of the last command, as GDB has it.
+
+    :param gdb_args: which process or core, as on the command line.
+    :param symbols: when false, GDB finds no detached symbols.
+    :param load: when false, gdbext is not loaded.
+    :param timeout: in seconds; the session's processes are killed after that.
+    """
+    argv = [executable(), "-nx", "-batch", *settings(symbols=symbols)]
+    if load:
+        argv += ["-iex", LOAD]
+    argv += [str(argument) for argument in gdb_args]
+    for index, command in enumerate(commands):
+        argv += ["-ex", f"echo \\n{_MARK.format(index)}\\n", "-ex", command]
+    with tempfile.TemporaryDirectory(prefix="gdbext-home-") as home:
+        process = subprocess.Popen(
+            argv,
+            cwd=directory or home,
+            env=environment(Path(home)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="backslashreplace",
+            start_new_session=True,
+        )
+        status: int | None
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+            status = process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            stdout, stderr = process.communicate()
+            status = None
+    marks = "|".join(re.escape(_MARK.format(index)) for index in range(len(commands)))
+    outputs = (
+        tuple(part.strip("\n") for part in re.split(rf"\n(?:{marks})\n", _DETACHED.sub("", stdout))[1:])
+        if commands
+        else ()
+    )
+    result = Result(tuple(argv), tuple(commands), stdout, stderr, status, outputs)
+    recent.append(result)
+    assert not result.timed_out, f"GDB did not end within {timeout} s\n{result}"
+    return result
+
+
+class Interactive:
+    """GDB at a terminal, as a person uses it."""
+
+    def __init__(
+        self,
+        gdb_args: Sequence[str | Path],
+        *,
+        home: Path,
+        cwd: Path,
+        read_init: bool = False,
+        timeout: float = 60,
+    ) -> None:
+        """Start GDB and wait for its prompt.
+
+        :param home: GDB's home directory; with `read_init` its .gdbinit is read.
+        """
+        # the width of a terminal that never folds what tests look for
+        self.process: pexpect.spawn[str] = pexpect.spawn(
+            shutil.which(executable()) or executable(),
+            [
+                *([] if read_init else ["-nx"]),
+                "-q",
+                *settings(),
+                *("-iex", f"set prompt {PROMPT}"),
+                *([] if read_init else ["-iex", LOAD]),
+                *(str(argument) for argument in gdb_args),
+            ],
+            cwd=str(cwd),
+            env=environment(home),
+            encoding="utf-8",
+            codec_errors="backslashreplace",
+            timeout=timeout,
+            dimensions=(50, 500),
+        )
+        self.transcript = ""
+        self.steps = 0
+        self.greeting = self.read_to_prompt()
+
+    def __enter__(self) -> Interactive:
+        """Use as a context manager, so that GDB does not outlive the test."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End GDB; a process that it was attached to goes on."""
+        if kind is not None:
+            # pytest shows what a failed test printed
+            print(f"-- interactive session --\n{self.transcript}")
+        if self.process.isalive():
+            self.process.sendline("quit")
+            try:
+                self.process.expect(pexpect.EOF, timeout=10)
+            except pexpect.TIMEOUT:
+                pass
+        self.process.close(force=True)
+
+    def read_to_prompt(self) -> str:
+        """What GDB writes up to its next prompt."""
+        self.process.expect_exact(PROMPT)
+        text = (self.process.before or "").replace("\r\n", "\n")
+        self.transcript += text + PROMPT
+        return text
+
+    def type(self, text: str) -> None:
+        """Type without a newline."""
+        self.process.send(text)
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        self.process.sendintr()
+        self._catch_up()
+
+    def take_back(self) -> None:
+        """Erase what was typed, with Ctrl-U."""
+        self.type("\x15")
+        self._catch_up()
+
+    def start(self, text: str) -> None:
+        """Start a command and do not wait for its end."""
+        self.process.sendline(text)
+        self.process.expect_exact(f"{text}\r\n")
+        self.transcript += f"{text}\n"
+
+    def _catch_up(self) -> None:
+        # GDB may write any number of prompts now, may handle Ctrl-C later than what was typed after it, and
+        # may throw away what was typed: go on after the prompt that follows a line which only GDB can write.
+        # No string among the arguments: GDB would allocate memory for it in the target.
+        for _ in range(2):
+            for _ in range(10):
+                self.steps += 1
+                self.process.sendline(f'printf "caught-up-%d\\n", {self.steps}')
+                found = self.process.expect([rf"caught-up-{self.steps}\r?\n", pexpect.TIMEOUT], timeout=3)
+                self.transcript += (self.process.before or "").replace("\r\n", "\n")
+                if found == 0:
+                    break
+            self.read_to_prompt()
+
+    def command(self, text: str) -> str:
+        """Run a command; what it wrote, without the echo of the command itself."""
+        self.process.sendline(text)
+        _, _, output = self.read_to_prompt().partition("\n")
+        return output.strip("\n")

@@ -1,0 +1,88 @@
+"""The interpreters under test, and what becomes of a test whose interpreter is not there.
+
+GDBEXT_REQUIRE names, separated by commas, those that must be there (`3.11,3.12-stripped,debian`, or `all`): a
+test fails without them. Without any other a test is skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+GET_PYTHON = CHECKOUT / "scripts" / "get-python"
+DEBIAN_PYTHON = Path("/usr/bin/python3")
+
+VERSIONS = ("3.9", "3.11", "3.12", "3.13")
+# every interpreter under test, by the name that test ids and GDBEXT_REQUIRE use
+NAMES = (*VERSIONS, *(f"{version}-stripped" for version in VERSIONS), "debian")
+# for tests that are about something else than interpreters
+ANY = "3.12"
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """An interpreter under test.
+
+    `path` is None when it is not to be had, `missing` then says why. `symbols` is false when GDB is to find
+    none: the session must not look for detached ones either.
+    """
+
+    name: str
+    path: Path | None
+    missing: str
+    symbols: bool
+    required: bool
+
+
+def use(name: str) -> tuple[Path, bool]:
+    """Path of the interpreter, and whether GDB is to have its symbols; skips or fails the test without it."""
+    interpreter = find(name)
+    if interpreter.path is None:
+        if interpreter.required:
+            pytest.fail(f"required by GDBEXT_REQUIRE: {interpreter.missing}")
+        pytest.skip(interpreter.missing)
+    return interpreter.path, interpreter.symbols
+
+
+@functools.cache
+def find(name: str) -> Interpreter:
+    """Look for an interpreter once; nothing is built for a test."""
+    required = bool(_required() & {name, "all"})
+    if name == "debian":
+        path: Path | None = DEBIAN_PYTHON.resolve() if _is_debians(DEBIAN_PYTHON) else None
+        return Interpreter(name, path, f"{DEBIAN_PYTHON} is not Debian's Python", False, required)
+    version, _, copy = name.partition("-")
+    options = ["--stripped"] if copy else []
+    path, missing = _get_python([*options, "--no-build", version])
+    return Interpreter(name, path, missing, not copy, required)
+
+
+def _required() -> set[str]:
+    names = {name.strip() for name in os.environ.get("GDBEXT_REQUIRE", "").split(",")} - {""}
+    unknown = names - {*NAMES, "all"}
+    # a typing error must not turn a failure into a skip
+    assert not unknown, f"GDBEXT_REQUIRE: no such interpreter: {unknown}, but {NAMES}"
+    return names
+
+
+def _is_debians(path: Path) -> bool:
+    try:
+        owner = subprocess.run(["dpkg-query", "-S", str(path.resolve())], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return False
+    return owner.returncode == 0
+
+
+def _get_python(arguments: list[str]) -> tuple[Path | None, str]:
+    if not GET_PYTHON.exists():
+        return None, f"no {GET_PYTHON.relative_to(CHECKOUT)}"
+    got = subprocess.run([str(GET_PYTHON), *arguments], capture_output=True, text=True, check=False)
+    if got.returncode:
+        return None, f"get-python {' '.join(arguments)}: {got.stderr.strip()}"
+    return Path(got.stdout.strip()), ""

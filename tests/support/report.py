@@ -1,0 +1,106 @@
+"""Reads gdbext's JSON the way the truth of a sample is told: threads by role, locks by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.samples import LockTruth, Truth
+
+Json = dict[str, Any]
+
+
+class Report:
+    """A document of `py-threads-locks --json`, or of a command that prints a part of it."""
+
+    def __init__(self, document: Json, truth: Truth, roles: dict[int, str] | None = None) -> None:
+        """Join a document with what the sample said.
+
+        :param roles: role by GDB thread number, for documents that list no threads.
+        """
+        self.document = document
+        self.truth = truth
+        assert document["schema"] == "gdbext/1"
+        if roles is None:
+            # the tid is read from memory, which a truncated core may lack
+            roles = {
+                row["number"]: truth.role_of(row["lwp"] if row["tid"] is None else row["tid"])
+                for row in document["threads"]
+            }
+        self.roles = roles
+
+    def thread(self, role: str) -> Json:
+        """The row of a thread."""
+        rows: list[Json] = [row for row in self.document["threads"] if self.roles[row["number"]] == role]
+        assert len(rows) == 1, f"{role} is listed {len(rows)} times"
+        return rows[0]
+
+    def lock(self, name: str) -> Json:
+        """The row of a lock of the truth; it must be listed once."""
+        expected = self.truth.locks[name]
+        rows: list[Json] = [row for row in self.document["locks"] if row["id"] == expected.id]
+        assert len(rows) == 1, f"{expected.id} is listed {len(rows)} times among {self.document['locks']}"
+        return rows[0]
+
+    def gil(self) -> Json:
+        """The state of the only interpreter's GIL."""
+        (runtime,) = self.document["runtimes"]
+        (interpreter,) = runtime["interpreters"]
+        gil: Json = interpreter["gil"]
+        return gil
+
+    def role(self, number: int | None) -> str | None:
+        """The role of a thread reference."""
+        return None if number is None else self.roles[number]
+
+    def lock_name(self, lock_id: str) -> str:
+        """The truth's name of a lock reference; the reference itself if the truth does not know the lock."""
+        for name, lock in self.truth.locks.items():
+            if lock.id == lock_id:
+                return name
+        return lock_id
+
+    def edges(self) -> set[tuple[str | None, str, str | None]]:
+        """The edges of all deadlocks."""
+        return {
+            (self.role(edge["waiter"]), self.lock_name(edge["lock"]), self.role(edge["holder"]))
+            for deadlock in self.document["deadlocks"]
+            for edge in deadlock["edges"]
+        }
+
+    def holds(self, role: str) -> set[tuple[str, str, str]]:
+        """Name, mode and evidence of the truth's locks that the thread holds; other locks are left out."""
+        return {
+            (self.lock_name(hold["lock"]), hold["mode"], hold["evidence"])
+            for hold in self.thread(role)["holds"]
+            if self.lock_name(hold["lock"]) in self.truth.locks
+        }
+
+    def python_stack(self, role: str) -> tuple[tuple[str, str, int], ...]:
+        """Function, file and line of a thread's Python frames, innermost first."""
+        return tuple(
+            (frame["function"], frame["file"], frame["line"])
+            for frame in self.thread(role)["stack"]
+            if frame["language"] == "python"
+        )
+
+    def check_lock(self, name: str) -> None:
+        """Compare the row of a lock with the truth."""
+        expected: LockTruth = self.truth.locks[name]
+        row = self.lock(name)
+        assert row["kind"] == expected.kind
+        assert row["state"] == expected.state
+        assert row["orphan"] is None
+        if expected.address is not None:
+            assert int(row["address"], 16) == expected.address
+        holders = {self.role(holder["thread"]): (holder["mode"], holder["evidence"]) for holder in row["holders"]}
+        assert holders == dict.fromkeys(expected.holders, (expected.mode, expected.evidence))
+        assert len(row["holders"]) == len(expected.holders), "a holder is listed twice"
+        for holder in row["holders"]:
+            assert (holder["why"] is None) == (holder["evidence"] == "recorded")
+        assert {self.role(waiter["thread"]) for waiter in row["waiters"]} == set(expected.waiters)
+        assert {self.role(number) for number in candidates(row)} == set(expected.candidates)
+
+
+def candidates(row: Json) -> list[int]:
+    """Thread numbers of a lock's candidates, listed as numbers or, like holders, with more about them."""
+    return [entry["thread"] if isinstance(entry, dict) else entry for entry in row["candidates"]]

@@ -1,0 +1,327 @@
+"""Compiles and runs the programs of tests/samples and reads the truth that they tell about themselves.
+
+A sample prints one JSON line when it is about to reach its final state:
+
+    {"sample": "rapids", "variant": "rwlock", "pid": 1,
+     "threads": {ROLE: {"tid": 1, "python_name": "MainThread", "blocked": true, "syscall": "futex",
+                        "stack": [[FUNCTION, FILE, LINE], ...]}},
+     "locks": {NAME: {"kind": "rwlock", "address": "0x..", "state": "write-locked", "mode": "exclusive",
+                      "holders": [ROLE], "really": [ROLE], "waiters": [ROLE], "candidates": [ROLE],
+                      "evidence": "recorded"}},
+     "deadlock": [[WAITER, NAME, HOLDER], ...], "stuck_behind": [ROLE]}
+
+Threads are known by roles, locks by names. `stack` has the Python frames, innermost first, at the lines at
+which they will stand. `holders` are those that a debugger can name, `really` those that hold the lock;
+`candidates` those that it cannot choose between. `syscall` is the system call in which the thread ends up,
+null if it does not stay in one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import resource
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+SOURCES = Path(__file__).resolve().parent.parent / "samples"
+RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-ambiguous")
+ABBA_VARIANTS = ("mutex", "rwlock")
+
+_COMMON = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
+_BUILDS = {
+    "libdrv.so": ("drv.c", (*_COMMON, "-shared", "-fPIC", "-fvisibility=hidden"), True),
+    "abba": ("abba.c", (*_COMMON, "-g"), False),
+    "abba-stripped": ("abba.c", _COMMON, True),
+}
+_SYSCALL_NUMBERS = {
+    "x86_64": {"futex": 202, "read": 0},
+    "aarch64": {"futex": 98, "read": 63},
+}
+# seen this often in a row, a thread does not merely pass through the system call
+_STEADY = 3
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ThreadTruth:
+    """One thread of a sample, in the sample's own words."""
+
+    tid: int
+    python_name: str | None
+    blocked: bool
+    syscall: str | None
+    stack: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True)
+class LockTruth:
+    """One lock of a sample; threads are given by role."""
+
+    kind: str
+    address: int | None
+    state: str
+    mode: str
+    holders: tuple[str, ...]
+    really: tuple[str, ...]
+    waiters: tuple[str, ...]
+    candidates: tuple[str, ...]
+    evidence: str | None
+
+    @property
+    def id(self) -> str:
+        """The lock's id in gdbext's JSON; a GIL goes by its interpreter, not its address."""
+        return "gil:0" if self.address is None else f"{self.kind}:{self.address:#x}"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a sample told about itself."""
+
+    sample: str
+    variant: str
+    pid: int
+    threads: dict[str, ThreadTruth]
+    locks: dict[str, LockTruth]
+    deadlock: tuple[tuple[str, str, str], ...]
+    stuck_behind: tuple[str, ...]
+
+    def role_of(self, tid: int) -> str:
+        """The role of the thread with this kernel number."""
+        for role, thread in self.threads.items():
+            if thread.tid == tid:
+                return role
+        raise AssertionError(f"thread {tid} is none of {self.threads}")
+
+    @classmethod
+    def parse(cls, line: str) -> Truth:
+        """Read a truth line."""
+        data: dict[str, Any] = json.loads(line)
+        return cls(
+            sample=data["sample"],
+            variant=data["variant"],
+            pid=data["pid"],
+            threads={
+                role: ThreadTruth(
+                    thread["tid"],
+                    thread["python_name"],
+                    thread["blocked"],
+                    thread["syscall"],
+                    tuple((function, file, line) for function, file, line in thread["stack"]),
+                )
+                for role, thread in data["threads"].items()
+            },
+            locks={
+                name: LockTruth(
+                    lock["kind"],
+                    int(lock["address"], 16) if lock["address"] else None,
+                    lock["state"],
+                    lock["mode"],
+                    tuple(lock["holders"]),
+                    tuple(lock["really"]),
+                    tuple(lock["waiters"]),
+                    tuple(lock["candidates"]),
+                    lock["evidence"],
+                )
+                for name, lock in data["locks"].items()
+            },
+            deadlock=tuple((waiter, lock, holder) for waiter, lock, holder in data["deadlock"]),
+            stuck_behind=tuple(data["stuck_behind"]),
+        )
+
+
+class Sample:
+    """A running sample."""
+
+    def __init__(self, process: subprocess.Popen[str], executable: Path, directory: Path) -> None:
+        self.process = process
+        self.executable = executable
+        self.directory = directory
+        self.truth = Truth.parse(self.read_line())
+
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self.process.pid
+
+    def read_line(self, seconds: float = 30) -> str:
+        """The next line of the sample's output.
+
+        :raises AssertionError: none came in time, or the sample ended.
+        """
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
+        line = self.process.stdout.readline() if ready else ""
+        if not line:
+            errors = (self.directory / "stderr").read_text()
+            raise AssertionError(f"{self.process.args!r} said nothing; status {self.process.poll()}, errors:\n{errors}")
+        return line
+
+    def send(self, text: str) -> None:
+        """Write to the sample's standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(text)
+        self.process.stdin.flush()
+
+    def tids(self) -> set[int]:
+        """Kernel numbers of the living threads."""
+        return {int(name) for name in os.listdir(f"/proc/{self.pid}/task")}
+
+    def status(self, tid: int, field: str) -> str:
+        """A field of the thread's status file, such as State or TracerPid."""
+        for line in Path(f"/proc/{self.pid}/task/{tid}/status").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name == field:
+                return value.strip()
+        raise AssertionError(f"no {field} in the status of thread {tid}")
+
+    def in_system_call(self, tid: int, name: str) -> bool:
+        """Whether the thread is asleep in that system call."""
+        text = Path(f"/proc/{self.pid}/task/{tid}/syscall").read_text()
+        return text.split()[0] == str(_SYSCALL_NUMBERS[platform.machine()][name])
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        """Bytes of the sample's memory, read without stopping it."""
+        with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(address)
+            return memory.read(size)
+
+    def writable_memory(self) -> dict[str, bytes]:
+        """A digest of each mapping that the sample can write, by its line in the table of mappings."""
+        digests = {}
+        for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines():
+            span, flags = line.split()[:2]
+            if not flags.startswith("rw"):
+                continue
+            start, end = (int(part, 16) for part in span.split("-"))
+            digests[line] = hashlib.sha256(self.read_memory(start, end - start)).digest()
+        return digests
+
+    def wait_until_final(self) -> None:
+        """Wait until every thread is in the system call that the truth says it ends up in."""
+        steady = 0
+
+        def settled() -> bool:
+            nonlocal steady
+            expected = [(t.tid, t.syscall) for t in self.truth.threads.values() if t.syscall]
+            steady = steady + 1 if all(self.in_system_call(tid, name) for tid, name in expected) else 0
+            return steady >= _STEADY
+
+        wait_until(settled, f"{self.truth.sample} {self.truth.variant} to hang as it said")
+
+    def is_stopped(self) -> bool:
+        """Whether any thread is stopped, or still traced by a debugger."""
+        return any(self.status(tid, "State")[0] in "tT" or self.status(tid, "TracerPid") != "0" for tid in self.tids())
+
+
+def wait_until(predicate: Callable[[], T], what: str, seconds: float = 20) -> T:
+    """Poll until the predicate holds; the one place where tests wait by the clock.
+
+    :return: the value that made it hold.
+    :raises AssertionError: it did not hold in time.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds} s in vain for {what}")
+        time.sleep(0.005)
+
+
+def cache_directory() -> Path:
+    """Where compiled samples are kept from run to run."""
+    root = os.environ.get("GDBEXT_CACHE")
+    return (Path(root) if root else Path.home() / ".cache" / "gdbext") / "samples"
+
+
+def build(name: str) -> Path:
+    """Compile a sample unless that has been done before with the same source, flags and compiler.
+
+    :param name: ``libdrv.so``, ``abba`` or ``abba-stripped``.
+    """
+    source, flags, strip = _BUILDS[name]
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    assert compiler, "the samples need a C compiler: gcc"
+    identity = subprocess.run([compiler, "-dumpfullversion", "-dumpmachine"], capture_output=True, check=True).stdout
+    digest = hashlib.sha256(b"\0".join([(SOURCES / source).read_bytes(), " ".join(flags).encode(), identity]))
+    directory = cache_directory() / digest.hexdigest()[:16]
+    directory.mkdir(parents=True, exist_ok=True)
+    target = directory / name
+    # one process compiles, the others wait for it
+    with open(directory / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            unfinished = directory / f"{name}.unfinished"
+            subprocess.run([compiler, *flags, "-o", str(unfinished), str(SOURCES / source)], check=True)
+            if strip:
+                subprocess.run(["strip", "--strip-all", str(unfinished)], check=True)
+            unfinished.rename(target)
+    return target
+
+
+@contextlib.contextmanager
+def running(argv: Sequence[str | Path], directory: Path, *, rseq: bool = True) -> Iterator[Sample]:
+    """Run a sample in a directory of its own until it is in its final state; kill it in the end.
+
+    :param rseq: when false, the kernel does not note in the threads' memory on which CPU they wake up.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    # GDB up to 13 writes every reserved heap arena into a core: 64 MiB for each thread
+    environment["MALLOC_ARENA_MAX"] = "1"
+    if not rseq:
+        environment["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
+    with open(directory / "stderr", "w") as errors:
+        process = subprocess.Popen(
+            [str(part) for part in argv],
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            bufsize=1,
+        )
+    try:
+        _, hard_limit = resource.prlimit(process.pid, resource.RLIMIT_CORE)
+        resource.prlimit(process.pid, resource.RLIMIT_CORE, (hard_limit, hard_limit))
+        sample = Sample(process, Path(argv[0]), directory)
+        sample.wait_until_final()
+        yield sample
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+
+def rapids(python: Path, variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
+    """The deadlock of GIL and driver lock; one of RAPIDS_VARIANTS."""
+    return running([python, SOURCES / "rapids.py", "--lock", variant, "--driver", build("libdrv.so")], directory)
+
+
+def healthy(python: Path, directory: Path) -> contextlib.AbstractContextManager[Sample]:
+    """A program without a deadlock."""
+    return running([python, SOURCES / "healthy.py", "--driver", build("libdrv.so")], directory)
+
+
+def abba(
+    variant: str, directory: Path, *, stripped: bool = False, rseq: bool = True
+) -> contextlib.AbstractContextManager[Sample]:
+    """Two locks in opposite order, without Python; one of ABBA_VARIANTS."""
+    return running([build("abba-stripped" if stripped else "abba"), variant], directory, rseq=rseq)
