@@ -12,7 +12,7 @@ _SUFFIX = re.compile(r"(?:\.(?:lto_priv|constprop|isra|part|cold)(?:\.\d+)*)+$")
 
 def public_name(name: str) -> str:
     """The public name of a C library function, compiler suffixes taken off; any other name as it is."""
-    plain = _SUFFIX.sub("", name)
+    plain = _SUFFIX.sub("", name.partition("@")[0])  # symbol versions: `pthread_cond_wait@@GLIBC_2.3.2`
     public = _INTERNAL.sub("", plain)
     # `pthread_cond_timedwait64` is the same function where time_t has 64 bits anyway
     return public[:-2] if public != plain and public.endswith("64") else public
