@@ -10,18 +10,18 @@ decoders call it when the path differs between versions; the alternatives are tr
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Tuple
+from typing import NamedTuple
 
 
 class StructSpec(NamedTuple):
     """One structure: the tags or typedefs under which DWARF knows it, and the members asked for."""
 
-    c_names: Tuple[str, ...]
-    members: Tuple[str, ...]
+    c_names: tuple[str, ...]
+    members: tuple[str, ...]
     home: str
 
 
-CPYTHON: Dict[str, StructSpec] = {
+CPYTHON: dict[str, StructSpec] = {
     "_PyRuntimeState": StructSpec(
         ("pyruntimestate",),
         ("interpreters_head = interpreters.head", "interpreters_main = interpreters.main",
@@ -132,7 +132,7 @@ CPYTHON: Dict[str, StructSpec] = {
         "Include/internal/pycore_interp.h (3.13 and later)"),
 }
 
-GLIBC: Dict[str, StructSpec] = {
+GLIBC: dict[str, StructSpec] = {
     "pthread_mutex_t": StructSpec(
         ("pthread_mutex_t",),
         ("__lock = __data.__lock", "__count = __data.__count", "__owner = __data.__owner",

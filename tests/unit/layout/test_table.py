@@ -50,7 +50,8 @@ def test_extract(field: Field, expected: int) -> None:
     assert field.extract(b"\xfe\xff\x01\x80\x00\x00\x00\x11") == expected
 
 
-@pytest.mark.parametrize(("bits", "expected"), [((0, 2), 0b01), ((2, 3), 0b101), ((5, 1), 1), ((6, 1), 0), ((4, 8), 0x9B)])
+@pytest.mark.parametrize(("bits", "expected"), [
+    ((0, 2), 0b01), ((2, 3), 0b101), ((5, 1), 1), ((6, 1), 0), ((4, 8), 0x9B)])
 def test_extract_bit_field(bits: tuple[int, int], expected: int) -> None:
     assert Field(1, 4, bits=bits).extract(b"\xff" + (0x9B5 & ~0x40 | 0x9 << 8).to_bytes(4, "little")) == expected
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Optional
 
 import pytest
 
@@ -14,6 +15,8 @@ from gdbext.layout.table import Layouts, parse_table
 
 FOLDER = Path(gdbext.layout.__file__).parent / "tables"
 PATHS = sorted(FOLDER.glob("*.json"))
+Places = dict[str, Optional[int]]
+Members = dict[str, Places]
 SPECS = {"cpython": CPYTHON, "glibc": GLIBC}
 
 #: Members that no table has, and why.
@@ -24,8 +27,8 @@ def read(name: str) -> Layouts:
     return parse_table((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def offsets(layouts: Layouts, asked: dict[str, int | None]) -> dict[str, int | None]:
-    found: dict[str, int | None] = {}
+def offsets(layouts: Layouts, asked: Places) -> Places:
+    found: Places = {}
     for path in asked:
         struct, _, member = path.rpartition(".")
         found[path] = layouts[struct].offset(member) if layouts.has(struct, member) else None
@@ -97,7 +100,7 @@ def test_selection_finds_a_table_for_both_builds(minor: str, build: str) -> None
 # The numbers below were read from live processes and from headers of the named versions, by other means than the
 # script that makes the tables. None: the version has no such member.
 
-RUNTIME = {
+RUNTIME: Members = {
     "3.7.16": {"interpreters_head": 24, "interpreters_main": 32, "finalizing": 8, "main_thread": None,
                "ceval_gil": 1264, "tstate_current": 1480},
     "3.8.18": {"interpreters_head": 32, "finalizing": 16, "main_thread": 72, "ceval_gil": 1152,
@@ -118,7 +121,7 @@ RUNTIME = {
     "3.15.2": {"interpreters_head": 936, "finalizing": 912, "main_thread": 960},
 }
 
-INTERPRETER = {
+INTERPRETER: Members = {
     "3.6.15": {"next": 0, "id": None, "tstate_head": 8, "modules": 16},
     "3.7.16": {"next": 0, "id": 16, "tstate_head": 8, "modules": 40},
     "3.8.18": {"next": 0, "id": 16, "tstate_head": 8, "modules": 56},
@@ -132,7 +135,7 @@ INTERPRETER = {
     "3.15.2": {"next": 7264, "id": 7272, "tstate_head": 7336, "modules": 7592, "gil": 16, "own_gil": 24},
 }
 
-THREAD = {
+THREAD: Members = {
     "3.6.15": {"prev": 0, "next": 8, "interp": 16, "frame": 24, "thread_id": 152, "on_delete_data": 184},
     "3.7.16": {"interp": 16, "frame": 24, "thread_id": 176, "on_delete_data": 208},
     "3.8.18": {"interp": 16, "frame": 24, "thread_id": 176, "on_delete_data": 208},
@@ -151,7 +154,7 @@ THREAD = {
                "critical_section": 200, "holds_gil": 36, "gil_requested": 40},
 }
 
-FRAME = {
+FRAME: Members = {
     "3.11.7": {"f_code": 32, "f_executable": None, "previous": 48, "f_funcobj": 0, "frame_obj": 40,
                "prev_instr": 56, "stacktop": 64, "is_entry": 68, "owner": 69, "localsplus": 72},
     "3.12.1": {"f_code": 0, "previous": 8, "f_funcobj": 16, "frame_obj": 48, "prev_instr": 56, "stacktop": 64,
@@ -165,7 +168,7 @@ FRAME = {
                "localsplus": 80},
 }
 
-FRAME_OBJECT = {
+FRAME_OBJECT: Members = {
     "3.6.15": {"f_back": 24, "f_code": 32, "f_valuestack": 64, "f_stacktop": 72, "f_lasti": 120, "f_iblock": 128,
                "f_executing": 132, "f_blockstack": 136, "f_localsplus": 376},
     "3.7.16": {"f_lasti": 104, "f_iblock": 112, "f_executing": 116, "f_blockstack": 120, "f_localsplus": 360},
@@ -175,7 +178,7 @@ FRAME_OBJECT = {
                 "f_blockstack": 112, "f_localsplus": 352},
 }
 
-CODE = {
+CODE: Members = {
     "3.6.15": {"co_nlocals": 24, "co_stacksize": 28, "co_flags": 32, "co_firstlineno": 36, "co_filename": 96,
                "co_name": 104, "co_linetable": 112},
     "3.8.18": {"co_nlocals": 28, "co_stacksize": 32, "co_varnames": 72, "co_filename": 104, "co_name": 112,
@@ -191,7 +194,7 @@ CODE = {
     "3.15.2": {"co_firstlineno": 68, "co_code_adaptive": 208},
 }
 
-OBJECTS = {
+OBJECTS: Members = {
     "3.9.18": {"PyObject.ob_type": 8, "PyTypeObject.tp_name": 24, "PyTypeObject.tp_flags": 168,
                "PyASCIIObject.length": 16, "PyASCIIObject.state_kind": 32, "PyBytesObject.ob_sval": 32,
                "PyTupleObject.ob_item": 24, "PyListObject.ob_item": 24, "PyLongObject.ob_digit": 24,
@@ -207,7 +210,7 @@ OBJECTS = {
 }
 
 
-def flatten(table: dict[str, dict[str, int | None]], struct: str) -> list[tuple[str, dict[str, int | None]]]:
+def flatten(table: Members, struct: str) -> list[tuple[str, Places]]:
     return [(version, {f"{struct}.{member}": at for member, at in members.items()})
             for version, members in table.items()]
 
@@ -218,7 +221,7 @@ def flatten(table: dict[str, dict[str, int | None]], struct: str) -> list[tuple[
      *flatten(THREAD, "PyThreadState"), *flatten(FRAME, "_PyInterpreterFrame"),
      *flatten(FRAME_OBJECT, "PyFrameObject"), *flatten(CODE, "PyCodeObject"), *OBJECTS.items()],
     ids=lambda value: value if isinstance(value, str) else next(iter(value)).partition(".")[0])
-def test_cpython_members(version: str, expected: dict[str, int | None]) -> None:
+def test_cpython_members(version: str, expected: Places) -> None:
     assert offsets(read(f"cpython-{version}-default-x86_64"), expected) == expected
 
 
@@ -241,7 +244,7 @@ def test_free_threaded_builds(version: str) -> None:
     assert layouts["_gil_runtime_state"].size == 216
     assert layouts["_gil_runtime_state"].offset("enabled") == 0
     assert layouts["_gil_runtime_state"].offset("locked") == 24
-    expected: dict[str, int | None] = {
+    expected: Places = {
         "PyObject.ob_tid": 0, "PyObject.ob_mutex": 10, "PyObject.ob_ref_local": 12, "PyObject.ob_ref_shared": 16,
         "PyObject.ob_type": 24, "PyTypeObject.tp_name": 40, "PyTypeObject.tp_flags": 184,
         "PyTypeObject.tp_dictoffset": 304, "PyBytesObject.ob_sval": 48, "PyDictObject.ma_keys": 48,
@@ -307,6 +310,35 @@ def test_a_mutex_is_larger_on_aarch64(version: str, current: int) -> None:
     assert layouts["_PyRuntimeState"].offset("tstate_current") == current
 
 
+@pytest.mark.parametrize(("version", "size", "stackpointer", "base_frame"), [
+    ("3.13.0", 584, None, None), ("3.13.5", 584, None, None), ("3.13.18", 584, None, None),
+    ("3.14.10", 760, 296, None), ("3.15.2", 888, 360, 216)])
+def test_debug_offsets(version: str, size: int, stackpointer: int | None, base_frame: int | None) -> None:
+    layouts = read(f"cpython-{version}-default-x86_64")
+    expected: Places = {
+        # behind the cookie, the version, the free-threading flag and the size of the first group
+        "_Py_DebugOffsets.runtime_state.finalizing": 32, "_Py_DebugOffsets.runtime_state.interpreters_head": 40,
+        "_Py_DebugOffsets.interpreter_frame.stackpointer": stackpointer,
+        "_Py_DebugOffsets.thread_state.base_frame": base_frame}
+    found = {path: layouts["_Py_DebugOffsets"].fields.get(path.partition(".")[2]) for path in expected}
+    assert {path: field.offset if field else None for path, field in found.items()} == expected
+    assert layouts["_Py_DebugOffsets"].size == size
+
+
+@pytest.mark.parametrize("version", ["3.13.5", "3.13.18", "3.14.10", "3.15.2"])
+def test_debug_offsets_lie_the_same_in_free_threaded_builds_and_on_aarch64(version: str) -> None:
+    default = read(f"cpython-{version}-default-x86_64")["_Py_DebugOffsets"]
+    assert read(f"cpython-{version}-free-threaded-x86_64")["_Py_DebugOffsets"] == default
+    assert read(f"cpython-{version}-default-aarch64")["_Py_DebugOffsets"] == default
+
+
+def test_every_debug_offset_that_selection_uses_is_in_the_list() -> None:
+    used = {f"{group}.{theirs}" for group, (_, members) in select._DEBUG_OFFSETS.items() for theirs in members}
+    assert used <= set(CPYTHON["_Py_DebugOffsets"].members)
+    targets = {(struct, ours) for struct, members in select._DEBUG_OFFSETS.values() for ours in members.values()}
+    assert targets <= {(name, member) for name, spec in CPYTHON.items() for member in logical_names(spec)}
+
+
 # -- glibc ------------------------------------------------------------------------------------------------------
 
 GLIBC_VERSIONS = ["2.31", "2.36", "2.41", "2.43"]
@@ -316,7 +348,7 @@ GLIBC_VERSIONS = ["2.31", "2.36", "2.41", "2.43"]
 @pytest.mark.parametrize("version", GLIBC_VERSIONS)
 def test_locks_of_glibc(version: str, machine: str) -> None:
     layouts = read(f"glibc-{version}-{machine}")
-    expected: dict[str, int | None] = {
+    expected: Places = {
         "pthread_mutex_t.__lock": 0, "pthread_mutex_t.__count": 4, "pthread_mutex_t.__owner": 8,
         "pthread_mutex_t.__nusers": 12, "pthread_mutex_t.__kind": 16, "pthread_mutex_t.__list": 24,
         "pthread_rwlock_t.__readers": 0, "pthread_rwlock_t.__writers": 4, "pthread_rwlock_t.__wrphase_futex": 8,
@@ -342,7 +374,7 @@ def test_locks_of_glibc(version: str, machine: str) -> None:
               "__g_signals": 32}),
 ])
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_condition_variables_lost_a_member(version: str, machine: str, expected: dict[str, int | None]) -> None:
+def test_condition_variables_lost_a_member(version: str, machine: str, expected: Places) -> None:
     paths = {f"pthread_cond_t.{name}": at for name, at in expected.items()}
     assert offsets(read(f"glibc-{version}-{machine}"), paths) == paths
 
@@ -361,7 +393,7 @@ def test_condition_variables_lost_a_member(version: str, machine: str, expected:
     ("2.41-aarch64", 1824, {"tid": 208, "joinid": 1056, "exit_lock": 1796}),
     ("2.43-aarch64", 1824, {"tid": 208, "lock": 1056, "joinid": None, "joinstate": 1064, "start_routine": 1088}),
 ])
-def test_struct_pthread(name: str, size: int, expected: dict[str, int | None]) -> None:
+def test_struct_pthread(name: str, size: int, expected: Places) -> None:
     layouts = read(f"glibc-{name}")
     paths = {f"struct pthread.{member}": at for member, at in expected.items()}
     assert offsets(layouts, paths) == paths

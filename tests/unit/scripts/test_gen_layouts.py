@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from gdbext.layout.members import StructSpec
+from gdbext.layout.select import with_debug_offsets
 from gdbext.layout.table import Field, parse_table
 
-# pyelftools is for scripts/ only
-pytest.importorskip("elftools")
+# pyelftools is for scripts/ only; older releases do not read DWARF 5
+pytest.importorskip("elftools", minversion="0.29")
 
-from elftools.elf.elffile import ELFFile  # noqa: E402
-
-from scripts import gen_layouts  # noqa: E402
+from scripts import gen_layouts
 
 GCC = shutil.which("gcc")
 needs_gcc = pytest.mark.skipif(GCC is None, reason="no gcc")
@@ -98,7 +97,7 @@ def compile_c(folder: Path, source: str, *options: str) -> Path:
 
 def structs_of(binary: Path, **specs: StructSpec) -> gen_layouts.Structs:
     with binary.open("rb") as stream:
-        structs, _ = gen_layouts.structs_of(ELFFile(stream).get_dwarf_info(), specs)
+        structs, _ = gen_layouts.structs_of(gen_layouts.open_elf(stream).get_dwarf_info(), specs)
         return structs
 
 
@@ -135,10 +134,12 @@ def test_bit_fields_hold_the_value_that_c_wrote(tmp_path: Path, dialect: list[st
     binary = compile_c(tmp_path, source, *dialect)
     members = structs_of(binary, outer=SPEC)["outer"]["members"]
     with binary.open("rb") as stream:
-        elf = ELFFile(stream)
+        elf = gen_layouts.open_elf(stream)
         data = elf.get_section_by_name(".data").data()[:184]
-    values = {name: Field(*members[name][:2], bits=(members[name][2], members[name][3])).extract(data)
-              for name in ("b0", "b1", "b2", "b3", "flag", "kind")}
+    values = {}
+    for name in ("b0", "b1", "b2", "b3", "flag", "kind"):
+        offset, size, low, width = members[name]
+        values[name] = Field(offset, size, bits=(low, width)).extract(data)
     assert values == {"b0": 1, "b1": 5, "b2": 12345, "b3": 300, "flag": 1, "kind": 6}
 
 
@@ -199,7 +200,7 @@ def test_hex_version(word: int, text: str) -> None:
 ])
 def test_version_of_an_interpreter(tmp_path: Path, source: str, version: str | None) -> None:
     with compile_c(tmp_path, source).open("rb") as stream:
-        assert gen_layouts.cpython_version(ELFFile(stream)) == version
+        assert gen_layouts.cpython_version(gen_layouts.open_elf(stream)) == version
 
 
 @needs_gcc
@@ -210,7 +211,7 @@ def test_version_of_an_interpreter(tmp_path: Path, source: str, version: str | N
 ])
 def test_version_of_a_libc(tmp_path: Path, source: str, version: str | None) -> None:
     with compile_c(tmp_path, source).open("rb") as stream:
-        assert gen_layouts.glibc_version(ELFFile(stream)) == version
+        assert gen_layouts.glibc_version(gen_layouts.open_elf(stream)) == version
 
 
 INTERPRETER = """
@@ -311,7 +312,7 @@ def test_a_donor_lends_what_is_missing_to_its_own_minor_version_only(tmp_path: P
 
 def build_id_of(path: Path) -> str:
     with path.open("rb") as stream:
-        return gen_layouts.build_id_of(ELFFile(stream))
+        return gen_layouts.build_id_of(gen_layouts.open_elf(stream))
 
 
 def table_of(runtime: str, path: Path) -> Path | None:
@@ -336,6 +337,26 @@ def test_a_table_of_an_interpreter_made_anew(capsys: pytest.CaptureFixture[str])
     pytest.skip("no interpreter here is one that a table was made from")
 
 
+def test_an_interpreter_says_the_same_of_itself() -> None:
+    # since 3.13 the numbers are also constants in the interpreter's data
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    compared = 0
+    for library in sorted(versions.glob("3.1[3-9]*/lib/libpython3.*.so.1.0")):
+        table = table_of("cpython", library)
+        if table is None:
+            continue
+        layouts = parse_table(table.read_text(encoding="utf-8"))
+        with library.open("rb") as stream:
+            data = gen_layouts.open_elf(stream).get_section_by_name(".PyRuntime").data()
+        offsets = {name: field.extract(data) for name, field in layouts["_Py_DebugOffsets"].fields.items()}
+        told = with_debug_offsets(layouts, offsets)
+        assert {name: dict(struct.fields) for name, struct in told.structs.items()} == {
+            name: dict(struct.fields) for name, struct in layouts.structs.items()}
+        compared += 1
+    if not compared:
+        pytest.skip("no CPython 3.13 or later here that a table was made from")
+
+
 def test_a_table_of_the_system_libc_made_anew(capsys: pytest.CaptureFixture[str]) -> None:
     for library in (Path(f"/lib/{platform.machine()}-linux-gnu/libc.so.6"), Path("/lib64/libc.so.6")):
         table = table_of("glibc", library) if library.exists() else None
@@ -343,7 +364,7 @@ def test_a_table_of_the_system_libc_made_anew(capsys: pytest.CaptureFixture[str]
             continue
         with library.open("rb") as stream:
             try:
-                gen_layouts.find_debug(library, ELFFile(stream), [Path("/usr/lib/debug")])
+                gen_layouts.find_debug(library, gen_layouts.open_elf(stream), [Path("/usr/lib/debug")])
             except gen_layouts.GenerationError:
                 continue
         assert generated_again("glibc", library, capsys) == table.read_text(encoding="utf-8")
