@@ -163,7 +163,6 @@ class Snapshot:
         self._problem("target", "not applicable", what)
 
     def _read_threads(self) -> None:
-        untold = 0
         for seen in self._threads:
             try:
                 seen.registers = self._target.registers(seen.ref)
@@ -179,16 +178,24 @@ class Snapshot:
                 try:
                     seen.tid = read_tid(self._memory, self._library.layouts, seen.pthread) or None
                 except GdbextError:
-                    untold += 1
+                    continue  # told below, together with the others
         if self._threads and all(seen.unavailable for seen in self._threads):
             raise ThreadUnavailable("no thread has registers: all of them run")
-        if untold:
-            self._problem("threads", "unreadable",
-                          f"{untold} threads do not tell their own TID, so owners that are recorded as TIDs may "
-                          "not be found")
-        self._number_of_tid = {seen.tid: seen.number for seen in self._threads if seen.tid}
-        self._all_tids_known = not untold and all(not seen.unavailable for seen in self._threads)
+        self._match_tids()
         self._number_of_pthread = {seen.pthread: seen.number for seen in self._threads if seen.pthread}
+
+    def _match_tids(self) -> None:
+        """Which thread a TID in an owner field means."""
+        self._number_of_tid = {seen.tid: seen.number for seen in self._threads if seen.tid}
+        untold = sum(seen.tid is None for seen in self._threads)
+        same_namespace = bool(self._number_of_tid) and all(seen.tid in (None, seen.ref.lwp) for seen in self._threads)
+        if same_namespace:
+            # the debugger's own numbers will do for the threads that do not tell theirs
+            self._number_of_tid.update((seen.ref.lwp, seen.number) for seen in self._threads)
+        elif untold and self._library.layouts is not None:
+            self._problem("threads", "unreadable", f"{untold} of {len(self._threads)} threads do not tell their own "
+                          "TID, so owners that are recorded as TIDs may not be found")
+        self._all_tids_known = same_namespace or not untold
 
     def _memory_prefetch(self, address: int, size: int) -> None:
         prefetch = getattr(self._memory, "prefetch", None)

@@ -13,11 +13,15 @@ from gdbext.render.text import TextRenderer
 
 @dataclass(frozen=True)
 class Result:
-    """What a command found: the report, the JSON parts it is about, and its text."""
+    """What a command found: the report, the JSON parts it is about, and its text.
+
+    `whole` is the report that the text is made of, where the JSON has only a part of it.
+    """
 
     report: Report
     parts: tuple[str, ...]
     text: Callable[[TextRenderer], str]
+    whole: Report | None = None
     #: Files to write, by name, for options such as ``--dot``.
     files: tuple[tuple[str, str], ...] = ()
 

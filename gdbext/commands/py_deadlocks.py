@@ -37,10 +37,9 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     report = snapshot.report(lambda thread: False)
     involved = {number for deadlock in report.deadlocks for number in (*deadlock.threads, *deadlock.stuck_behind)}
     locks = {thread.waits.lock for thread in report.threads if thread.number in involved and thread.waits}
-    narrowed = only(report, involved, locks)
     parts = ("runtimes", "threads", "locks", "deadlocks", "problems")
-    # the text of a negative result counts all threads, so it is made of the whole report
-    return Result(narrowed if report.deadlocks else report, parts, lambda text: text.deadlocks())
+    narrowed = only(report, involved, locks) if report.deadlocks else report
+    return Result(narrowed, parts, lambda text: text.deadlocks(), report)
 
 
 COMMAND = Command("py-deadlocks", HELP, (JSON,), "nothing", _run)

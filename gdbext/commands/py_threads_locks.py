@@ -48,7 +48,7 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     shown = replace(report, threads=tuple(thread for thread in report.threads
                                           if thread.number in wanted or thread.number in involved))
     parts = ("runtimes", "threads", "locks", "deadlocks", "problems")
-    return Result(shown, parts, lambda text: text.threads(chosen, "each" in arguments, stacks), files)
+    return Result(shown, parts, lambda text: text.threads(chosen, "each" in arguments, stacks), report, files)
 
 
 COMMAND = Command("py-threads-locks", HELP, OPTIONS, "threads", _run)

@@ -20,7 +20,8 @@ _MAX_INTERPRETERS = 10_000
 _MAX_THREADS = 200_000
 _RODATA_LIMIT = 32 << 20
 _NAME_VERSION = re.compile(r"^(?:lib)?python(3\.\d+)")
-_FULL_VERSION = re.compile(rb"\0(3\.\d{1,2}\.\d{1,2})(?:(?:a|b|rc)\d+)?\+?\0")
+# a linker may merge the text of PY_VERSION into the tail of a longer one
+_FULL_VERSION = re.compile(rb"(?<![\d.])(3\.\d{1,2}\.\d{1,2})(?:(?:a|b|rc)\d+)?\+?\0")
 
 #: ``PyThreadState.state`` since CPython 3.13 (Include/internal/pycore_pystate.h).
 THREAD_STATES = {0: "detached", 1: "attached", 2: "suspended"}

@@ -94,7 +94,7 @@ class GdbCommand(gdb.Command):
         if style.notice and style.notice not in _notices_shown:
             _notices_shown.add(style.notice)
             notice = f"Note: {style.notice}\n"
-        return notice + result.text(TextRenderer(result.report, style, SourceLines(target)))
+        return notice + result.text(TextRenderer(result.whole or result.report, style, SourceLines(target)))
 
 
 class SourceLines:

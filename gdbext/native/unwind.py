@@ -247,7 +247,9 @@ class Unwinder:
         body = _Bytes(self._memory.read(at + 4, length), at + 4)
         if body.unsigned(4) != 0 or body.unsigned(1) not in (1, 3):
             raise CannotUnwind("not a common information entry")
-        end = body.data.index(b"\0", body.at)
+        end = body.data.find(b"\0", body.at)
+        if end < 0:
+            raise CorruptStructure(at, "an augmentation string without end")
         augmentation = body.take(end - body.at).decode("ascii", "replace")
         body.take(1)
         code_align, data_align = body.uleb(), body.sleb()
@@ -353,8 +355,9 @@ def _run_extended(code: int, program: _Bytes, cie: _Cie, state: _State) -> None:
         state.rules[program.uleb()] = ("undefined", 0)
     elif code == 0x08:  # same_value
         state.rules.pop(program.uleb(), None)
-    elif code == 0x09:
-        state.rules[program.uleb()] = ("register", program.uleb())
+    elif code == 0x09:  # register
+        register = program.uleb()
+        state.rules[register] = ("register", program.uleb())
     elif code == 0x0A:
         state.stack.append((state.cfa_register, state.cfa_offset, dict(state.rules)))
         if len(state.stack) > 64:
