@@ -79,6 +79,9 @@ def find_runtimes(memory: Memory, modules: Sequence[Module],
     for module in modules:
         address = _runtime_address(memory, module)
         if address is None:
+            if find_dynamic_symbol(memory, module, "PyEval_EvalFrameEx"):
+                seen += 1
+                problems.append(UnknownLayout(f"the Python in {module.name} has no _PyRuntime, as before CPython 3.7"))
             continue
         seen += 1
         try:

@@ -66,6 +66,35 @@ def test_program_that_has_not_started(command: str) -> None:
     assert session.stderr.strip() == check_failure(session)
 
 
+@pytest.mark.parametrize("variant", ["future", "random", "loop"])
+def test_python_that_is_not_known(variant: str, tmp_path: Path) -> None:
+    """The native part is shown, the rest is refused in one line, and nothing takes long."""
+    with samples.impostor(variant, tmp_path) as sample:
+        session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"], timeout=10)
+        verdict = gdb_session.batch(["-p", str(sample.pid)], ["py-deadlocks"], timeout=10)
+        holder = gdb_session.batch(["-p", str(sample.pid)], ["gil-holder"], timeout=10)
+    assert session.status == 1
+    (line,) = session.error_lines("py-threads-locks")
+    assert "Python" in line
+    report = Report(session.document(), sample.truth)
+    assert report.document["runtimes"] == []
+    report.check_lock("mutex")
+    report.check_lock("end")
+    assert report.edges() == set(sample.truth.deadlock)
+    assert verdict.status == 1
+    assert "Deadlock 1" in verdict.outputs[0]
+    assert "Python" in check_failure(holder)
+
+
+def test_python_that_is_not_initialised(tmp_path: Path) -> None:
+    with samples.impostor("zero", tmp_path) as sample:
+        session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"])
+    (runtime,) = session.document()["runtimes"]
+    assert runtime["interpreters"] == []
+    assert "not initialised" in str(session.document()["problems"])
+    assert session.status == 0
+
+
 def test_program_without_python(native: Sample) -> None:
     session = gdb_session.batch(["-p", str(native.pid)], ["gil-holder"])
     assert "python" in check_failure(session).lower()

@@ -43,6 +43,7 @@ _BUILDS = {
     "libdrv.so": ("drv.c", (*_COMMON, "-shared", "-fPIC", "-fvisibility=hidden"), True),
     "abba": ("abba.c", (*_COMMON, "-g"), False),
     "abba-stripped": ("abba.c", _COMMON, True),
+    "impostor": ("impostor.c", (*_COMMON, "-rdynamic"), True),
 }
 _SYSCALL_NUMBERS = {
     "x86_64": {"futex": 202, "read": 0},
@@ -250,7 +251,7 @@ def cache_directory() -> Path:
 def build(name: str) -> Path:
     """Compile a sample unless that has been done before with the same source, flags and compiler.
 
-    :param name: ``libdrv.so``, ``abba`` or ``abba-stripped``.
+    :param name: a key of `_BUILDS`, such as ``libdrv.so``.
     """
     source, flags, strip = _BUILDS[name]
     compiler = shutil.which("gcc") or shutil.which("cc")
@@ -325,3 +326,8 @@ def abba(
 ) -> contextlib.AbstractContextManager[Sample]:
     """Two locks in opposite order, without Python; one of ABBA_VARIANTS."""
     return running([build("abba-stripped" if stripped else "abba"), variant], directory, rseq=rseq)
+
+
+def impostor(variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
+    """A program with a `_PyRuntime` that makes no sense: ``future``, ``random``, ``zero`` or ``loop``."""
+    return running([build("impostor"), variant], directory)
