@@ -145,11 +145,13 @@ class Snapshot:
         self._ranges = ModuleMap(self._modules)
         self._read_threads()
         self._pythons = self._read_runtimes()
-        self._interpreter_modules = self._find_interpreter_modules()
-        self._interpreter_code: dict[int, bool] = {}
+        self._interpreter_code = _CodeOf(self._ranges, self._find_interpreter_modules())
         self._gils = self._read_gils()
         self._locks: dict[str, Lock] = {}
         self._views: dict[str, View] = {}
+        self._view_of_wait: dict[tuple[object, ...], View] = {}
+        self._names_of_top: dict[tuple[int, ...], list[str]] = {}
+        self._native_frames: dict[tuple[int, bool], NativeFrame] = {}
         self._read_waits()
         self._match_owners()
 
@@ -344,7 +346,7 @@ class Snapshot:
 
     def _in_take_gil(self, seen: _Seen) -> bool:
         for i, (pc, _) in enumerate(self._native(seen)[:_LIBC_DEPTH + 2]):
-            if self._is_interpreter(pc):
+            if self._interpreter_code[pc]:
                 function = self._target.symbol(pc if i == 0 else max(pc - 1, 0)).function
                 return function is not None and public_name(function) == "take_gil"
         return False
@@ -359,21 +361,31 @@ class Snapshot:
         if context is None:
             view = View("futex", wait.address, "waited for", why="the C library's locks are not decoded")
         else:
-            view = recognise(context, wait, self._functions_on_top(seen))
+            view = self._recognised(context, wait, self._functions_on_top(seen))
         lock_id = f"{view.kind}:{view.address:#x}"
         self._views.setdefault(lock_id, view)
         seen.wait = Wait(lock_id, view.mode, wait.timed)
 
+    def _recognised(self, context: Context, wait: FutexWait, functions: list[str]) -> View:
+        key = (wait, *functions)
+        view = self._view_of_wait.get(key)
+        if view is None:
+            view = self._view_of_wait[key] = recognise(context, wait, functions)
+        return view
+
     def _functions_on_top(self, seen: _Seen) -> list[str]:
         """Public names of the C library's functions on top of a stack, as far as symbols tell."""
-        names = []
-        for i, (pc, _) in enumerate(self._native(seen)[:_LIBC_DEPTH]):
-            module = self._ranges.find(pc)
-            if module is None or module not in self._library.modules:
-                break
-            function = self._target.symbol(pc if i == 0 else max(pc - 1, 0)).function
-            if function is not None:
-                names.append(public_name(function))
+        top = tuple([pc for pc, _ in self._native(seen)[:_LIBC_DEPTH]])
+        names = self._names_of_top.get(top)
+        if names is None:
+            names = self._names_of_top[top] = []
+            for i, pc in enumerate(top):
+                module = self._ranges.find(pc)
+                if module is None or module not in self._library.modules:
+                    break
+                function = self._target.symbol(pc if i == 0 else max(pc - 1, 0)).function
+                if function is not None:
+                    names.append(public_name(function))
         return names
 
     def _match_owners(self) -> None:
@@ -489,7 +501,8 @@ class Snapshot:
                 python = PyStack((), (), str(error))
             if python.problem:
                 self._problem(f"thread {seen.number}", "unreadable", f"its Python stack: {python.problem}")
-        items, unmerged = merge(native, python, lambda pc: self._is_eval(seen, pc), self._is_interpreter)
+        items, unmerged = merge(native, python, lambda pc: self._is_eval(seen, pc),
+                                self._interpreter_code.__getitem__)
         frames: list[Frame] = []
         for item in items:
             frames.append(self._native_frame(native[item][0], item) if isinstance(item, int) else item)
@@ -501,16 +514,13 @@ class Snapshot:
         return None if seen.unavailable else self._native_frame(seen.registers["rip"], 0)
 
     def _native_frame(self, pc: int, index: int) -> NativeFrame:
-        symbol = self._target.symbol(pc if index == 0 else max(pc - 1, 0))
-        function = public_name(symbol.function) if symbol.function else None
-        module = self._ranges.find(pc)
-        return NativeFrame(function, module.name if module else None, pc, symbol.file, symbol.line)
-
-    def _is_interpreter(self, pc: int) -> bool:
-        known = self._interpreter_code.get(pc)
+        known = self._native_frames.get((pc, index == 0))
         if known is None:
+            symbol = self._target.symbol(pc if index == 0 else max(pc - 1, 0))
+            function = public_name(symbol.function) if symbol.function else None
             module = self._ranges.find(pc)
-            known = self._interpreter_code[pc] = any(module is other for other in self._interpreter_modules)
+            known = self._native_frames[(pc, index == 0)] = NativeFrame(
+                function, module.name if module else None, pc, symbol.file, symbol.line)
         return known
 
     def _is_eval(self, seen: _Seen, pc: int) -> bool:
@@ -650,3 +660,16 @@ class Snapshot:
                     return name
         return f"byte {address - lock.address}"
 
+
+class _CodeOf(dict[int, bool]):
+    """Whether a program counter lies in one of some modules; a dict, since it is asked for each native frame."""
+
+    def __init__(self, ranges: ModuleMap, modules: Sequence[Module]) -> None:
+        super().__init__()
+        self._ranges = ranges
+        self._modules = modules
+
+    def __missing__(self, pc: int) -> bool:
+        module = self._ranges.find(pc)
+        known = self[pc] = any(module is other for other in self._modules)
+        return known

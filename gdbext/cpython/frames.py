@@ -13,6 +13,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.layout.table import Layouts
 from gdbext.model import PyFrame
+from gdbext.target.cache import cached
 from gdbext.target.protocol import Memory
 
 #: Most frames of one thread; Python's own recursion limit is usually 1,000.
@@ -56,20 +57,28 @@ class FrameReader:
     """Reads the stacks of one runtime; code objects and lines are decoded once."""
 
     def __init__(self, memory: Memory, layouts: Layouts, objects: Objects) -> None:
-        self._memory = memory
+        self._memory = cached(memory)
         self._layouts = layouts
         self._objects = objects
         self._codes: dict[int, _Code] = {}
-        self._frames: dict[tuple[int, int], PyFrame] = {}
+        # by code object, instruction and owner, all as the target has them
+        self._frames: dict[tuple[int, int, int], PyFrame] = {}
         self._version = layouts.version_tuple
         self._tagged = self._version >= (3, 14)
+        self._frame_format = None
+        if "_PyInterpreterFrame" in layouts:
+            frame = layouts["_PyInterpreterFrame"]
+            self._frame_format = frame.packed(
+                "f_executable" if "f_executable" in frame else "f_code", "previous",
+                "instr_ptr" if "instr_ptr" in frame else "prev_instr",
+                *(() if self._version >= (3, 12) else ("is_entry",)), "owner")
 
     def stack(self, tstate: int) -> PyStack:
         """The Python stack of a thread.
 
         :param tstate: ``PyThreadState *``.
         """
-        if "_PyInterpreterFrame" in self._layouts:
+        if self._frame_format is not None:
             return self._interpreter_frames(tstate)
         return self._frame_objects(tstate)
 
@@ -86,41 +95,50 @@ class FrameReader:
             at, = self._layouts["_PyCFrame"].reader("current_frame")(self._memory, cframe)
             if self._version < (3, 12):
                 cframes, problem = self._cframes(tstate, cframe)
-        frame = self._layouts["_PyInterpreterFrame"]
-        code_member = "f_executable" if "f_executable" in frame else "f_code"
-        instr_member = "instr_ptr" if "instr_ptr" in frame else "prev_instr"
+        assert self._frame_format is not None
+        start, form, places = self._frame_format
         has_shim = self._version >= (3, 12)
-        read = frame.reader(code_member, "previous", instr_member, "owner", *([] if has_shim else ["is_entry"]))
+        unpack, made = self._memory.unpack, self._frames
         frames: list[PyFrame] = []
         seen: set[int] = set()
-        count = 0
+        begun = 0  # how many frames belong to calls of the eval loop that are complete
         mask = ~_TAG_BITS if self._tagged else -1
+        entry = 0
+        # the hot path of a report: a thousand threads have tens of thousands of frames
+        in_order = places == tuple(range(len(places)))  # in every version so far
         while at and problem is None:
             if at in seen or len(frames) >= MAX_FRAMES:
                 problem = "the Python stack has a loop" if at in seen else f"cut after {MAX_FRAMES} Python frames"
                 break
             seen.add(at)
             try:
-                code, previous, instruction, owner, *entry = read(self._memory, at)
+                values = unpack(form, at + start)
+                if not in_order:
+                    values = tuple([values[place] for place in places])
+                if has_shim:
+                    code, previous, instruction, owner = values
+                else:
+                    code, previous, instruction, entry, owner = values
                 if has_shim and owner >= _OWNED_BY_NATIVE:
                     # since 3.15 the chain ends in a sentinel of the thread state that is no call of the eval loop
                     if previous or "base_frame" not in known:
-                        calls.append((count, at))
-                        count = 0
+                        calls.append((len(frames) - begun, at))
+                        begun = len(frames)
                 else:
-                    found = self._frame(code & mask, instruction, owner)
+                    found = made.get((code, instruction, owner))
+                    if found is None:
+                        found = self._frame(code, code & mask, instruction, owner)
                     if found is not None:
                         frames.append(found)
-                        count += 1
-                    if entry and entry[0]:
-                        calls.append((count, cframes[len(calls)] if len(calls) < len(cframes) else None))
-                        count = 0
+                    if entry:
+                        calls.append((len(frames) - begun, cframes[len(calls)] if len(calls) < len(cframes) else None))
+                        begun = len(frames)
             except GdbextError as error:
                 problem = str(error)
                 break
             at = previous
-        if count:
-            calls.append((count, None))
+        if len(frames) > begun:
+            calls.append((len(frames) - begun, None))
         return PyStack(tuple(frames), tuple(calls), problem)
 
     def _cframes(self, tstate: int, cframe: int) -> tuple[list[int], str | None]:
@@ -138,20 +156,16 @@ class FrameReader:
                 return found, str(error)
         return found, None
 
-    def _frame(self, address: int, instruction: int, owner: int) -> PyFrame | None:
-        code = self._codes.get(address)
-        if code is None:
-            code = self._codes[address] = self._code(address)
+    def _frame(self, key: int, address: int, instruction: int, owner: int) -> PyFrame | None:
+        """A frame of the code object at `address`; `key` is the pointer to it with its tag bits."""
+        code = self._code(address)
         offset = instruction - code.instructions
-        made = self._frames.get((address, offset))
-        if made is None:
-            if not -2 <= offset <= code.size:
-                raise CorruptStructure(address, f"an instruction of {code.name} lies outside its code")
-            if owner == _OWNED_BY_THREAD and offset < 2 * code.first_traceable:
-                return None  # has not begun to run: CPython does not show it either (_PyFrame_IsIncomplete)
-            line = line_of(code.line_table, code.first_line, max(offset, 0), self._version)
-            made = PyFrame(code.name, code.qualified_name, code.file, line)
-            self._frames[(address, offset)] = made
+        if not -2 <= offset <= code.size:
+            raise CorruptStructure(address, f"an instruction of {code.name} lies outside its code")
+        if owner == _OWNED_BY_THREAD and offset < 2 * code.first_traceable:
+            return None  # has not begun to run: CPython does not show it either (_PyFrame_IsIncomplete)
+        line = line_of(code.line_table, code.first_line, max(offset, 0), self._version)
+        made = self._frames[(key, instruction, owner)] = PyFrame(code.name, code.qualified_name, code.file, line)
         return made
 
     def _frame_objects(self, tstate: int) -> PyStack:
@@ -169,15 +183,12 @@ class FrameReader:
             seen.add(at)
             try:
                 back, address, last = read(self._memory, at)
-                code = self._codes.get(address)
-                if code is None:
-                    code = self._codes[address] = self._code(address)
-                offset = max(last * unit, 0)
-                made = self._frames.get((address, offset))
+                made = self._frames.get((address, last, _OWNED_BY_THREAD))
                 if made is None:
-                    line = line_of(code.line_table, code.first_line, offset, self._version)
+                    code = self._code(address)
+                    line = line_of(code.line_table, code.first_line, max(last * unit, 0), self._version)
                     made = PyFrame(code.name, code.qualified_name, code.file, line)
-                    self._frames[(address, offset)] = made
+                    self._frames[(address, last, _OWNED_BY_THREAD)] = made
                 frames.append(made)
             except GdbextError as error:
                 problem = str(error)
@@ -187,6 +198,9 @@ class FrameReader:
 
     def _code(self, address: int) -> _Code:
         """Decode a code object (``PyCodeObject *``)."""
+        known_code = self._codes.get(address)
+        if known_code is not None:
+            return known_code
         if self._objects.type_name(address) != "code":
             raise CorruptStructure(address, "a frame's code object is no code object")
         known = self._layouts["PyCodeObject"]
@@ -203,6 +217,7 @@ class FrameReader:
                 raise CorruptStructure(address, f"a code object of {units} instructions")
             first_traceable, = known.reader("_co_firsttraceable")(self._memory, address)
         text = self._objects.string(name)
-        return _Code(text, self._objects.string(qualified) if qualified != name else text,
-                     self._objects.string(file), first_line, self._objects.bytes(table), instructions, size,
-                     first_traceable)
+        made = self._codes[address] = _Code(
+            text, self._objects.string(qualified) if qualified != name else text, self._objects.string(file),
+            first_line, self._objects.bytes(table), instructions, size, first_traceable)
+        return made

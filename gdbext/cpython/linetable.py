@@ -77,6 +77,8 @@ def iter_locations(table: bytes, first_line: int) -> Iterator[tuple[int, int | N
                     shift += 6
                     if not byte & 64:
                         break
+                    if shift > 60:  # no line has such a number; longer ones would take ever longer to add up
+                        return
                 line += -(number >> 1) if number & 1 else number >> 1
             elif code in (10, 11, 12):
                 line += code - 10

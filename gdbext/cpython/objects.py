@@ -20,6 +20,9 @@ MAX_BYTES = 1 << 20
 #: Most entries of a dict that are looked at.
 MAX_ENTRIES = 1 << 16
 
+#: Longest name that is looked for in a dict.
+_MAX_KEY = 256
+
 _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 _MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT, CPython 3.11 and later
 _INLINE_VALUES = 1 << 2  # Py_TPFLAGS_INLINE_VALUES, CPython 3.13 and later
@@ -36,6 +39,8 @@ class Objects:
         self._memory = memory
         self._layouts = layouts
         self._type_names: dict[int, str] = {}
+        self._key_names: dict[int, str | None] = {}
+        self._positions: dict[tuple[int, str], int] = {}
         self._unicode = layouts["PyASCIIObject"].reader("length", "state_kind", "state_compact", "state_ascii")
         self._ascii_size = layouts["PyASCIIObject"].size
         self._compact_size = layouts["PyCompactUnicodeObject"].size
@@ -119,6 +124,14 @@ class Objects:
         return values
 
     def _entries(self, keys: int, values: int) -> Iterator[tuple[int, int]]:
+        for i, (key, value) in enumerate(self._slots(keys)):
+            if values:
+                value = read_u64(self._memory, values + 8 * i)
+            if key and value:
+                yield key, value
+
+    def _slots(self, keys: int) -> Iterator[tuple[int, int]]:
+        """(key, value) of each entry of a ``PyDictKeysObject``, unused ones and those of a split table too."""
         known = self._layouts["PyDictKeysObject"]
         count, = known.reader("dk_nentries")(self._memory, keys)
         unicode_keys = False
@@ -140,24 +153,23 @@ class Objects:
         read = entry.reader("me_key", "me_value")
         for i in range(count):
             key, value = read(self._memory, entries + i * entry.size)
-            if values:
-                value = read_u64(self._memory, values + 8 * i)
-            if key and value:
-                yield key, value
+            yield key, value
 
     def dict_get(self, address: int, name: str) -> int | None:
         """The value under a ``str`` key of a ``dict``, or None."""
-        return self._find(self.dict_items(address), name)
+        return next((value for key, value in self.dict_items(address) if self._key_is(key, name)), None)
 
-    def _find(self, items: Iterator[tuple[int, int]], name: str) -> int | None:
-        for key, value in items:
+    def _key_is(self, key: int, name: str) -> bool:
+        # keys are interned, so the same few strings are asked for again and again
+        known = self._key_names.get(key)
+        if known is None and key not in self._key_names:
             try:
                 length, = self._layouts["PyASCIIObject"].reader("length")(self._memory, key)
-                if length == len(name) and self.string(key) == name:
-                    return value
+                known = self.string(key) if 0 <= length <= _MAX_KEY else None
             except GdbextError:
-                continue
-        return None
+                known = None
+            self._key_names[key] = known
+        return known == name
 
     def attribute(self, address: int, name: str) -> int | None:
         """An instance attribute of an object of a class written in Python, or None.
@@ -196,4 +208,12 @@ class Objects:
         if not values or not flags & _HEAPTYPE:
             return None
         keys, = self._layouts["PyHeapTypeObject"].reader("ht_cached_keys")(self._memory, kind)
-        return self._find(self._entries(keys, self._split_values(values)), name) if keys else None
+        return self._split_value(keys, self._split_values(values), name) if keys else None
+
+    def _split_value(self, keys: int, values: int, name: str) -> int | None:
+        # all instances of a class share the keys, so the place of a name is found once
+        position = self._positions.get((keys, name))
+        if position is None:
+            position = next((i for i, (key, _) in enumerate(self._slots(keys)) if self._key_is(key, name)), -1)
+            self._positions[(keys, name)] = position
+        return read_u64(self._memory, values + 8 * position) or None if position >= 0 else None

@@ -18,7 +18,7 @@ from gdbext.target.cache import CachedMemory
 from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
 
 #: Registers of x86-64 that decoding needs, by GDB's names.
-_REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9", "fs_base")
+_REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "fs_base")
 
 # `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable,
 # and names without a leading dot for the segments of a core
@@ -59,6 +59,7 @@ class GdbTarget:
         self.architecture = _architecture()
         self.memory: Memory = CachedMemory(GdbMemory(inferior))
         self._threads: dict[int, gdb.InferiorThread] = {}
+        self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
         self._modules: list[Module] | None = None
         self._symbols: dict[int, Symbol] = {}
         self._problems: list[tuple[str, str, str]] = []
@@ -89,11 +90,17 @@ class GdbTarget:
         values = {}
         for name in names or _REGISTERS:
             try:
-                values[name] = int(frame.read_register(name)) & 0xFFFFFFFFFFFFFFFF
+                # by its descriptor, since GDB looks a name up among all its registers
+                values[name] = int(frame.read_register(self._register(frame, name))) & 0xFFFFFFFFFFFFFFFF
             except (gdb.error, ValueError) as error:
                 if name in ("rip", "rsp"):
                     raise ThreadUnavailable(f"thread {thread.number} has no registers: {error}") from None
         return values
+
+    def _register(self, frame: gdb.Frame, name: str) -> gdb.RegisterDescriptor | str:
+        if not self._descriptors:
+            self._descriptors.update((found.name, found) for found in frame.architecture().registers())
+        return self._descriptors.get(name, name)
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
         """Frames by GDB's unwinder, calls that were inlined and tail calls left out; see `Target.unwind`."""

@@ -68,7 +68,7 @@ def decode_syscall(registers: Mapping[str, int]) -> Syscall | None:
     name = names.get(number)
     rax = registers.get("rax", 0)
     signed = rax - (1 << 64) if rax >> 63 else rax
-    arguments = tuple(registers.get(register, 0) for register in ("rdi", "rsi", "rdx", "r10", "r8", "r9"))
+    arguments = tuple(registers.get(register, 0) for register in ("rdi", "rsi", "rdx", "r10"))
     if name == "restart_syscall":
         name = None
     return Syscall(number, name, arguments, signed in _INTERRUPTED)

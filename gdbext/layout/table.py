@@ -9,6 +9,7 @@ fits a target is decided in `layout.select`; which structures and members exist 
 from __future__ import annotations
 
 import json
+import operator
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -86,32 +87,49 @@ class Struct:
             made = self._readers[members] = self._compile([self[name] for name in members])
         return made
 
+    def packed(self, *members: str) -> tuple[int, struct.Struct, tuple[int, ...]]:
+        """What takes the named members out of memory in the quickest way, for the few hot paths.
+
+        :return: byte offset of the first one, a format that unpacks them in the order of memory, and the place of
+            each member in what it gives.
+        :raises UnknownLayout: a member is not in this layout, is a bit field, or overlaps another.
+        """
+        wanted = [self[name] for name in members]
+        made = self._format(wanted)
+        if made is None:
+            raise UnknownLayout(f"members of {self.name} overlap")
+        return made
+
+    @staticmethod
+    def _format(wanted: list[Field]) -> tuple[int, struct.Struct, tuple[int, ...]] | None:
+        ordered = sorted(range(len(wanted)), key=lambda i: wanted[i].offset)
+        start = at = wanted[ordered[0]].offset
+        code = "<"
+        for index in ordered:
+            item = wanted[index]
+            letter = _CODES.get((item.size, item.signed))
+            if item.bits is not None or letter is None or item.offset < at:
+                return None
+            code += f"{item.offset - at}x{letter}" if item.offset > at else letter
+            at = item.offset + item.size
+        return start, struct.Struct(code), tuple(ordered.index(i) for i in range(len(wanted)))
+
     def _compile(self, wanted: list[Field]) -> Reader:
         start = min(item.offset for item in wanted)
         size = max(item.offset + item.size for item in wanted) - start
         if size > MAX_STRUCT:
             raise CorruptStructure(0, f"{self.name} is too large to read in one go")
-        # one struct format in the order of memory when members neither overlap nor are bit fields: the
-        # common case, and the fast one; the rest is picked out of the bytes one by one
-        ordered = sorted(range(len(wanted)), key=lambda i: wanted[i].offset)
-        code, at = "<", start
-        for index in ordered:
-            item = wanted[index]
-            letter = _CODES.get((item.size, item.signed))
-            if item.bits is not None or letter is None or item.offset < at:
-                return self._compile_slow(wanted, start, size)
-            code += f"{item.offset - at}x{letter}" if item.offset > at else letter
-            at = item.offset + item.size
-        unpack = struct.Struct(code).unpack
-        if ordered == list(range(len(wanted))):
+        # one struct format when members neither overlap nor are bit fields: the common case, and the fast one; the
+        # rest is picked out of the bytes one by one
+        made = self._format(wanted)
+        if made is None:
+            return self._compile_slow(wanted, start, size)
+        _, form, places = made
+        unpack = form.unpack
+        if places == tuple(range(len(wanted))):
             return lambda memory, address: unpack(memory.read(address + start, size))
-        back = tuple(ordered.index(i) for i in range(len(wanted)))
-
-        def read(memory: Memory, address: int) -> tuple[int, ...]:
-            values = unpack(memory.read(address + start, size))
-            return tuple([values[i] for i in back])
-
-        return read
+        pick = operator.itemgetter(*places)
+        return lambda memory, address: pick(unpack(memory.read(address + start, size)))
 
     @staticmethod
     def _compile_slow(wanted: list[Field], start: int, size: int) -> Reader:

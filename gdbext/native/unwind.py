@@ -25,6 +25,8 @@ _RBP, _RSP, _RA = 6, 7, 16
 _MAX_RECORD = 1 << 16
 #: A stack is at most this large; also the bound of one frame's size.
 _MAX_FRAME = 1 << 26
+#: How much of a stack is read at once.
+_STACK_PIECE = 2048
 
 
 class CannotUnwind(GdbextError):
@@ -167,7 +169,9 @@ class Unwinder:
         :raises MemoryUnreadable: the stack is not readable.
         """
         frames = [(pc, sp)]
-        rules, read = self._rules, self._memory.read
+        rules = self._rules
+        low = high = 0  # the part of the stack that `words` holds
+        words: memoryview | bytes = b""
         look = pc
         while len(frames) < limit:
             rule = rules.get(look)
@@ -176,17 +180,33 @@ class Unwinder:
             if rule.outermost:
                 break
             cfa = (bp if rule.from_rbp else sp) + rule.cfa_offset
-            if not sp < cfa < sp + _MAX_FRAME:
+            if not sp < cfa < sp + _MAX_FRAME or cfa & 7:
                 raise CannotUnwind(f"the frame of {look:#x} ends below where it starts")
-            pc = int.from_bytes(read(cfa + rule.ra_offset, 8), "little")
+            if not low <= sp or cfa > high:
+                low, words = self._words(sp, cfa)
+                high = low + 8 * len(words)
+            pc = words[cfa + rule.ra_offset - low >> 3]
             if pc == 0:
                 break
             if rule.rbp_offset is not None:
-                bp = int.from_bytes(read(cfa + rule.rbp_offset, 8), "little")
+                place = cfa + rule.rbp_offset - low >> 3
+                if place < 0:
+                    raise CannotUnwind(f"the frame of {look:#x} keeps rbp below its end")
+                bp = words[place]
             sp = cfa
             frames.append((pc, sp))
             look = pc - 1  # the call, not what follows it: that may be another function
         return frames
+
+    def _words(self, sp: int, cfa: int) -> tuple[int, memoryview]:
+        """The stack from a stack pointer up to a frame's end at least, as 64-bit words."""
+        low = sp & ~7
+        for size in (max(_STACK_PIECE, cfa - low), cfa - low):
+            try:
+                return low, memoryview(self._memory.read(low, size & ~7)).cast("Q")
+            except MemoryUnreadable:
+                continue
+        raise MemoryUnreadable(low, cfa - low)
 
     def function_start(self, pc: int) -> int | None:
         """Where the function begins that covers a program counter, as its frame description says."""

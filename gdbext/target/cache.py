@@ -6,13 +6,15 @@ the debugger hardly depends on its size.
 
 from __future__ import annotations
 
+import struct
+
 from gdbext.errors import MemoryUnreadable
 from gdbext.target.protocol import Memory
 
 PAGE = 4096
 #: Reads of more than this many pages bypass the cache.
 _BYPASS_PAGES = 64
-#: Bytes kept at most; a report of thousands of threads stays far below it.
+#: Pages kept at most; a report of thousands of threads stays far below it.
 _MAX_PAGES = 65536
 
 
@@ -29,7 +31,7 @@ class CachedMemory:
         :raises MemoryUnreadable: not all of them can be read, or the request makes no sense.
         """
         start = address & (PAGE - 1)
-        if start + size <= PAGE:  # the usual case
+        if 0 <= size <= PAGE - start:  # the usual case
             page = self._pages.get(address - start)
             if page is None:
                 page = self._page(address - start, address, size)
@@ -42,6 +44,17 @@ class CachedMemory:
         self.prefetch(first, last + PAGE - first)
         data = b"".join([self._page(at, address, size) for at in range(first, last + 1, PAGE)])
         return data[start:start + size]
+
+    def unpack(self, form: struct.Struct, address: int) -> tuple[int, ...]:
+        """The fields of a structure at an address, taken from its page without a copy where it lies in one page.
+
+        :raises MemoryUnreadable: not all of it can be read.
+        """
+        start = address & (PAGE - 1)
+        page = self._pages.get(address - start)
+        if page is not None and start + form.size <= PAGE:
+            return form.unpack_from(page, start)
+        return form.unpack(self.read(address, form.size))
 
     def prefetch(self, address: int, size: int) -> None:
         """Fetch a range in one read if none of its pages is there yet; failing is fine."""
@@ -110,3 +123,8 @@ def read_cstring(memory: Memory, address: int, limit: int = 256) -> bytes:
             return data + piece[:end]
         data += piece
     return data
+
+
+def cached(memory: Memory) -> CachedMemory:
+    """The memory itself if it keeps pages already, or else such a cache over it."""
+    return memory if isinstance(memory, CachedMemory) else CachedMemory(memory)
