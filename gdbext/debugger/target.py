@@ -144,16 +144,7 @@ class GdbTarget:
                 function = match.group(1)
         except gdb.error:
             pass
-        file: str | None = None
-        line: int | None = None
-        try:
-            place = gdb.find_pc_line(address)
-            table: gdb.Symtab | None = place.symtab  # None without debug information
-            if table is not None and place.line:
-                file, line = table.filename, place.line
-        except (gdb.error, RuntimeError, OverflowError):
-            pass
-        return Symbol(function, file, line)
+        return Symbol(function, *_source_line(address))
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
         """A regular file of the target's file system (its own root, for a live process)."""
@@ -194,6 +185,23 @@ class Session:
             self._thread.switch()
             if self._frame is not None and self._frame.is_valid():
                 self._frame.select()
+
+
+def _source_line(address: int) -> tuple[str | None, int | None]:
+    """File and line of a code address; of an inlined call neither, since they would be the inlined function's."""
+    try:
+        place = gdb.find_pc_line(address)
+        table: gdb.Symtab | None = place.symtab  # None without debug information
+        if table is None or not place.line:
+            return None, None
+        block: gdb.Block | None = gdb.block_for_pc(address)
+        functions = 0
+        while block is not None:
+            functions += block.function is not None
+            block = block.superblock
+        return (table.filename, place.line) if functions == 1 else (table.filename, None)
+    except (gdb.error, RuntimeError, OverflowError):
+        return None, None
 
 
 def _connection_kind(inferior: gdb.Inferior) -> str:

@@ -98,7 +98,7 @@ class Builder:
         self.memory.map(address, bytes(size))
         return address
 
-    def put(self, struct_name: str, address: int, **members: int) -> int:
+    def put(self, struct_name: str, address: int, /, **members: int) -> int:
         """Write members of a structure; the rest of it stays as it is, or becomes zeros if not yet mapped.
 
         :return: the address.
@@ -119,7 +119,7 @@ class Builder:
             self.memory.write(address + field.offset, data)
         return address
 
-    def new(self, struct_name: str, **members: int) -> int:
+    def new(self, struct_name: str, /, **members: int) -> int:
         """A structure of its own; its address."""
         return self.put(struct_name, self.alloc(self.layouts[struct_name].size), **members)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.layout.select import glibc_layouts
-from gdbext.target.protocol import Module, Section, Symbol, ThreadRef
+from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
 from tests.support.fake_memory import Builder, FakeMemory
 
 FUTEX, READ, POLL, RESTART_SYSCALL = 202, 0, 7, 219
@@ -47,8 +47,9 @@ class FakeTarget:
         self.pid = 100
         self.executable: str | None = "/app/server"
         self.architecture = "x86_64"
-        self.memory = FakeMemory()
-        self.build = Builder(self.memory, glibc_layouts(glibc, "x86_64"), 0x6000_0000_0000)
+        self.ram = FakeMemory()
+        self.memory: Memory = self.ram
+        self.build = Builder(self.ram, glibc_layouts(glibc, "x86_64"), 0x6000_0000_0000)
         self.fakes: list[FakeThread] = []
         self.files: dict[str, bytes] = {}
         self.symbols: dict[int, Symbol] = {}
@@ -58,7 +59,7 @@ class FakeTarget:
 
     def _add_modules(self, glibc: str) -> None:
         banner = self.build.cstring(b"GNU C Library (Debian GLIBC) stable release version " + glibc.encode() + b".\n")
-        self.memory.map(APP_DATA, bytes(0x1000))
+        self.ram.map(APP_DATA, bytes(0x1000))
         self.loaded += [
             Module("/app/server", (Section(".text", APP_TEXT, APP_TEXT + 0x1000),
                                    Section(".data", APP_DATA, APP_DATA + 0x1000)), is_main=True),
@@ -74,7 +75,7 @@ class FakeTarget:
         number = len(self.fakes) + 1
         lwp = self.pid + number - 1
         stack = STACKS + number * STACK_STEP
-        self.memory.map(stack, bytes(STACK_SIZE))
+        self.ram.map(stack, bytes(STACK_SIZE))
         pthread = self.build.alloc(self.build.layouts["struct pthread"].size)
         self.build.put("struct pthread", pthread, self=pthread, tid=lwp if tid is None else tid)
         made = FakeThread(ThreadRef(number, lwp, name), pthread, stack)
@@ -116,7 +117,7 @@ class FakeTarget:
 
     def remember(self, thread: FakeThread, address: int, at: int = 0x200) -> None:
         """Leave an address on a thread's stack."""
-        self.memory.u64(thread.stack + at, address)
+        self.ram.u64(thread.stack + at, address)
 
     def name(self, address: int, function: str, module: str | None = None) -> None:
         """Let a symbol cover an address."""
