@@ -50,11 +50,11 @@ from gdbext.model import (
     Wait,
     Waiter,
 )
-from gdbext.native.elf import find_dynamic_symbol
+from gdbext.native.elf import build_id_at, find_dynamic_symbol, first_page
 from gdbext.native.names import public_name
-from gdbext.native.unwind import CannotUnwind, Unwinder
+from gdbext.native.unwind import Unwinder
 from gdbext.target.modules import ModuleMap
-from gdbext.target.protocol import Module, Target, ThreadRef
+from gdbext.target.protocol import Module, Symbol, Target, ThreadRef
 
 #: Most native frames of one thread.
 MAX_NATIVE_FRAMES = 20_000
@@ -64,6 +64,8 @@ MAX_STACK_SCAN = 1 << 20
 _STACK_PREFETCH = 8192
 #: How many frames of a waiter may be inside the C library before the one that called it.
 _LIBC_DEPTH = 6
+#: How far a file's first section may lie from where the file is mapped, in bytes.
+_NEARBY = 1 << 16
 _CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 
 
@@ -135,6 +137,8 @@ class Snapshot:
         if not self._modules:
             self._fails("the executable is not known to GDB, so neither libraries nor Python can be told",
                         "give it too, as in `gdb EXECUTABLE CORE`")
+        self._ranges = ModuleMap(self._modules)
+        self._foreign = self._leave_out_wrong_files()
         self._library = find_c_library(self._memory, self._modules, target.architecture)
         if self._library.layouts is None:
             self._problem("C library", "not applicable", f"{self._library.why}; native locks are not decoded")
@@ -142,7 +146,6 @@ class Snapshot:
         self._threads = [_Seen(ref) for ref in target.threads()]
         self._by_number = {seen.number: seen for seen in self._threads}
         self._stacks: dict[int, tuple[tuple[Frame, ...], str | None]] = {}
-        self._ranges = ModuleMap(self._modules)
         self._read_threads()
         self._pythons = self._read_runtimes()
         self._interpreter_code = _CodeOf(self._ranges, self._find_interpreter_modules())
@@ -160,9 +163,45 @@ class Snapshot:
     def _problem(self, where: str, what: str, why: str) -> None:
         self._problems.append(Problem(where, what, why))
 
-    def _fails(self, what: str, hint: str) -> None:
+    def _fails(self, what: str, hint: str, *, told: bool = False) -> None:
         self.incomplete = self.incomplete or GdbextError(what, hint)
-        self._problem("target", "not applicable", what)
+        if not told:
+            self._problem("target", "not applicable", what)
+
+    def _leave_out_wrong_files(self) -> bool:
+        """Drop the modules of a core whose files are not those that it was made with; whether there are any.
+
+        Their symbols, frame descriptions and read-only data would be those of another build.
+        """
+        starts: dict[str, list[int]] = {}
+        for start, path in self._target.mapped_files():
+            starts.setdefault(path.rpartition("/")[2], []).append(start)
+        everywhere = [at for found in starts.values() for at in found]
+        wrong = []
+        for module in self._modules:
+            if not module.sections:
+                continue
+            page = first_page(module)
+            # a module may be known by a link's name (libz.so.1), the core has the file's (libz.so.1.2.13)
+            named = starts.get(module.name) or [at for at in everywhere if abs(at - page) <= _NEARBY]
+            if not named or not module.path.startswith("/"):  # the vdso comes from no file
+                continue
+            start = min(named, key=lambda at: abs(at - page))
+            loaded, file = build_id_at(self._memory, start), self._target.file_build_id(module)
+            if loaded is not None and file is not None and loaded != file:
+                why = f"the core was made with build {loaded}, the file {module.path} is build {file}"
+            elif page < start:  # a debugger shifts a file whose `.dynamic` is not where the process had it
+                why = f"the file {module.path} does not fit where the core has it mapped"
+            else:
+                continue
+            wrong.append(module)
+            self._problem(module.name, "not applicable", why)
+        if wrong:
+            names = ", ".join(module.name for module in wrong[:3]) + (" and others" if len(wrong) > 3 else "")
+            self._fails(f"{names}: not the files that the core was made with",
+                        "use `set sysroot DIR` or `set solib-search-path DIR` before the core is loaded", told=True)
+            self._modules = [module for module in self._modules if not any(module is other for other in wrong)]
+        return bool(wrong)
 
     def _read_threads(self) -> None:
         for seen in self._threads:
@@ -211,7 +250,10 @@ class Snapshot:
             try:
                 seen.native = self._unwinder.unwind(registers["rip"], registers["rsp"], registers.get("rbp", 0),
                                                     MAX_NATIVE_FRAMES)
-            except (CannotUnwind, GdbextError):
+            except GdbextError:
+                if self._foreign:  # the debugger would go by the wrong files
+                    seen.native = [(registers["rip"], registers["rsp"])]
+                    return seen.native
                 try:
                     seen.native = self._target.unwind(seen.ref, MAX_NATIVE_FRAMES)
                 except GdbextError as error:
@@ -347,7 +389,7 @@ class Snapshot:
     def _in_take_gil(self, seen: _Seen) -> bool:
         for i, (pc, _) in enumerate(self._native(seen)[:_LIBC_DEPTH + 2]):
             if self._interpreter_code[pc]:
-                function = self._target.symbol(pc if i == 0 else max(pc - 1, 0)).function
+                function = self._symbol(pc, i).function
                 return function is not None and public_name(function) == "take_gil"
         return False
 
@@ -383,7 +425,7 @@ class Snapshot:
                 module = self._ranges.find(pc)
                 if module is None or module not in self._library.modules:
                     break
-                function = self._target.symbol(pc if i == 0 else max(pc - 1, 0)).function
+                function = self._symbol(pc, i).function
                 if function is not None:
                     names.append(public_name(function))
         return names
@@ -466,10 +508,18 @@ class Snapshot:
                 place = data.find(wanted, place + 1)
         return False
 
+    def _symbol(self, address: int, index: int) -> Symbol:
+        """What is at an address; of a caller (index above 0) it is the call before the return address that counts."""
+        if self._foreign:
+            module = self._ranges.find(address)
+            if module is not None and not any(module is other for other in self._modules):
+                return Symbol(None)
+        return self._target.symbol(address if index == 0 else max(address - 1, 0))
+
     def _lock_name(self, view: View, waiters: Sequence[Waiter]) -> str | None:
         module = self._ranges.find(view.address)
         if module is not None:
-            symbol = self._target.symbol(view.address).function
+            symbol = self._symbol(view.address, 0).function
             return f"{symbol} in {module.name}" if symbol else f"in {module.name}"
         if view.kind == "thread-exit":
             return None
@@ -516,7 +566,7 @@ class Snapshot:
     def _native_frame(self, pc: int, index: int) -> NativeFrame:
         known = self._native_frames.get((pc, index == 0))
         if known is None:
-            symbol = self._target.symbol(pc if index == 0 else max(pc - 1, 0))
+            symbol = self._symbol(pc, index)
             function = public_name(symbol.function) if symbol.function else None
             module = self._ranges.find(pc)
             known = self._native_frames[(pc, index == 0)] = NativeFrame(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gdbext.errors import UsageError
+
+#: Digits of more than Unicode's, or than GDB itself counts with, make no thread number.
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,8 @@ def parse(words: Sequence[str], options: Sequence[Option]) -> Arguments:
         option = known.get(name)
         if option is None:
             raise UsageError(f"unknown option {word}", "the options are " + ", ".join(f"--{name}" for name in known))
-        if option.value and not equals:
-            if not left:
+        if option.value and not value:
+            if equals or not left:
                 raise UsageError(f"--{name} needs a {option.value}", f"write --{name} {option.value}")
             value = left.pop(0)
         elif option.choices and value not in option.choices:
@@ -91,8 +95,8 @@ def thread_numbers(text: str, existing: Sequence[int]) -> list[int]:
     chosen: set[int] = set()
     for word in text.replace(",", " ").split():
         first, dash, last = word.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise UsageError(f"{word!r} is no thread number", "give numbers as `info threads` shows them: 1 3-5")
+        if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
+            raise UsageError(f"{word[:40]!r} is no thread number", "give numbers as `info threads` shows them: 1 3-5")
         wanted = range(int(first), int(last if dash else first) + 1)
         if len(wanted) > 1_000_000:
             raise UsageError(f"{word!r} is too wide", "give numbers as `info threads` shows them")

@@ -23,6 +23,8 @@ _REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10"
 # `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable,
 # and names without a leading dot for the segments of a core
 _SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\.\S+)(?: in (.+))?$")
+# `info proc mappings`, the start of a file: "  0x7f36fd91e000  0x7f36fd922000  0x4000  0x0  [r--p] /usr/lib/liblzma.so"
+_MAPPING = re.compile(r"^\s*(0x[0-9a-f]+)\s+0x[0-9a-f]+\s+0x[0-9a-f]+\s+0x0\s+(?:[rwxsp-]{4}\s+)?(/.*\S)\s*$")
 # `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"
 _SYMBOLIC = re.compile(r"^0x[0-9a-f]+ <(.+?)(?:\+\d+)?>$", re.DOTALL)
 
@@ -128,6 +130,24 @@ class GdbTarget:
             self._modules = [Module(path or self.executable or "", tuple(found), not path)
                              for path, found in sections.items()]
         return self._modules
+
+    def mapped_files(self) -> list[tuple[int, str]]:
+        """See `Target.mapped_files`."""
+        if self.kind != "core":
+            return []
+        try:
+            text = gdb.execute("info proc mappings", to_string=True)
+        except gdb.error:  # a core without NT_FILE
+            return []
+        return [(int(match[1], 16), match[2]) for match in map(_MAPPING.match, text.splitlines()) if match]
+
+    def file_build_id(self, module: Module) -> str | None:
+        """See `Target.file_build_id`."""
+        try:
+            found: gdb.Objfile | None = gdb.lookup_objfile(module.path)
+        except (gdb.error, ValueError):  # none of that name
+            return None
+        return found.build_id if found is not None else None
 
     def symbol(self, address: int) -> Symbol:
         """See `Target.symbol`."""

@@ -17,7 +17,10 @@ from gdbext.target.protocol import Memory, Module
 _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section index, value, size
 _SHN_UNDEF = 0
 _STT_TLS = 6
+_PHDR = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
 _PT_LOAD = 1
+_PT_NOTE = 4
+_NT_GNU_BUILD_ID = 3
 _PAGE = 4096
 #: Longest hash chain to follow; real ones have a handful of entries.
 _MAX_CHAIN = 4096
@@ -50,28 +53,63 @@ def load_base(memory: Memory, module: Module) -> int:
     """
     if not module.sections:
         raise MemoryUnreadable(0, 0)
-    first = min(section.start for section in module.sections)
-    page = first & ~(_PAGE - 1)
-    for step in range(_HEADER_PAGES):
-        header = page - step * _PAGE
-        try:
-            data = memory.read(header, 64)
-        except GdbextError:
-            break
-        if data[:4] == b"\x7fELF":
-            offset = int.from_bytes(data[32:40], "little")
-            count = min(int.from_bytes(data[56:58], "little"), 64)
-            try:
-                table = memory.read(header + offset, 56 * count)
-            except GdbextError:
-                break
-            for i in range(count):
-                kind, _, file_offset, vaddr = struct.unpack_from("<IIQQ", table, 56 * i)
-                if kind == _PT_LOAD and file_offset == 0:
-                    return header - int(vaddr & ~(_PAGE - 1))
+    page = first_page(module)
+    for header in range(page, max(page - _HEADER_PAGES * _PAGE, 0), -_PAGE):
+        segments = _segments(memory, header)
+        for kind, file_offset, vaddr, _ in segments:
+            if kind == _PT_LOAD and file_offset == 0:
+                return header - (vaddr & ~(_PAGE - 1))
+        if segments:
             break
     # position-independent files are linked at 0, others are loaded where they are linked
     return page if page >= 1 << 32 else 0
+
+
+def first_page(module: Module) -> int:
+    """The page of a module's first section; its ELF header is there or a little before."""
+    return min(section.start for section in module.sections) & ~(_PAGE - 1)
+
+
+def _segments(memory: Memory, header: int) -> list[tuple[int, int, int, int]]:
+    """(type, file offset, link-time address, size in memory) of each segment; empty if no ELF header is there."""
+    try:
+        data = memory.read(header, 64)
+        if data[:4] != b"\x7fELF":
+            return []
+        offset = int.from_bytes(data[32:40], "little")
+        count = min(int.from_bytes(data[56:58], "little"), 64)
+        table = memory.read(header + offset, _PHDR.size * count)
+    except GdbextError:
+        return []
+    return [(kind, file_offset, vaddr, size) for kind, _, file_offset, vaddr, _, _, size, _ in _PHDR.iter_unpack(table)]
+
+
+def build_id_at(memory: Memory, header: int) -> str | None:
+    """The build id of the file that is mapped, in hexadecimal, or None if it has none or is not readable.
+
+    In a core made by the kernel the page that holds it is there, so this tells whether a file on disk is the one
+    that the core was made with.
+
+    :param header: where the first page of the file is mapped.
+    """
+    segments = _segments(memory, header)
+    base = next((header - (vaddr & ~(_PAGE - 1)) for kind, file_offset, vaddr, _ in segments
+                 if kind == _PT_LOAD and file_offset == 0), None)
+    for kind, _, vaddr, size in segments if base is not None else ():
+        if kind != _PT_NOTE or not 12 <= size <= _PAGE:
+            continue
+        try:
+            notes = memory.read((base or 0) + vaddr, size)
+        except GdbextError:
+            continue
+        at = 0
+        while at + 12 <= len(notes):
+            name_size, size, note = struct.unpack_from("<III", notes, at)
+            text = at + 12 + (name_size + 3 & ~3)
+            if note == _NT_GNU_BUILD_ID and notes[at + 12:at + 12 + name_size] == b"GNU\0":
+                return notes[text:text + size].hex() or None
+            at = text + (size + 3 & ~3)
+    return None
 
 
 def find_dynamic_symbol(memory: Memory, module: Module, name: str) -> DynamicSymbol | None:

@@ -90,7 +90,7 @@ class Target(Protocol):
         """Registers of the newest frame, by the debugger's names (``rip``, ``orig_rax``, ``fs_base`` ...).
 
         :param names: which ones; without them those that tell the stack and the system call. One that cannot be
-            read is left out.
+            read is left out, but for the program counter and the stack pointer: without these it has no registers.
 
         :raises ThreadUnavailable: the thread runs or has no registers.
         """
@@ -102,6 +102,14 @@ class Target(Protocol):
 
     def modules(self) -> Sequence[Module]:
         """Everything loaded."""
+        ...
+
+    def mapped_files(self) -> Sequence[tuple[int, str]]:
+        """Where the first page of each mapped file lies, and the file's path, as a core notes them; else empty."""
+        ...
+
+    def file_build_id(self, module: Module) -> str | None:
+        """The build id of the module's file as the debugger has it, in hexadecimal; None if not known."""
         ...
 
     def symbol(self, address: int) -> Symbol:

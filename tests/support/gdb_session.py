@@ -105,6 +105,7 @@ def batch(
     load: bool = True,
     timeout: float = TIMEOUT,
     directory: Path | None = None,
+    gdb: Sequence[str | Path] = (),
 ) -> Result:
     """Run commands in a GDB of their own.
 
@@ -114,8 +115,10 @@ def batch(
     :param symbols: when false, GDB finds no detached symbols.
     :param load: when false, gdbext is not loaded.
     :param timeout: in seconds; the session's processes are killed after that.
+    :param directory: GDB's working directory; its temporary home by default.
+    :param gdb: what starts another GDB than the one under test.
     """
-    argv = [executable(), "-nx", "-batch", *settings(symbols=symbols)]
+    argv = [*map(str, gdb or [executable()]), "-nx", "-batch", *settings(symbols=symbols)]
     if load:
         argv += ["-iex", LOAD]
     argv += [str(argument) for argument in gdb_args]

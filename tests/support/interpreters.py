@@ -1,7 +1,8 @@
-"""The interpreters under test, and what becomes of a test whose interpreter is not there.
+"""The interpreters under test, and what becomes of a test that needs one which is not there.
 
-GDBEXT_REQUIRE names, separated by commas, those that must be there (`3.11,3.12-stripped,debian`, or `all`): a
-test fails without them. Without any other a test is skipped, with the reason.
+GDBEXT_REQUIRE names, separated by commas, what must be there (`3.11,3.12-stripped,debian,trixie,gdb-18.1`, or
+`all`): interpreters, and the Debian trees and further GDBs of tests/support/roots.py. A test fails without them.
+Without any other a test is skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -21,6 +23,9 @@ DEBIAN_PYTHON = Path("/usr/bin/python3")
 VERSIONS = ("3.9", "3.11", "3.12", "3.13")
 # every interpreter under test, by the name that test ids and GDBEXT_REQUIRE use
 NAMES = (*VERSIONS, *(f"{version}-stripped" for version in VERSIONS), "debian")
+# what else GDBEXT_REQUIRE may name: Debian suites, and GDBs besides the system's
+SUITES = ("bullseye", "trixie", "sid")
+GDBS = ("gdb-16.3", "gdb-18.1")
 # for tests that are about something else than interpreters
 ANY = "3.12"
 
@@ -37,38 +42,43 @@ class Interpreter:
     path: Path | None
     missing: str
     symbols: bool
-    required: bool
 
 
 def use(name: str) -> tuple[Path, bool]:
     """Path of the interpreter, and whether GDB is to have its symbols; skips or fails the test without it."""
     interpreter = find(name)
     if interpreter.path is None:
-        if interpreter.required:
-            pytest.fail(f"required by GDBEXT_REQUIRE: {interpreter.missing}")
-        pytest.skip(interpreter.missing)
+        do_without(name, interpreter.missing)
     return interpreter.path, interpreter.symbols
+
+
+def do_without(name: str, missing: str) -> NoReturn:
+    """End a test for which something is missing: it is skipped, or fails if GDBEXT_REQUIRE names that."""
+    if is_required(name):
+        pytest.fail(f"required by GDBEXT_REQUIRE: {missing}")
+    pytest.skip(missing)
+
+
+def is_required(name: str) -> bool:
+    """Whether GDBEXT_REQUIRE names it."""
+    names = {part.strip() for part in os.environ.get("GDBEXT_REQUIRE", "").split(",")} - {""}
+    known = (*NAMES, *SUITES, *GDBS, "all")
+    unknown = names - {*known}
+    # a typing error must not turn a failure into a skip
+    assert not unknown, f"GDBEXT_REQUIRE: {unknown} is none of {known}"
+    return bool(names & {name, "all"})
 
 
 @functools.cache
 def find(name: str) -> Interpreter:
     """Look for an interpreter once; nothing is built for a test."""
-    required = bool(_required() & {name, "all"})
     if name == "debian":
         path: Path | None = DEBIAN_PYTHON.resolve() if _is_debians(DEBIAN_PYTHON) else None
-        return Interpreter(name, path, f"{DEBIAN_PYTHON} is not Debian's Python", False, required)
+        return Interpreter(name, path, f"{DEBIAN_PYTHON} is not Debian's Python", False)
     version, _, copy = name.partition("-")
     options = ["--stripped"] if copy else []
     path, missing = _get_python([*options, "--no-build", version])
-    return Interpreter(name, path, missing, not copy, required)
-
-
-def _required() -> set[str]:
-    names = {name.strip() for name in os.environ.get("GDBEXT_REQUIRE", "").split(",")} - {""}
-    unknown = names - {*NAMES, "all"}
-    # a typing error must not turn a failure into a skip
-    assert not unknown, f"GDBEXT_REQUIRE: no such interpreter: {unknown}, but {NAMES}"
-    return names
+    return Interpreter(name, path, missing, not copy)
 
 
 def _is_debians(path: Path) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -49,10 +50,40 @@ _SYSCALL_NUMBERS = {
     "x86_64": {"futex": 202, "read": 0},
     "aarch64": {"futex": 98, "read": 63},
 }
+# in the tree and not mounted there: a GDB outside that takes the tree as its sysroot needs the files too
+_SAMPLES_IN_TREE = Path("/opt/gdbext-samples")
 # seen this often in a row, a thread does not merely pass through the system call
 _STEADY = 3
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a sample is compiled and run: on this machine, or in a tree that becomes its root directory."""
+
+    tree: Path = Path("/")
+    # what stands before a command that is to run there
+    enter: tuple[str, ...] = ()
+
+    def outside(self, path: Path) -> Path:
+        """The path, by which a file goes there, as this machine knows it."""
+        return self.tree / path.relative_to("/")
+
+    @property
+    def samples(self) -> Path:
+        """Where compiled samples are kept from run to run."""
+        return _SAMPLES_IN_TREE if self.enter else cache_directory()
+
+    def run(self, argv: Sequence[str | Path]) -> str:
+        """Run a command there that must succeed, and return its output."""
+        command = [*self.enter, *map(str, argv)]
+        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, f"{command}: status {ran.returncode}\n{ran.stderr}"
+        return ran.stdout
+
+
+HERE = Place()
 
 
 @dataclass(frozen=True)
@@ -248,33 +279,41 @@ def cache_directory() -> Path:
     return (Path(root) if root else Path.home() / ".cache" / "gdbext") / "samples"
 
 
-def build(name: str) -> Path:
+def build(name: str, place: Place = HERE) -> Path:
     """Compile a sample unless that has been done before with the same source, flags and compiler.
 
     :param name: a key of `_BUILDS`, such as ``libdrv.so``.
+    :return: its path, as it is seen in that place.
     """
     source, flags, strip = _BUILDS[name]
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    assert compiler, "the samples need a C compiler: gcc"
-    identity = subprocess.run([compiler, "-dumpfullversion", "-dumpmachine"], capture_output=True, check=True).stdout
+    compiler, identity = _compiler(place)
     digest = hashlib.sha256(b"\0".join([(SOURCES / source).read_bytes(), " ".join(flags).encode(), identity]))
-    directory = cache_directory() / digest.hexdigest()[:16]
-    directory.mkdir(parents=True, exist_ok=True)
-    target = directory / name
+    target = place.samples / digest.hexdigest()[:16] / name
+    outside = place.outside(target)
+    outside.parent.mkdir(parents=True, exist_ok=True)
     # one process compiles, the others wait for it
-    with open(directory / f"{name}.lock", "w") as lock:
+    with open(outside.with_name(f"{name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.exists():
-            unfinished = directory / f"{name}.unfinished"
-            subprocess.run([compiler, *flags, "-o", str(unfinished), str(SOURCES / source)], check=True)
+        if not outside.exists():
+            unfinished = target.with_name(f"{name}.unfinished")
+            place.run([compiler, *flags, "-o", unfinished, SOURCES / source])
             if strip:
-                subprocess.run(["strip", "--strip-all", str(unfinished)], check=True)
-            unfinished.rename(target)
+                place.run(["strip", "--strip-all", unfinished])
+            place.outside(unfinished).rename(outside)
     return target
 
 
+@functools.cache
+def _compiler(place: Place) -> tuple[str, bytes]:
+    compiler = "gcc" if place.enter else shutil.which("gcc") or shutil.which("cc")
+    assert compiler, "the samples need a C compiler: gcc"
+    return compiler, place.run([compiler, "-dumpfullversion", "-dumpmachine"]).encode()
+
+
 @contextlib.contextmanager
-def running(argv: Sequence[str | Path], directory: Path, *, rseq: bool = True) -> Iterator[Sample]:
+def running(
+    argv: Sequence[str | Path], directory: Path, *, rseq: bool = True, place: Place = HERE
+) -> Iterator[Sample]:
     """Run a sample in a directory of its own until it is in its final state; kill it in the end.
 
     :param rseq: when false, the kernel does not note in the threads' memory on which CPU they wake up.
@@ -287,7 +326,7 @@ def running(argv: Sequence[str | Path], directory: Path, *, rseq: bool = True) -
         environment["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
     with open(directory / "stderr", "w") as errors:
         process = subprocess.Popen(
-            [str(part) for part in argv],
+            [*place.enter, *map(str, argv)],
             cwd=directory,
             env=environment,
             stdin=subprocess.PIPE,
@@ -311,9 +350,12 @@ def running(argv: Sequence[str | Path], directory: Path, *, rseq: bool = True) -
                     stream.close()
 
 
-def rapids(python: Path, variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
+def rapids(
+    python: Path, variant: str, directory: Path, *, place: Place = HERE
+) -> contextlib.AbstractContextManager[Sample]:
     """The deadlock of GIL and driver lock; one of RAPIDS_VARIANTS."""
-    return running([python, SOURCES / "rapids.py", "--lock", variant, "--driver", build("libdrv.so")], directory)
+    driver = build("libdrv.so", place)
+    return running([python, SOURCES / "rapids.py", "--lock", variant, "--driver", driver], directory, place=place)
 
 
 def healthy(python: Path, directory: Path) -> contextlib.AbstractContextManager[Sample]:
@@ -322,10 +364,11 @@ def healthy(python: Path, directory: Path) -> contextlib.AbstractContextManager[
 
 
 def abba(
-    variant: str, directory: Path, *, stripped: bool = False, rseq: bool = True
+    variant: str, directory: Path, *, stripped: bool = False, rseq: bool = True, place: Place = HERE
 ) -> contextlib.AbstractContextManager[Sample]:
     """Two locks in opposite order, without Python; one of ABBA_VARIANTS."""
-    return running([build("abba-stripped" if stripped else "abba"), variant], directory, rseq=rseq)
+    program = build("abba-stripped" if stripped else "abba", place)
+    return running([program, variant], directory, rseq=rseq, place=place)
 
 
 def impostor(variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:

@@ -1,0 +1,33 @@
+"""What `pip install .` puts in place is the whole package: loader, tables and all."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support import gdb_session, samples
+from tests.support.interpreters import CHECKOUT
+from tests.support.report import Report
+
+
+def test_pip_install(tmp_path: Path) -> None:
+    # from a copy, since setuptools leaves a build folder behind
+    source = tmp_path / "source"
+    shutil.copytree(CHECKOUT / "gdbext", source / "gdbext", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(CHECKOUT / name, source)
+    installed = tmp_path / "installed"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--target", installed, source], check=True, stdout=subprocess.DEVNULL)
+
+    def files(root: Path) -> set[str]:
+        return {str(path.relative_to(root)) for path in root.rglob("*")
+                if path.is_file() and "__pycache__" not in path.parts}
+
+    assert files(installed / "gdbext") == files(source / "gdbext")
+    with samples.abba("mutex", tmp_path / "abba") as sample:
+        session = gdb_session.batch(
+            ["-p", str(sample.pid)], [f"source {installed / 'gdbext' / 'gdbext'}", "py-deadlocks --json"], load=False)
+    assert Report(session.document(1), sample.truth).edges() == set(sample.truth.deadlock)

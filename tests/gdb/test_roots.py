@@ -1,0 +1,151 @@
+"""gdbext in other Debian releases with their GDB, Python and glibc, from one into the other, and in other GDBs.
+
+Every look at a program must give the same answers: the program's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, gdb_session, interpreters, roots, samples
+from tests.support.report import Report
+from tests.support.roots import Root
+from tests.support.samples import Sample
+
+SCENARIOS = (
+    *(("rapids", variant) for variant in samples.RAPIDS_VARIANTS),
+    *(("abba", variant) for variant in samples.ABBA_VARIANTS),
+)
+CASES = list(itertools.product(interpreters.SUITES, SCENARIOS))
+
+
+def start(root: Root, scenario: tuple[str, str], directory: Path) -> AbstractContextManager[Sample]:
+    """Run a sample in the root."""
+    sample, variant = scenario
+    if sample == "abba":
+        return samples.abba(variant, directory, stripped=True, place=root.place)
+    return samples.rapids(root.python, variant, directory, place=root.place)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a GDB comes to see a program: where GDB runs, and what it is told to look at."""
+
+    where: Sequence[str | Path]
+    gdb: Sequence[str | Path] = ()
+
+    def check(self, sample: Sample, libc: str) -> None:
+        """Run gdbext and compare what it says with what the sample said of itself."""
+        session = gdb_session.batch(
+            self.where,
+            ["py-threads-locks --json", "py-deadlocks --json"],
+            symbols=False,
+            # in-root makes it visible inside
+            directory=sample.directory,
+            gdb=self.gdb,
+        )
+        assert session.error_lines("py-threads-locks") == []
+        assert session.error_lines("py-deadlocks") == []
+        assert "Traceback" not in session.stderr
+        assert session.status == 0
+        report = Report(session.document(0), sample.truth)
+        assert report.document["problems"] == []
+        assert report.document["target"]["libc"] == libc
+        check_threads(report)
+        check_locks(report)
+        check_deadlocks(report)
+        check_deadlocks(Report(session.document(1), sample.truth, report.roles))
+
+
+def check_threads(report: Report) -> None:
+    truth = report.truth
+    assert report.document["target"]["pid"] == truth.pid
+    assert {row["tid"] for row in report.document["threads"]} == {thread.tid for thread in truth.threads.values()}
+    for role, expected in truth.threads.items():
+        row = report.thread(role)
+        assert row["lwp"] == expected.tid
+        assert row["python_name"] == expected.python_name
+        assert row["status"] == "blocked"
+        assert report.python_stack(role) == expected.stack, role
+
+
+def check_locks(report: Report) -> None:
+    truth = report.truth
+    assert len(report.document["runtimes"]) == ("gil" in truth.locks)
+    for name, expected in truth.locks.items():
+        if expected.kind != "gil":
+            report.check_lock(name)
+            continue
+        gil = report.gil()
+        assert gil["state"] == expected.state
+        assert gil["evidence"] == expected.evidence
+        assert (report.role(gil["holder"]),) == expected.holders
+        assert {report.role(number) for number in gil["waiters"]} == set(expected.waiters)
+    for role in truth.threads:
+        held = {(name, lock.mode, lock.evidence) for name, lock in truth.locks.items() if role in lock.holders}
+        assert report.holds(role) == held, role
+
+
+def check_deadlocks(report: Report) -> None:
+    truth = report.truth
+    assert report.edges() == set(truth.deadlock)
+    assert len(report.document["deadlocks"]) == bool(truth.deadlock)
+    for deadlock in report.document["deadlocks"]:
+        assert {report.role(number) for number in deadlock["stuck_behind"]} == set(truth.stuck_behind)
+        weakest = "inferred" if any(lock.evidence == "inferred" for lock in truth.locks.values()) else "recorded"
+        assert deadlock["evidence"] == weakest
+
+
+@pytest.mark.parametrize(("suite", "scenario"), CASES, ids=["-".join([s, *scenario]) for s, scenario in CASES])
+def test_other_debian(suite: str, scenario: tuple[str, str], tmp_path: Path) -> None:
+    """Its own GDB and this machine's, on the process and on its core."""
+    root = roots.use(suite)
+    with start(root, scenario, tmp_path) as sample:
+        attach = ["-p", str(sample.pid)]
+        Look(attach, root.gdb).check(sample, root.libc)
+        Look(attach).check(sample, root.libc)
+        core = cores.kernel_core(sample)
+        Look([sample.executable, core], root.gdb).check(sample, root.libc)
+        Look([*root.sysroot, root.outside(sample.executable), core]).check(sample, root.libc)
+    core.unlink()
+
+
+@pytest.mark.parametrize("suite", interpreters.SUITES)
+def test_core_with_the_wrong_files(suite: str, tmp_path: Path) -> None:
+    """Without sysroot this GDB takes this machine's libraries: nothing may be concluded from those."""
+    root = roots.use(suite)
+    with start(root, ("rapids", "readers"), tmp_path) as sample:
+        core = cores.kernel_core(sample)
+        tids = {thread.tid for thread in sample.truth.threads.values()}
+        session = gdb_session.batch(
+            [root.outside(sample.executable), core], ["py-threads-locks --json", "py-deadlocks"], symbols=False)
+    assert session.status != 0
+    (line,) = session.error_lines("py-deadlocks")
+    assert "not the files that the core was made with" in line
+    assert "sysroot" in line
+    document = session.document(0)
+    assert {row["lwp"] for row in document["threads"]} == tids
+    assert document["deadlocks"] == []
+    assert "libc" in str(document["problems"])
+    assert "cannot be told" in session.outputs[1]
+    assert "No deadlock" not in session.outputs[1]
+
+
+@pytest.mark.parametrize("name", interpreters.GDBS)
+def test_other_gdb(name: str, tmp_path: Path) -> None:
+    """Another GDB on a process of this machine and on its core."""
+    gdb = [roots.use_gdb(name)]
+    python, _ = interpreters.use(f"{interpreters.ANY}-stripped")
+    libc = str(os.confstr("CS_GNU_LIBC_VERSION"))
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
+        Look(["-p", str(sample.pid)], gdb).check(sample, libc)
+        core = cores.kernel_core(sample)
+        Look([python, core], gdb).check(sample, libc)
+    core.unlink()

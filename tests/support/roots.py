@@ -1,0 +1,131 @@
+"""Other Debian releases, with a GDB, Python and glibc of their own, and further GDBs for this machine.
+
+What is there is used. What is not is made by scripts/get-root and scripts/get-gdb only if GDBEXT_REQUIRE names
+it (see interpreters.py): a tree takes half a gigabyte.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import interpreters
+from tests.support.interpreters import CHECKOUT
+from tests.support.samples import Place
+
+GET_ROOT = CHECKOUT / "scripts" / "get-root"
+IN_ROOT = CHECKOUT / "scripts" / "in-root"
+GET_GDB = CHECKOUT / "scripts" / "get-gdb"
+
+# the samples are compiled there, so that they fit that glibc
+_PACKAGES = "gcc,libc6-dev"
+# what shows that these are installed
+_FILES = ("usr/bin/gcc", "usr/include/stdio.h")
+# sid's own Python is whichever it is today: an interpreter of ours, which in-root makes visible there
+_LENT = {"sid": f"{interpreters.ANY}-stripped"}
+
+
+@dataclass(frozen=True)
+class Root:
+    """A Debian tree under test.
+
+    `python` is an interpreter as it is seen inside, `libc` its glibc as `getconf` calls it. `gdb` starts the GDB
+    inside; `sysroot` are the options with which a GDB outside reads cores of the tree.
+    """
+
+    place: Place
+    python: Path
+    libc: str
+    gdb: tuple[str, ...]
+    sysroot: tuple[str, ...]
+
+    def outside(self, path: Path) -> Path:
+        """A program of the tree as this machine knows it; a lent interpreter lies at the same path."""
+        inside = self.place.outside(path)
+        return inside if inside.exists() else path
+
+
+def use(suite: str) -> Root:
+    """The tree of a suite; skips or fails the test without it."""
+    place, missing = _find(suite)
+    if place is None:
+        interpreters.do_without(suite, missing)
+    sysroot = [f"set sysroot {place.tree}"]
+    if suite in _LENT:
+        python, _ = interpreters.use(_LENT[suite])
+        library = python.parent.parent / "lib"
+        # a lent interpreter's libraries are not in the tree
+        places = [library, *library.glob("python3*/lib-dynload")]
+        sysroot.append("set solib-search-path " + ":".join(map(str, places)))
+    else:
+        python = Path("/usr/bin") / os.readlink(place.tree / "usr/bin/python3")
+    options = tuple(part for setting in sysroot for part in ("-iex", setting))
+    return Root(place, python, _libc(place), (*place.enter, "gdb"), options)
+
+
+def use_gdb(name: str) -> Path:
+    """A further GDB, by its name in GDBEXT_REQUIRE; skips or fails the test without it."""
+    path, missing = _find_gdb(name)
+    if path is None:
+        interpreters.do_without(name, missing)
+    return path
+
+
+@functools.cache
+def _find(suite: str) -> tuple[Place | None, str]:
+    """Look for a tree once, or why there is none."""
+    if os.geteuid() != 0:
+        return None, f"{suite}: making and entering another root directory needs root"
+    store = _store("GDBEXT_ROOTS", "roots")
+    tree = store / suite
+    make = f"scripts/get-root --with {_PACKAGES} {suite}"
+    made = (tree / ".done").exists() and all((tree / file).exists() for file in _FILES)
+    if not made and not interpreters.is_required(suite):
+        return None, f"no {suite} with a C compiler in {store}; `{make}` makes it"
+    got = _run([GET_ROOT, "--with", _PACKAGES, suite])
+    if got.returncode:
+        return None, f"{make}: {got.stderr.strip()}"
+    # GDB gets another HOME, where in-root would look for all of these
+    here = {
+        "GDBEXT_ROOTS": store,
+        "GDBEXT_PYTHONS": _store("GDBEXT_PYTHONS", "pythons"),
+        "PYENV_ROOT": os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"),
+    }
+    environment = (f"{name}={path}" for name, path in here.items())
+    place = Place(Path(got.stdout.strip()), ("env", *environment, str(IN_ROOT), "--bind", str(CHECKOUT), suite))
+    entered = _run([*place.enter, "true"])
+    if entered.returncode:
+        return None, f"{suite} cannot be entered: {entered.stderr.strip()}"
+    return place, ""
+
+
+@functools.cache
+def _libc(place: Place) -> str:
+    return place.run(["getconf", "GNU_LIBC_VERSION"]).strip()
+
+
+@functools.cache
+def _find_gdb(name: str) -> tuple[Path | None, str]:
+    _, _, version = name.partition("-")
+    store = _store("GDBEXT_GDBS", "gdbs")
+    if not any(store.glob(f"{version}-py*/.done")) and not interpreters.is_required(name):
+        return None, f"no GDB {version} in {store}; `scripts/get-gdb {version}` gets it"
+    got = _run([GET_GDB, version])
+    if got.returncode:
+        return None, f"get-gdb {version}: {got.stderr.strip()}"
+    return Path(got.stdout.strip()), ""
+
+
+def _store(variable: str, name: str) -> Path:
+    """Where a script of scripts/ keeps what it makes."""
+    named = os.environ.get(variable)
+    return Path(named) if named else Path.home() / ".cache" / "gdbext" / name
+
+
+def _run(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    command = [*map(str, argv)]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
