@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdbext.cpython.gil import GilState, decode_gil
 from gdbext.cpython.objects import Objects
@@ -205,24 +205,40 @@ def iter_interpreters(memory: Memory, runtime: PythonRuntime) -> Iterator[Interp
     layouts = runtime.layouts
     known = layouts["PyInterpreterState"]
     at, = layouts["_PyRuntimeState"].reader("interpreters_head")(memory, runtime.address)
+    found: list[InterpreterState] = []
     seen: set[int] = set()
-    found = []
-    while at and at not in seen and len(seen) < _MAX_INTERPRETERS:
+    trouble = None
+    while at and trouble is None:
         seen.add(at)
-        following, number = known.reader("next", "id")(memory, at)
-        gil, problem = None, None
         try:
-            gil = decode_gil(memory, layouts, gil_address(memory, layouts, runtime.address, at))
+            following, number = known.reader("next", "id")(memory, at)
         except GdbextError as error:
-            problem = f"the GIL of interpreter {number}: {error}"
-        threads, trouble = _thread_states(memory, layouts, at)
-        problem = problem or trouble
-        if following in seen:
-            problem = "the list of interpreters has a loop"
-        found.append(InterpreterState(at, number, gil, threads, _drop_requested(memory, layouts, at, gil, threads),
-                                      _stop_the_world(memory, layouts, at), problem))
+            trouble = f"the list of interpreters: {error}"
+            break
+        found.append(_interpreter(memory, runtime, at, number))
+        if following in seen or len(seen) >= _MAX_INTERPRETERS:
+            trouble = "the list of interpreters has a loop"
         at = following
+    if trouble is not None:
+        if not found:
+            raise CorruptStructure(at, trouble)
+        found[-1] = replace(found[-1], problem=found[-1].problem or trouble)
     return iter(sorted(found, key=lambda interpreter: interpreter.id))
+
+
+def _interpreter(memory: Memory, runtime: PythonRuntime, address: int, number: int) -> InterpreterState:
+    layouts = runtime.layouts
+    gil, problem = None, None
+    try:
+        gil = decode_gil(memory, layouts, gil_address(memory, layouts, runtime.address, address))
+    except GdbextError as error:
+        problem = f"the GIL of interpreter {number}: {error}"
+    try:
+        threads, trouble = _thread_states(memory, layouts, address)
+    except GdbextError as error:
+        threads, trouble = (), f"the thread states of interpreter {number}: {error}"
+    return InterpreterState(address, number, gil, threads, _drop_requested(memory, layouts, address, gil, threads),
+                            _stop_the_world(memory, layouts, address), problem or trouble)
 
 
 def _thread_states(memory: Memory, layouts: Layouts,

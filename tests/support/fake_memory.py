@@ -92,10 +92,11 @@ class Builder:
         self._next = heap
 
     def alloc(self, size: int) -> int:
-        """Address of `size` fresh zero bytes, aligned to 64, with unmapped bytes behind them."""
+        """Address of fresh zero bytes in whole blocks of 64, with an unmapped block behind them."""
         address = self._next
-        self._next = (address + size + 64 + 63) & ~63
-        self.memory.map(address, bytes(size))
+        blocks = (size + 63) & ~63
+        self._next = address + blocks + 64
+        self.memory.map(address, bytes(blocks))
         return address
 
     def put(self, struct_name: str, address: int, /, **members: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gdbext.layout.select import cpython_candidates
+from gdbext.layout.select import _DEBUG_OFFSETS, cpython_candidates
 from gdbext.layout.table import Layouts
 from gdbext.target.protocol import Module, Section
 from tests.support.fake_memory import Builder, FakeMemory
@@ -16,9 +16,9 @@ VERSIONS = ("3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10", "3.15.
 _MANAGED_DICT, _INLINE_VALUES, _HEAPTYPE = 1 << 4, 1 << 2, 1 << 9
 
 
-def cpython_layouts(version: str) -> Layouts:
+def cpython_layouts(version: str, build: str = "default") -> Layouts:
     """The table of a version."""
-    found = next(cpython_candidates(version, "default", "x86_64"))
+    found = next(cpython_candidates(version, build, "x86_64"))
     assert found.version == version
     return found
 
@@ -37,10 +37,12 @@ class Call:
 class FakePython:
     """Objects of one version in fake memory, and a runtime once `runtime` was called."""
 
-    def __init__(self, memory: FakeMemory, version: str, heap: int = 0x5555_0000_0000) -> None:
+    def __init__(self, memory: FakeMemory, version: str, heap: int = 0x5555_0000_0000,
+                 build: str = "default") -> None:
         self.version = version
+        self.free_threaded = build == "free-threaded"
         self.version_tuple = tuple(int(part) for part in version.split("."))
-        self.layouts = cpython_layouts(version)
+        self.layouts = cpython_layouts(version, build)
         self.memory = memory
         self.build = Builder(memory, self.layouts, heap)
         self._types: dict[str, int] = {}
@@ -135,7 +137,7 @@ class FakePython:
         :param inline: keep the attributes as values beside the object, where the version can.
         """
         version = self.version_tuple
-        before, basic_size = 64, 32
+        before, basic_size = 64, 48
         at = self.build.alloc(before + basic_size + 256) + before
         if version < (3, 11):
             kind = self.type_object(class_name, tp_dictoffset=16, tp_basicsize=basic_size, tp_flags=_HEAPTYPE)
@@ -146,7 +148,7 @@ class FakePython:
         kind = self.type_object(class_name, tp_basicsize=basic_size, tp_flags=flags, tp_dictoffset=-1)
         self.build.put("PyObject", at, ob_type=kind)
         if not inline:
-            self.memory.u64(at - 24, self.namespace(**attributes))
+            self.memory.u64(at - (8 if self.free_threaded else 24), self.namespace(**attributes))
             return at
         cached = self.keys([(self.string(name), 0) for name in attributes])
         self.build.put("PyHeapTypeObject", kind, ht_cached_keys=cached)
@@ -225,18 +227,37 @@ class FakePython:
 
     # -- the runtime -----------------------------------------------------------------------------------------
 
-    def runtime(self, path: str = "/usr/lib/libpython.so") -> Module:
-        """A runtime without interpreters, and the module that holds it."""
+    def runtime(self, path: str | None = None) -> Module:
+        """A runtime without interpreters; the module that holds it."""
+        major, minor, micro = self.version_tuple
+        path = path or f"/usr/lib/libpython{major}.{minor}.so.1.0"
         at = self.build.alloc(self.layouts["_PyRuntimeState"].size)
         self.runtime_address = at
         text = self.build.alloc(0x1000)
         rodata = self.build.alloc(0x100)
         self.memory.write(rodata, b"\0" + self.version.encode() + b"\0")
+        if self.version_tuple >= (3, 13):
+            self.memory.write(at, b"xdebugpy")
+            self.memory.u64(at + 8, major << 24 | minor << 16 | micro << 8 | 0xF0, int(self.free_threaded))
+            self.build.put("_Py_DebugOffsets", at, **self.debug_offsets())
         self.module = Module(path, (
             Section(".PyRuntime", at, at + self.layouts["_PyRuntimeState"].size),
             Section(".text", text, text + 0x1000),
             Section(".rodata", rodata, rodata + 0x100)))
         return self.module
+
+    def debug_offsets(self) -> dict[str, int]:
+        """What a process of this version says about its own structures."""
+        wanted = self.layouts["_Py_DebugOffsets"]
+        found = {}
+        for group, (struct_name, members) in _DEBUG_OFFSETS.items():
+            for theirs, ours in members.items():
+                if f"{group}.{theirs}" in wanted:
+                    found[f"{group}.{theirs}"] = self.layouts[struct_name].offset(ours)
+        embedded, gil = self.layouts["PyInterpreterState"].offset("gil_embedded"), self.layouts["_gil_runtime_state"]
+        return {**found, "interpreter_state.gil_runtime_state": embedded,
+                "interpreter_state.gil_runtime_state_locked": embedded + gil.offset("locked"),
+                "interpreter_state.gil_runtime_state_holder": embedded + gil.offset("last_holder")}
 
     def interpreter(self, number: int = 0, following: int = 0, **members: int) -> int:
         """An interpreter at the head of the runtime's list, with a free GIL.

@@ -55,6 +55,8 @@ class FakeTarget:
         self.symbols: dict[int, Symbol] = {}
         self.told: list[tuple[str, str, str]] = []
         self.loaded: list[Module] = []
+        self.mapped: list[tuple[int, str]] = []
+        self.build_ids: dict[str, str] = {}
         self._add_modules(glibc)
 
     def _add_modules(self, glibc: str) -> None:
@@ -65,7 +67,7 @@ class FakeTarget:
                                    Section(".data", APP_DATA, APP_DATA + 0x1000)), is_main=True),
             Module("/app/libdrv.so", (Section(".text", DRIVER_TEXT, DRIVER_TEXT + 0x1000),)),
             Module("/lib/x86_64-linux-gnu/libc.so.6", (Section(".text", LIBC_TEXT, LIBC_TEXT + 0x10000),
-                                                       Section(".rodata", banner, banner + 80))),
+                                                       Section(".rodata", banner, banner + 64))),
         ]
 
     # -- building --------------------------------------------------------------------------------------------
@@ -119,9 +121,9 @@ class FakeTarget:
         """Leave an address on a thread's stack."""
         self.ram.u64(thread.stack + at, address)
 
-    def name(self, address: int, function: str, module: str | None = None) -> None:
+    def name(self, address: int, function: str) -> None:
         """Let a symbol cover an address."""
-        self.symbols[address] = Symbol(function, module)
+        self.symbols[address] = Symbol(function)
 
     # -- Target ----------------------------------------------------------------------------------------------
 
@@ -135,7 +137,7 @@ class FakeTarget:
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> Mapping[str, int]:
         """The registers that the thread has."""
         fake = self._fake(thread)
-        if not fake.available:
+        if not fake.available or not {"rip", "rsp"} <= set(fake.registers):
             raise ThreadUnavailable(f"thread {thread.number} has no registers")
         return {name: value for name, value in fake.registers.items() if not names or name in names}
 
@@ -150,9 +152,17 @@ class FakeTarget:
         """Everything loaded."""
         return self.loaded
 
+    def mapped_files(self) -> Sequence[tuple[int, str]]:
+        """The files that were said to be mapped."""
+        return self.mapped
+
+    def file_build_id(self, module: Module) -> str | None:
+        """The build id that was given for the module's path."""
+        return self.build_ids.get(module.path)
+
     def symbol(self, address: int) -> Symbol:
         """The symbol that was given to the address, or to the one after it: callers ask for the call before."""
-        return self.symbols.get(address) or self.symbols.get(address + 1) or Symbol(None, None)
+        return self.symbols.get(address) or self.symbols.get(address + 1) or Symbol(None)
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
         """A file that was given."""

@@ -1,0 +1,127 @@
+"""A report made by hand: Python and native threads, locks of several kinds, a deadlock, a problem."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeVar
+
+from gdbext.model import (
+    EXCLUSIVE,
+    INFERRED,
+    RECORDED,
+    SHARED,
+    Deadlock,
+    Edge,
+    Gil,
+    Hold,
+    Holder,
+    Interpreter,
+    Lock,
+    NativeFrame,
+    Problem,
+    PyFrame,
+    Report,
+    Runtime,
+    StopTheWorld,
+    TargetInfo,
+    Thread,
+    Wait,
+    Waiter,
+)
+
+RWLOCK, GIL, COUNTED = "rwlock:0x5591e0c0", "gil:0", "rwlock:0x6000"
+INFO = TargetInfo("live", 885, "/usr/bin/python3.11", "x86_64", "glibc 2.36")
+WHY = "1 reader counted, none recorded; just 1 thread has the lock's address on the stack"
+
+
+def gil_deadlock() -> Report:
+    """Thread 1 has the GIL and wants the lock of a library; thread 2 has it and wants the GIL; 3 is behind."""
+    update = (NativeFrame("pthread_rwlock_wrlock", "libc.so.6", 0x7F0000001000),
+              NativeFrame("update_table", "libdrv.so", 0x7F0000002000, "/src/drv.c", 12),
+              PyFrame("update", "Table.update", "/app/job.py", 41), PyFrame("main", "main", "/app/job.py", 90),
+              NativeFrame(None, "python3.11", 0x401000))
+    work = (NativeFrame(None, "libc.so.6", 0x7F0000001100), PyFrame("work", "work", "/app/job.py", 17),
+            NativeFrame("start_thread", "libc.so.6", 0x7F0000001200))
+    threads = (
+        Thread(1, 885, 1, "python", "MainThread", 0x55D0, "attached", "blocked", "futex",
+               (Hold(GIL, EXCLUSIVE, RECORDED),), Wait(RWLOCK, EXCLUSIVE, False), update),
+        Thread(2, 886, 2, "python", "loader", 0x55E0, "detached", "blocked", "futex",
+               (Hold(RWLOCK, EXCLUSIVE, RECORDED),), Wait(GIL, EXCLUSIVE, False), work),
+        Thread(3, 887, 3, "python", "reader", 0x55F0, "detached", "blocked", "futex", (),
+               Wait(RWLOCK, SHARED, False), work),
+        Thread(4, 888, 4, "jemalloc_bg_thd", status="blocked", syscall="poll"),
+        Thread(5, 889, None, None),
+    )
+    locks = (
+        Lock(RWLOCK, "rwlock", 0x5591E0C0, "in libdrv.so", "write-locked", (Holder(2, EXCLUSIVE, RECORDED),),
+             (Waiter(1, EXCLUSIVE), Waiter(3, SHARED))),
+        Lock(COUNTED, "rwlock", 0x6000, None, "read-locked", (), (), (3, 4), why="2 readers counted, none recorded"),
+        Lock(GIL, "gil", 0x7F00, None, "held", (Holder(1, EXCLUSIVE, RECORDED),), (Waiter(2, EXCLUSIVE),)),
+    )
+    gil = Gil(GIL, 0x7F00, "held", 1, RECORDED, (2,), True)
+    runtime = Runtime("3.11.7", "default", 0x7E00, "table", "libpython3.11.so.1.0",
+                      (Interpreter(0, 0x7D00, gil, StopTheWorld(False)),))
+    deadlock = Deadlock((1, 2), RECORDED, (Edge(1, RWLOCK, 2), Edge(2, GIL, 1)), None, (3,))
+    return Report(INFO, (runtime,), threads, locks, (deadlock,), (Problem("thread 5", "unreadable", "it runs"),),
+                  ("no table for CPython 3.11.7; the one for 3.11.2 fits and is used",))
+
+
+def inferred_deadlock() -> Report:
+    """A reader that circumstance singles out, and a writer."""
+    mutex = "mutex:0x10"
+    threads = (
+        Thread(1, 10, 10, "a", status="blocked", syscall="futex", holds=(Hold(mutex, EXCLUSIVE, RECORDED),),
+               waits=Wait(COUNTED, EXCLUSIVE, False)),
+        Thread(2, 11, 11, "b", status="blocked", syscall="futex", holds=(Hold(COUNTED, SHARED, INFERRED, WHY),),
+               waits=Wait(mutex, EXCLUSIVE, False)),
+    )
+    locks = (
+        Lock(mutex, "mutex", 0x10, None, "locked", (Holder(1, EXCLUSIVE, RECORDED),), (Waiter(2, EXCLUSIVE),)),
+        Lock(COUNTED, "rwlock", 0x6000, None, "read-locked", (Holder(2, SHARED, INFERRED, WHY),),
+             (Waiter(1, EXCLUSIVE),), why=WHY),
+    )
+    deadlock = Deadlock((1, 2), INFERRED, (Edge(1, COUNTED, 2, INFERRED, WHY), Edge(2, mutex, 1)), WHY)
+    return Report(INFO, (), threads, locks, (deadlock,))
+
+
+def orphaned() -> Report:
+    """A thread that waits for an owner that is gone."""
+    lock = Lock("mutex:0x10", "mutex", 0x10, "accounts in bank", "locked", (), (Waiter(1, EXCLUSIVE),), (),
+                "thread exited", why="its owner had TID 4242")
+    thread = Thread(1, 10, 10, "bank", status="blocked", syscall="futex", waits=Wait(lock.id, EXCLUSIVE, False))
+    why = "the owner of mutex:0x10 is gone: thread exited"
+    return Report(INFO, (), (thread,), (lock,), (Deadlock((1,), RECORDED, (Edge(1, lock.id, None),), why),))
+
+
+def healthy() -> Report:
+    """A thread that runs and has the GIL, one that waits for it, one in a system call."""
+    report = gil_deadlock()
+    threads = (dataclasses.replace(report.threads[0], waits=None, status="running", syscall=None),
+               dataclasses.replace(report.threads[1], holds=()), report.threads[3])
+    return dataclasses.replace(report, threads=threads, locks=report.locks[2:], deadlocks=(), problems=(), notes=())
+
+
+#: What a target may hold where a name should be.
+HOSTILE = "a\x1b[2J\x1b]0;x\x07\nb\r\u202ec\u2066\u2028\x85\x9b\x00\u200b\ud800\U000e0001\"\\;}"
+
+#: Strings that are ours, not the target's.
+_OURS = {"id", "lock", "kind", "state", "mode", "evidence", "wait_for", "status", "what", "build", "architecture",
+         "version", "layout", "python_state", "syscall"}
+
+T = TypeVar("T")
+
+
+def hostile(report: T) -> T:
+    """The same report with `HOSTILE` in the place of every string that may come from the target."""
+    changes: dict[str, Any] = {}
+    for each in dataclasses.fields(report):  # type: ignore[arg-type]
+        value = getattr(report, each.name)
+        if isinstance(value, str) and each.name not in _OURS:
+            changes[each.name] = HOSTILE
+        elif isinstance(value, tuple):
+            changes[each.name] = tuple(
+                hostile(item) if dataclasses.is_dataclass(item) else HOSTILE if isinstance(item, str) else item
+                for item in value)
+        elif dataclasses.is_dataclass(value):
+            changes[each.name] = hostile(value)
+    return dataclasses.replace(report, **changes)  # type: ignore[type-var]

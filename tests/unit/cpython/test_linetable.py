@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import dis
+import sys
+import time
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any, cast
+
+import pytest
+
+from gdbext.cpython import linetable
+from gdbext.cpython.linetable import iter_locations, line_of
+from tests.support.fake_memory import noise
+
+# -- the format of the Python that runs the tests, on real code -----------------------------------------------
+
+SOURCES = {
+    "straight": "a = 1\nb = 2\n\n\nc = a + b\n",
+    "many lines": "\n" * 300 + "x = 1\n" + "\n" * 2000 + "y = 2\n" + "\n" * 100_000 + "z = 3\n",
+    "backwards": "f = lambda *a: a\nx = f(\n  1,\n  f(\n    2\n  ),\n  f(3)\n)\n",
+    "functions": "def f(a,\n      b=1,\n      *c):\n    '''d'''\n    def g():\n        nonlocal a\n        a = 2\n"
+                 "        yield a\n    return g\n",
+    "blocks": "import os\ntry:\n    with open(os.devnull) as f:\n        for i in range(3):\n            if i:\n"
+              "                continue\n            else:\n                break\n        else:\n            pass\n"
+              "except (OSError,\n        ValueError) as e:\n    raise RuntimeError(\n        'x'\n    ) from e\n"
+              "finally:\n    while True:\n        break\n",
+    "async": "async def f():\n    async with g() as h:\n        async for i in h:\n            await i\n"
+             "    return [j async for j in h\n            if j]\n",
+    "classes": "class A:\n    x: int = 1\n\n    @property\n    def y(self):\n        return {\n            'a': 1,\n"
+               "            **self.z,\n        }\n",
+    "long line": "x = [" + ", ".join(f"(a{i}, b{i})" for i in range(150)) + "]\n",
+    "comprehensions": "x = [\n  i\n  for i in y\n  if i\n]\nz = {k: v\n     for k, v in x}\n",
+    "nothing": "",
+}
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
+
+
+def running_table(code: CodeType) -> bytes:
+    if sys.version_info >= (3, 10):
+        return code.co_linetable
+    return cast(bytes, cast(Any, code).co_lnotab)
+
+
+def expected_lines(code: CodeType) -> dict[int, int | None]:
+    """Byte offset -> line, as the running Python itself says."""
+    if sys.version_info >= (3, 10):
+        return {offset: line for start, end, line in code.co_lines() for offset in range(start, end, 2)}
+    found: dict[int, int | None] = {}
+    starts = dict(dis.findlinestarts(code))
+    line: int | None = code.co_firstlineno
+    for offset in range(0, len(code.co_code), 2):
+        line = starts.get(offset, line)
+        found[offset] = line
+    return found
+
+
+def compare(code: CodeType) -> int:
+    for each in codes(code):
+        table, version = running_table(each), sys.version_info[:2]
+        for offset, line in expected_lines(each).items():
+            assert line_of(table, each.co_firstlineno, offset, version) == line, (each.co_name, offset)
+    return sum(len(expected_lines(each)) for each in codes(code))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_instruction_as_the_running_python_says(name: str) -> None:
+    assert compare(compile(SOURCES[name], "x.py", "exec")) > 0
+
+
+@pytest.mark.parametrize("module", [dis, __import__("argparse"), linetable],
+                         ids=lambda module: str(module.__name__))
+def test_real_modules(module: object) -> None:
+    functions = [value for value in vars(module).values() if isinstance(value, FunctionType)]
+    functions += [value for thing in vars(module).values() if isinstance(thing, type)
+                  for value in vars(thing).values() if isinstance(value, FunctionType)]
+    assert functions
+    assert sum(compare(function.__code__) for function in functions) > 100
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="co_positions came with Python 3.11")
+@pytest.mark.parametrize("name", SOURCES)
+def test_positions_agree(name: str) -> None:
+    if sys.version_info >= (3, 11):
+        for code in codes(compile(SOURCES[name], "x.py", "exec")):
+            for index, (line, *_) in enumerate(code.co_positions()):
+                assert line_of(code.co_linetable, code.co_firstlineno, 2 * index, sys.version_info[:2]) == line
+
+
+def test_beyond_the_table() -> None:
+    code = compile("a = 1\n", "x.py", "exec")
+    if sys.version_info >= (3, 10):
+        assert line_of(running_table(code), 1, len(code.co_code) + 100, sys.version_info[:2]) is None
+
+
+# -- the other formats, by hand -------------------------------------------------------------------------------
+
+# CPython Objects/lnotab_notes.txt: instructions at 0, 6, 50, 350, 361 begin lines 1, 2, 7, 207, 208
+LNOTAB = bytes([0, 1, 6, 1, 44, 5, 255, 0, 45, 127, 0, 73, 11, 1])
+
+
+@pytest.mark.parametrize(("offset", "line"), [(0, 1), (5, 1), (6, 2), (49, 2), (50, 7), (349, 7), (350, 207),
+                                              (360, 207), (361, 208), (9999, 208)])
+def test_lnotab(offset: int, line: int) -> None:
+    for version in ((3, 6, 15), (3, 9, 18)):
+        assert line_of(LNOTAB, 0, offset, version) == line
+
+
+def test_lnotab_goes_backwards() -> None:
+    table = bytes([0, 10, 4, 0x100 - 3, 4, 0x80, 4, 127])
+    assert [line_of(table, 200, offset, (3, 9)) for offset in (0, 4, 8, 12)] == [210, 207, 79, 206]
+
+
+def test_lnotab_of_nothing() -> None:
+    assert line_of(b"", 12, 0, (3, 9)) == line_of(b"", 12, 100, (3, 9)) == 12
+    assert line_of(b"\x01", 12, 100, (3, 9)) == 12
+
+
+# (end, line) of the entries, as CPython 3.10 Objects/lnotab_notes.txt has them
+RANGES = bytes([6, 1, 44, 5, 254, 200 - 73 - 1 - 6, 50, 80, 4, 0x80, 8, 0x100 - 2, 0, 10, 2, 1])
+
+
+@pytest.mark.parametrize(("offset", "line"), [
+    (0, 1), (4, 1), (6, 6), (48, 6), (50, 126), (302, 126), (304, 206), (352, 206), (354, None), (356, None),
+    (358, 204), (364, 204), (366, 215), (368, None), (5000, None),
+])
+def test_ranges_of_3_10(offset: int, line: int | None) -> None:
+    assert line_of(RANGES, 0, offset, (3, 10, 13)) == line
+
+
+def test_ranges_of_3_10_of_nothing() -> None:
+    assert line_of(b"", 12, 0, (3, 10)) is None
+    assert line_of(b"\x04", 12, 0, (3, 10)) is None
+
+
+def entry(code: int, units: int, rest: bytes = b"") -> bytes:
+    return bytes([0x80 | code << 3 | units - 1]) + rest
+
+
+LOCATIONS = (
+    entry(13, 1, b"\x02") + entry(0, 2, b"\x12") + entry(9, 1, b"\x34") + entry(10, 1, b"\x01\x02")
+    + entry(11, 1, b"\x01\x02") + entry(12, 1, b"\x01\x02") + entry(15, 8) + entry(14, 1, b"\x03\x00\x01\x01")
+    + entry(13, 1, b"\x64\x01") + entry(14, 1, b"\x41\x01\x00\x41\x01\x01") + entry(0, 1, b"\x00")
+)
+LINES = [101, 101, 101, 101, 101, 102, 104, *[None] * 8, 103, 153, 121, 121]
+
+
+def test_locations() -> None:
+    for version in ((3, 11, 7), (3, 13, 0), (3, 15, 2)):
+        assert [line_of(LOCATIONS, 100, 2 * i, version) for i in range(len(LINES))] == LINES
+        assert line_of(LOCATIONS, 100, 2 * len(LINES), version) is None
+    assert sum(length for length, _ in iter_locations(LOCATIONS, 100)) == 2 * len(LINES)
+
+
+def test_locations_of_nothing() -> None:
+    assert line_of(b"", 1, 0, (3, 12)) is None
+
+
+@pytest.mark.parametrize("table", [b"\x00", b"\x7f" * 10, b"\x01" + LOCATIONS])
+def test_location_table_that_begins_within_an_entry(table: bytes) -> None:
+    assert list(iter_locations(table, 1)) == []
+
+
+# -- damaged tables -------------------------------------------------------------------------------------------
+
+def bounded(table: bytes, version: tuple[int, ...]) -> None:
+    start = time.monotonic()
+    for offset in (0, 2, 1000, 1 << 28):
+        line = line_of(table, 1, offset, version)
+        assert line is None or isinstance(line, int)
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("version", [(3, 9), (3, 10), (3, 11)])
+@pytest.mark.parametrize("seed", range(20))
+def test_noise(version: tuple[int, ...], seed: int) -> None:
+    bounded(noise(3 + 97 * seed, seed), version)
+
+
+@pytest.mark.parametrize("version", [(3, 9), (3, 10), (3, 11)])
+@pytest.mark.parametrize("byte", [0x00, 0x7F, 0x80, 0xFF, 0xE8, 0xF0, 0xF8])
+def test_a_large_table_of_one_byte(version: tuple[int, ...], byte: int) -> None:
+    bounded(bytes([byte]) * (1 << 20), version)
+
+
+def test_a_number_that_does_not_end() -> None:
+    bounded(entry(13, 1, b"\x7f" * (1 << 20)), (3, 11))
+    bounded(entry(14, 1, b"\x7f" * (1 << 20)), (3, 11))
+
+
+@pytest.mark.parametrize("size", range(len(LOCATIONS)))
+def test_cut_location_table(size: int) -> None:
+    # what is there is told as before; the entry that is cut may be told or not
+    got = [line_of(LOCATIONS[:size], 100, 2 * i, (3, 11)) for i in range(len(LINES))]
+    whole = sum(length for length, _ in iter_locations(LOCATIONS[:size], 100)) // 2
+    assert got[whole:] == [None] * (len(LINES) - whole)
+    assert got[:max(whole - 8, 0)] == LINES[:max(whole - 8, 0)]

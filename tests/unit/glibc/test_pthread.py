@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from gdbext.errors import CorruptStructure, MemoryUnreadable
+from gdbext.glibc.pthread import pthread_of_join, read_tid
+from gdbext.layout.select import glibc_layouts
+from tests.support.fake_memory import Builder, FakeMemory
+
+AT = 0x7F12_3456_7700
+
+
+def descriptor(**members: int) -> FakeMemory:
+    memory = FakeMemory()
+    Builder(memory, glibc_layouts("2.36", "x86_64")).put("struct pthread", AT, **members)
+    return memory
+
+
+@pytest.mark.parametrize("version", ["2.31", "2.36", "2.41", "2.43"])
+def test_tid_lies_at_720(version: str) -> None:
+    memory = FakeMemory({AT: bytes(2368)})
+    memory.u64(AT + 16, AT)
+    memory.u32(AT + 720, 898)
+    assert read_tid(memory, glibc_layouts(version, "x86_64"), AT) == 898
+
+
+def test_finished_thread() -> None:
+    assert read_tid(descriptor(self=AT, tid=0), glibc_layouts("2.36", "x86_64"), AT) == 0
+
+
+@pytest.mark.parametrize("members", [{"self": AT + 64, "tid": 5}, {"self": AT, "tid": -5}, {"tid": 5}],
+                         ids=["points elsewhere", "negative", "zeros"])
+def test_no_descriptor(members: dict[str, int]) -> None:
+    with pytest.raises(CorruptStructure):
+        read_tid(descriptor(**members), glibc_layouts("2.36", "x86_64"), AT)
+
+
+def test_unreadable() -> None:
+    with pytest.raises(MemoryUnreadable):
+        read_tid(FakeMemory({AT: bytes(700)}), glibc_layouts("2.36", "x86_64"), AT)
+
+
+@pytest.mark.parametrize(("version", "offset"), [("2.36", 720), ("2.41", 720), ("2.43", 1576)])
+def test_word_of_a_join(version: str, offset: int) -> None:
+    layouts = glibc_layouts(version, "x86_64")
+    descriptors = {AT: 7, AT + 0x10000: 8}
+    assert pthread_of_join(layouts, AT + offset, descriptors) == 7
+    assert pthread_of_join(layouts, AT + 0x10000 + offset, descriptors) == 8
+    assert pthread_of_join(layouts, AT + offset + 4, descriptors) is None
+
+
+def test_joinid_of_older_versions_is_no_word_of_a_join() -> None:
+    # 1576 is joinid in 2.31 and joinstate in 2.43
+    assert pthread_of_join(glibc_layouts("2.36", "x86_64"), AT + 1576, {AT: 7}) is None

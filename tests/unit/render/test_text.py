@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from gdbext.model import (
+    DERIVED,
+    EXCLUSIVE,
+    RECORDED,
+    Deadlock,
+    Edge,
+    Gil,
+    Lock,
+    PyFrame,
+    Report,
+    StopTheWorld,
+    Thread,
+    Wait,
+)
+from gdbext.render.style import Style
+from gdbext.render.text import TextRenderer
+from tests.support.fake_report import gil_deadlock, healthy, hostile, inferred_deadlock, orphaned
+
+REPORTS = {"gil": gil_deadlock, "inferred": inferred_deadlock, "orphaned": orphaned, "healthy": healthy}
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+LINES = {41: "    lib.update(self.table)  ", 17: "lock.acquire()"}
+
+
+def source(file: str, line: int) -> str | None:
+    return LINES.get(line)
+
+
+def renderer(report: Report, colour: bool = False) -> TextRenderer:
+    return TextRenderer(report, Style(colour), source)
+
+
+def all_texts(report: Report, colour: bool = False) -> dict[str, str]:
+    made = renderer(report, colour)
+    numbers = [thread.number for thread in report.threads]
+    return {"deadlocks": made.deadlocks(), "gils": made.gils(), "locks": made.locks(report.locks),
+            "threads": made.threads(numbers, False, "full"), "each": made.threads(numbers, True, "top"),
+            "none": made.threads(numbers, False, "none")}
+
+
+def test_verdict() -> None:
+    assert renderer(gil_deadlock()).deadlocks() == """\
+Deadlock 1: 2 threads wait for each other (recorded)
+
+Thread 1 (LWP 885, TID 1) "MainThread"
+  holds     the GIL
+  waits for rwlock 0x5591e0c0 in libdrv.so to write, write-locked by thread 2 "loader"
+    #0   pthread_rwlock_wrlock () in libc.so.6
+    #1   update_table () in libdrv.so at /src/drv.c:12
+    #2   update at /app/job.py:41
+             lib.update(self.table)
+    #3   main at /app/job.py:90
+         ... 1 frame
+
+Thread 2 (LWP 886, TID 2) "loader"
+  holds     rwlock 0x5591e0c0 in libdrv.so
+  waits for the GIL, held by thread 1 "MainThread"
+         ... 1 frame
+    #1   work at /app/job.py:17
+             lock.acquire()
+         ... 1 frame
+
+Cycle: thread 1 -> rwlock 0x5591e0c0 in libdrv.so -> thread 2; thread 2 -> the GIL -> thread 1
+
+Stuck behind it: thread 3
+
+
+Note: no table for CPython 3.11.7; the one for 3.11.2 fits and is used
+Not known: thread 5: unreadable: it runs
+"""
+
+
+def test_how_it_is_known_is_told() -> None:
+    text = renderer(inferred_deadlock()).deadlocks()
+    why = "inferred: 1 reader counted, none recorded; just 1 thread has the lock's address on the stack"
+    assert f"Deadlock 1: 2 threads wait for each other ({why})" in text
+    assert f'read-locked by thread 2 "b" ({why})' in text
+    assert f"holds     rwlock 0x6000 for reading ({why})" in text
+    assert "recorded)" not in text.replace("none recorded", "")
+
+
+def test_owner_that_is_gone() -> None:
+    text = renderer(orphaned()).deadlocks()
+    assert "Deadlock 1: 1 thread waits for an owner that is gone" in text
+    assert "held by nobody alive: thread exited (its owner had TID 4242)" in text
+    assert "Wait: thread 1 -> mutex 0x10 accounts in bank -> nobody" in text
+
+
+def test_no_deadlock_says_what_the_threads_do() -> None:
+    text = renderer(healthy()).deadlocks()
+    assert "No deadlock found among 3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run." in text
+    assert 'The GIL is held by thread 1 "MainThread", which runs.' in text
+
+
+def test_a_thread_that_waits_for_itself() -> None:
+    report = gil_deadlock()
+    deadlock = Deadlock((1,), RECORDED, (Edge(1, "rwlock:0x5591e0c0", 1),))
+    text = renderer(dataclasses.replace(report, deadlocks=(deadlock,))).deadlocks()
+    assert "Deadlock 1: a thread waits for itself" in text
+
+
+def test_gil() -> None:
+    text = renderer(gil_deadlock()).gils()
+    assert text.startswith("CPython 3.11.7 in libpython3.11.so.1.0 (layout: table)\n")
+    assert '  GIL held by thread 1 "MainThread"\n    which waits for rwlock 0x5591e0c0' in text
+    assert "waited for by thread 2; its holder has been asked to give it up" in text
+
+
+@pytest.mark.parametrize(("gil", "expected"), [
+    (Gil("gil:0", 1, "free"), "GIL free\n    nobody waits for it"),
+    (Gil("gil:0", 1, "disabled"), "no GIL (free-threaded)"),
+    (Gil("", 0, "unknown"), "GIL unknown"),
+    (Gil("gil:0", 1, "held", None, RECORDED, (2,), None, "thread exited"), "held by no living thread: thread exited"),
+    (Gil("gil:0", 1, "held", None, RECORDED), "held by no living thread\n"),
+])
+def test_other_states_of_the_gil(gil: Gil, expected: str) -> None:
+    report = gil_deadlock()
+    interpreter = dataclasses.replace(report.runtimes[0].interpreters[0], gil=gil)
+    runtime = dataclasses.replace(report.runtimes[0], interpreters=(interpreter,))
+    assert expected in renderer(dataclasses.replace(report, runtimes=(runtime,))).gils()
+
+
+def test_stop_the_world() -> None:
+    report = gil_deadlock()
+    stop = StopTheWorld(True, 1, (2, 3))
+    interpreter = dataclasses.replace(report.runtimes[0].interpreters[0], stop_the_world=stop)
+    runtime = dataclasses.replace(report.runtimes[0], interpreters=(interpreter,))
+    text = renderer(dataclasses.replace(report, runtimes=(runtime,))).gils()
+    assert 'stop-the-world requested by thread 1 "MainThread", waiting for threads 2, 3' in text
+
+
+def test_interpreters_that_share_a_gil() -> None:
+    report = gil_deadlock()
+    first = report.runtimes[0].interpreters[0]
+    runtime = dataclasses.replace(report.runtimes[0], interpreters=(first, dataclasses.replace(first, id=1)))
+    text = renderer(dataclasses.replace(report, runtimes=(runtime,))).gils()
+    assert 'interpreter 0: GIL held by thread 1' in text
+    assert "interpreter 1: shares gil:0" in text
+
+
+def test_locks() -> None:
+    report = gil_deadlock()
+    text = renderer(report).locks(report.locks)
+    assert 'Rwlock 0x5591e0c0 in libdrv.so, write-locked by thread 2 "loader"' in text
+    assert "  waited for to write by thread 1\n  waited for to read by thread 3\n" in text
+    assert ("Rwlock 0x6000, read-locked; holders not recorded, candidates: threads 3, 4 "
+            "(2 readers counted, none recorded)") in text
+    assert "nobody waits for it" in text
+    assert renderer(report).locks([]).startswith("No thread waits for such a lock.")
+
+
+def test_threads_with_the_same_stack_are_shown_once() -> None:
+    report = healthy()
+    worker = dataclasses.replace(report.threads[1], holds=())
+    threads = [dataclasses.replace(worker, number=number, lwp=number) for number in range(10, 50)]
+    shown = dataclasses.replace(report, threads=(report.threads[0], *threads))
+    numbers = [thread.number for thread in shown.threads]
+    text = renderer(shown).threads(numbers, False, "full")
+    assert text.count("work at /app/job.py:17") == 1
+    assert "40 threads 10, 11" in text
+    assert "and 20 more" in text
+    assert renderer(shown).threads(numbers, True, "full").count("work at /app/job.py:17") == 40
+
+
+def test_threads_that_hold_something_stand_alone() -> None:
+    report = gil_deadlock()
+    text = renderer(report).threads([2, 3], False, "full")
+    assert text.count("work at /app/job.py:17") >= 2
+
+
+def test_how_much_of_the_stacks() -> None:
+    made = renderer(gil_deadlock())
+    full, top, none = (made.threads([1], False, how).split("Deadlock 1")[0] for how in ("full", "top", "none"))
+    assert "#4" in full
+    assert "#2" in top
+    assert "#3" not in top
+    assert "... 2 frames" in top
+    assert "#0" not in none
+
+
+def test_stack_that_is_not_interleaved_says_so() -> None:
+    report = gil_deadlock()
+    first = dataclasses.replace(report.threads[0], unmerged="no frame descriptions")
+    shown = dataclasses.replace(report, threads=(first, *report.threads[1:]))
+    assert "Python frames first, then native ones: no frame descriptions" in renderer(shown).threads([1], False, "full")
+
+
+def test_evidence_of_a_wait() -> None:
+    report = gil_deadlock()
+    waits = Wait("gil:0", EXCLUSIVE, False, DERIVED, "it runs take_gil")
+    second = dataclasses.replace(report.threads[1], waits=waits)
+    shown = dataclasses.replace(report, threads=(report.threads[0], second))
+    assert "(derived: it runs take_gil)" in renderer(shown).deadlocks()
+
+
+def test_timed_wait() -> None:
+    report = healthy()
+    lock = Lock("semaphore:0x10", "semaphore", 0x10, None, "zero", wait_for="any", why="a semaphore has no owner")
+    thread = Thread(1, 10, 10, None, status="blocked", waits=Wait(lock.id, EXCLUSIVE, True))
+    text = renderer(dataclasses.replace(report, threads=(thread,), locks=(lock,))).threads([1], False, "none")
+    assert "waits for semaphore 0x10, zero (a semaphore has no owner), with a timeout" in text
+
+
+def test_long_stacks_are_cut_in_a_verdict() -> None:
+    report = gil_deadlock()
+    deep = tuple(PyFrame(f"f{i}", f"f{i}", "/app/job.py", i) for i in range(500))
+    first = dataclasses.replace(report.threads[0], stack=deep)
+    text = renderer(dataclasses.replace(report, threads=(first, *report.threads[1:]))).deadlocks()
+    assert "f5 at" in text
+    assert "f6 at" not in text
+    assert "... 494 frames" in text
+
+
+def test_line_that_is_not_known() -> None:
+    report = gil_deadlock()
+    first = dataclasses.replace(report.threads[0], stack=(PyFrame("f", "f", "x.py", None),))
+    assert "f at x.py:?" in renderer(dataclasses.replace(report, threads=(first, *report.threads[1:]))).deadlocks()
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_colour_changes_nothing_but_colour(name: str) -> None:
+    report = REPORTS[name]()
+    for kind, text in all_texts(report).items():
+        coloured = all_texts(report, True)[kind]
+        assert SGR.sub("", coloured) == text
+        assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_nothing_of_the_target_reaches_the_terminal_unescaped(name: str) -> None:
+    report = hostile(REPORTS[name]())
+    for colour in (False, True):
+        for kind, text in all_texts(report, colour).items():
+            plain = SGR.sub("", text) if colour else text
+            bad = {char for char in plain if char != "\n" and not char.isprintable()}
+            assert not bad, (kind, bad)
+            text.encode()
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_hostile_names_make_no_lines(name: str) -> None:
+    plain, bad = all_texts(REPORTS[name]()), all_texts(hostile(REPORTS[name]()))
+    for kind in ("deadlocks", "gils", "locks"):
+        assert abs(len(plain[kind].splitlines()) - len(bad[kind].splitlines())) <= 3, kind
+
+
+def test_hostile_source_line() -> None:
+    made = TextRenderer(gil_deadlock(), Style(), lambda file, line: "x = '\x1b[2J'\r\n")
+    assert "\x1b" not in made.deadlocks()
+    assert "x = '\\x1b[2J'" in made.deadlocks()

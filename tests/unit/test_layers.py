@@ -1,0 +1,278 @@
+"""Keeps the picture of docs/architecture.md true: who may import whom, and which members decoders may ask for."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gdbext
+from gdbext.layout.members import CPYTHON, GLIBC
+from gdbext.layout.select import _DEBUG_OFFSETS
+
+HOME = Path(gdbext.__file__).resolve().parent
+MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace(".__init__", ""): path
+           for path in sorted(HOME.rglob("*.py"))}
+#: What the modules of a folder, or a module, may import of ours besides the folder itself, `model` and `errors`.
+ALLOWED = {
+    "gdbext": set(),
+    "gdbext.launcher": None,
+    "gdbext.model": set(),
+    "gdbext.errors": set(),
+    "gdbext.target": set(),
+    "gdbext.layout": {"gdbext.target"},
+    "gdbext.native": {"gdbext.target", "gdbext.layout"},
+    "gdbext.glibc": {"gdbext.target", "gdbext.layout", "gdbext.native"},
+    "gdbext.cpython": {"gdbext.target", "gdbext.layout", "gdbext.native", "gdbext.glibc"},
+    "gdbext.analysis": {"gdbext.target", "gdbext.layout", "gdbext.native", "gdbext.glibc", "gdbext.cpython"},
+    "gdbext.render": set(),
+    "gdbext.commands": {"gdbext.target", "gdbext.analysis", "gdbext.render"},
+    "gdbext.debugger": None,
+}
+#: What is not of the standard library, and who may import it.
+FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style"}
+
+
+@functools.cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def imported(module: str) -> Iterator[str]:
+    """Everything a module imports anywhere, `from x import y` as ``x`` or, where y is a module, as ``x.y``."""
+    for node in ast.walk(parsed(module)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else str(node.module)
+
+
+def layer(module: str) -> str:
+    """The folder of a module; the module itself where it lies at the top."""
+    return ".".join(module.split(".")[:2])
+
+
+def test_the_parser_sees_the_modules() -> None:
+    assert len(MODULES) > 30
+    assert "gdbext.analysis.snapshot" in MODULES
+    assert {"gdbext.cpython.gil", "gdbext.model", "gdbext.errors"} <= set(imported("gdbext.analysis.snapshot"))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_layer_imports_only_what_is_below_it(module: str) -> None:
+    allowed = ALLOWED[layer(module)]  # a KeyError here: say in ALLOWED what the new folder may import
+    if allowed is None:
+        return
+    known = {layer(module), *allowed}
+    if layer(module) not in ("gdbext.model", "gdbext.errors", "gdbext"):
+        known |= {"gdbext.model", "gdbext.errors"}
+    ours = {layer(name) for name in imported(module) if name.partition(".")[0] == "gdbext"}
+    assert ours <= known
+
+
+def test_renderers_see_nothing_of_the_target() -> None:
+    for module in MODULES:
+        if layer(module) == "gdbext.render":
+            assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {"gdbext.model",
+                                                                                              "gdbext.render"}
+
+
+def of_standard_library(name: str) -> bool:
+    """Whether a top-level module came with Python itself."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        return False
+    if spec.origin in ("built-in", "frozen"):
+        return True
+    paths = sysconfig.get_paths()
+    roots = [Path(paths[key]).resolve() for key in ("stdlib", "platstdlib")]
+    path = Path(spec.origin).resolve()
+    return any(root in path.parents for root in roots) and not {"site-packages", "dist-packages"} & set(path.parts)
+
+
+def test_what_counts_as_standard_library() -> None:
+    assert all(of_standard_library(name) for name in ("sys", "os", "json", "struct", "collections", "_thread"))
+    assert not any(of_standard_library(name) for name in ("pytest", "gdbext", "no_such_module"))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_only_the_standard_library_is_sure_to_exist_inside_gdb(module: str) -> None:
+    for name in {name.partition(".")[0] for name in imported(module)} - {"gdbext"}:
+        if name in FOREIGN:
+            assert module == FOREIGN[name] or module.startswith(FOREIGN[name] + "."), f"{module} imports {name}"
+        else:
+            assert of_standard_library(name), f"{module} imports {name}"
+
+
+def test_launcher_and_package_run_without_gdb() -> None:
+    for module in ("gdbext", "gdbext.launcher"):
+        if module in MODULES:
+            assert not [name for name in imported(module) if layer(name) == "gdbext.debugger" or name == "gdb"]
+
+
+# -- members --------------------------------------------------------------------------------------------------
+
+def declared() -> dict[str, set[str]]:
+    """Structure -> members that layout/members.py lists, by the names that decoders use."""
+    return {name: {member.partition("=")[0].strip() for member in spec.members}
+            for table in (CPYTHON, GLIBC) for name, spec in table.items()}
+
+
+def strings(node: ast.AST | None) -> list[str]:
+    """The strings that an expression may be or hold: a literal, either branch of a condition, items, keys."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.IfExp):
+        return strings(node.body) + strings(node.orelse)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [text for item in node.elts for text in strings(item)]
+    if isinstance(node, ast.Dict):
+        return [text for key in node.keys for text in strings(key)]
+    if isinstance(node, ast.BinOp):
+        return strings(node.left) + strings(node.right)
+    return []
+
+
+class Asks(ast.NodeVisitor):
+    """Collects (structures, member) that one function asks its layouts for."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[tuple[str, ...], str, int]] = []
+        self.structures: list[tuple[str, int]] = []
+        self.unresolved: list[int] = []
+        self._structs: dict[str, list[str]] = {}
+        self._texts: dict[str, list[str]] = {}
+
+    def _struct_of(self, node: ast.AST | None) -> list[str]:
+        """Names of the structures that an expression may be the layout of."""
+        if isinstance(node, ast.IfExp):
+            return self._struct_of(node.body) + self._struct_of(node.orelse)
+        if isinstance(node, ast.Name):
+            return self._structs.get(node.id, [])
+        if isinstance(node, ast.Subscript):
+            text = ast.unparse(node.value)
+            if text in ("layouts", "table") or text.endswith("layouts"):
+                return self._resolve(node.slice)
+        return []
+
+    def _resolve(self, node: ast.AST) -> list[str]:
+        if isinstance(node, ast.Name):
+            return self._texts.get(node.id, [])
+        if isinstance(node, ast.Starred):
+            return self._resolve(node.value)
+        return strings(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        outer = dict(self._structs), dict(self._texts)
+        self.generic_visit(node)
+        self._structs, self._texts = outer
+
+    def visit_For(self, node: ast.For) -> None:
+        if isinstance(node.target, ast.Name):
+            self._texts[node.target.id] = self._resolve(node.iter)
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        if isinstance(node.target, ast.Name):
+            self._texts[node.target.id] = self._resolve(node.iter)
+        self.generic_visit(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
+        for generator in node.generators:
+            self.visit(generator)
+        self.visit(node.elt)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            structs = self._struct_of(node.value)
+            if structs:
+                self._structs[target.id] = structs
+            elif strings(node.value):
+                self._texts[target.id] = strings(node.value)
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name) and node.target.id in self._texts:
+            self._texts[node.target.id] = self._texts[node.target.id] + strings(node.value)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Attribute):
+            structs = self._struct_of(node.func.value)
+            if node.func.attr in ("reader", "packed", "offset") and structs:
+                for argument in node.args:
+                    self._ask(structs, self._resolve(argument), node.lineno)
+            elif node.func.attr == "has" and len(node.args) == 2:
+                self._ask(self._resolve(node.args[0]), self._resolve(node.args[1]), node.lineno)
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self.structures += [(name, node.lineno) for name in self._struct_of(node)]
+        structs = self._struct_of(node.value)
+        if structs:
+            self._ask(structs, self._resolve(node.slice), node.lineno)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            structs = self._struct_of(node.comparators[0])
+            if structs:
+                self._ask(structs, self._resolve(node.left), node.lineno)
+        self.generic_visit(node)
+
+    def _ask(self, structs: list[str], members: list[str], line: int) -> None:
+        if not structs or not members:
+            self.unresolved.append(line)
+        self.found += [(tuple(structs), member, line) for member in members]
+
+
+#: The modules that ask layouts for members by name.
+DECODERS = [module for module in MODULES if layer(module) in ("gdbext.cpython", "gdbext.glibc", "gdbext.analysis")]
+#: Where names are computed: all members of a table, or those of a table of this module's own.
+COMPUTED = {"gdbext.cpython.runtime": 1, "gdbext.analysis.snapshot": 3}
+
+
+def asks(module: str) -> Asks:
+    made = Asks()
+    made.visit(parsed(module))
+    return made
+
+
+@pytest.mark.parametrize("module", DECODERS)
+def test_every_member_that_a_decoder_asks_for_is_listed(module: str) -> None:
+    listed, found = declared(), asks(module)
+    for name, line in found.structures:
+        assert name in listed, f"{module}:{line} asks for {name}"
+    for structs, member, line in found.found:
+        # where it may be one of two structures, either may have the member
+        assert any(member in listed.get(name, ()) for name in structs), f"{module}:{line}: {structs} has no {member}"
+    assert len(found.unresolved) <= COMPUTED.get(module, 0), f"{module}:{found.unresolved} cannot be resolved"
+
+
+def test_the_collector_sees_what_decoders_ask_for() -> None:
+    found = {(name, member) for module in DECODERS for structs, member, _ in asks(module).found for name in structs}
+    assert {
+        ("pthread_rwlock_t", "__cur_writer"), ("pthread_mutex_t", "__kind"), ("struct pthread", "joinstate"),
+        ("_gil_runtime_state", "switch_cond"), ("PyThreadState", "eval_breaker"), ("PyThreadState", "root_cframe"),
+        ("_PyInterpreterFrame", "instr_ptr"), ("_PyInterpreterFrame", "f_code"), ("_PyInterpreterFrame", "is_entry"),
+        ("PyDictUnicodeEntry", "me_value"), ("PyFrameObject", "f_lasti"), ("PyCodeObject", "co_qualname"),
+        ("_stoptheworld_state", "requester"),
+    } <= found
+    assert len(found) > 70
+
+
+def test_debug_offsets_are_laid_over_listed_members() -> None:
+    listed = declared()
+    for group, (name, members) in _DEBUG_OFFSETS.items():
+        for theirs, ours in members.items():
+            assert ours in listed[name], f"{group}.{theirs}"
+            assert f"{group}.{theirs}" in listed["_Py_DebugOffsets"], f"{group}.{theirs}"

@@ -1,0 +1,90 @@
+"""Every table in the package is used once by the decoders that it was made for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import gdbext.layout
+from gdbext.cpython.frames import FrameReader
+from gdbext.cpython.objects import Objects
+from gdbext.cpython.runtime import find_runtimes, iter_interpreters, thread_names
+from gdbext.glibc.condvar import find_condvar
+from gdbext.glibc.mutex import decode_mutex
+from gdbext.glibc.pthread import pthread_of_join, read_tid
+from gdbext.glibc.rwlock import find_rwlock
+from gdbext.glibc.semaphore import decode_semaphore
+from gdbext.layout.table import parse_table
+from gdbext.model import PyFrame
+from tests.support.fake_memory import Builder, FakeMemory
+from tests.support.fake_python import Call, FakePython
+
+TABLES = Path(gdbext.layout.__file__).parent / "tables"
+GLIBC = sorted(path.name for path in TABLES.glob("glibc-*.json"))
+# before 3.7 there is no _PyRuntime to start from
+CPYTHON = sorted(path.name for path in TABLES.glob("cpython-3.*-x86_64.json") if "-3.6." not in path.name)
+PTHREAD, STACK = 0x7F00_1234_5700, 0x7F00_0000_0000
+
+
+def test_there_are_tables() -> None:
+    assert len(GLIBC) >= 4
+    assert len(CPYTHON) >= 7
+
+
+@pytest.mark.parametrize("name", CPYTHON)
+@pytest.mark.parametrize("inline", [True, False])
+def test_cpython(name: str, inline: bool) -> None:
+    found = re.fullmatch(r"cpython-([\d.]+)-(default|free-threaded)-x86_64\.json", name)
+    assert found is not None
+    version, build = found.groups()
+    python = FakePython(FakeMemory({STACK: bytes(0x1000)}), version, build=build)
+    module = python.runtime()
+    interpreter = python.interpreter()
+    tstate = python.thread(interpreter, PTHREAD)
+    python.take_gil(interpreter, tstate)
+    python.stack(tstate, [Call((("inner", 3), ("outer", 5)), STACK + 0x100), Call((("main", 7),), STACK + 0x800)])
+    entries = [(python.integer(PTHREAD), python.instance("Thread", inline, _name=python.string("Größe")))]
+    threading = python.module_object(_active=python.dictionary(entries, unicode_keys=False))
+    python.build.put("PyInterpreterState", interpreter, modules=python.namespace(threading=threading))
+
+    (runtime,), problems = find_runtimes(python.memory, [module], "x86_64")
+    assert (runtime.version, runtime.build, runtime.note, problems) == (version, build, None, [])
+    seen, = iter_interpreters(python.memory, runtime)
+    assert seen.problem is None
+    assert [(thread.address, thread.thread_id) for thread in seen.threads] == [(tstate, PTHREAD)]
+    assert seen.gil is not None
+    # a free-threaded build has its GIL switched off
+    assert (seen.gil.state, seen.gil.holder) == (("held", tstate) if build == "default" else ("disabled", None))
+    objects = Objects(python.memory, runtime.layouts)
+    assert thread_names(python.memory, runtime.layouts, objects, interpreter) == {PTHREAD: "Größe"}
+    stack = FrameReader(python.memory, runtime.layouts, objects).stack(tstate)
+    assert stack.problem is None
+    assert stack.frames == tuple(PyFrame(function, function, "/app/job.py", line)
+                                 for function, line in (("inner", 3), ("outer", 5), ("main", 7)))
+
+
+@pytest.mark.parametrize("name", GLIBC)
+def test_glibc(name: str) -> None:
+    layouts = parse_table((TABLES / name).read_text(encoding="utf-8"))
+    memory = FakeMemory()
+    build = Builder(memory, layouts)
+    mutex = build.new("pthread_mutex_t", __lock=2, __owner=7, __nusers=1)
+    assert decode_mutex(memory, layouts, mutex).owner == 7
+    rwlock = build.new("pthread_rwlock_t", __readers=3, __wrphase_futex=1, __writers_futex=3, __cur_writer=9)
+    found = find_rwlock(memory, layouts, build.member("pthread_rwlock_t", rwlock, "__writers_futex"), 3)
+    assert found is not None
+    assert (found[0].address, found[0].writer, found[1]) == (rwlock, 9, "exclusive")
+    condition = build.new("pthread_cond_t", __wrefs=0x10)
+    state = find_condvar(memory, layouts, build.member("pthread_cond_t", condition, "__g_signals"), 2)
+    assert state is not None
+    assert (state.address, state.waiters) == (condition, 2)
+    semaphore = build.new("sem_t", data=3 << 32)
+    assert decode_semaphore(memory, layouts, semaphore).waiters == 3
+    pthread = build.alloc(layouts["struct pthread"].size)
+    if layouts.machine == "x86_64":  # elsewhere the descriptor does not point to itself
+        build.put("struct pthread", pthread, self=pthread, tid=11)
+        assert read_tid(memory, layouts, pthread) == 11
+    member = "joinstate" if "joinstate" in layouts["struct pthread"] else "tid"
+    assert pthread_of_join(layouts, build.member("struct pthread", pthread, member), {pthread: 2}) == 2
