@@ -127,7 +127,6 @@ class Lock:
     """A lock with its state, holders and waiters.
 
     `wait_for` tells whether a waiter needs all holders to let go (``all``) or any one of them (``any``).
-    `owner_unknown` is true when the lock is held but its holders are not known in full.
     """
 
     id: str

@@ -167,9 +167,10 @@ def recognise(context: Context, wait: FutexWait, functions: Collection[str]) -> 
     return View("futex", wait.address, "waited for", why="a futex word of unknown meaning records no owner")
 
 
-def recognise_address(context: Context, address: int) -> tuple[View | None, str | None]:
+def recognise_address(context: Context, address: int, kind: str | None = None) -> tuple[View | None, str | None]:
     """The lock at an address that a user gave, when nobody waits there.
 
+    :param kind: what the user takes it for, if they said: a free lock is zeros, and so is much else.
     :return: the lock, or None; and what to tell the user about the address.
     """
     views: list[View] = []
@@ -180,7 +181,7 @@ def recognise_address(context: Context, address: int) -> tuple[View | None, str 
         notes.append(None)
     for base, member in rwlock.lock_of_word(context.layouts, context.memory, address):
         decoded = rwlock.decode_rwlock(context.memory, context.layouts, base)
-        if base == address or decoded.state in ("write-locked", "read-locked"):
+        if decoded.state in ("write-locked", "read-locked") or (base == address and kind == "rwlock"):
             try:
                 shared = rwlock_shared(context.memory, context.layouts, base)
             except GdbextError:

@@ -670,9 +670,10 @@ class Snapshot:
             if tstate.state == "attached" and tstate.address != requester and tstate.address in number_of))
         return StopTheWorld(True, number_of.get(requester), waiting)
 
-    def lock_at(self, address: int) -> tuple[Lock | None, str | None]:
+    def lock_at(self, address: int, kind: str | None = None) -> tuple[Lock | None, str | None]:
         """The lock at an address, or that has a member there, and what to tell the user about the address.
 
+        :param kind: what the user takes it for, if they said.
         :raises MemoryUnreadable: the address is not readable.
         """
         self._memory.read(address, 4)
@@ -693,7 +694,7 @@ class Snapshot:
         context = self._context()
         if context is None:
             return None, None
-        view, note = recognise_address(context, address)
+        view, note = recognise_address(context, address, kind)
         if view is None:
             return None, note
         lock_id = f"{view.kind}:{view.address:#x}"

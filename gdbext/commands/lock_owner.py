@@ -70,7 +70,7 @@ def _result(snapshot: Snapshot, report: Report, locks: Sequence[Lock], note: str
 def _look(snapshot: Snapshot, addresses: Sequence[int], kind: str | None) -> Result:
     note = None
     if addresses:
-        lock, note = snapshot.lock_at(addresses[0])
+        lock, note = snapshot.lock_at(addresses[0], kind)
         what = kind or "lock of a known kind"
         if lock is None or (kind is not None and lock.kind != kind):
             found = f"it is a {lock.kind}, held or waited for" if lock is not None else note or "the memory fits none"

@@ -18,7 +18,7 @@ from gdbext.target.cache import CachedMemory
 from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
 
 #: Registers of x86-64 that decoding needs, by GDB's names.
-_REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "fs_base")
+_REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9", "fs_base")
 
 # `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable,
 # and names without a leading dot for the segments of a core

@@ -24,6 +24,8 @@ FUTEX_LOCK_PI2 = 13
 _COMMAND = 0x7F
 PRIVATE = 0x80
 CLOCK_REALTIME = 0x100
+#: The bit set of every FUTEX_WAIT_BITSET of the C library (FUTEX_BITSET_MATCH_ANY).
+_ALL_BITS = 0xFFFFFFFF
 _WAITS = {FUTEX_WAIT, FUTEX_LOCK_PI, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI, FUTEX_LOCK_PI2}
 
 
@@ -68,7 +70,7 @@ def decode_syscall(registers: Mapping[str, int]) -> Syscall | None:
     name = names.get(number)
     rax = registers.get("rax", 0)
     signed = rax - (1 << 64) if rax >> 63 else rax
-    arguments = tuple(registers.get(register, 0) for register in ("rdi", "rsi", "rdx", "r10"))
+    arguments = tuple(registers.get(register, 0) for register in ("rdi", "rsi", "rdx", "r10", "r8", "r9"))
     if name == "restart_syscall":
         name = None
     return Syscall(number, name, arguments, signed in _INTERRUPTED)
@@ -77,7 +79,8 @@ def decode_syscall(registers: Mapping[str, int]) -> Syscall | None:
 def decode_futex_wait(call: Syscall | None) -> FutexWait | None:
     """The futex wait of a blocked call, or None.
 
-    A restarted call counts when its arguments are those of a timed futex wait.
+    Of a restarted call the number is lost, so its arguments must be those of a timed futex wait and of no other timed
+    call: ``poll(fds, 9, ...)`` and ``nanosleep(request, NULL)`` look much the same.
     """
     if call is None or not call.blocked or call.name not in ("futex", None):
         return None
@@ -85,6 +88,7 @@ def decode_futex_wait(call: Syscall | None) -> FutexWait | None:
     op &= 0xFFFFFFFF
     if op & _COMMAND not in _WAITS or op & ~(_COMMAND | PRIVATE | CLOCK_REALTIME) or address & 3 or not address:
         return None
-    if call.name is None and not timeout:
+    if call.name is None and not (timeout and op & (PRIVATE | CLOCK_REALTIME)
+                                  and (op & _COMMAND != FUTEX_WAIT_BITSET or call.arguments[5] & 0xFFFFFFFF == _ALL_BITS)):
         return None
     return FutexWait(address, op, expected & 0xFFFFFFFF, timeout != 0)

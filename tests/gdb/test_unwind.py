@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,8 @@ def compare(where: list[str | Path], script: Path, *, symbols: bool) -> list[tup
     script.write_text(COMPARE)
     session = gdb_session.batch(where, ["set backtrace past-main on", f"source {script}"], symbols=symbols)
     assert session.status == 0, session.stderr
-    return [(lwp, ours, theirs) for lwp, ours, theirs in session.document(1)]  # type: ignore[misc]
+    rows: Any = session.document(1)
+    return [(lwp, ours, theirs) for lwp, ours, theirs in rows]
 
 
 @pytest.mark.parametrize("target", ["live", "core"])

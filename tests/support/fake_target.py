@@ -91,6 +91,7 @@ class FakeTarget:
         """Put a thread into a system call, called from the C library, called from the driver."""
         names = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
         thread.registers.update(dict.fromkeys(names, 0))
+        thread.registers.update(r9=0xFFFFFFFF)  # the bit set that glibc gives with each FUTEX_WAIT_BITSET
         thread.registers.update(zip(names, arguments))
         thread.registers.update(rip=LIBC_TEXT + 0x100, orig_rax=call, rax=rax)
         thread.frames = [(LIBC_TEXT + 0x100, thread.stack), (DRIVER_TEXT + 0x40, thread.stack + 0x100),

@@ -75,7 +75,7 @@ def test_timed() -> None:
 
 def test_restarted_timed_wait() -> None:
     # the kernel forgets which call it was, the arguments stay
-    call = decode_syscall(registers(219, WORD, 0x189, 0, 0x7FFF_1000, rax=-516))
+    call = decode_syscall(registers(219, WORD, 0x189, 0, 0x7FFF_1000, 0, MASK, rax=-516))
     assert call is not None
     assert (call.name, call.blocked) == (None, True)
     assert decode_futex_wait(call) == FutexWait(WORD, 0x189, 0, True)
@@ -85,6 +85,10 @@ def test_other_restarted_calls_are_no_futex_wait() -> None:
     # poll(fds, 3, -1): no futex operation; clock_nanosleep(CLOCK_REALTIME, ...): no address
     assert futex_wait(219, 0x7FFF_2000, 3, MASK, 0, rax=-516) is None
     assert futex_wait(219, 0, 0, 0x7FFF_2000, 0x7FFF_2000, rax=-516) is None
+    # poll(fds, 9, -1) and poll(fds, 0x189, -1) with r10 left over from before; nanosleep(request, NULL) likewise
+    assert futex_wait(219, 0x7FFF_2000, 9, MASK, 0x7FFF_1000, 0, MASK, rax=-516) is None
+    assert futex_wait(219, 0x7FFF_2000, 0x189, MASK, 0x7FFF_1000, rax=-516) is None
+    assert futex_wait(219, 0x7FFF_2000, 0, 0, 0x7FFF_1000, rax=-516) is None
     # a futex wait without a timeout restarts as itself
     assert futex_wait(219, WORD, 0x189, 0, 0, rax=-516) is None
 

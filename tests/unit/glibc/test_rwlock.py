@@ -103,8 +103,9 @@ def test_base_is_found_from_the_word_slept_on(data: bytes, word: int, expected: 
     (bytes(56), 12, 3), (bytes(56), 8, 2), (bytes(56), 0, 0xC),
     (WRITE_LOCKED_READER_AND_WRITER_WAIT, 12, 2), (READ_LOCKED_WRITER_WAITS, 8, 3),
     (WRITE_LOCKED_READER_AND_WRITER_WAIT, 4, 3), (PREFER_WRITER_READER_WAITS, 0, 0xA),
+    (PREFER_WRITER_WRITER_WAITS, 8, 3),
 ], ids=["free, writers", "free, phase", "free, readers", "wrong value", "writer pending, reader's value",
-        "no futex word", "the waiting bit is not set"])
+        "no futex word", "the waiting bit is not set", "no reader is registered"])
 def test_nothing_is_found_where_the_wait_does_not_fit(data: bytes, word: int, expected: int) -> None:
     assert find_rwlock(surrounded(data, b"\0"), glibc_layouts("2.36", "x86_64"), AT + word, expected) is None
 

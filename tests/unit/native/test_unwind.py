@@ -199,7 +199,9 @@ def test_callers_rule_is_that_of_the_call() -> None:
     frames = Frames(def_cfa_offset(32), def_cfa_offset(64))
     frames.memory.map(STACK, bytes(0x100))
     frames.memory.u64(STACK + 24, TEXT + 0x100)
-    assert frames.unwinder.unwind(TEXT + 0x20, STACK, 0, 10) == [(TEXT + 0x20, STACK), (TEXT + 0x100, STACK + 32)]
+    frames.memory.u64(STACK + 56, TEXT + 0x40)
+    assert frames.unwinder.unwind(TEXT + 0x20, STACK, 0, 10) == [
+        (TEXT + 0x20, STACK), (TEXT + 0x100, STACK + 32), (TEXT + 0x40, STACK + 64)]
 
 
 def test_null_return_address_ends_the_walk() -> None:
