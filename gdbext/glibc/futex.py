@@ -88,7 +88,8 @@ def decode_futex_wait(call: Syscall | None) -> FutexWait | None:
     op &= 0xFFFFFFFF
     if op & _COMMAND not in _WAITS or op & ~(_COMMAND | PRIVATE | CLOCK_REALTIME) or address & 3 or not address:
         return None
-    if call.name is None and not (timeout and op & (PRIVATE | CLOCK_REALTIME)
-                                  and (op & _COMMAND != FUTEX_WAIT_BITSET or call.arguments[5] & 0xFFFFFFFF == _ALL_BITS)):
-        return None
+    if call.name is None:
+        all_bits = op & _COMMAND != FUTEX_WAIT_BITSET or call.arguments[5] & 0xFFFFFFFF == _ALL_BITS
+        if not (timeout and all_bits and op & (PRIVATE | CLOCK_REALTIME)):
+            return None
     return FutexWait(address, op, expected & 0xFFFFFFFF, timeout != 0)
