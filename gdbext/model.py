@@ -205,7 +205,7 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class Runtime:
-    """One CPython runtime in the process."""
+    """One CPython runtime in the process. `finalizing` is the thread that shuts it down, or None."""
 
     version: str
     build: str
@@ -213,6 +213,7 @@ class Runtime:
     layout: str
     module: str
     interpreters: tuple[Interpreter, ...]
+    finalizing: int | None = None
 
 
 @dataclass(frozen=True)

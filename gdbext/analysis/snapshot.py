@@ -7,14 +7,16 @@ wait-for graph. Stacks are merged and named last, and only those that the report
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from gdbext.analysis.lock_kinds import Context, View, recognise, recognise_address
 from gdbext.analysis.stacks import merge
 from gdbext.analysis.wait_for import find_deadlocks
 from gdbext.cpython.frames import FrameReader, PyStack
-from gdbext.cpython.gil import GilState, waits_for_gil
+from gdbext.cpython.gil import GilState
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import (
     InterpreterState,
@@ -28,6 +30,7 @@ from gdbext.errors import GdbextError, RuntimeNotFound, ThreadUnavailable
 from gdbext.glibc.futex import FutexWait, Syscall, decode_futex_wait, decode_syscall
 from gdbext.glibc.pthread import read_tid
 from gdbext.glibc.version import find_c_library
+from gdbext.layout.table import Struct
 from gdbext.model import (
     DERIVED,
     EXCLUSIVE,
@@ -66,6 +69,9 @@ _STACK_PREFETCH = 8192
 _LIBC_DEPTH = 6
 #: How far a file's first section may lie from where the file is mapped, in bytes.
 _NEARBY = 1 << 16
+_PYTHON_PROGRAM = re.compile(r"^python[0-9.]*[a-z]*(-dbg)?$")
+_PYTHON_FUNCTION = re.compile(r"^_?Py[A-Z_]|^_Py|^_PyEval_EvalFrameDefault")
+_PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Include)/(internal/|cpython/)?\w+\.[ch]$")
 _CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 
 
@@ -102,7 +108,7 @@ class _Python:
         self.frames = FrameReader(target.memory, runtime.layouts, self.objects)
         self.interpreters: list[InterpreterState] = []
         self.eval_range: tuple[int, int] | None = None
-        self.eval_start: int | None = None
+        self.finalizing: int | None = None
 
 
 class _GilSeen:
@@ -117,13 +123,21 @@ class _GilSeen:
         self.waiters: list[int] = []
 
 
+class TargetWithTypes(Target, Protocol):
+    """A target whose debug information can be asked."""
+
+    def debug_structs(self, module: Module) -> Mapping[str, Struct]:
+        """CPython's structures as the module's debug information describes them; empty where it has none."""
+        ...
+
+
 class Snapshot:
     """A look at a target, which must stay stopped while this lives.
 
     :raises GdbextError: nothing at all can be told: all threads run, or the architecture is unknown.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: TargetWithTypes) -> None:
         if target.architecture != "x86_64":
             raise GdbextError(f"the target's architecture is {target.architecture}",
                               "only x86-64 is decoded so far")
@@ -148,7 +162,8 @@ class Snapshot:
         self._stacks: dict[int, tuple[tuple[Frame, ...], str | None]] = {}
         self._read_threads()
         self._pythons = self._read_runtimes()
-        self._interpreter_code = _CodeOf(self._ranges, self._find_interpreter_modules())
+        self._interpreter_code = _InterpreterCode(self._ranges, [python.runtime.module for python in self._pythons],
+                                                  self._symbol)
         self._gils = self._read_gils()
         self._locks: dict[str, Lock] = {}
         self._views: dict[str, View] = {}
@@ -265,7 +280,9 @@ class Snapshot:
 
     def _read_runtimes(self) -> list[_Python]:
         try:
-            runtimes, troubles = find_runtimes(self._memory, self._modules, self._target.architecture)
+            runtimes, troubles = find_runtimes(
+                self._memory, self._modules, self._target.architecture, set(self._number_of_pthread),
+                self._target.debug_structs)
         except RuntimeNotFound:
             return []
         for trouble in troubles:
@@ -283,8 +300,22 @@ class Snapshot:
                 self._problem(f"Python {runtime.version}", "not applicable",
                               "the runtime is not initialised, or already finalised")
             self._link_threads(python)
+            python.finalizing = self._finalizing(python)
             pythons.append(python)
         return pythons
+
+    def _finalizing(self, python: _Python) -> int | None:
+        """The thread that shuts an interpreter down; the others then end or hang when they want the GIL."""
+        try:
+            tstate = python.runtime.finalizing(self._memory)
+        except GdbextError:
+            return None
+        number = next((seen.number for seen in self._threads for _, other in seen.tstates
+                       if other.address == tstate), None)
+        if number is not None:
+            self._notes.append(f"Python {python.runtime.version} is shutting down, in thread {number}: threads that "
+                               "want the GIL end or stand still on purpose")
+        return number
 
     def _link_threads(self, python: _Python) -> None:
         by_pthread = {seen.pthread: seen for seen in self._threads if seen.pthread}
@@ -305,13 +336,6 @@ class Snapshot:
                 if seen is not None and seen.python_name is None:
                     seen.python_name = name
 
-    def _find_interpreter_modules(self) -> list[Module]:
-        found = [python.runtime.module for python in self._pythons]
-        if found:
-            # the small program that only calls libpython
-            found += [module for module in self._modules if module.is_main and module.name.startswith("python")]
-        return found
-
     def _read_gils(self) -> list[_GilSeen]:
         found: dict[int, _GilSeen] = {}
         tstate_owner = {tstate.address: seen.number for seen in self._threads for _, tstate in seen.tstates}
@@ -321,6 +345,7 @@ class Snapshot:
                 if state is None or state.address in found:
                     continue
                 gil = found[state.address] = _GilSeen(f"gil:{len(found)}", state, python)
+                self._check_holder(gil)
                 if state.holder is not None:
                     gil.holder = tstate_owner.get(state.holder)
                     if gil.holder is None:
@@ -333,6 +358,14 @@ class Snapshot:
         for seen in self._threads:
             self._choose_tstate(seen, {gil.state.holder for gil in found.values()})
         return list(found.values())
+
+    def _check_holder(self, gil: _GilSeen) -> None:
+        # since 3.13 each thread state notes itself whether it holds the GIL
+        noted = {tstate.address for interpreter in gil.python.interpreters for tstate in interpreter.threads
+                 if tstate.holds_gil and interpreter.gil is not None and interpreter.gil.address == gil.state.address}
+        if noted and gil.state.holder is not None and gil.state.holder not in noted:
+            self._problem(gil.lock, "ambiguous", f"the GIL names the thread state {gil.state.holder:#x} as its holder, "
+                          f"{', '.join(map(hex, sorted(noted)))} claims to hold it")
 
     @staticmethod
     def _choose_tstate(seen: _Seen, holders: Collection[int | None]) -> None:
@@ -362,7 +395,7 @@ class Snapshot:
         for gil in self._gils:
             if gil.holder == seen.number or gil.state.state == "disabled":
                 continue
-            if waits_for_gil(gil.python.runtime.layouts, gil.state.address, wait.address):
+            if gil.state.is_waited_for(wait.address, wait.timed, self._static_name(gil, wait.address)):
                 # its wait has a timeout, but the code only asks for the GIL again and repeats it
                 gil.waiters.append(seen.number)
                 seen.wait = Wait(gil.lock, EXCLUSIVE, False)
@@ -374,17 +407,25 @@ class Snapshot:
         for gil in self._gils:
             if gil.state.state != "held" or gil.holder == seen.number:
                 continue
-            layouts = gil.python.runtime.layouts
             call = seen.call
-            if call is not None and call.name in ("futex", None):
+            if seen.tstate is not None and seen.python is gil.python and seen.tstate.gil_requested:
+                seen.wait = Wait(gil.lock, EXCLUSIVE, False)  # CPython 3.15 and later record it
+            elif call is not None and call.name in ("futex", None):
                 # the kernel has just let it go, and it has not run a single instruction since: it still waits
-                if waits_for_gil(layouts, gil.state.address, call.arguments[0]):
+                address = call.arguments[0]
+                if gil.state.is_waited_for(address, call.arguments[3] != 0, self._static_name(gil, address)):
                     seen.wait = Wait(gil.lock, EXCLUSIVE, False)
             elif call is None and seen.python is gil.python and self._in_take_gil(seen):
                 seen.wait = Wait(gil.lock, EXCLUSIVE, False, DERIVED, "it runs take_gil, and another holds the GIL")
             if seen.wait is not None:
                 gil.waiters.append(seen.number)
                 return
+
+    def _static_name(self, gil: _GilSeen, address: int) -> str | None:
+        # CPython 3.6 keeps its GIL in static variables, which only symbols tell apart
+        if not gil.state.shared or self._ranges.find(address) is not gil.python.runtime.module:
+            return None
+        return self._symbol(address, 0).function
 
     def _in_take_gil(self, seen: _Seen) -> bool:
         for i, (pc, _) in enumerate(self._native(seen)[:_LIBC_DEPTH + 2]):
@@ -543,20 +584,33 @@ class Snapshot:
         if seen.unavailable:
             return (), None
         native = self._native(seen)
-        python = PyStack((), ())
-        if seen.python is not None and seen.tstate is not None:
-            try:
-                python = seen.python.frames.stack(seen.tstate.address)
-            except GdbextError as error:
-                python = PyStack((), (), str(error))
-            if python.problem:
-                self._problem(f"thread {seen.number}", "unreadable", f"its Python stack: {python.problem}")
+        python = self._python_stack(seen)
         items, unmerged = merge(native, python, lambda pc: self._is_eval(seen, pc),
                                 self._interpreter_code.__getitem__)
         frames: list[Frame] = []
         for item in items:
             frames.append(self._native_frame(native[item][0], item) if isinstance(item, int) else item)
         return tuple(frames), unmerged
+
+    def _python_stack(self, seen: _Seen) -> PyStack:
+        """The Python stack of a thread, in all interpreters that it is in: one may have called into another."""
+        stacks = []
+        for python, tstate in seen.tstates:
+            try:
+                stacks.append(python.frames.stack(tstate.address))
+            except GdbextError as error:
+                stacks.append(PyStack((), (), str(error)))
+        if len(stacks) > 1:
+            # the stack grows down, so the innermost call has the lowest anchor; without anchors the thread state
+            # that runs now comes first
+            order = [(0 if pair[1] is seen.tstate else 1) for pair in seen.tstates]
+            stacks = [stack for _, stack in sorted(zip(order, stacks), key=lambda pair: (
+                min((anchor for _, anchor in pair[1].calls if anchor is not None), default=0), pair[0]))]
+        problems = [stack.problem for stack in stacks if stack.problem]
+        if problems:
+            self._problem(f"thread {seen.number}", "unreadable", f"its Python stack: {'; '.join(problems)}")
+        return PyStack(tuple(frame for stack in stacks for frame in stack.frames),
+                       tuple(call for stack in stacks for call in stack.calls), "; ".join(problems) or None)
 
     def native_top(self, number: int) -> NativeFrame | None:
         """The innermost native frame of a thread, the interpreter's own too."""
@@ -580,9 +634,12 @@ class Snapshot:
         if python.eval_range is None:
             symbol = find_dynamic_symbol(self._memory, python.runtime.module, "_PyEval_EvalFrameDefault")
             python.eval_range = (symbol.address, symbol.address + symbol.size) if symbol else (0, 0)
-            python.eval_start = self._unwinder.function_start(symbol.address) if symbol else None
         low, high = python.eval_range
-        return low <= pc < high
+        if low <= pc < high:
+            return True
+        # the part of it that the compiler thought to be run rarely lies elsewhere, and only .symtab names it
+        return (self._ranges.find(pc) is python.runtime.module
+                and (self._symbol(pc, 1).function or "").startswith("_PyEval_EvalFrameDefault"))
 
     # -- questions of the commands ---------------------------------------------------------------------------
 
@@ -658,7 +715,7 @@ class Snapshot:
                                             self._stop_the_world(interpreter, number_of)))
         runtime = python.runtime
         return Runtime(runtime.version, runtime.build, runtime.address, runtime.layouts.source, runtime.module.name,
-                       tuple(interpreters))
+                       tuple(interpreters), python.finalizing)
 
     @staticmethod
     def _stop_the_world(interpreter: InterpreterState, number_of: Mapping[int, int]) -> StopTheWorld:
@@ -712,15 +769,30 @@ class Snapshot:
         return f"byte {address - lock.address}"
 
 
-class _CodeOf(dict[int, bool]):
-    """Whether a program counter lies in one of some modules; a dict, since it is asked for each native frame."""
+class _InterpreterCode(dict[int, bool]):
+    """Whether a program counter lies in the interpreter; a dict, since it is asked for each native frame."""
 
-    def __init__(self, ranges: ModuleMap, modules: Sequence[Module]) -> None:
+    def __init__(self, ranges: ModuleMap, modules: Sequence[Module], symbol: Callable[[int, int], Symbol]) -> None:
         super().__init__()
         self._ranges = ranges
         self._modules = modules
+        self._symbol = symbol
 
     def __missing__(self, pc: int) -> bool:
-        module = self._ranges.find(pc)
-        known = self[pc] = any(module is other for other in self._modules)
+        known = self[pc] = self._is_interpreter(pc)
         return known
+
+    def _is_interpreter(self, pc: int) -> bool:
+        module = self._ranges.find(pc)
+        if module is None or not self._modules:
+            return False
+        if module.is_main and _PYTHON_PROGRAM.match(module.name):
+            return True  # the whole interpreter, or the small program that only calls libpython
+        if not any(module is other for other in self._modules):
+            return False
+        if not module.is_main:
+            return True
+        # a program that Python is linked into: its own functions are to be seen
+        symbol = self._symbol(pc, 1)
+        return (symbol.function is not None and _PYTHON_FUNCTION.match(symbol.function) is not None
+                or symbol.file is not None and _PYTHON_SOURCE.search(symbol.file) is not None)

@@ -92,6 +92,8 @@ class FrameReader:
             at, = known.reader("current_frame")(self._memory, tstate)
         else:
             cframe, = known.reader("cframe")(self._memory, tstate)
+            if cframe == 0:
+                return PyStack((), ())  # not bound to its thread yet
             at, = self._layouts["_PyCFrame"].reader("current_frame")(self._memory, cframe)
             if self._version < (3, 12):
                 cframes, problem = self._cframes(tstate, cframe)
@@ -164,7 +166,7 @@ class FrameReader:
             raise CorruptStructure(address, f"an instruction of {code.name} lies outside its code")
         if owner == _OWNED_BY_THREAD and offset < 2 * code.first_traceable:
             return None  # has not begun to run: CPython does not show it either (_PyFrame_IsIncomplete)
-        line = line_of(code.line_table, code.first_line, max(offset, 0), self._version)
+        line = line_of(code.line_table, code.first_line, offset, self._version)
         made = self._frames[(key, instruction, owner)] = PyFrame(code.name, code.qualified_name, code.file, line)
         return made
 
@@ -186,7 +188,7 @@ class FrameReader:
                 made = self._frames.get((address, last, _OWNED_BY_THREAD))
                 if made is None:
                     code = self._code(address)
-                    line = line_of(code.line_table, code.first_line, max(last * unit, 0), self._version)
+                    line = line_of(code.line_table, code.first_line, last * unit, self._version)
                     made = PyFrame(code.name, code.qualified_name, code.file, line)
                     self._frames[(address, last, _OWNED_BY_THREAD)] = made
                 frames.append(made)

@@ -1,4 +1,7 @@
-"""The GIL: ``struct _gil_runtime_state``. Who holds it, and which addresses its waiters sleep on."""
+"""The GIL: who holds it, and which addresses its waiters sleep on.
+
+Since CPython 3.7 it is a ``struct _gil_runtime_state``; in 3.6 it is a handful of static variables.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ from dataclasses import dataclass
 
 from gdbext.errors import CorruptStructure
 from gdbext.layout.table import Layouts
-from gdbext.target.protocol import Memory
+from gdbext.target.cache import read_u64
+from gdbext.target.protocol import Memory, Module
 
 #: No switch interval is longer than this, in microseconds (100 s); a larger one means that this is no GIL.
 _MAX_INTERVAL = 10**8
+#: The static variables of CPython 3.6 that a thread sleeps on which wants the GIL.
+_STATIC_WORDS = ("gil_cond", "gil_mutex", "switch_cond", "switch_mutex")
 
 
 @dataclass(frozen=True)
@@ -17,17 +23,37 @@ class GilState:
     """A decoded GIL.
 
     `state` is ``held``, ``free``, ``disabled`` or ``unknown`` (not created yet). `holder` is the
-    ``PyThreadState *`` that holds it, None unless held.
+    ``PyThreadState *`` that holds it, None unless held. `waiting` are the address ranges in which its waiters sleep;
+    `shared` tells that other variables lie in them too (CPython 3.6).
     """
 
     address: int
     state: str
     holder: int | None
     size: int
+    waiting: tuple[tuple[int, int], ...] = ()
+    shared: bool = False
+
+    def is_waited_for(self, futex: int, timed: bool, symbol: str | None) -> bool:
+        """Whether a thread that sleeps on a futex word wants the GIL.
+
+        It waits on the GIL's condition variable, is about to take its mutex again, or has just given the GIL away on
+        request and waits to see that somebody took it.
+
+        :param futex: address that the thread sleeps on.
+        :param timed: whether it sleeps with a timeout, as all that want the GIL do.
+        :param symbol: name of the variable there, where it has one.
+        """
+        if not any(low <= futex < high for low, high in self.waiting):
+            return False
+        if not self.shared:
+            return True
+        # without symbols: nothing else in the interpreter's own data is slept on with a timeout
+        return symbol.startswith(_STATIC_WORDS) if symbol else timed
 
 
 def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
-    """Decode a GIL.
+    """Decode a GIL of CPython 3.7 or later.
 
     Source: CPython 3.13 Include/internal/pycore_gil.h, Python/ceval_gil.c. ``last_holder`` keeps the thread that
     had the GIL last, so it names the holder only while ``locked`` is 1.
@@ -42,21 +68,23 @@ def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
         enabled, = known.reader("enabled")(memory, address)
     if locked not in (-1, 0, 1) or not 0 <= interval <= _MAX_INTERVAL:
         raise CorruptStructure(address, "this is no GIL")
+    words = tuple((address + known.offset(member), address + known.offset(member) + known[member].size)
+                  for member in ("cond", "mutex", "switch_cond", "switch_mutex") if member in known)
     if not enabled:
-        return GilState(address, "disabled", None, known.size)
+        return GilState(address, "disabled", None, known.size, words)
     state = {1: "held", 0: "free", -1: "unknown"}[locked]
-    return GilState(address, state, last_holder if locked == 1 else None, known.size)
+    return GilState(address, state, last_holder if locked == 1 else None, known.size, words)
 
 
-def waits_for_gil(layouts: Layouts, gil: int, futex: int) -> bool:
-    """Whether a thread that sleeps on a futex word wants the GIL.
+def decode_static_gil(memory: Memory, module: Module, current: int) -> GilState:
+    """The GIL of CPython 3.6.
 
-    It waits on the GIL's condition variable, is about to take its mutex again, or has just given the GIL away on
-    request and waits to see that somebody took it.
+    Source: CPython 3.6 Python/ceval_gil.h, Python/pystate.c: ``_PyThreadState_Current`` is the thread that holds the
+    GIL, and is exported; the condition variables are file-local and lie in ``.bss``.
 
-    :param gil: ``struct _gil_runtime_state *``.
-    :param futex: address that the thread sleeps on.
+    :param current: address of ``_PyThreadState_Current``.
     """
-    known = layouts["_gil_runtime_state"]
-    return any(gil + known.offset(member) <= futex < gil + known.offset(member) + known[member].size
-               for member in ("cond", "mutex", "switch_cond", "switch_mutex") if member in known)
+    holder = read_u64(memory, current)
+    section = module.section(".bss")
+    return GilState(current, "held" if holder else "free", holder or None, 8,
+                    ((section.start, section.end),) if section is not None else (), shared=True)

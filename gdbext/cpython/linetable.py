@@ -10,9 +10,11 @@ def line_of(table: bytes, first_line: int, offset: int, version: tuple[int, ...]
 
     :param table: ``co_linetable``, before 3.10 ``co_lnotab``.
     :param first_line: ``co_firstlineno``.
-    :param offset: bytes from the start of the code.
+    :param offset: bytes from the start of the code; negative before its first instruction.
     :return: None where the instruction belongs to no line, or the table does not reach it.
     """
+    if offset < 0:
+        return first_line  # as PyCode_Addr2Line has it; what begins at offset 0 may be another line
     if version >= (3, 11):
         return _by_locations(table, first_line, offset)
     if version >= (3, 10):

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gdbext.cpython.gil import GilState, decode_gil
+from gdbext.cpython.frames import FrameReader
+from gdbext.cpython.gil import GilState, decode_gil, decode_static_gil
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, RuntimeNotFound, UnknownLayout
 from gdbext.layout.select import cpython_candidates, with_debug_offsets
-from gdbext.layout.table import Layouts
+from gdbext.layout.table import Layouts, Struct
 from gdbext.native.elf import find_dynamic_symbol
+from gdbext.target.cache import read_u64
 from gdbext.target.protocol import Memory, Module
 
 _COOKIE = b"xdebugpy"
 _MAX_INTERPRETERS = 10_000
 _MAX_THREADS = 200_000
+#: How many thread states a layout is checked on.
+_MAX_VALIDATED = 8
 _RODATA_LIMIT = 32 << 20
 _NAME_VERSION = re.compile(r"^(?:lib)?python(3\.\d+)")
 # a linker may merge the text of PY_VERSION into the tail of a longer one
@@ -29,13 +33,18 @@ THREAD_STATES = {0: "detached", 1: "attached", 2: "suspended"}
 
 @dataclass(frozen=True)
 class ThreadState:
-    """A ``PyThreadState``: `thread_id` is its ``pthread_self()``."""
+    """A ``PyThreadState``: `thread_id` is its ``pthread_self()``.
+
+    `holds_gil` and `gil_requested` are None in versions that do not record them.
+    """
 
     address: int
     interpreter: int
     thread_id: int
     state: str | None
     eval_breaker: int | None
+    holds_gil: bool | None = None
+    gil_requested: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,8 @@ class InterpreterState:
 class PythonRuntime:
     """One CPython runtime: where it is, what it is, and the layouts that its memory confirmed.
 
-    `note` tells of a table that was made for another micro version.
+    `address` is that of ``_PyRuntime``, before CPython 3.7 that of ``_PyThreadState_Current``; `head` is where the
+    pointer to the first interpreter lies. `note` tells of a table that was made for another micro version.
     """
 
     address: int
@@ -63,32 +73,57 @@ class PythonRuntime:
     version: str
     build: str
     layouts: Layouts
+    head: int
     note: str | None = None
 
+    def finalizing(self, memory: Memory) -> int | None:
+        """The ``PyThreadState *`` that runs ``Py_Finalize``, or None."""
+        if not self.layouts.has("_PyRuntimeState", "finalizing"):
+            return None
+        return self.layouts["_PyRuntimeState"].reader("finalizing")(memory, self.address)[0] or None
 
-def find_runtimes(memory: Memory, modules: Sequence[Module],
-                  machine: str) -> tuple[list[PythonRuntime], list[GdbextError]]:
+    def decode_gil(self, memory: Memory, interpreter: int) -> GilState:
+        """The GIL of an interpreter (``PyInterpreterState *``).
+
+        Since CPython 3.12 each interpreter points to its GIL, which may be its own; before that the runtime holds the
+        only one.
+
+        :raises CorruptStructure: what lies there is no GIL.
+        """
+        if "_PyRuntimeState" not in self.layouts:
+            return decode_static_gil(memory, self.module, self.address)
+        known = self.layouts["PyInterpreterState"]
+        if "gil" in known:
+            return decode_gil(memory, self.layouts, known.reader("gil")(memory, interpreter)[0])
+        return decode_gil(memory, self.layouts, self.address + self.layouts["_PyRuntimeState"].offset("ceval_gil"))
+
+
+#: Gives the structures that a module's own debug information describes.
+DebugStructs = Callable[[Module], Mapping[str, Struct]]
+
+
+def find_runtimes(memory: Memory, modules: Sequence[Module], machine: str, pthreads: Collection[int] = (),
+                  debug_structs: DebugStructs | None = None) -> tuple[list[PythonRuntime], list[GdbextError]]:
     """All CPython runtimes of the process.
 
+    :param pthreads: ``pthread_self()`` of the threads, to check a layout that was made for another build.
+    :param debug_structs: asked when there is no table of the very version.
     :return: the runtimes, and an error for each one that was seen but cannot be read.
     :raises RuntimeNotFound: no module holds a runtime at all.
     """
     found: list[PythonRuntime] = []
     problems: list[GdbextError] = []
-    seen = 0
     for module in modules:
         address = _runtime_address(memory, module)
-        if address is None:
-            if find_dynamic_symbol(memory, module, "PyEval_EvalFrameEx"):
-                seen += 1
-                problems.append(UnknownLayout(f"the Python in {module.name} has no _PyRuntime, as before CPython 3.7"))
-            continue
-        seen += 1
+        old = None if address is not None else find_dynamic_symbol(memory, module, "_PyThreadState_Current")
         try:
-            found.append(_recognise(memory, module, address, machine))
+            if address is not None:
+                found.append(_Recogniser(memory, module, machine, pthreads, debug_structs).recent(address))
+            elif old is not None:
+                found.append(_Recogniser(memory, module, machine, pthreads, debug_structs).old(old.address))
         except GdbextError as error:
             problems.append(GdbextError(f"the Python in {module.name}: {error}", error.hint))
-    if not seen:
+    if not found and not problems:
         raise RuntimeNotFound("no Python was found in the process")
     return found, problems
 
@@ -101,30 +136,98 @@ def _runtime_address(memory: Memory, module: Module) -> int | None:
     return symbol.address if symbol else None
 
 
-def _recognise(memory: Memory, module: Module, address: int, machine: str) -> PythonRuntime:
-    head = memory.read(address, 24)
-    build = "default"
-    if head[:8] == _COOKIE:
+class _Recogniser:
+    """Finds version and layouts of one module's runtime."""
+
+    def __init__(self, memory: Memory, module: Module, machine: str, pthreads: Collection[int],
+                 debug_structs: DebugStructs | None) -> None:
+        self._memory = memory
+        self._module = module
+        self._machine = machine
+        self._pthreads = pthreads
+        self._debug_structs = debug_structs
+
+    def recent(self, address: int) -> PythonRuntime:
+        """A runtime with a ``_PyRuntime`` at an address: CPython 3.7 and later."""
+        head = self._memory.read(address, 24)
+        if head[:8] != _COOKIE:
+            version = _version(self._memory, self._module)
+            return self._fitting(address, version, "default", lambda layouts: layouts)
         number, free_threaded = struct.unpack("<QQ", head[8:])
-        version = _of_hex(number)
-        build = "free-threaded" if free_threaded else "default"
-    else:
-        version = _version(memory, module)
-    reasons = []
-    for table in cpython_candidates(version, build, machine):
-        layouts = table
+        return self._fitting(address, _of_hex(number), "free-threaded" if free_threaded else "default",
+                             lambda layouts: self._with_own_offsets(layouts, address))
+
+    def old(self, address: int) -> PythonRuntime:
+        """A runtime with a ``_PyThreadState_Current`` at an address: CPython 3.6."""
+        version = _version(self._memory, self._module)
+        if not version.startswith("3.6."):
+            raise UnknownLayout(f"CPython {version} is not supported")
+        return self._fitting(address, version, "default", lambda layouts: layouts)
+
+    def _with_own_offsets(self, layouts: Layouts, address: int) -> Layouts:
+        if "_Py_DebugOffsets" not in layouts:
+            return layouts
+        known = layouts["_Py_DebugOffsets"]
+        names = list(known.fields)
+        return with_debug_offsets(layouts, dict(zip(names, known.reader(*names)(self._memory, address))))
+
+    def _fitting(self, address: int, version: str, build: str,
+                 refine: Callable[[Layouts], Layouts]) -> PythonRuntime:
+        """The first candidate that the target's memory confirms.
+
+        The table of the very version comes first, with the interpreter's own debug offsets where it has some; then
+        its debug information, which costs GDB up to a second to read while the process stands still; then tables of
+        other micro versions.
+        """
+        reasons = []
+        for table in self._candidates(version, build):
+            try:
+                layouts = refine(table)
+                head = self._head(layouts, address)
+                runtime = PythonRuntime(address, self._module, version, build, layouts, head)
+                validate(self._memory, runtime, () if table.version == version else self._pthreads)
+            except GdbextError as error:
+                reasons.append(f"{table.source} {table.version}: {error}")
+                continue
+            if table.version != version:
+                note = f"no table for CPython {version}; the one for {table.version} fits and is used"
+                return replace(runtime, note=note)
+            return runtime
+        raise UnknownLayout(f"no layout fits CPython {version} ({'; '.join(reasons)[:300]})")
+
+    def _candidates(self, version: str, build: str) -> Iterator[Layouts]:
+        asked = False
+        unknown = None
         try:
-            if head[:8] == _COOKIE and "_Py_DebugOffsets" in table:
-                layouts = with_debug_offsets(table, _read_debug_offsets(memory, table, address))
-            _validate(memory, layouts, address)
-        except GdbextError as error:
-            reasons.append(f"{table.version}: {error}")
-            continue
-        note = None
-        if table.version != version:
-            note = f"no table for CPython {version}; the one for {table.version} fits and is used"
-        return PythonRuntime(address, module, version, build, layouts, note)
-    raise UnknownLayout(f"no layout table fits CPython {version} ({'; '.join(reasons)[:300]})")
+            for table in cpython_candidates(version, build, self._machine):
+                if table.version != version and not asked:
+                    asked = True
+                    yield from self._by_debug_information(version, build)
+                yield table
+        except UnknownLayout as error:
+            unknown = error
+        if not asked:
+            yield from self._by_debug_information(version, build)
+        if unknown is not None:
+            raise unknown
+
+    def _by_debug_information(self, version: str, build: str) -> Iterator[Layouts]:
+        structs = self._debug_structs(self._module) if self._debug_structs is not None else {}
+        if structs:
+            yield Layouts("cpython", version, build, self._machine, structs, "dwarf")
+
+    def _head(self, layouts: Layouts, address: int) -> int:
+        if "_PyRuntimeState" in layouts:
+            return address + layouts["_PyRuntimeState"].offset("interpreters_head")
+        # PyInterpreterState *PyInterpreterState_Head(void) { return interp_head; }
+        symbol = find_dynamic_symbol(self._memory, self._module, "PyInterpreterState_Head")
+        if symbol is None:
+            raise UnknownLayout("it does not export PyInterpreterState_Head")
+        code = self._memory.read(symbol.address, 16)
+        start = 4 if code[:4] == b"\xf3\x0f\x1e\xfa" else 0
+        if code[start:start + 3] != b"\x48\x8b\x05" or code[start + 7:start + 8] != b"\xc3":
+            raise UnknownLayout("its list of interpreters cannot be found")  # not mov disp(%rip),%rax; ret
+        return symbol.address + start + 7 + int.from_bytes(code[start + 3:start + 7], "little", signed=True)
 
 
 def _of_hex(number: int) -> str:
@@ -157,23 +260,19 @@ def _version(memory: Memory, module: Module) -> str:
     raise UnknownLayout("the version of this Python cannot be told")
 
 
-def _read_debug_offsets(memory: Memory, table: Layouts, address: int) -> dict[str, int]:
-    known = table["_Py_DebugOffsets"]
-    names = list(known.fields)
-    return dict(zip(names, known.reader(*names)(memory, address)))
+def validate(memory: Memory, runtime: PythonRuntime, pthreads: Collection[int] = ()) -> None:
+    """Check a layout against the target's memory: back pointers, the GIL, thread ids, code objects.
 
-
-def _validate(memory: Memory, layouts: Layouts, address: int) -> None:
-    """Check a layout against the target's memory: back pointers, the GIL, thread ids.
-
-    :raises CorruptStructure: it does not fit.
+    :param pthreads: ``pthread_self()`` of the threads; one of them must have a thread state. Empty: not checked.
+    :raises GdbextError: it does not fit.
     """
-    head, = layouts["_PyRuntimeState"].reader("interpreters_head")(memory, address)
+    layouts = runtime.layouts
+    head = read_u64(memory, runtime.head)
     if head == 0:
         return  # not initialised yet, or finalised: nothing to contradict the layout
-    known = layouts["PyInterpreterState"]
-    first, number, following = known.reader("tstate_head", "id", "next")(memory, head)
-    if not 0 <= number < 1 << 32 or following & 7 or first & 7:
+    first, following = layouts["PyInterpreterState"].reader("tstate_head", "next")(memory, head)
+    number, = layouts["PyInterpreterState"].optional("id")(memory, head)
+    if following & 7 or first & 7 or not 0 <= (number or 0) < 1 << 32:
         raise CorruptStructure(head, "the first interpreter makes no sense")
     if first:
         interp, thread_id, previous = layouts["PyThreadState"].reader("interp", "thread_id", "prev")(memory, first)
@@ -181,20 +280,13 @@ def _validate(memory: Memory, layouts: Layouts, address: int) -> None:
             raise CorruptStructure(first, "the first thread state does not point back to its interpreter")
         if thread_id & 0xF:  # a struct pthread is aligned to 64 bytes; 0 is not bound yet
             raise CorruptStructure(first, "the first thread state has an impossible thread id")
-    decode_gil(memory, layouts, gil_address(memory, layouts, address, head))
-
-
-def gil_address(memory: Memory, layouts: Layouts, runtime: int, interpreter: int) -> int:
-    """Where the GIL of an interpreter lies.
-
-    Since CPython 3.12 each interpreter points to its GIL, which may be its own; before that `_PyRuntime` holds the
-    only one.
-    """
-    known = layouts["PyInterpreterState"]
-    if "gil" in known:
-        address, = known.reader("gil")(memory, interpreter)
-        return address
-    return runtime + layouts["_PyRuntimeState"].offset("ceval_gil")
+    runtime.decode_gil(memory, head)
+    threads, _ = _thread_states(memory, layouts, head, limit=_MAX_VALIDATED)
+    if pthreads and threads and not any(thread.thread_id in pthreads for thread in threads):
+        raise CorruptStructure(head, "no thread state belongs to a thread of the process")
+    stacks = [FrameReader(memory, layouts, Objects(memory, layouts)).stack(thread.address) for thread in threads]
+    if stacks and all(stack.problem is not None and not stack.frames for stack in stacks):
+        raise CorruptStructure(head, f"no Python stack can be read: {stacks[0].problem}")
 
 
 def iter_interpreters(memory: Memory, runtime: PythonRuntime) -> Iterator[InterpreterState]:
@@ -204,18 +296,20 @@ def iter_interpreters(memory: Memory, runtime: PythonRuntime) -> Iterator[Interp
     """
     layouts = runtime.layouts
     known = layouts["PyInterpreterState"]
-    at, = layouts["_PyRuntimeState"].reader("interpreters_head")(memory, runtime.address)
+    has_id = "id" in known  # not in 3.6, which numbers nothing
+    read = known.reader("next", "id") if has_id else known.reader("next", "next")
+    at = read_u64(memory, runtime.head)
     found: list[InterpreterState] = []
     seen: set[int] = set()
     trouble = None
     while at and trouble is None:
         seen.add(at)
         try:
-            following, number = known.reader("next", "id")(memory, at)
+            following, number = read(memory, at)
         except GdbextError as error:
             trouble = f"the list of interpreters: {error}"
             break
-        found.append(_interpreter(memory, runtime, at, number))
+        found.append(_interpreter(memory, runtime, at, number if has_id else len(found)))
         if following in seen or len(seen) >= _MAX_INTERPRETERS:
             trouble = "the list of interpreters has a loop"
         at = following
@@ -230,7 +324,7 @@ def _interpreter(memory: Memory, runtime: PythonRuntime, address: int, number: i
     layouts = runtime.layouts
     gil, problem = None, None
     try:
-        gil = decode_gil(memory, layouts, gil_address(memory, layouts, runtime.address, address))
+        gil = runtime.decode_gil(memory, address)
     except GdbextError as error:
         problem = f"the GIL of interpreter {number}: {error}"
     try:
@@ -242,36 +336,39 @@ def _interpreter(memory: Memory, runtime: PythonRuntime, address: int, number: i
 
 
 def _thread_states(memory: Memory, layouts: Layouts,
-                   interpreter: int) -> tuple[tuple[ThreadState, ...], str | None]:
+                   interpreter: int, limit: int = _MAX_THREADS) -> tuple[tuple[ThreadState, ...], str | None]:
     at, = layouts["PyInterpreterState"].reader("tstate_head")(memory, interpreter)
     known = layouts["PyThreadState"]
-    members = ["next", "interp", "thread_id"]
-    has_state, has_breaker = "state" in known, "eval_breaker" in known
-    members += ["state"] * has_state + ["eval_breaker"] * has_breaker
-    read = known.reader(*members)
+    # `holds_gil` is a bit of `_status` in 3.13, and a member of its own since 3.14
+    read = known.optional("next", "interp", "thread_id", "state", "eval_breaker", "holds_gil", "status_holds_gil",
+                          "gil_requested")
     found: list[ThreadState] = []
     seen: set[int] = set()
-    while at:
-        if at in seen or len(seen) >= _MAX_THREADS:
+    while at and len(seen) < limit:
+        if at in seen:
             return tuple(found), "the list of thread states has a loop"
         seen.add(at)
         try:
-            following, interp, thread_id, *more = read(memory, at)
+            following, interp, thread_id, state, breaker, holds, holds_bit, requested = read(memory, at)
         except GdbextError as error:
             return tuple(found), f"the list of thread states: {error}"
         if interp != interpreter:
             return tuple(found), f"the thread state at {at:#x} belongs to another interpreter"
-        state = THREAD_STATES.get(more[0]) if has_state else None
-        found.append(ThreadState(at, interpreter, thread_id, state, more[-1] if has_breaker else None))
+        if following is None or thread_id is None:
+            raise UnknownLayout("thread states cannot be followed in this layout")
+        holds = holds_bit if holds is None else holds
+        found.append(ThreadState(
+            at, interpreter, thread_id, THREAD_STATES.get(state) if state is not None else None, breaker,
+            None if holds is None else bool(holds), None if requested is None else bool(requested)))
         at = following
-    return tuple(found), None
+    return tuple(found), "the list of thread states does not end" if at and limit == _MAX_THREADS else None
 
 
 def _drop_requested(memory: Memory, layouts: Layouts, interpreter: int, gil: GilState | None,
                     threads: Sequence[ThreadState]) -> bool | None:
     # 3.9 - 3.12 keep one request per interpreter, 3.13 and later bit 0 of the holder's eval_breaker
     # (_PY_GIL_DROP_REQUEST_BIT, Include/internal/pycore_ceval.h)
-    if gil is None or gil.state != "held":
+    if gil is None or gil.state != "held" or gil.shared:  # 3.6 keeps it in a variable of its own
         return None
     known = layouts["PyInterpreterState"]
     try:

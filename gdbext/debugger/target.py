@@ -13,7 +13,10 @@ from types import TracebackType
 
 import gdb
 
+from gdbext.debugger.types import read_structs
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
+from gdbext.layout.members import CPYTHON
+from gdbext.layout.table import Struct
 from gdbext.target.cache import CachedMemory
 from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
 
@@ -148,6 +151,10 @@ class GdbTarget:
         except (gdb.error, ValueError):  # none of that name
             return None
         return found.build_id if found is not None else None
+
+    def debug_structs(self, module: Module) -> dict[str, Struct]:
+        """See `analysis.snapshot.TargetWithTypes`."""
+        return read_structs(module, "PyEval_EvalCode", CPYTHON)
 
     def symbol(self, address: int) -> Symbol:
         """See `Target.symbol`."""

@@ -87,6 +87,20 @@ class Struct:
             made = self._readers[members] = self._compile([self[name] for name in members])
         return made
 
+    def optional(self, *members: str) -> Callable[[Memory, int], tuple[int | None, ...]]:
+        """Like `reader`, but gives None for each member that this layout does not have."""
+        present = [name for name in members if name in self.fields]
+        if not present:
+            return lambda memory, address: (None,) * len(members)
+        read = self.reader(*present)
+        places = [present.index(name) if name in self.fields else None for name in members]
+
+        def read_present(memory: Memory, address: int) -> tuple[int | None, ...]:
+            values = read(memory, address)
+            return tuple([None if place is None else values[place] for place in places])
+
+        return read_present
+
     def packed(self, *members: str) -> tuple[int, struct.Struct, tuple[int, ...]]:
         """What takes the named members out of memory in the quickest way, for the few hot paths.
 

@@ -60,6 +60,7 @@ def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
 def _runtime(runtime: Runtime) -> dict[str, Any]:
     return {"version": runtime.version, "build": runtime.build, "address": hex(runtime.address),
             "layout": runtime.layout, "module": runtime.module,
+            "finalizing": runtime.finalizing,
             "interpreters": [_interpreter(interpreter) for interpreter in runtime.interpreters]}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.layout.select import glibc_layouts
+from gdbext.layout.table import Struct
 from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
 from tests.support.fake_memory import Builder, FakeMemory
 
@@ -160,6 +161,10 @@ class FakeTarget:
     def file_build_id(self, module: Module) -> str | None:
         """The build id that was given for the module's path."""
         return self.build_ids.get(module.path)
+
+    def debug_structs(self, module: Module) -> Mapping[str, Struct]:
+        """No debug information."""
+        return {}
 
     def symbol(self, address: int) -> Symbol:
         """The symbol that was given to the address, or to the one after it: callers ask for the call before."""

@@ -208,7 +208,7 @@ class Asks(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Attribute):
             structs = self._struct_of(node.func.value)
-            if node.func.attr in ("reader", "packed", "offset") and structs:
+            if node.func.attr in ("reader", "optional", "packed", "offset") and structs:
                 for argument in node.args:
                     self._ask(structs, self._resolve(argument), node.lineno)
             elif node.func.attr == "has" and len(node.args) == 2:

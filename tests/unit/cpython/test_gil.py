@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.cpython.gil import GilState, decode_gil, waits_for_gil
+from gdbext.cpython.gil import GilState, decode_gil, decode_static_gil
 from gdbext.errors import CorruptStructure, MemoryUnreadable
 from gdbext.layout.table import Field
+from gdbext.target.protocol import Module, Section
 from tests.support.fake_memory import Builder, FakeMemory
 from tests.support.fake_python import VERSIONS, cpython_layouts
 
@@ -19,7 +20,8 @@ def test_states(version: str, locked: int, state: str, holder: int | None) -> No
     memory = FakeMemory()
     # the last holder stays noted after it let go: it counts only while the GIL is locked
     Builder(memory, layouts).put("_gil_runtime_state", AT, interval=5000, last_holder=TSTATE, locked=locked)
-    assert decode_gil(memory, layouts, AT) == GilState(AT, state, holder, 208)
+    found = decode_gil(memory, layouts, AT)
+    assert (found.address, found.state, found.holder, found.size) == (AT, state, holder, 208)
 
 
 @pytest.mark.parametrize(("enabled", "state", "holder"), [(0, "disabled", None), (1, "held", TSTATE)])
@@ -31,7 +33,8 @@ def test_free_threaded(enabled: int, state: str, holder: int | None) -> None:
                              {"_gil_runtime_state": 216})
     memory = FakeMemory()
     Builder(memory, layouts).put("_gil_runtime_state", AT, enabled=enabled, interval=5000, last_holder=TSTATE, locked=1)
-    assert decode_gil(memory, layouts, AT) == GilState(AT, state, holder, 216)
+    found = decode_gil(memory, layouts, AT)
+    assert (found.address, found.state, found.holder, found.size) == (AT, state, holder, 216)
 
 
 @pytest.mark.parametrize("members", [{"locked": 2}, {"locked": -2}, {"locked": 1, "interval": 1 << 40}],
@@ -55,4 +58,33 @@ def test_unreadable() -> None:
     (120 + 40, True), (168, True), (207, True), (208, False), (-4, False),
 ])
 def test_words_of_waiters(version: str, offset: int, waits: bool) -> None:
-    assert waits_for_gil(cpython_layouts(version), AT, AT + offset) is waits
+    layouts = cpython_layouts(version)
+    memory = FakeMemory()
+    Builder(memory, layouts).put("_gil_runtime_state", AT, interval=5000, last_holder=TSTATE, locked=1)
+    gil = decode_gil(memory, layouts, AT)
+    assert gil.is_waited_for(AT + offset, True, None) is waits
+    assert gil.is_waited_for(AT + offset, False, "some_variable") is waits
+
+
+BSS = 0x7F00_0001_0000
+
+
+def static_gil(holder: int) -> GilState:
+    """The GIL of CPython 3.6, whose variables lie somewhere in `.bss`."""
+    module = Module("/lib/libpython3.6m.so.1.0", (Section(".bss", BSS, BSS + 0x1000),))
+    return decode_static_gil(FakeMemory({AT: holder.to_bytes(8, "little")}), module, AT)
+
+
+def test_static_gil() -> None:
+    assert (static_gil(TSTATE).state, static_gil(TSTATE).holder) == ("held", TSTATE)
+    assert (static_gil(0).state, static_gil(0).holder) == ("free", None)
+
+
+@pytest.mark.parametrize(("offset", "timed", "symbol", "waits"), [
+    (0x40, True, "gil_cond", True), (0x40, False, "gil_mutex", True), (0x40, True, "switch_cond.lto_priv.0", True),
+    (0x40, True, "pending_lock", False),
+    # without symbols the timeout decides: the GIL's are the only timed waits in the interpreter's own data
+    (0x40, True, None, True), (0x40, False, None, False), (0x1000, True, None, False), (-4, True, None, False),
+])
+def test_words_of_waiters_for_a_static_gil(offset: int, timed: bool, symbol: str | None, waits: bool) -> None:
+    assert static_gil(TSTATE).is_waited_for(BSS + offset, timed, symbol) is waits

@@ -52,7 +52,7 @@ DOCUMENT = {
     "problems": [{"where": TEXT, "what": ("unreadable", "not recorded", "not applicable", "ambiguous"), "why": TEXT}],
 }
 #: Members beyond those that the schema began with, by the path of what has them.
-GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module"},
+GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan"},
          ".locks[]": {"why", "wait_for"}, ".threads[]": {"unmerged"}}
 
