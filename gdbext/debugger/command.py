@@ -15,6 +15,7 @@ from gdbext.debugger.target import GdbTarget, Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.render.as_json import as_json
 from gdbext.render.escape import printable
+from gdbext.render.source import source_lines
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 
@@ -111,7 +112,7 @@ class SourceLines:
             data = None
             if path.endswith((".py", ".pyw")):  # a code object's file name may be any text
                 data = self._target.read_host_file(path, _MAX_SOURCE)
-            lines = self._files[path] = data.decode("utf-8", "replace").split("\n") if data is not None else []
+            lines = self._files[path] = source_lines(data) if data is not None else []
         return lines[line - 1] if 0 < line <= len(lines) else None
 
 
