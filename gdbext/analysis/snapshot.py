@@ -313,8 +313,8 @@ class Snapshot:
         number = next((seen.number for seen in self._threads for _, other in seen.tstates
                        if other.address == tstate), None)
         if number is not None:
-            self._notes.append(f"Python {python.runtime.version} is shutting down, in thread {number}: threads that "
-                               "want the GIL end or stand still on purpose")
+            self._notes.append(f"Python {python.runtime.version} is finalising, in thread {number}: threads that want "
+                               "the GIL end or stand still on purpose")
         return number
 
     def _link_threads(self, python: _Python) -> None:

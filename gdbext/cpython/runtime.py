@@ -79,7 +79,8 @@ class PythonRuntime:
     def finalizing(self, memory: Memory) -> int | None:
         """The ``PyThreadState *`` that runs ``Py_Finalize``, or None."""
         if not self.layouts.has("_PyRuntimeState", "finalizing"):
-            return None
+            symbol = find_dynamic_symbol(memory, self.module, "_Py_Finalizing")  # CPython 3.6
+            return read_u64(memory, symbol.address) or None if symbol is not None else None
         return self.layouts["_PyRuntimeState"].reader("finalizing")(memory, self.address)[0] or None
 
     def decode_gil(self, memory: Memory, interpreter: int) -> GilState:
@@ -95,7 +96,13 @@ class PythonRuntime:
         known = self.layouts["PyInterpreterState"]
         if "gil" in known:
             return decode_gil(memory, self.layouts, known.reader("gil")(memory, interpreter)[0])
-        return decode_gil(memory, self.layouts, self.address + self.layouts["_PyRuntimeState"].offset("ceval_gil"))
+        runtime = self.layouts["_PyRuntimeState"]
+        gil = decode_gil(memory, self.layouts, self.address + runtime.offset("ceval_gil"))
+        if gil.holder is not None and "tstate_current" in runtime:
+            # PyThreadState_Swap changes the thread state that runs, and leaves `last_holder` as it was
+            current, = runtime.reader("tstate_current")(memory, self.address)
+            gil = replace(gil, holder=current or gil.holder)
+        return gil
 
 
 #: Gives the structures that a module's own debug information describes.

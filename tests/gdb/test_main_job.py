@@ -14,7 +14,10 @@ from tests.support.report import Report
 from tests.support.samples import Truth
 
 TARGETS = ("live", "gcore", "kernel-core")
-CASES = list(itertools.product(interpreters.NAMES, samples.RAPIDS_VARIANTS, TARGETS))
+CASES = [
+    *itertools.product(interpreters.MAIN_NAMES, samples.RAPIDS_VARIANTS, TARGETS),
+    *itertools.product(interpreters.FURTHER_NAMES, ("rwlock", "readers"), ("live", "kernel-core")),
+]
 
 
 @dataclass(frozen=True)

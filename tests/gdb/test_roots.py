@@ -40,13 +40,14 @@ class Look:
 
     where: Sequence[str | Path]
     gdb: Sequence[str | Path] = ()
+    symbols: bool = False
 
-    def check(self, sample: Sample, libc: str) -> None:
+    def check(self, sample: Sample, libc: str) -> Report:
         """Run gdbext and compare what it says with what the sample said of itself."""
         session = gdb_session.batch(
             self.where,
             ["py-threads-locks --json", "py-deadlocks --json"],
-            symbols=False,
+            symbols=self.symbols,
             # in-root makes it visible inside
             directory=sample.directory,
             gdb=self.gdb,
@@ -62,6 +63,7 @@ class Look:
         check_locks(report)
         check_deadlocks(report)
         check_deadlocks(Report(session.document(1), sample.truth, report.roles))
+        return report
 
 
 def check_threads(report: Report) -> None:
@@ -108,13 +110,56 @@ def test_other_debian(suite: str, scenario: tuple[str, str], tmp_path: Path) -> 
     """Its own GDB and this machine's, on the process and on its core."""
     root = roots.use(suite)
     with start(root, scenario, tmp_path) as sample:
-        attach = ["-p", str(sample.pid)]
-        Look(attach, root.gdb).check(sample, root.libc)
-        Look(attach).check(sample, root.libc)
-        core = cores.kernel_core(sample)
-        Look([sample.executable, core], root.gdb).check(sample, root.libc)
-        Look([*root.sysroot, root.outside(sample.executable), core]).check(sample, root.libc)
+        look_from_everywhere(root, sample)
+
+
+def look_from_everywhere(root: Root, sample: Sample, symbols: Sequence[bool] = (False,)) -> list[Report]:
+    """Its own GDB and this machine's, on the process and on its core; the sample ends."""
+    attach = ["-p", str(sample.pid)]
+    looks = [Look(attach, gdb, known) for known in symbols for gdb in (root.gdb, ())]
+    reports = [look.check(sample, root.libc) for look in looks]
+    core = cores.kernel_core(sample)
+    outside: list[str | Path] = [*root.sysroot, root.outside(sample.executable), core]
+    for known in symbols:
+        reports.append(Look([sample.executable, core], root.gdb, known).check(sample, root.libc))
+        reports.append(Look(outside, (), known).check(sample, root.libc))
     core.unlink()
+    return reports
+
+
+PYTHON_CASES = [
+    (name, variant)
+    for name in interpreters.ROOT_PYTHONS
+    for variant in (("rwlock",) if name.endswith("-dbg") else ("rwlock", "readers"))
+]
+
+
+@pytest.mark.parametrize(("name", "variant"), PYTHON_CASES, ids=["-".join(case) for case in PYTHON_CASES])
+def test_other_python_of_debian(name: str, variant: str, tmp_path: Path) -> None:
+    """Interpreters that only Debian builds: newer ones, with a JIT, with Py_DEBUG."""
+    root = roots.use_python(name)
+    # Debian brings detached symbols with its debug builds only
+    symbols = (False, True) if name.endswith("-dbg") else (False,)
+    with samples.rapids(
+        root.python, variant, tmp_path, place=root.place, variables=dict(root.variables)
+    ) as sample:
+        look_from_everywhere(root, sample, symbols)
+
+
+@pytest.mark.parametrize("name", [name for name in interpreters.ROOT_PYTHONS if name.endswith("-jit")])
+def test_frames_of_a_jit(name: str, tmp_path: Path) -> None:
+    """The main thread hangs in code that Python itself has made: it is in no file, and nothing is lost over it."""
+    root = roots.use_python(name)
+    with samples.hot(root.python, tmp_path, place=root.place, variables=dict(root.variables)) as sample:
+        reports = look_from_everywhere(root, sample)
+    for report in reports:
+        stack = report.thread("main")["stack"]
+        assert stack[-1]["module"], "the stack is whole"
+        kinds = [frame["language"] for frame in stack]
+        inner = stack[:kinds.index("python")]
+        assert [frame["function"] for frame in inner if frame["module"] == "libdrv.so" and frame["function"]]
+        made = [frame for frame in stack if frame["language"] == "native" and frame["module"] is None]
+        assert made == inner[-1:], "one frame of the JIT, just inside the function that it was made for"
 
 
 @pytest.mark.parametrize("suite", interpreters.SUITES)

@@ -1,8 +1,8 @@
 """The interpreters under test, and what becomes of a test that needs one which is not there.
 
-GDBEXT_REQUIRE names, separated by commas, what must be there (`3.11,3.12-stripped,debian,trixie,gdb-18.1`, or
-`all`): interpreters, and the Debian trees and further GDBs of tests/support/roots.py. A test fails without them.
-Without any other a test is skipped, with the reason.
+GDBEXT_REQUIRE names, separated by commas, what must be there (`3.11,3.12-stripped,debian,trixie,sid-3.15,gdb-18.1`,
+or `all`): interpreters, and the Debian trees, interpreters of these and further GDBs of tests/support/roots.py. A test
+fails without them. Without any other a test is skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -20,11 +20,18 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 GET_PYTHON = CHECKOUT / "scripts" / "get-python"
 DEBIAN_PYTHON = Path("/usr/bin/python3")
 
-VERSIONS = ("3.9", "3.11", "3.12", "3.13")
+# one for each shape of threads, frames and GIL, under test in every scenario; the others in those that tell most
+MAIN_VERSIONS = ("3.9", "3.11", "3.12", "3.13")
+FURTHER_VERSIONS = ("3.6", "3.7", "3.8", "3.10")
+VERSIONS = (*MAIN_VERSIONS, *FURTHER_VERSIONS)
+MAIN_NAMES = (*MAIN_VERSIONS, *(f"{version}-stripped" for version in MAIN_VERSIONS), "debian")
+FURTHER_NAMES = (*FURTHER_VERSIONS, *(f"{version}-stripped" for version in FURTHER_VERSIONS))
 # every interpreter under test, by the name that test ids and GDBEXT_REQUIRE use
-NAMES = (*VERSIONS, *(f"{version}-stripped" for version in VERSIONS), "debian")
-# what else GDBEXT_REQUIRE may name: Debian suites, and GDBs besides the system's
+NAMES = (*MAIN_NAMES, *FURTHER_NAMES)
+# what else GDBEXT_REQUIRE may name: Debian suites, interpreters that Debian packages for them besides the default
+# one (in whichever micro version the mirror has them), and GDBs besides the system's
 SUITES = ("bullseye", "trixie", "sid")
+ROOT_PYTHONS = ("sid-3.13", "sid-3.14", "sid-3.15", "sid-3.15-jit", "sid-3.14-dbg", "bullseye-3.9-dbg")
 GDBS = ("gdb-16.3", "gdb-18.1")
 # for tests that are about something else than interpreters
 ANY = "3.12"
@@ -62,7 +69,7 @@ def do_without(name: str, missing: str) -> NoReturn:
 def is_required(name: str) -> bool:
     """Whether GDBEXT_REQUIRE names it."""
     names = {part.strip() for part in os.environ.get("GDBEXT_REQUIRE", "").split(",")} - {""}
-    known = (*NAMES, *SUITES, *GDBS, "all")
+    known = (*NAMES, *SUITES, *ROOT_PYTHONS, *GDBS, "all")
     unknown = names - {*known}
     # a typing error must not turn a failure into a skip
     assert not unknown, f"GDBEXT_REQUIRE: {unknown} is none of {known}"

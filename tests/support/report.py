@@ -75,7 +75,7 @@ class Report:
             if self.lock_name(hold["lock"]) in self.truth.locks
         }
 
-    def python_stack(self, role: str) -> tuple[tuple[str, str, int], ...]:
+    def python_stack(self, role: str) -> tuple[tuple[str, str, int | None], ...]:
         """Function, file and line of a thread's Python frames, innermost first."""
         return tuple(
             (frame["function"], frame["file"], frame["line"])

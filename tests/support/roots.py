@@ -30,11 +30,34 @@ _LENT = {"sid": f"{interpreters.ANY}-stripped"}
 
 
 @dataclass(frozen=True)
+class Packaged:
+    """An interpreter that a package brings into a tree: the program in /usr/bin, and variables for its environment."""
+
+    suite: str
+    package: str
+    program: str
+    variables: tuple[tuple[str, str], ...] = ()
+    what: str = "default build: static, not position-independent, LTO and PGO"
+
+
+#: The interpreters of `interpreters.ROOT_PYTHONS`.
+PACKAGED = {
+    "sid-3.13": Packaged("sid", "python3.13", "python3.13"),
+    "sid-3.14": Packaged("sid", "python3.14", "python3.14"),
+    "sid-3.15": Packaged("sid", "python3.15", "python3.15"),
+    "sid-3.15-jit": Packaged("sid", "python3.15", "python3.15", (("PYTHON_JIT", "1"),), "the same with its JIT on"),
+    "sid-3.14-dbg": Packaged("sid", "python3.14-dbg", "python3.14d", what="Py_DEBUG build"),
+    "bullseye-3.9-dbg": Packaged("bullseye", "python3.9-dbg", "python3.9d", what="Py_DEBUG build"),
+}
+
+
+@dataclass(frozen=True)
 class Root:
     """A Debian tree under test.
 
     `python` is an interpreter as it is seen inside, `libc` its glibc as `getconf` calls it. `gdb` starts the GDB
-    inside; `sysroot` are the options with which a GDB outside reads cores of the tree.
+    inside; `sysroot` are the options with which a GDB outside reads cores of the tree. `variables` are what turns
+    on in the interpreter what is tested.
     """
 
     place: Place
@@ -42,6 +65,7 @@ class Root:
     libc: str
     gdb: tuple[str, ...]
     sysroot: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
 
     def outside(self, path: Path) -> Path:
         """A program of the tree as this machine knows it; a lent interpreter lies at the same path."""
@@ -54,17 +78,35 @@ def use(suite: str) -> Root:
     place, missing = _find(suite)
     if place is None:
         interpreters.do_without(suite, missing)
-    sysroot = [f"set sysroot {place.tree}"]
+    settings = []
     if suite in _LENT:
         python, _ = interpreters.use(_LENT[suite])
         library = python.parent.parent / "lib"
         # a lent interpreter's libraries are not in the tree
         places = [library, *library.glob("python3*/lib-dynload")]
-        sysroot.append("set solib-search-path " + ":".join(map(str, places)))
+        settings.append("set solib-search-path " + ":".join(map(str, places)))
     else:
         python = Path("/usr/bin") / os.readlink(place.tree / "usr/bin/python3")
-    options = tuple(part for setting in sysroot for part in ("-iex", setting))
-    return Root(place, python, _libc(place), (*place.enter, "gdb"), options)
+    return _root(place, python, settings)
+
+
+def use_python(name: str) -> Root:
+    """The tree of an interpreter of `PACKAGED` with that as its `python`; skips or fails the test without it."""
+    packaged = PACKAGED[name]
+    place, missing = _find(packaged.suite)
+    if place is None:
+        interpreters.do_without(name, missing)
+    missing = _add(place, packaged, interpreters.is_required(name) or interpreters.is_required(packaged.suite))
+    if missing:
+        interpreters.do_without(name, missing)
+    return _root(place, Path("/usr/bin") / packaged.program, (), packaged.variables)
+
+
+def _root(
+    place: Place, python: Path, settings: Sequence[str] = (), variables: tuple[tuple[str, str], ...] = ()
+) -> Root:
+    options = tuple(part for setting in (f"set sysroot {place.tree}", *settings) for part in ("-iex", setting))
+    return Root(place, python, _libc(place), (*place.enter, "gdb"), options, variables)
 
 
 def use_gdb(name: str) -> Path:
@@ -84,7 +126,8 @@ def _find(suite: str) -> tuple[Place | None, str]:
     tree = store / suite
     make = f"scripts/get-root --with {_PACKAGES} {suite}"
     made = (tree / ".done").exists() and all((tree / file).exists() for file in _FILES)
-    if not made and not interpreters.is_required(suite):
+    names = (suite, *(name for name, packaged in PACKAGED.items() if packaged.suite == suite))
+    if not made and not any(interpreters.is_required(name) for name in names):
         return None, f"no {suite} with a C compiler in {store}; `{make}` makes it"
     got = _run([GET_ROOT, "--with", _PACKAGES, suite])
     if got.returncode:
@@ -101,6 +144,19 @@ def _find(suite: str) -> tuple[Place | None, str]:
     if entered.returncode:
         return None, f"{suite} cannot be entered: {entered.stderr.strip()}"
     return place, ""
+
+
+@functools.cache
+def _add(place: Place, packaged: Packaged, wanted: bool) -> str:
+    """Why an interpreter is not in a tree; if wanted, it is added once."""
+    program = place.tree / "usr/bin" / packaged.program
+    if program.exists():
+        return ""
+    make = f"scripts/get-root --with {packaged.package} {packaged.suite}"
+    if not wanted:
+        return f"no {packaged.program} in {place.tree}; `{make}` adds it"
+    got = _run([GET_ROOT, "--with", packaged.package, packaged.suite])
+    return f"{make}: {got.stderr.strip()}" if got.returncode or not program.exists() else ""
 
 
 @functools.cache

@@ -4,16 +4,16 @@ A sample prints one JSON line when it is about to reach its final state:
 
     {"sample": "rapids", "variant": "rwlock", "pid": 1,
      "threads": {ROLE: {"tid": 1, "python_name": "MainThread", "blocked": true, "syscall": "futex",
-                        "stack": [[FUNCTION, FILE, LINE], ...]}},
+                        "stack": [[FUNCTION, FILE, LINE], ...], "qualified_names": [NAME, ...]}},
      "locks": {NAME: {"kind": "rwlock", "address": "0x..", "state": "write-locked", "mode": "exclusive",
                       "holders": [ROLE], "really": [ROLE], "waiters": [ROLE], "candidates": [ROLE],
                       "evidence": "recorded"}},
      "deadlock": [[WAITER, NAME, HOLDER], ...], "stuck_behind": [ROLE]}
 
 Threads are known by roles, locks by names. `stack` has the Python frames, innermost first, at the lines at
-which they will stand. `holders` are those that a debugger can name, `really` those that hold the lock;
-`candidates` those that it cannot choose between. `syscall` is the system call in which the thread ends up,
-null if it does not stay in one.
+which they will stand; a sample may tell their `qualified_names` too. `holders` are those that a debugger can
+name, `really` those that hold the lock; `candidates` those that it cannot choose between. A GIL may have an
+`interpreter`, its id. `syscall` is the system call in which the thread ends up, null if it does not stay in one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,12 +94,13 @@ class ThreadTruth:
     python_name: str | None
     blocked: bool
     syscall: str | None
-    stack: tuple[tuple[str, str, int], ...]
+    stack: tuple[tuple[str, str, int | None], ...]
+    qualified_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class LockTruth:
-    """One lock of a sample; threads are given by role."""
+    """One lock of a sample; threads are given by role. A GIL is that of `interpreter`."""
 
     kind: str
     address: int | None
@@ -110,11 +111,12 @@ class LockTruth:
     waiters: tuple[str, ...]
     candidates: tuple[str, ...]
     evidence: str | None
+    interpreter: int = 0
 
     @property
     def id(self) -> str:
         """The lock's id in gdbext's JSON; a GIL goes by its interpreter, not its address."""
-        return "gil:0" if self.address is None else f"{self.kind}:{self.address:#x}"
+        return f"gil:{self.interpreter}" if self.address is None else f"{self.kind}:{self.address:#x}"
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ class Truth:
                     thread["blocked"],
                     thread["syscall"],
                     tuple((function, file, line) for function, file, line in thread["stack"]),
+                    tuple(thread.get("qualified_names", ())),
                 )
                 for role, thread in data["threads"].items()
             },
@@ -165,6 +168,7 @@ class Truth:
                     tuple(lock["waiters"]),
                     tuple(lock["candidates"]),
                     lock["evidence"],
+                    lock.get("interpreter", 0),
                 )
                 for name, lock in data["locks"].items()
             },
@@ -286,8 +290,20 @@ def build(name: str, place: Place = HERE) -> Path:
     :return: its path, as it is seen in that place.
     """
     source, flags, strip = _BUILDS[name]
+    return compiled(name, source, flags, strip=strip, place=place)
+
+
+def compiled(
+    name: str, source: str, flags: Sequence[str], libraries: Sequence[str] = (), *, strip: bool, place: Place = HERE
+) -> Path:
+    """Compile a source of tests/samples unless that has been done before, as `build` does.
+
+    :param libraries: what the linker is told after the source.
+    """
     compiler, identity = _compiler(place)
-    digest = hashlib.sha256(b"\0".join([(SOURCES / source).read_bytes(), " ".join(flags).encode(), identity]))
+    inputs = [SOURCES / source, *sorted(SOURCES.glob("*.h"))]
+    parts = [*(file.read_bytes() for file in inputs), " ".join([*flags, *libraries, str(strip)]).encode(), identity]
+    digest = hashlib.sha256(b"\0".join(parts))
     target = place.samples / digest.hexdigest()[:16] / name
     outside = place.outside(target)
     outside.parent.mkdir(parents=True, exist_ok=True)
@@ -296,7 +312,7 @@ def build(name: str, place: Place = HERE) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not outside.exists():
             unfinished = target.with_name(f"{name}.unfinished")
-            place.run([compiler, *flags, "-o", unfinished, SOURCES / source])
+            place.run([compiler, *flags, "-o", unfinished, SOURCES / source, *libraries])
             if strip:
                 place.run(["strip", "--strip-all", unfinished])
             place.outside(unfinished).rename(outside)
@@ -312,14 +328,21 @@ def _compiler(place: Place) -> tuple[str, bytes]:
 
 @contextlib.contextmanager
 def running(
-    argv: Sequence[str | Path], directory: Path, *, rseq: bool = True, place: Place = HERE
+    argv: Sequence[str | Path],
+    directory: Path,
+    *,
+    rseq: bool = True,
+    place: Place = HERE,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Sample]:
     """Run a sample in a directory of its own until it is in its final state; kill it in the end.
 
     :param rseq: when false, the kernel does not note in the threads' memory on which CPU they wake up.
+    :param variables: what its environment has besides; none of our own that are for Python.
     """
     directory.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment.update(variables or {})
     # GDB up to 13 writes every reserved heap arena into a core: 64 MiB for each thread
     environment["MALLOC_ARENA_MAX"] = "1"
     if not rseq:
@@ -351,16 +374,50 @@ def running(
 
 
 def rapids(
-    python: Path, variant: str, directory: Path, *, place: Place = HERE
+    python: Path, variant: str, directory: Path, *, place: Place = HERE, variables: Mapping[str, str] | None = None
 ) -> contextlib.AbstractContextManager[Sample]:
     """The deadlock of GIL and driver lock; one of RAPIDS_VARIANTS."""
     driver = build("libdrv.so", place)
-    return running([python, SOURCES / "rapids.py", "--lock", variant, "--driver", driver], directory, place=place)
+    argv: list[str | Path] = [python, SOURCES / "rapids.py", "--lock", variant, "--driver", driver]
+    return running(argv, directory, place=place, variables=variables)
+
+
+def hot(
+    python: Path, directory: Path, *, place: Place = HERE, variables: Mapping[str, str] | None = None
+) -> contextlib.AbstractContextManager[Sample]:
+    """The deadlock of GIL and driver lock, reached in a loop that a JIT has compiled."""
+    return running(
+        [python, SOURCES / "hot.py", build("libdrv.so", place)], directory, place=place, variables=variables
+    )
+
+
+def finalising(
+    python: Path, directory: Path, *, place: Place = HERE
+) -> contextlib.AbstractContextManager[Sample]:
+    """A Python that is about to end, while a daemon thread wants the GIL."""
+    return running([python, SOURCES / "finalising.py", build("libdrv.so", place)], directory, place=place)
 
 
 def healthy(python: Path, directory: Path) -> contextlib.AbstractContextManager[Sample]:
     """A program without a deadlock."""
     return running([python, SOURCES / "healthy.py", "--driver", build("libdrv.so")], directory)
+
+
+def lines(
+    python: Path,
+    directory: Path,
+    options: Sequence[str] = (),
+    *,
+    place: Place = HERE,
+    variables: Mapping[str, str] | None = None,
+) -> contextlib.AbstractContextManager[Sample]:
+    """A program whose threads hang on lines that they know, each in another construct of the language.
+
+    :param options: of the interpreter.
+    """
+    argv: list[str | Path] = [python, *options, SOURCES / "lines.py"]
+    # elsewhere CPython 3.6 would not compile code for all the file names that the sample makes up
+    return running(argv, directory, place=place, variables={"LC_ALL": "C.UTF-8", **(variables or {})})
 
 
 def abba(

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Write docs/support.md: what gdbext is tested with and what it decodes, as the tests and tables themselves list it.
+
+The interpreters, scenarios, Debian releases and GDBs are those that the tests go through, the layouts those in
+`gdbext/layout/tables`, the kinds of locks those of `gdbext/analysis/lock_kinds.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from gdbext.analysis.lock_kinds import KINDS  # noqa: E402
+from tests.gdb import (  # noqa: E402
+    test_embedded,
+    test_main_job,
+    test_roots,
+    test_runtime_states,
+    test_subinterpreters,
+)
+from tests.support import interpreters, roots, samples  # noqa: E402
+
+PAGE = ROOT / "docs" / "support.md"
+TABLES = ROOT / "gdbext" / "layout" / "tables"
+
+_TABLE_NAME = re.compile(r"(cpython|glibc)-(\d+(?:\.\d+)+)-(?:(.+)-)?(x86_64|aarch64)$")
+#: How the owners of a kind of lock are known; each kind of `KINDS` must be here.
+OWNERS = {
+    "gil": "recorded: the GIL names the thread state that holds it",
+    "mutex": "recorded, except where a mutex keeps no owner (elided locks)",
+    "rwlock": "the writer is recorded; readers are only counted: inferred where as many threads as that have the "
+              "lock's address on their stacks, candidates otherwise",
+    "thread-exit": "recorded: whose descriptor is waited on",
+    "condvar": "none: any thread may signal it; the mutex that belongs to it is a lock of its own",
+    "semaphore": "none: any thread may post it",
+    "futex": "not known: a futex word that fits no other kind",
+}
+_SEVERAL = {
+    "shared": "two interpreters with one GIL",
+    "ended": "two interpreters, one of them gone",
+    "own": "three interpreters with a GIL each",
+}
+#: Kinds without a row of `KINDS`, and why.
+_WITHOUT_ROW = {"gil": "the GIL's own wait", "futex": "whatever is left"}
+
+
+class Incomplete(Exception):
+    """Something that the tests or tables list is not described here."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, print it, or check it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}; else it is printed")
+    choice.add_argument("--check", action="store_true", help="exit with status 1 if the page is out of date")
+    options = parser.parse_args(arguments)
+    try:
+        made = page()
+    except Incomplete as error:
+        print(f"support_matrix: {error}", file=sys.stderr)
+        return 1
+    if options.check:
+        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
+            print("support_matrix: docs/support.md is out of date; scripts/support_matrix.py --write", file=sys.stderr)
+            return 1
+    elif options.write:
+        PAGE.write_text(made, encoding="utf-8")
+    else:
+        print(made, end="")
+    return 0
+
+
+def page() -> str:
+    """The text of docs/support.md.
+
+    :raises Incomplete: something that is listed elsewhere is not described here.
+    """
+    parts = ["# What gdbext is tested with and decodes", "",
+             "Made by `scripts/support_matrix.py --write` from the lists that the tests themselves go through; do not "
+             "edit it.", "A test whose interpreter, Debian release or GDB is not to be had is skipped with the reason, "
+             "unless `GDBEXT_REQUIRE`", "names it.", ""]
+    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _layouts):
+        parts += [*section(), ""]
+    return "\n".join(parts[:-1]) + "\n"
+
+
+def _interpreters() -> Iterator[str]:
+    yield "## CPython"
+    yield ""
+    yield ("The deadlock of GIL and driver lock (`tests/gdb/test_main_job.py`), x86-64, default builds. `-stripped` is "
+           "a copy without symbols, `debian` the system's own `python3`.")
+    yield ""
+    rows = {}
+    for name in interpreters.NAMES:
+        variants, targets = ([*dict.fromkeys(case[i] for case in test_main_job.CASES if case[0] == name)]
+                             for i in (1, 2))
+        if not variants:
+            raise Incomplete(f"{name} is in no case of test_main_job.py")
+        rows[name] = (f"`{name}`", ", ".join(variants), ", ".join(targets))
+    yield from _table(("interpreter", "the driver's lock", "looked at"), rows.values())
+
+
+def _embedding() -> Iterator[str]:
+    yield "## Programs that embed Python, several interpreters, Python that does not run"
+    yield ""
+    embedded: dict[str, list[str]] = {}
+    for name, linked in test_embedded.BUILDS:
+        embedded.setdefault(linked, []).append(name)
+    several: dict[str, list[str]] = {}
+    for name, variant in test_subinterpreters.CASES:
+        several.setdefault(variant, []).append(name)
+    rows = [(f"embedded, {linked}", _names(names)) for linked, names in embedded.items()]
+    rows += [(_SEVERAL[variant], _names(names)) for variant, names in several.items()]
+    rows.append(("not initialised, finalising, finalised, initialised again", _names(test_runtime_states.NAMES)))
+    rows.append(("ends while a daemon thread wants the GIL", _names(test_runtime_states.ENDING)))
+    yield from _table(("what", "interpreters"), rows)
+
+
+def _roots() -> Iterator[str]:
+    yield "## Debian releases"
+    yield ""
+    yield ("Each with its own GDB, glibc and Python, looked at from inside and from a GDB outside, live and as a core "
+           f"(`tests/gdb/test_roots.py`): {_names(interpreters.SUITES)}. Scenarios: "
+           + ", ".join(f"{sample} {variant}" for sample, variant in test_roots.SCENARIOS) + ".")
+    yield ""
+    yield "Further interpreters that Debian packages for them, in whichever micro version there is:"
+    yield ""
+    if set(roots.PACKAGED) != set(interpreters.ROOT_PYTHONS):
+        raise Incomplete("roots.PACKAGED and interpreters.ROOT_PYTHONS differ")
+    rows = []
+    for name in interpreters.ROOT_PYTHONS:
+        packaged = roots.PACKAGED[name]
+        variants = [variant for other, variant in test_roots.PYTHON_CASES if other == name]
+        rows.append((f"`{name}`", packaged.package, packaged.what, ", ".join(variants)))
+    yield from _table(("name", "package", "build", "the driver's lock"), rows)
+
+
+def _gdbs() -> Iterator[str]:
+    yield "## GDB"
+    yield ""
+    yield (f"The system's, those of {_names(interpreters.SUITES)}, and {_names(interpreters.GDBS)}. The oldest is GDB "
+           "10.1 of bullseye, which has Python 3.9 inside.")
+
+
+def _locks() -> Iterator[str]:
+    yield "## Kinds of locks"
+    yield ""
+    functions = {row.kind: sorted(row.functions) for row in KINDS}
+    missing = set(functions) - set(OWNERS)
+    if missing:
+        raise Incomplete(f"say in OWNERS of scripts/support_matrix.py how owners of {sorted(missing)} are known")
+    left = set(OWNERS) - set(functions) - set(_WITHOUT_ROW)
+    if left:
+        raise Incomplete(f"OWNERS of scripts/support_matrix.py has {sorted(left)}, which lock_kinds.py has not")
+    rows = [(f"`{kind}`", ", ".join(f"`{name}`" for name in functions.get(kind, ())) or _WITHOUT_ROW[kind], known)
+            for kind, known in OWNERS.items()]
+    yield from _table(("kind", "functions one blocks in", "how its holders are known"), rows)
+    yield ""
+    yield ("Native locks without Python (`tests/gdb/test_native.py`): " + ", ".join(samples.ABBA_VARIANTS)
+           + ", two of them taken in opposite order.")
+
+
+def _layouts() -> Iterator[str]:
+    yield "## Layouts"
+    yield ""
+    yield ("Versions with a table of their own; another micro version takes the nearest table of its minor that the "
+           "memory confirms, and the report says so. Minor versions without a table are refused. "
+           "A table alone does not make a build or an architecture supported: see [layouts](layouts.md).")
+    yield ""
+    known: dict[tuple[str, str, str], list[str]] = {}
+    for path in sorted(TABLES.glob("*.json")):
+        match = _TABLE_NAME.match(path.stem)
+        if match is None:
+            raise Incomplete(f"{path.name} is not called as tables are")
+        runtime, version, build, machine = match.groups()
+        known.setdefault((runtime, build or "", machine), []).append(version)
+    rows = [(runtime, build, machine, ", ".join(sorted(versions, key=_numbers)))
+            for (runtime, build, machine), versions in sorted(known.items())]
+    yield from _table(("runtime", "build", "machine", "versions"), rows)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    for row in (header, ["---"] * len(header), *rows):
+        yield f"| {' | '.join(row)} |".replace("|  |", "| |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

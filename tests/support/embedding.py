@@ -1,0 +1,113 @@
+"""Compiles the samples that embed Python against an interpreter under test, and runs them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import interpreters, samples
+from tests.support.samples import Sample
+
+_FLAGS = ("-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
+# Debian's archive is not position-independent, and takes some libraries from the system
+_FURTHER = {"debian": ("-no-pie", "-lexpat", "-lz")}
+# what `python3-config --embed` would tell, of the very interpreter and also where that script is not installed
+_ASK = """
+import json, sys, sysconfig
+names = ("INCLUDEPY", "INSTSONAME", "LDVERSION", "LIBDIR", "LIBPL", "LIBRARY", "LIBS", "MULTIARCH", "SYSLIBS")
+print(json.dumps(dict({name: sysconfig.get_config_var(name) or "" for name in names}, HOME=sys.base_prefix)))
+"""
+
+
+@dataclass(frozen=True)
+class Python:
+    """What it takes to embed an interpreter; `library` and `archive` are None where there is none."""
+
+    home: Path
+    headers: Path
+    library: Path | None
+    archive: Path | None
+    system_libraries: tuple[str, ...]
+    symbols: bool
+
+
+def use(name: str) -> Python:
+    """An interpreter under test, for embedding; skips or fails the test without it."""
+    path, symbols = interpreters.use(name)
+    python = _find(path, symbols)
+    # the interpreter itself is there, so that nothing that is required is missing
+    if not (python.headers / "Python.h").exists():
+        pytest.skip(f"no Python.h in {python.headers}; Debian has it in python3-dev")
+    return python
+
+
+@functools.cache
+def _find(path: Path, symbols: bool) -> Python:
+    asked = subprocess.run(
+        [str(path), "-S", "-E", "-c", _ASK], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    told: dict[str, Any] = json.loads(asked.stdout)
+    # a stripped copy has its library beside it; Debian says /usr/lib for what is in a folder below
+    places = (path.parent.parent / "lib", Path(told["LIBDIR"]), Path(told["LIBDIR"]) / told["MULTIARCH"])
+    libraries = [place / told["INSTSONAME"] for place in places if (place / told["INSTSONAME"]).is_file()]
+    if not told["INSTSONAME"].endswith(".so.1.0"):  # Python itself is not linked with the library
+        libraries = [found for place in places for found in place.glob(f"libpython{told['LDVERSION']}.so.1.0")]
+    archive = Path(told["LIBPL"]) / f"libpython{told['LDVERSION']}.a"
+    return Python(
+        Path(told["HOME"]),
+        Path(told["INCLUDEPY"]),
+        libraries[0] if libraries else None,
+        archive if archive.exists() else None,
+        (*told["LIBS"].split(), *told["SYSLIBS"].split()),
+        symbols,
+    )
+
+
+def build(name: str, source: str, *, static: bool = False, strip: bool = False) -> tuple[Path, Python]:
+    """A program of tests/samples that is linked with an interpreter: its library, or an archive of all of it."""
+    python = use(name)
+    flags = [*_FLAGS, "-isystem", str(python.headers)]
+    if static:
+        if python.archive is None:
+            pytest.skip(f"no static library of Python {name}")
+        # what extension modules look for in the program
+        flags.append("-rdynamic")
+        libraries = [str(python.archive), *python.system_libraries, *_FURTHER.get(name, ())]
+    else:
+        if python.library is None:
+            pytest.skip(f"no shared library of Python {name}")
+        libraries = [str(python.library), f"-Wl,-rpath,{python.library.parent}"]
+    return samples.compiled(Path(source).stem, source, flags, libraries, strip=strip), python
+
+
+def embed(
+    name: str, directory: Path, *, static: bool = False, strip: bool = False
+) -> contextlib.AbstractContextManager[Sample]:
+    """The deadlock of a program's own mutex and the GIL of the Python that it embeds."""
+    program, python = build(name, "embed.c", static=static, strip=strip)
+    return samples.running([program, python.home], directory)
+
+
+def subinterpreters(name: str, variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
+    """Several interpreters: ``shared``, ``ended``, or from 3.12 on ``own``."""
+    program, python = build(name, "subinterpreters.c")
+    return samples.running([program, variant, python.home], directory)
+
+
+def state(name: str, variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
+    """A Python that is not running: ``linked``, ``loaded``, ``finalised``, ``finalising``, or ``again``."""
+    if variant != "loaded":
+        program, python = build(name, "states.c")
+        return samples.running([program, variant, python.home], directory)
+    python = use(name)
+    if python.library is None:
+        pytest.skip(f"no shared library of Python {name}")
+    program = samples.compiled("loader", "states.c", (*_FLAGS, "-DLOADER"), strip=False)
+    return samples.running([program, python.library], directory)
