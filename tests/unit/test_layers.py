@@ -63,7 +63,7 @@ def layer(module: str) -> str:
 def test_the_parser_sees_the_modules() -> None:
     assert len(MODULES) > 30
     assert "gdbext.analysis.snapshot" in MODULES
-    assert {"gdbext.cpython.gil", "gdbext.model", "gdbext.errors"} <= set(imported("gdbext.analysis.snapshot"))
+    assert {"gdbext.cpython.gil", "gdbext.model", "gdbext.errors"} <= set(imported("gdbext.analysis.python_side"))
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -238,7 +238,7 @@ class Asks(ast.NodeVisitor):
 #: The modules that ask layouts for members by name.
 DECODERS = [module for module in MODULES if layer(module) in ("gdbext.cpython", "gdbext.glibc", "gdbext.analysis")]
 #: Where names are computed: all members of a table, or those of a table of this module's own.
-COMPUTED = {"gdbext.cpython.runtime": 1, "gdbext.analysis.snapshot": 3}
+COMPUTED = {"gdbext.cpython.runtime": 1}
 
 
 def asks(module: str) -> Asks:

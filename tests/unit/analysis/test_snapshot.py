@@ -558,6 +558,21 @@ def test_gil_held_by_a_thread_that_is_gone(version: str) -> None:
     assert edges(report) == [{(1, "gil:0", None)}]
 
 
+def test_gil_held_by_a_thread_that_runs_and_cannot_be_read(version: str) -> None:
+    # as in GDB's non-stop mode: its registers are not to be had, so its thread state is linked to no thread
+    target = PythonTarget(version)
+    holder, tstate = target.python_thread()
+    holder.available = False
+    target.python.take_gil(target.interpreter, tstate)
+    target.waits_for_gil(target.python_thread()[0])
+    report = report_of(target)
+    gil = report.runtimes[0].interpreters[0].gil
+    assert (gil.state, gil.holder, gil.orphan) == ("held", None, None)
+    assert report.deadlocks == ()
+    assert report.no_verdict is not None
+    assert any(problem.where == "gil:0" for problem in report.problems)
+
+
 def test_gil_held_by_a_thread_state_in_no_list(version: str) -> None:
     target = PythonTarget(version)
     target.python.take_gil(target.interpreter, 0x1234_5670)

@@ -1,0 +1,28 @@
+"""What a look at a target could not find out, and what else a reader should be told."""
+
+from __future__ import annotations
+
+from gdbext.errors import GdbextError
+from gdbext.model import Problem
+
+
+class Findings:
+    """Problems and notes of one look. `incomplete` is set when the user must do something about it first."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+        self.incomplete: GdbextError | None = None
+
+    def problem(self, where: str, what: str, why: str) -> None:
+        """Note that something is not known; see `Problem`."""
+        self.problems.append(Problem(where, what, why))
+
+    def fail(self, what: str, hint: str, *, told: bool = False) -> None:
+        """Note that the report is not whole.
+
+        :param told: a problem says so already.
+        """
+        self.incomplete = self.incomplete or GdbextError(what, hint)
+        if not told:
+            self.problem("target", "not applicable", what)

@@ -1,0 +1,321 @@
+"""Python in a target: runtimes, which thread has which thread state, GILs, who waits for them, Python stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from gdbext.analysis.code import Code, InterpreterCode
+from gdbext.analysis.findings import Findings
+from gdbext.analysis.threads import SeenThread, Threads
+from gdbext.cpython.frames import FrameReader, PyStack
+from gdbext.cpython.gil import GilState
+from gdbext.cpython.objects import Objects
+from gdbext.cpython.runtime import (
+    InterpreterState,
+    PythonRuntime,
+    find_runtimes,
+    iter_interpreters,
+    thread_names,
+)
+from gdbext.errors import GdbextError, RuntimeNotFound
+from gdbext.glibc.futex import FutexWait
+from gdbext.layout.table import Struct
+from gdbext.model import (
+    DERIVED,
+    EXCLUSIVE,
+    RECORDED,
+    Gil,
+    Holder,
+    Interpreter,
+    Lock,
+    Runtime,
+    StopTheWorld,
+    Wait,
+    Waiter,
+)
+from gdbext.native.elf import find_dynamic_symbol
+from gdbext.native.names import public_name
+from gdbext.target.protocol import Memory, Module, Target
+
+#: Among how many frames on top of a stack `take_gil` is looked for.
+_TAKE_GIL_DEPTH = 8
+
+
+class TargetWithTypes(Target, Protocol):
+    """A target whose debug information can be asked."""
+
+    def debug_structs(self, module: Module) -> Mapping[str, Struct]:
+        """CPython's structures as the module's debug information describes them; empty where it has none."""
+        ...
+
+
+class Python:
+    """A runtime with what is read from it."""
+
+    def __init__(self, memory: Memory, runtime: PythonRuntime) -> None:
+        self.runtime = runtime
+        self.objects = Objects(memory, runtime.layouts)
+        self.frames = FrameReader(memory, runtime.layouts, self.objects)
+        self.interpreters: list[InterpreterState] = []
+        self.finalizing: int | None = None
+        symbol = find_dynamic_symbol(memory, runtime.module, "_PyEval_EvalFrameDefault")
+        self._eval = (symbol.address, symbol.address + symbol.size) if symbol else (0, 0)
+
+    def is_eval(self, code: Code, pc: int) -> bool:
+        """Whether a program counter lies in the eval loop."""
+        low, high = self._eval
+        if low <= pc < high:
+            return True
+        # the part of it that the compiler thought to be run rarely lies elsewhere, and only .symtab names it
+        return (code.module(pc) is self.runtime.module
+                and (code.symbol(pc, 1).function or "").startswith("_PyEval_EvalFrameDefault"))
+
+
+class SeenGil:
+    """A distinct GIL: interpreters that share it share this."""
+
+    def __init__(self, lock_id: str, state: GilState, python: Python) -> None:
+        self.lock = lock_id
+        self.state = state
+        self.python = python
+        self.holder: int | None = None
+        self.orphan: str | None = None
+        self.waiters: list[int] = []
+
+    def as_lock(self) -> Lock:
+        """The GIL as a lock among the others."""
+        holders = (Holder(self.holder, EXCLUSIVE, RECORDED),) if self.holder is not None else ()
+        return Lock(self.lock, "gil", self.state.address, None, self.state.state, holders,
+                    tuple(Waiter(number, EXCLUSIVE) for number in self.waiters), (), self.orphan)
+
+
+class PythonSide:
+    """All of Python in a target; links thread states to the threads."""
+
+    def __init__(self, target: TargetWithTypes, code: Code, threads: Threads, findings: Findings) -> None:
+        self._memory = target.memory
+        self._code = code
+        self._threads = threads
+        self._findings = findings
+        self._by_pthread = {seen.pthread: seen for seen in threads if seen.pthread}
+        self._pythons = self._read_runtimes(target)
+        self.interpreter_code = InterpreterCode(code, [python.runtime.module for python in self._pythons])
+        self._number_of_tstate = {tstate.address: seen.number for seen in threads for _, tstate in seen.tstates}
+        self.gils = self._read_gils()
+
+    # -- runtimes and thread states --------------------------------------------------------------------------
+
+    def _read_runtimes(self, target: TargetWithTypes) -> list[Python]:
+        try:
+            runtimes, troubles = find_runtimes(self._memory, self._code.modules, target.architecture,
+                                               set(self._threads.number_of_pthread), target.debug_structs)
+        except RuntimeNotFound:
+            return []
+        for trouble in troubles:
+            self._findings.fail(str(trouble), trouble.hint)
+        return [self._read_runtime(runtime) for runtime in runtimes]
+
+    def _read_runtime(self, runtime: PythonRuntime) -> Python:
+        python = Python(self._memory, runtime)
+        if runtime.note:
+            self._findings.notes.append(runtime.note)
+        try:
+            python.interpreters = list(iter_interpreters(self._memory, runtime))
+        except GdbextError as error:
+            self._findings.problem(f"Python {runtime.version}", "unreadable", f"its interpreters: {error}")
+        if not python.interpreters:
+            self._findings.problem(f"Python {runtime.version}", "not applicable",
+                                   "the runtime is not initialised, or already finalised")
+        for interpreter in python.interpreters:
+            self._link_threads(python, interpreter)
+        python.finalizing = self._finalizing(python)
+        return python
+
+    def _link_threads(self, python: Python, interpreter: InterpreterState) -> None:
+        where = f"interpreter {interpreter.id}"
+        if interpreter.problem:
+            self._findings.problem(where, "unreadable", interpreter.problem)
+        for tstate in interpreter.threads:
+            seen = self._by_pthread.get(tstate.thread_id)
+            if seen is not None:
+                seen.tstates.append((python, tstate))
+        try:
+            names = thread_names(self._memory, python.runtime.layouts, python.objects, interpreter.address)
+        except GdbextError as error:
+            self._findings.problem(where, "unreadable", f"names of Python threads: {error}")
+            return
+        for pthread, name in names.items():
+            seen = self._by_pthread.get(pthread)
+            if seen is not None and seen.python_name is None:
+                seen.python_name = name
+
+    def _finalizing(self, python: Python) -> int | None:
+        """The thread that shuts a runtime down; the others then end or hang when they want the GIL."""
+        try:
+            tstate = python.runtime.finalizing(self._memory)
+        except GdbextError:
+            return None
+        number = next((seen.number for seen in self._threads for _, other in seen.tstates
+                       if other.address == tstate), None)
+        if number is not None:
+            self._findings.notes.append(f"Python {python.runtime.version} is finalising, in thread {number}: threads "
+                                        "that want the GIL end or stand still on purpose")
+        return number
+
+    # -- the GIL ---------------------------------------------------------------------------------------------
+
+    def _read_gils(self) -> list[SeenGil]:
+        found: dict[int, SeenGil] = {}
+        for python in self._pythons:
+            for interpreter in python.interpreters:
+                state = interpreter.gil
+                if state is not None and state.address not in found:
+                    gil = found[state.address] = SeenGil(f"gil:{len(found)}", state, python)
+                    self._find_holder(gil)
+        holders = {gil.state.holder for gil in found.values()}
+        for seen in self._threads:
+            self._choose_tstate(seen, holders)
+        return list(found.values())
+
+    def _find_holder(self, gil: SeenGil) -> None:
+        holder = gil.state.holder
+        if holder is None:
+            return
+        gil.holder = self._number_of_tstate.get(holder)
+        tstates = [(interpreter, tstate) for interpreter in gil.python.interpreters for tstate in interpreter.threads]
+        # since 3.13 each thread state notes itself whether it holds the GIL
+        noted = {tstate.address for interpreter, tstate in tstates if tstate.holds_gil
+                 and interpreter.gil is not None and interpreter.gil.address == gil.state.address}
+        if noted and holder not in noted:
+            self._findings.problem(gil.lock, "ambiguous", f"the GIL names the thread state {holder:#x} as its holder, "
+                                   f"{', '.join(map(hex, sorted(noted)))} claims to hold it")
+        if gil.holder is not None:
+            return
+        if all(tstate.address != holder for _, tstate in tstates):
+            self._findings.problem(gil.lock, "not recorded",
+                                   f"the thread state {holder:#x} that holds it is in no list")
+        elif self._threads.all_available:
+            gil.orphan = "thread exited"
+        else:
+            self._findings.problem(gil.lock, "unreadable",
+                                   f"the thread state {holder:#x} holds it; it may be a thread's that cannot be read")
+
+    @staticmethod
+    def _choose_tstate(seen: SeenThread, holders: Collection[int | None]) -> None:
+        # a thread may have a state in several interpreters; the one it runs in holds the GIL or is attached
+        if not seen.tstates:
+            return
+        chosen = next((pair for pair in seen.tstates if pair[1].address in holders), None)
+        chosen = chosen or next((pair for pair in seen.tstates if pair[1].state == "attached"), seen.tstates[-1])
+        seen.python, seen.tstate = chosen
+
+    def gil_wait(self, seen: SeenThread) -> Wait | None:
+        """A thread's wait for a GIL, or None; the GIL notes it among its waiters."""
+        for gil in self.gils:
+            wait = None
+            if gil.holder != seen.number:
+                if seen.futex is not None:
+                    wait = self._sleeping_wait(gil, seen.futex)
+                elif seen.tstate is not None and not (seen.call is not None and seen.call.blocked):
+                    wait = self._wait_between_sleeps(gil, seen)
+            if wait is not None:
+                gil.waiters.append(seen.number)
+                return wait
+        return None
+
+    def _sleeping_wait(self, gil: SeenGil, futex: FutexWait) -> Wait | None:
+        if gil.state.state == "disabled":
+            return None
+        if gil.state.is_waited_for(futex.address, futex.timed, self._static_name(gil, futex.address)):
+            # its sleep has a timeout, but the code only asks for the GIL again and repeats it
+            return Wait(gil.lock, EXCLUSIVE, False)
+        return None
+
+    def _wait_between_sleeps(self, gil: SeenGil, seen: SeenThread) -> Wait | None:
+        """A thread that wants the GIL wakes every 5 ms, asks for it and sleeps again: it may be caught awake."""
+        if gil.state.state != "held":
+            return None
+        call = seen.call
+        if seen.tstate is not None and seen.python is gil.python and seen.tstate.gil_requested:
+            return Wait(gil.lock, EXCLUSIVE, False)  # CPython 3.15 and later record it
+        if call is not None and call.name in ("futex", None):
+            # the kernel has just let it go, and it has not run a single instruction since: it still waits
+            address, timeout = call.arguments[0], call.arguments[3]
+            if gil.state.is_waited_for(address, timeout != 0, self._static_name(gil, address)):
+                return Wait(gil.lock, EXCLUSIVE, False)
+        elif call is None and seen.python is gil.python and self._in_take_gil(seen):
+            return Wait(gil.lock, EXCLUSIVE, False, DERIVED, "it runs take_gil, and another holds the GIL")
+        return None
+
+    def _static_name(self, gil: SeenGil, address: int) -> str | None:
+        # CPython 3.6 keeps its GIL in static variables, which only symbols tell apart
+        if not gil.state.shared or self._code.module(address) is not gil.python.runtime.module:
+            return None
+        return self._code.symbol(address).function
+
+    def _in_take_gil(self, seen: SeenThread) -> bool:
+        for i, (pc, _) in enumerate(seen.native(self._code)[:_TAKE_GIL_DEPTH]):
+            if self.interpreter_code[pc]:
+                function = self._code.symbol(pc, i).function
+                return function is not None and public_name(function) == "take_gil"
+        return False
+
+    # -- for the report --------------------------------------------------------------------------------------
+
+    def stack(self, seen: SeenThread) -> PyStack:
+        """The Python stack of a thread, in all interpreters that it is in: one may have called into another."""
+        stacks = []
+        for python, tstate in seen.tstates:
+            try:
+                stacks.append(python.frames.stack(tstate.address))
+            except GdbextError as error:
+                stacks.append(PyStack((), (), str(error)))
+        if len(stacks) == 1 and stacks[0].problem is None:
+            return stacks[0]
+        # the stack grows down, so the innermost call has the lowest anchor; without anchors the thread state that
+        # runs now comes first
+        order = [(0 if tstate is seen.tstate else 1) for _, tstate in seen.tstates]
+        stacks = [stack for _, stack in sorted(zip(order, stacks), key=lambda pair: (
+            min((anchor for _, anchor in pair[1].calls if anchor is not None), default=0), pair[0]))]
+        problems = [stack.problem for stack in stacks if stack.problem]
+        if problems:
+            self._findings.problem(f"thread {seen.number}", "unreadable", f"its Python stack: {'; '.join(problems)}")
+        return PyStack(tuple(frame for stack in stacks for frame in stack.frames),
+                       tuple(call for stack in stacks for call in stack.calls), "; ".join(problems) or None)
+
+    def state(self, seen: SeenThread) -> str | None:
+        """``attached``, ``detached`` or ``suspended``; None for a thread without a thread state."""
+        if seen.tstate is None or seen.tstate.state is not None:
+            return seen.tstate.state if seen.tstate is not None else None
+        # before 3.13 nothing records it, and who holds the GIL is attached
+        return "attached" if any(gil.state.holder == seen.tstate.address for gil in self.gils) else "detached"
+
+    def runtimes(self) -> tuple[Runtime, ...]:
+        """All runtimes as the report has them."""
+        return tuple(self._runtime(python) for python in self._pythons)
+
+    def _runtime(self, python: Python) -> Runtime:
+        by_address = {gil.state.address: gil for gil in self.gils}
+        interpreters = []
+        for interpreter in python.interpreters:
+            seen = by_address.get(interpreter.gil.address) if interpreter.gil is not None else None
+            gil = Gil("", 0, "unknown")
+            if seen is not None:
+                gil = Gil(seen.lock, seen.state.address, seen.state.state, seen.holder, RECORDED,
+                          tuple(seen.waiters), interpreter.drop_requested, seen.orphan)
+            interpreters.append(Interpreter(interpreter.id, interpreter.address, gil,
+                                            self._stop_the_world(interpreter)))
+        runtime = python.runtime
+        return Runtime(runtime.version, runtime.build, runtime.address, runtime.layouts.source, runtime.module.name,
+                       tuple(interpreters), python.finalizing)
+
+    def _stop_the_world(self, interpreter: InterpreterState) -> StopTheWorld:
+        if interpreter.stop_the_world is None or not interpreter.stop_the_world[0]:
+            return StopTheWorld(False)
+        number_of = self._number_of_tstate
+        _, stopped, requester = interpreter.stop_the_world
+        waiting = () if stopped else tuple(sorted(
+            number_of[tstate.address] for tstate in interpreter.threads
+            if tstate.state == "attached" and tstate.address != requester and tstate.address in number_of))
+        return StopTheWorld(True, number_of.get(requester), waiting)

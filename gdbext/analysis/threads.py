@@ -1,0 +1,117 @@
+"""The threads of a target: registers, system call, futex wait, TID; and which thread a TID means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from gdbext.analysis.code import Code
+from gdbext.analysis.findings import Findings
+from gdbext.errors import GdbextError, ThreadUnavailable
+from gdbext.glibc.futex import FutexWait, Syscall, decode_futex_wait, decode_syscall
+from gdbext.glibc.pthread import read_tid
+from gdbext.layout.table import Layouts
+from gdbext.model import Hold, Wait
+from gdbext.target.cache import CachedMemory
+from gdbext.target.protocol import Target, ThreadRef
+
+if TYPE_CHECKING:
+    from gdbext.analysis.python_side import Python
+    from gdbext.cpython.runtime import ThreadState
+
+#: How much of a stack is fetched in one read.
+_STACK_PREFETCH = 8192
+
+
+class SeenThread:
+    """What is known of one thread; the analysis fills it in step by step."""
+
+    def __init__(self, ref: ThreadRef) -> None:
+        self.ref = ref
+        self.registers: Mapping[str, int] = {}
+        self.pthread = 0
+        self.tid: int | None = None
+        self.call: Syscall | None = None
+        self.futex: FutexWait | None = None
+        #: In which interpreters it has a thread state, and the one that it runs in.
+        self.tstates: list[tuple[Python, ThreadState]] = []
+        self.tstate: ThreadState | None = None
+        self.python: Python | None = None
+        self.python_name: str | None = None
+        self.wait: Wait | None = None
+        self.holds: list[Hold] = []
+        self.unavailable = False
+        self._native: list[tuple[int, int]] | None = None
+
+    @property
+    def number(self) -> int:
+        """The debugger's number."""
+        return self.ref.number
+
+    def native(self, code: Code) -> list[tuple[int, int]]:
+        """(program counter, stack pointer) of its native frames, innermost first."""
+        if self._native is None:
+            self._native = code.unwind(self.ref, self.registers)
+        return self._native
+
+
+class Threads:
+    """All threads of a target.
+
+    :param layouts: the C library's, None if they are not known.
+    :raises ThreadUnavailable: none of them has registers.
+    """
+
+    def __init__(self, target: Target, layouts: Layouts | None, findings: Findings) -> None:
+        self._findings = findings
+        self._seen = [SeenThread(ref) for ref in target.threads()]
+        self._by_number = {seen.number: seen for seen in self._seen}
+        for seen in self._seen:
+            self._read(target, layouts, seen)
+        if self._seen and all(seen.unavailable for seen in self._seen):
+            raise ThreadUnavailable("no thread has registers: all of them run")
+        #: Whether each thread could be read, so that what no thread has nobody has.
+        self.all_available = not any(seen.unavailable for seen in self._seen)
+        #: ``struct pthread *`` -> number.
+        self.number_of_pthread = {seen.pthread: seen.number for seen in self._seen if seen.pthread}
+        self._match_tids(layouts is not None)
+
+    def __iter__(self) -> Iterator[SeenThread]:
+        return iter(self._seen)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __getitem__(self, number: int) -> SeenThread:
+        return self._by_number[number]
+
+    def _read(self, target: Target, layouts: Layouts | None, seen: SeenThread) -> None:
+        try:
+            seen.registers = target.registers(seen.ref)
+        except ThreadUnavailable as error:
+            seen.unavailable = True
+            self._findings.problem(f"thread {seen.number}", "unreadable", str(error))
+            return
+        seen.call = decode_syscall(seen.registers)
+        seen.futex = decode_futex_wait(seen.call)
+        seen.pthread = seen.registers.get("fs_base", 0)
+        if isinstance(target.memory, CachedMemory):
+            target.memory.prefetch(seen.registers["rsp"], _STACK_PREFETCH)
+        if layouts is not None and seen.pthread:
+            try:
+                seen.tid = read_tid(target.memory, layouts, seen.pthread) or None
+            except GdbextError:
+                return  # told by `_match_tids`, together with the others
+
+    def _match_tids(self, have_layouts: bool) -> None:
+        """Which thread a TID in an owner field means."""
+        self.number_of_tid = {seen.tid: seen.number for seen in self._seen if seen.tid}
+        untold = sum(seen.tid is None for seen in self._seen)
+        same_namespace = bool(self.number_of_tid) and all(seen.tid in (None, seen.ref.lwp) for seen in self._seen)
+        if same_namespace:
+            # the debugger's own numbers will do for the threads that do not tell theirs
+            self.number_of_tid.update((seen.ref.lwp, seen.number) for seen in self._seen)
+        elif untold and have_layouts:
+            self._findings.problem("threads", "unreadable", f"{untold} of {len(self._seen)} threads do not tell their "
+                                   "own TID, so owners that are recorded as TIDs may not be found")
+        self.all_tids_known = same_namespace or not untold
