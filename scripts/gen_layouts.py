@@ -552,6 +552,35 @@ def absent(runtime: str, structs: Structs) -> list[str]:
     return missing
 
 
+def syscalls_text(header: Path, machine: str) -> str:
+    """The table of system call numbers, from the kernel's header.
+
+    :param header: ``asm/unistd_64.h`` or ``asm-generic/unistd.h`` of the kernel's user-space headers.
+    :raises GenerationError: it defines none.
+    """
+    found = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)\s*$", header.read_text(encoding="utf-8"), re.MULTILINE)
+    names = {int(number): name for name, number in found}
+    if not names:
+        raise GenerationError(f"{header} defines no system call")
+    rows = ",\n".join(f'  "{number}": "{name}"' for number, name in sorted(names.items()))
+    return f'{{"machine": "{machine}", "source": "Linux uapi asm/{header.name}",\n "names": {{\n{rows}\n}}}}\n'
+
+
+def _main_syscalls(options: argparse.Namespace) -> int:
+    try:
+        text = syscalls_text(options.file, options.machine)
+    except (GenerationError, OSError) as error:
+        print(f"gen_layouts: {error}", file=sys.stderr)
+        return 1
+    if str(options.output) == "-":
+        sys.stdout.write(text)
+    else:
+        target = options.output / f"{options.machine}.json"
+        target.write_text(text, encoding="utf-8")
+        print(target)
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0], epilog="See docs/layouts.md.")
     commands = parser.add_subparsers(dest="runtime", required=True, metavar="RUNTIME")
@@ -580,12 +609,20 @@ def _parser() -> argparse.ArgumentParser:
                              help="name the wanted members that the build does not have")
         command.add_argument("--output", type=Path, default=TABLES, metavar="DIR",
                              help="folder for the table (default: gdbext/layout/tables); - prints it")
+    syscalls = commands.add_parser("syscalls", help="the numbers of system calls",
+                                   description="Make the table of system call numbers from the kernel's header.")
+    syscalls.add_argument("--file", type=Path, required=True, help="asm/unistd_64.h of the kernel's headers")
+    syscalls.add_argument("--machine", default="x86_64", help="the architecture (default: x86_64)")
+    syscalls.add_argument("--output", type=Path, default=TABLES.parent / "syscalls", metavar="DIR",
+                          help="folder for the table (default: gdbext/layout/syscalls); - prints it")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make one table; the exit status."""
     options = _parser().parse_args(arguments)
+    if options.runtime == "syscalls":
+        return _main_syscalls(options)
     folders = [*(options.debug_dir or ()), Path("/usr/lib/debug")]
     try:
         if options.file is not None:

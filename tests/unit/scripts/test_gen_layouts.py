@@ -395,3 +395,31 @@ def test_headers_give_the_same_as_debug_information(capsys: pytest.CaptureFixtur
         assert made["structs"] == known
         return
     pytest.skip("no headers of a version that has a table")
+
+
+def test_system_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = tmp_path / "unistd_64.h"
+    header.write_text("#ifndef _ASM_UNISTD_64_H\n#define __NR_read 0\n#define __NR_futex 202\n\n#endif\n")
+    assert gen_layouts.main(["syscalls", "--file", str(header), "--output", "-"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made == {"machine": "x86_64", "source": "Linux uapi asm/unistd_64.h", "names": {"0": "read", "202": "futex"}}
+
+
+def test_header_without_system_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = tmp_path / "unistd_64.h"
+    header.write_text("/* nothing */\n")
+    assert gen_layouts.main(["syscalls", "--file", str(header), "--output", "-"]) == 1
+    assert "no system call" in capsys.readouterr().err
+
+
+def test_the_table_of_system_calls_made_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers never change; a newer kernel's header only has more of them."""
+    header = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+    if not header.exists():
+        pytest.skip("no kernel headers for x86-64 here")
+    assert gen_layouts.main(["syscalls", "--file", str(header), "--output", "-"]) == 0
+    made = json.loads(capsys.readouterr().out)["names"]
+    known = json.loads((gen_layouts.TABLES.parent / "syscalls" / "x86_64.json").read_text(encoding="utf-8"))["names"]
+    assert {number: made[number] for number in known if number in made} == {
+        number: name for number, name in known.items() if number in made}
+    assert known["202"] == made["202"] == "futex"
