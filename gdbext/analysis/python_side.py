@@ -224,6 +224,26 @@ class PythonSide:
                 return wait
         return None
 
+    def find_lone_waiters(self) -> None:
+        """Waits for a GIL that are known because somebody asked its holder for it and only one thread can have.
+
+        From 3.9 to 3.12 the request is taken back when a thread gets the GIL, so while it stands somebody waits; a
+        waiter that is caught in the few microseconds between two sleeps cannot be told by its system call. Where
+        interpreters share a GIL, and in other versions, the request may be left over from before.
+        """
+        for gil in self.gils:
+            interpreters = [interpreter for interpreter in gil.python.interpreters
+                            if interpreter.gil is not None and interpreter.gil.address == gil.state.address]
+            if (gil.holder is None or gil.waiters or len(interpreters) != 1 or not interpreters[0].drop_requested
+                    or not gil.python.runtime.layouts.has("PyInterpreterState", "gil_drop_request")):
+                continue
+            able = [seen for seen in self._threads if seen.number != gil.holder and seen.wait is None and seen.tstates
+                    and (seen.call is None or not seen.call.blocked)]
+            if len(able) == 1 and self._threads.all_available:
+                gil.waiters.append(able[0].number)
+                able[0].wait = Wait(gil.lock, EXCLUSIVE, False, DERIVED,
+                                    "the holder was asked for the GIL, and no other thread can have asked")
+
     def _sleeping_wait(self, gil: SeenGil, futex: FutexWait) -> Wait | None:
         if gil.state.state == "disabled":
             return None

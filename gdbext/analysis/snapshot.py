@@ -47,6 +47,7 @@ class Snapshot:
             seen.wait = self._python.gil_wait(seen)
             if seen.wait is None and seen.futex is not None:
                 seen.wait = self._native_locks.wait(seen, seen.futex)
+        self._python.find_lone_waiters()
         self._locks = {lock.id: lock for lock in self._native_locks.locks()}
         self._locks.update((gil.lock, gil.as_lock()) for gil in self._python.gils)
         for lock in self._locks.values():

@@ -506,6 +506,40 @@ def test_gil_waiter_caught_between_two_turns(version: str) -> None:
     assert thread_of(report, worker).status == "blocked"
 
 
+def caught_awake(version: str, asked: int) -> tuple[PythonTarget, FakeThread]:
+    """A waiter that runs, without any symbol to tell where."""
+    target, _, worker, _ = gil_and_rwlock(version)
+    worker.registers["orig_rax"] = WORD
+    worker.frames = [(LIBC_TEXT + 0x100, worker.stack), (APP_TEXT + 0x80, worker.stack + 0x800)]
+    target.python.build.put("PyInterpreterState", target.interpreter, gil_drop_request=asked)
+    return target, worker
+
+
+@pytest.mark.parametrize("version", ["3.9.18", "3.10.13", "3.11.7", "3.12.1"])
+def test_gil_waiter_caught_awake_is_the_only_one_who_can_have_asked(version: str) -> None:
+    target, worker = caught_awake(version, 1)
+    report = report_of(target)
+    assert [(deadlock.threads, deadlock.evidence) for deadlock in report.deadlocks] == [((1, 2), DERIVED)]
+    wait = thread_of(report, worker).waits
+    assert wait is not None
+    assert "asked" in str(wait.why)
+
+
+@pytest.mark.parametrize("version", ["3.9.18", "3.12.1"])
+def test_thread_that_runs_while_nobody_asked_for_the_gil(version: str) -> None:
+    target, worker = caught_awake(version, 0)
+    report = report_of(target)
+    assert report.deadlocks == ()
+    assert thread_of(report, worker).waits is None
+
+
+@pytest.mark.parametrize("version", ["3.9.18", "3.12.1"])
+def test_two_threads_that_run_and_either_may_have_asked(version: str) -> None:
+    target, _ = caught_awake(version, 1)
+    target.python_thread()
+    assert report_of(target).deadlocks == ()
+
+
 def test_gil_waiter_caught_awake() -> None:
     target, _, worker, _ = gil_and_rwlock("3.12.1")
     worker.registers["orig_rax"] = WORD
