@@ -185,14 +185,15 @@ class Unwinder:
             if not low <= sp or cfa > high:
                 low, words = self._words(sp, cfa)
                 high = low + 8 * len(words)
-            pc = words[cfa + rule.ra_offset - low >> 3]
+            place = cfa + rule.ra_offset - low >> 3
+            saved = place if rule.rbp_offset is None else cfa + rule.rbp_offset - low >> 3
+            if not (0 <= place < len(words) and 0 <= saved < len(words)):
+                raise CannotUnwind(f"the frame of {look:#x} keeps registers outside itself")
+            pc = words[place]
             if pc == 0:
                 break
             if rule.rbp_offset is not None:
-                place = cfa + rule.rbp_offset - low >> 3
-                if place < 0:
-                    raise CannotUnwind(f"the frame of {look:#x} keeps rbp below its end")
-                bp = words[place]
+                bp = words[saved]
             sp = cfa
             frames.append((pc, sp))
             look = pc - 1  # the call, not what follows it: that may be another function

@@ -218,6 +218,20 @@ def test_frame_that_does_not_grow() -> None:
             frames.unwinder.unwind(TEXT + 0x50, STACK, bp, 10)
 
 
+@pytest.mark.parametrize("program", [
+    b"\x11\x10\x80\x40",   # the return address far above the frame: offset_extended_sf RA, -8192 (times -8)
+    b"\x05\x10\x80\x08",   # and far below it: offset_extended RA, 1024
+    b"\x11\x06\x80\x40",   # rbp likewise
+    b"\x05\x06\x80\x08",
+])
+def test_registers_kept_outside_the_frame(program: bytes) -> None:
+    """The debugger may know better; what is not in the frame is no answer, and no IndexError."""
+    frames = Frames(program)
+    frames.memory.map(STACK, struct.pack("<Q", TEXT + 8) * 100)
+    with pytest.raises(CannotUnwind):
+        frames.unwinder.unwind(TEXT, STACK, 0, 10)
+
+
 def test_unreadable_stack() -> None:
     with pytest.raises(MemoryUnreadable):
         Frames(NO_ROWS).unwinder.unwind(TEXT, STACK, 0, 10)
