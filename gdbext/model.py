@@ -164,6 +164,11 @@ class Deadlock:
     why: str | None = None
     stuck_behind: tuple[int, ...] = ()
 
+    @property
+    def involved(self) -> tuple[int, ...]:
+        """Its own threads and those stuck behind it."""
+        return (*self.threads, *self.stuck_behind)
+
 
 @dataclass(frozen=True)
 class Gil:

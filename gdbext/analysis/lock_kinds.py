@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.errors import MemoryUnreadable
 from gdbext.glibc import condvar, mutex, pthread, rwlock, semaphore
 from gdbext.glibc.futex import FUTEX_LOCK_PI, FUTEX_LOCK_PI2, FUTEX_WAIT, FUTEX_WAIT_BITSET, FutexWait
 from gdbext.layout.table import Layouts
-from gdbext.model import EXCLUSIVE, SHARED
+from gdbext.model import EXCLUSIVE
 from gdbext.target.protocol import Memory
 
 
@@ -65,10 +65,10 @@ def view_mutex(state: mutex.MutexState) -> View:
                 why=None if state.owner or not state.locked else "the mutex is locked and records no owner")
 
 
-def view_rwlock(state: rwlock.RwlockState, mode: str, shared: bool) -> View:
+def view_rwlock(state: rwlock.RwlockState, mode: str) -> View:
     """A read-write lock as a `View`."""
     return View("rwlock", state.address, state.state, mode, owner=state.writer, readers=state.readers,
-                elsewhere=shared)
+                elsewhere=state.process_shared)
 
 
 def _join(context: Context, wait: FutexWait) -> View | None:
@@ -88,12 +88,7 @@ def _rwlock(context: Context, wait: FutexWait) -> View | None:
     if found is None:
         return None
     state, mode = found
-    return view_rwlock(state, mode, rwlock_shared(context.memory, context.layouts, state.address))
-
-
-def rwlock_shared(memory: Memory, layouts: Layouts, address: int) -> bool:
-    """Whether a rwlock (``pthread_rwlock_t *``) is shared between processes."""
-    return bool(layouts["pthread_rwlock_t"].reader("__shared")(memory, address)[0])
+    return view_rwlock(state, mode)
 
 
 def _mutex(context: Context, wait: FutexWait) -> View | None:
@@ -182,11 +177,7 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
     for base, member in rwlock.lock_of_word(context.layouts, context.memory, address):
         decoded = rwlock.decode_rwlock(context.memory, context.layouts, base)
         if decoded.state in ("write-locked", "read-locked") or (base == address and kind == "rwlock"):
-            try:
-                shared = rwlock_shared(context.memory, context.layouts, base)
-            except GdbextError:
-                shared = False
-            views.append(view_rwlock(decoded, EXCLUSIVE, shared))
+            views.append(view_rwlock(decoded, EXCLUSIVE))
             notes.append(None if base == address else
                          f"{address:#x} is {member} of the pthread_rwlock_t at {base:#x}")
     held = [i for i, view in enumerate(views) if view.owner or view.readers]
@@ -197,6 +188,3 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
         kinds = ", ".join(sorted({f"{views[i].kind} at {views[i].address:#x}" for i in chosen}))
         return None, f"it could be any of: {kinds}"
     return None, None
-
-
-__all__ = ["KINDS", "Context", "LockKind", "View", "recognise", "recognise_address", "rwlock_shared", "SHARED"]

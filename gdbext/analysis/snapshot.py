@@ -115,7 +115,7 @@ class Snapshot:
         """All that was found out; only threads that `stacks` chooses come with their stacks."""
         threads = [self._thread(seen) for seen in self._threads]
         deadlocks = find_deadlocks(threads, self._locks.values())
-        involved = {number for deadlock in deadlocks for number in (*deadlock.threads, *deadlock.stuck_behind)}
+        involved = {number for deadlock in deadlocks for number in deadlock.involved}
         filled = []
         for thread in threads:
             if thread.number in involved or stacks(thread):

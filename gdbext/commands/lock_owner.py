@@ -54,16 +54,15 @@ Related: rwlock-owner, py-deadlocks, py-threads-locks."""
 _PARTS = ("threads", "locks", "problems")
 
 
-def _result(snapshot: Snapshot, report: Report, locks: Sequence[Lock], note: str | None) -> Result:
+def _result(report: Report, locks: Sequence[Lock], note: str | None) -> Result:
     involved = {waiter.thread for lock in locks for waiter in lock.waiters}
     involved |= {holder.thread for lock in locks for holder in lock.holders}
     involved |= {number for lock in locks for number in lock.candidates}
-    shown = replace(only(report, involved, {lock.id for lock in locks}), deadlocks=())
     # what the holders themselves wait for is told too
-    onward = {thread.waits.lock for thread in shown.threads if thread.waits}
-    shown = replace(only(report, involved, {lock.id for lock in locks} | onward), deadlocks=())
-    if note:
-        shown = replace(shown, notes=(*shown.notes, note))
+    onward = {thread.waits.lock for thread in report.threads if thread.number in involved and thread.waits}
+    notes = (*report.notes, note) if note else report.notes
+    # without its deadlocks the locks that only they name go too
+    shown = only(replace(report, deadlocks=(), notes=notes), involved, {lock.id for lock in locks} | onward)
     return Result(shown, _PARTS, lambda text: text.locks(locks))
 
 
@@ -78,11 +77,11 @@ def _look(snapshot: Snapshot, addresses: Sequence[int], kind: str | None) -> Res
                               "without an address the command lists every lock that a thread waits on")
         holders = {holder.thread for holder in lock.holders}
         report = snapshot.report(lambda thread: thread.number in holders)
-        return _result(snapshot, report, [other for other in report.locks if other.id == lock.id], note)
+        return _result(report, [other for other in report.locks if other.id == lock.id], note)
     chosen = {lock.id for lock in snapshot.locks() if kind in (None, lock.kind) and lock.waiters}
     holders = {holder.thread for lock in snapshot.locks() if lock.id in chosen for holder in lock.holders}
     report = snapshot.report(lambda thread: thread.number in holders)
-    return _result(snapshot, report, [lock for lock in report.locks if lock.id in chosen], None)
+    return _result(report, [lock for lock in report.locks if lock.id in chosen], None)
 
 
 def _run_rwlock(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:

@@ -35,7 +35,7 @@ Related: py-threads-locks, gil-holder, rwlock-owner."""
 
 def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
     report = snapshot.report(lambda thread: False)
-    involved = {number for deadlock in report.deadlocks for number in (*deadlock.threads, *deadlock.stuck_behind)}
+    involved = {number for deadlock in report.deadlocks for number in deadlock.involved}
     locks = {thread.waits.lock for thread in report.threads if thread.number in involved and thread.waits}
     parts = ("runtimes", "threads", "locks", "deadlocks", "problems")
     narrowed = only(report, involved, locks) if report.deadlocks else report

@@ -43,7 +43,7 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     stacks = arguments.get("stacks", "full")
     wanted = set(chosen)
     report = snapshot.report(lambda thread: stacks != "none" and thread.number in wanted)
-    involved = {number for deadlock in report.deadlocks for number in (*deadlock.threads, *deadlock.stuck_behind)}
+    involved = {number for deadlock in report.deadlocks for number in deadlock.involved}
     files = (("dot", as_dot(report)),) if "dot" in arguments else ()
     shown = replace(report, threads=tuple(thread for thread in report.threads
                                           if thread.number in wanted or thread.number in involved))

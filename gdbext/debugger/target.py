@@ -153,7 +153,7 @@ class GdbTarget:
         return found.build_id if found is not None else None
 
     def debug_structs(self, module: Module) -> dict[str, Struct]:
-        """See `analysis.snapshot.TargetWithTypes`."""
+        """See `analysis.python_side.TargetWithTypes`."""
         return read_structs(module, "PyEval_EvalCode", CPYTHON)
 
     def symbol(self, address: int) -> Symbol:
@@ -215,7 +215,7 @@ class Session:
 
 
 def _source_line(address: int) -> tuple[str | None, int | None]:
-    """File and line of a code address; of an inlined call neither, since they would be the inlined function's."""
+    """File and line of a code address; no line within an inlined call, since it would be the inlined function's."""
     try:
         place = gdb.find_pc_line(address)
         table: gdb.Symtab | None = place.symtab  # None without debug information

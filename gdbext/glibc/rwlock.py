@@ -32,6 +32,7 @@ class RwlockState:
     registered_readers: int
     writer_pending: bool
     plausible: bool
+    process_shared: bool = False
 
 
 def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState:
@@ -70,7 +71,8 @@ def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState
                  # a writer in its phase has set both words; this is what tells a lock from zeroed memory
                  and (writer is None or (wrphase & 1 == 1 and writers_futex & 1 == 1))
                  and (cur_writer == 0 or locked))
-    return RwlockState(address, state, writer, holding, registered, locked and not writing and count > 0, plausible)
+    return RwlockState(address, state, writer, holding, registered, locked and not writing and count > 0, plausible,
+                       shared == 1)
 
 
 def find_rwlock(memory: Memory, layouts: Layouts, futex: int, expected: int) -> tuple[RwlockState, str] | None:

@@ -56,9 +56,9 @@ def load_base(memory: Memory, module: Module) -> int:
     page = first_page(module)
     for header in range(page, max(page - _HEADER_PAGES * _PAGE, 0), -_PAGE):
         segments = _segments(memory, header)
-        for kind, file_offset, vaddr, _ in segments:
-            if kind == _PT_LOAD and file_offset == 0:
-                return header - (vaddr & ~(_PAGE - 1))
+        base = _base(header, segments)
+        if base is not None:
+            return base
         if segments:
             break
     # position-independent files are linked at 0, others are loaded where they are linked
@@ -84,6 +84,12 @@ def _segments(memory: Memory, header: int) -> list[tuple[int, int, int, int]]:
     return [(kind, file_offset, vaddr, size) for kind, _, file_offset, vaddr, _, _, size, _ in _PHDR.iter_unpack(table)]
 
 
+def _base(header: int, segments: list[tuple[int, int, int, int]]) -> int | None:
+    """What must be added to link-time addresses of a file whose ELF header is mapped at an address."""
+    return next((header - (vaddr & ~(_PAGE - 1)) for kind, file_offset, vaddr, _ in segments
+                 if kind == _PT_LOAD and file_offset == 0), None)
+
+
 def build_id_at(memory: Memory, header: int) -> str | None:
     """The build id of the file that is mapped, in hexadecimal, or None if it has none or is not readable.
 
@@ -93,13 +99,14 @@ def build_id_at(memory: Memory, header: int) -> str | None:
     :param header: where the first page of the file is mapped.
     """
     segments = _segments(memory, header)
-    base = next((header - (vaddr & ~(_PAGE - 1)) for kind, file_offset, vaddr, _ in segments
-                 if kind == _PT_LOAD and file_offset == 0), None)
-    for kind, _, vaddr, size in segments if base is not None else ():
+    base = _base(header, segments)
+    if base is None:
+        return None
+    for kind, _, vaddr, size in segments:
         if kind != _PT_NOTE or not 12 <= size <= _PAGE:
             continue
         try:
-            notes = memory.read((base or 0) + vaddr, size)
+            notes = memory.read(base + vaddr, size)
         except GdbextError:
             continue
         at = 0

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import cores, gdb_session, interpreters, samples
+from tests.support.hang import Hang
 from tests.support.report import Report
-from tests.support.samples import Truth
 
 TARGETS = ("live", "gcore", "kernel-core")
 CASES = [
@@ -21,22 +21,10 @@ CASES = [
 
 
 @dataclass(frozen=True)
-class Hang:
-    """A deadlocked program and what gdbext says of it."""
+class RapidsHang(Hang):
+    """What each of its commands is."""
 
-    variant: str
     target: str
-    truth: Truth
-    session: gdb_session.Result
-
-    @property
-    def everything(self) -> Report:
-        """`py-threads-locks --json`."""
-        return Report(self.session.document(0), self.truth)
-
-    def part(self, index: int) -> Report:
-        """A command that prints a part of the document."""
-        return Report(self.session.document(index), self.truth, self.everything.roles)
 
     @property
     def verdict(self) -> Report:
@@ -65,7 +53,7 @@ class Hang:
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
-def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hang]:
+def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RapidsHang]:
     """One session with every command; the tests below look at parts of it."""
     name, variant, target = request.param
     python, symbols = interpreters.use(name)
@@ -86,19 +74,19 @@ def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             "py-deadlocks",
         ]
         session = gdb_session.batch(where, commands, symbols=symbols)
-        yield Hang(variant, target, sample.truth, session)
+        yield RapidsHang(variant, sample.truth, session, target)
     if core:
         core.unlink()
 
 
-def test_no_command_fails(hang: Hang) -> None:
+def test_no_command_fails(hang: RapidsHang) -> None:
     assert hang.session.status == 0
     for command in ("py-threads-locks", "py-deadlocks", "gil-holder", "rwlock-owner", "lock-owner"):
         assert hang.session.error_lines(command) == []
     assert "Traceback" not in hang.session.stderr
 
 
-def test_target_and_runtime(hang: Hang) -> None:
+def test_target_and_runtime(hang: RapidsHang) -> None:
     document = hang.everything.document
     assert document["target"]["kind"] == ("live" if hang.target == "live" else "core")
     assert document["target"]["pid"] == hang.truth.pid
@@ -107,7 +95,7 @@ def test_target_and_runtime(hang: Hang) -> None:
     assert [interpreter["id"] for interpreter in runtime["interpreters"]] == [0]
 
 
-def test_threads(hang: Hang) -> None:
+def test_threads(hang: RapidsHang) -> None:
     report = hang.everything
     assert {row["tid"] for row in report.document["threads"]} == {t.tid for t in hang.truth.threads.values()}
     for role, expected in hang.truth.threads.items():
@@ -121,13 +109,13 @@ def test_threads(hang: Hang) -> None:
         assert row["python_state"] == ("attached" if role == "main" else "detached")
 
 
-def test_python_stacks(hang: Hang) -> None:
+def test_python_stacks(hang: RapidsHang) -> None:
     report = hang.everything
     for role, expected in hang.truth.threads.items():
         assert report.python_stack(role) == expected.stack, role
 
 
-def test_native_frames_lie_between_the_python_frames(hang: Hang) -> None:
+def test_native_frames_lie_between_the_python_frames(hang: RapidsHang) -> None:
     report = hang.everything
     for role in hang.truth.threads:
         stack = report.thread(role)["stack"]
@@ -140,16 +128,16 @@ def test_native_frames_lie_between_the_python_frames(hang: Hang) -> None:
         )
 
 
-def test_table(hang: Hang) -> None:
+def test_table(hang: RapidsHang) -> None:
     hang.everything.check_lock("table")
     hang.table_owner.check_lock("table")
 
 
-def test_table_is_found_without_its_address(hang: Hang) -> None:
+def test_table_is_found_without_its_address(hang: RapidsHang) -> None:
     hang.waited_for.check_lock("table")
 
 
-def test_gil(hang: Hang) -> None:
+def test_gil(hang: RapidsHang) -> None:
     expected = hang.truth.locks["gil"]
     for report in (hang.everything, hang.gil_holder):
         gil = report.gil()
@@ -159,14 +147,14 @@ def test_gil(hang: Hang) -> None:
         assert {report.role(number) for number in gil["waiters"]} == set(expected.waiters)
 
 
-def test_what_threads_hold(hang: Hang) -> None:
+def test_what_threads_hold(hang: RapidsHang) -> None:
     report = hang.everything
     for role in hang.truth.threads:
         expected = {(name, lock.mode, lock.evidence) for name, lock in hang.truth.locks.items() if role in lock.holders}
         assert report.holds(role) == expected, role
 
 
-def test_what_threads_wait_for(hang: Hang) -> None:
+def test_what_threads_wait_for(hang: RapidsHang) -> None:
     report = hang.everything
     for role, thread in hang.truth.threads.items():
         waits = report.thread(role)["waits"]
@@ -178,7 +166,7 @@ def test_what_threads_wait_for(hang: Hang) -> None:
         assert waits["mode"] == "exclusive"
 
 
-def test_deadlock(hang: Hang) -> None:
+def test_deadlock(hang: RapidsHang) -> None:
     for report in (hang.everything, hang.verdict):
         assert report.edges() == set(hang.truth.deadlock)
         deadlocks = report.document["deadlocks"]
@@ -192,7 +180,7 @@ def test_deadlock(hang: Hang) -> None:
         assert deadlock["stuck_behind"] == []
 
 
-def test_text_says_who_waits_where_for_what(hang: Hang) -> None:
+def test_text_says_who_waits_where_for_what(hang: RapidsHang) -> None:
     if not hang.truth.deadlock:
         for thread in hang.truth.threads.values():
             assert f"rapids.py:{thread.stack[0][2]}" not in hang.text, "there is no deadlock to tell of"

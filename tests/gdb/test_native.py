@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.support import cores, gdb_session, samples
+from tests.support.hang import Hang
 from tests.support.report import Report
-from tests.support.samples import Truth
 
 BUILDS = ("symbols", "stripped")
 TARGETS = ("live", "gcore", "kernel-core")
 CASES = list(itertools.product(BUILDS, samples.ABBA_VARIANTS, TARGETS))
 # pthread_rwlock_t: where writers sleep behind a writer
 WRITERS_FUTEX = 12
-
-
-@dataclass(frozen=True)
-class Hang:
-    """A deadlocked program and what gdbext says of it."""
-
-    variant: str
-    truth: Truth
-    session: gdb_session.Result
-
-    @property
-    def everything(self) -> Report:
-        """`py-threads-locks --json`."""
-        return Report(self.session.document(0), self.truth)
-
-    def part(self, index: int) -> Report:
-        """A command that prints a part of the document."""
-        return Report(self.session.document(index), self.truth, self.everything.roles)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
