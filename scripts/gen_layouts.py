@@ -2,9 +2,10 @@
 """Make a layout table from debug information: where the members of CPython's and glibc's structures lie.
 
 Input is an ELF file with DWARF 4 or 5 (an interpreter, a shared library, a detached debug file, which is also found
-by build id), or a folder of CPython's headers, which are compiled. `gdbext/layout/members.py` says which members
-are wanted; what the build does not have is left out. Output is one JSON file in `gdbext/layout/tables`, the same
-byte for byte each time. docs/layouts.md describes its format. Nothing of the input is run.
+by build id), or a folder of CPython's headers or of glibc's sources, which are compiled. `gdbext/layout/members.py`
+says which members are wanted; what the build does not have is left out. Output is one JSON file in
+`gdbext/layout/tables`, the same byte for byte each time. docs/layouts.md describes its format. Nothing of the input is
+run.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from elftools.elf.elffile import ELFFile
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gdbext.layout.members import CPYTHON, GLIBC, StructSpec  # noqa: E402
+from gdbext.layout.members import CPYTHON, GLIBC, LIBGOMP, StructSpec  # noqa: E402
 
-SPECS = {"cpython": CPYTHON, "glibc": GLIBC}
+SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP}
 TABLES = ROOT / "gdbext" / "layout" / "tables"
 MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
@@ -47,6 +48,27 @@ HEADERS = ("frameobject.h", "structmember.h", "internal/pycore_runtime.h", "inte
            "internal/pycore_gil.h", "internal/pycore_dict.h", "internal/pycore_moduleobject.h",
            "internal/pycore_code.h", "internal/pycore_lock.h", "internal/pycore_tstate.h",
            "internal/pycore_critical_section.h", "internal/pycore_parking_lot.h", "internal/pycore_pythread.h")
+
+#: Extension modules with wanted structures, which most builds have as files of their own.
+EXTENSIONS = ("_asyncio", "_queue", "_multiprocessing")
+
+#: Folders of glibc 2.17 - 2.27 for x86-64, in the order in which its own build searches them; a version has some.
+GLIBC_FOLDERS = (
+    "sysdeps/unix/sysv/linux/x86_64/64", "nptl/sysdeps/unix/sysv/linux/x86_64", "sysdeps/unix/sysv/linux/x86_64",
+    "nptl/sysdeps/unix/sysv/linux/x86", "sysdeps/unix/sysv/linux/x86", "sysdeps/x86/nptl",
+    "sysdeps/unix/sysv/linux/wordsize-64", "sysdeps/x86_64/nptl", "nptl/sysdeps/unix/sysv/linux",
+    "nptl/sysdeps/pthread", "sysdeps/unix/sysv/linux/include", "sysdeps/unix/sysv/linux", "sysdeps/nptl",
+    "sysdeps/pthread", "sysdeps/gnu", "sysdeps/unix/sysv", "sysdeps/unix", "sysdeps/posix", "nptl/sysdeps/x86_64/64",
+    "sysdeps/x86_64/64", "nptl/sysdeps/x86_64", "sysdeps/x86_64", "sysdeps/x86", "sysdeps/ieee754",
+    "sysdeps/wordsize-64", "sysdeps/generic", "nptl", "libio", ".")
+#: What glibc's build would make before it compiles anything, as far as the structures need it.
+GLIBC_MADE = {"config.h": "", "abi-versions.h": "", "libc-abis.h": "enum { LIBC_ABI_DEFAULT, LIBC_ABI_MAX };\n",
+              "bits/stdio_lim.h": "#define FILENAME_MAX 4096\n#define IOV_MAX 1024\n", "misc/bits/syscall.h": ""}
+#: What it would find out, and the options with which it compiles a file of libpthread.
+GLIBC_OPTIONS = ("-std=gnu99", "-fgnu89-inline", "-O2", "-fPIC", "-DPIC", "-DSHARED", "-D_LIBC_REENTRANT",
+                 "-D_IO_MTSAFE_IO", "-DNOT_IN_libc=1", "-DMODULE_NAME=libpthread", "-DMODULE_libpthread=1",
+                 "-DMODULE_testsuite=2", "-DHAVE_WEAK_SYMBOLS", "-DHAVE_ASM_WEAK_DIRECTIVE", "-DHAVE_FORCED_UNWIND")
+GLIBC_SOURCE = "#include <pthreadP.h>\n#include <internaltypes.h>\n#include <ldsodefs.h>\n#include <stdio.h>\n"
 
 Member = list[Union[int, str]]
 Structs = dict[str, dict[str, Any]]
@@ -439,6 +461,12 @@ def dwarf_of(elf: Any, path: Path, folders: Sequence[Path]) -> Any:
     raise GenerationError(f"{path} refers to {name.decode()}, which is not there")
 
 
+def extension_modules(path: Path, version: str) -> list[Path]:
+    """The files of `EXTENSIONS` that belong to an interpreter (in ``bin``) or a libpython (in ``lib``)."""
+    folder = path.parent.parent / "lib" / f"python{'.'.join(version.split('.')[:2])}" / "lib-dynload"
+    return [file for name in EXTENSIONS for file in sorted(folder.glob(f"{name}.*.so"))]
+
+
 def read_binary(runtime: str, path: Path, folders: Sequence[Path], version: str | None,
                 build: str | None) -> tuple[Facts, Structs, str]:
     """Facts, structures and producer of one interpreter, shared library or detached debug file."""
@@ -446,7 +474,7 @@ def read_binary(runtime: str, path: Path, folders: Sequence[Path], version: str 
         elf = open_elf(stream)
         machine = MACHINES.get(elf["e_machine"], str(elf["e_machine"]))
         if version is None:
-            version = cpython_version(elf) if runtime == "cpython" else glibc_version(elf)
+            version = {"cpython": cpython_version, "glibc": glibc_version}.get(runtime, lambda _: None)(elf)
             if version is None:
                 raise GenerationError(f"{path} does not tell its version: say it with --version")
         debug = find_debug(path, elf, folders)
@@ -455,6 +483,12 @@ def read_binary(runtime: str, path: Path, folders: Sequence[Path], version: str 
             structs, compiler = structs_of(dwarf_of(debug_elf, debug, folders), SPECS[runtime])
         if not structs:
             raise GenerationError(f"{debug} describes none of the structures of {runtime}")
+        for extension in extension_modules(path, version) if runtime == "cpython" else ():
+            with extension.open("rb") as other:
+                found = find_debug(extension, open_elf(other), folders)
+            with found.open("rb") as other:
+                missing = {name: spec for name, spec in CPYTHON.items() if name not in structs}
+                structs.update(structs_of(dwarf_of(open_elf(other), found, folders), missing)[0])
         if build is None:
             build = "default"
             if runtime == "cpython":
@@ -478,18 +512,25 @@ def header_source(free_threaded: bool) -> str:
                       "int _Py_NegativeRefcount;", "#endif", ""])
 
 
+def _compile(text: str, folder: Path, compiler: str, options: Sequence[str]) -> Path:
+    """Compile a C file with debug information on all its types; the object file, in the folder."""
+    source = folder / "layouts.c"
+    binary = source.with_suffix(".o")
+    source.write_text(text, encoding="utf-8")
+    command = [compiler, "-g", "-gdwarf-5", "-fno-eliminate-unused-debug-types", "-w", "-c", *options, str(source),
+               "-o", str(binary)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise GenerationError(f"the headers do not compile: {done.stderr.strip()}")
+    return binary
+
+
 def read_headers(folders: Sequence[str], compiler: str, options: Sequence[str], free_threaded: bool,
                  version: str | None) -> tuple[Facts, Structs, str]:
     """The same as `read_binary`, of a folder of CPython's headers."""
     with tempfile.TemporaryDirectory() as name:
-        source = Path(name, "layouts.c")
-        binary = source.with_suffix(".o")
-        source.write_text(header_source(free_threaded), encoding="utf-8")
-        command = [compiler, "-g", "-gdwarf-5", "-fno-eliminate-unused-debug-types", "-w", "-c",
-                   *options, *(f"-I{folder}" for folder in folders), str(source), "-o", str(binary)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise GenerationError(f"the headers do not compile: {done.stderr.strip()}")
+        binary = _compile(header_source(free_threaded), Path(name), compiler,
+                          [*options, *(f"-I{folder}" for folder in folders)])
         with binary.open("rb") as stream:
             elf = open_elf(stream)
             symbol = _symbol(elf, "gdbext_version")
@@ -500,6 +541,34 @@ def read_headers(folders: Sequence[str], compiler: str, options: Sequence[str], 
             facts = Facts(version or hex_version(word), cpython_flavour(structs, elf),
                           MACHINES.get(elf["e_machine"], str(elf["e_machine"])), "")
             return facts, structs, f"headers, {producer}"
+
+
+def read_glibc_source(tree: Path, compiler: str, version: str | None) -> tuple[Facts, Structs, str]:
+    """The same as `read_binary`, of a folder of glibc's sources, 2.17 to 2.27; of the system only the kernel's headers.
+
+    :raises GenerationError: they do not compile, or do not tell their version.
+    """
+    if version is None:
+        told = re.search(r'^#define VERSION "(\d+\.\d+)', (tree / "version.h").read_text("utf-8"), re.MULTILINE)
+        if told is None:
+            raise GenerationError(f"{tree} does not tell its version: say it with --version")
+        version = told[1]
+    own = subprocess.run([compiler, "-print-file-name=include"], capture_output=True, text=True, check=True).stdout
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name)
+        for file, text in GLIBC_MADE.items():
+            (made / file).parent.mkdir(parents=True, exist_ok=True)
+            (made / file).write_text(text, encoding="utf-8")
+        for kernels, folder in (("linux", "linux"), ("asm-generic", "asm-generic"), ("asm", "x86_64-linux-gnu/asm")):
+            (made / kernels).symlink_to(Path("/usr/include", folder))
+        folders = [tree / "include", made, *(tree / folder for folder in GLIBC_FOLDERS)]
+        binary = _compile(GLIBC_SOURCE, made, compiler, [
+            *GLIBC_OPTIONS, "-nostdinc", "-isystem", own.strip(), *(f"-I{folder}" for folder in folders),
+            "-include", str(tree / "include" / "libc-symbols.h")])
+        with binary.open("rb") as stream:
+            elf = open_elf(stream)
+            structs, producer = structs_of(elf.get_dwarf_info(), GLIBC)
+            return Facts(version, "default", MACHINES[elf["e_machine"]], ""), structs, f"sources, {producer}"
 
 
 def merge_donor(facts: Facts, structs: Structs, donor: Path) -> list[str]:
@@ -585,7 +654,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0], epilog="See docs/layouts.md.")
     commands = parser.add_subparsers(dest="runtime", required=True, metavar="RUNTIME")
     for runtime, text in (("cpython", "an interpreter or libpython, or CPython's headers"),
-                          ("glibc", "libc.so.6 (up to glibc 2.33: libpthread.so.0)")):
+                          ("glibc", "libc.so.6 (up to glibc 2.33: libpthread.so.0)"),
+                          ("libgomp", "libgomp.so.1, with the GCC's major version as --version")):
         command = commands.add_parser(runtime, help=text, description=f"Make a table of {text}.")
         source = command.add_mutually_exclusive_group(required=True)
         source.add_argument("--file", type=Path, help="ELF file with debug information, or whose detached debug "
@@ -595,11 +665,15 @@ def _parser() -> argparse.ArgumentParser:
                                 help="folders with Python.h and pyconfig.h, to be compiled")
             command.add_argument("--free-threaded", action="store_true",
                                  help="with --headers: define Py_GIL_DISABLED")
-            command.add_argument("--compiler", default="gcc", help="with --headers: C compiler (default: gcc)")
             command.add_argument("--option", action="append", default=[],
                                  help="with --headers: a further option of the compiler, as --option=-DX; repeatable")
             command.add_argument("--donor", type=Path, metavar="TABLE",
                                  help="take structures that are not found from this table of the same minor version")
+        elif runtime == "glibc":
+            source.add_argument("--source", type=Path, metavar="DIR",
+                                help="glibc's sources, 2.17 to 2.27, to be compiled for x86-64")
+        command.add_argument("--compiler", default="gcc",
+                             help="of headers and sources: C compiler (default: gcc)")
         command.add_argument("--version", help="full version, if the file does not tell it")
         command.add_argument("--build", help="flavour, if it is not to be recognised: default, free-threaded, or one "
                                              "of them with -debug")
@@ -628,6 +702,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.file is not None:
             facts, structs, producer = read_binary(options.runtime, options.file, folders, options.version,
                                                    options.build)
+        elif options.runtime == "glibc":
+            facts, structs, producer = read_glibc_source(options.source, options.compiler, options.version)
         else:
             facts, structs, producer = read_headers(options.headers.split(","), options.compiler, options.option,
                                                     options.free_threaded, options.version)

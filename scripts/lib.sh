@@ -45,9 +45,9 @@ need() {
     [ ${#missing[@]} = 0 ] || install_packages "$log" "${missing[@]}"
 }
 
-# the Debian mirror that this machine's apt uses
+# mirror [DISTRIBUTION]: the mirror of debian (the default) or ubuntu that this machine's apt uses
 mirror() {
     { cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2> /dev/null || true; } |
         sed -n -e 's/^URIs: *\([^ ]*\).*/\1/p' -e 's/^deb \(\[[^]]*\] \)\?\([^ ]*\).*/\2/p' |
-        sed -n '/\/debian\/*$/{p;q}' | grep .
+        sed -n "/\/${1:-debian}\/*\$/{p;q}" | grep .
 }

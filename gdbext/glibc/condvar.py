@@ -1,44 +1,82 @@
-"""`pthread_cond_t`: how many threads wait. It has no owner, and does not tell its mutex."""
+"""`pthread_cond_t`: how many threads wait. It has no owner, and since glibc 2.25 does not tell its mutex.
+
+Before that a broadcast did not wake the waiters, but moved all of them but one to the mutex, within the kernel: what
+their registers say of their wait is then out of date, and the condition variable tells where they are.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.layout.table import Layouts
+from gdbext.layout.table import Layouts, Struct
 from gdbext.target.protocol import Memory
 
 _MAX_WAITERS = 1 << 22
+_MASK64 = 0xFFFFFFFFFFFFFFFF
+#: `__mutex` of one that is shared between processes (glibc 2.24 and earlier).
+_NO_MUTEX = _MASK64
+#: Bits of `__nwaiters` below the count, for the clock (COND_NWAITERS_SHIFT, glibc 2.24 and earlier).
+_NWAITERS_SHIFT = 1
 
 
 @dataclass(frozen=True)
 class CondvarState:
-    """A condition variable that somebody waits on; `waiters` is how many it counts itself."""
+    """A condition variable that somebody waits on; `waiters` is how many it counts itself.
+
+    `requeued_to` is the ``pthread_mutex_t *`` that all its waiters really sleep on, None if they wait for a signal.
+    """
 
     address: int
     waiters: int
     process_shared: bool
+    requeued_to: int | None = None
 
 
 def find_condvar(memory: Memory, layouts: Layouts, futex: int, sleepers: int) -> CondvarState | None:
-    """The condition variable one of whose two futex words lies at an address.
+    """The condition variable one of whose futex words lies at an address.
 
-    Source: glibc 2.36 nptl/pthread_cond_wait.c; glibc 2.41 and backports of it in 2.38 - 2.40 moved the words.
+    Source: glibc 2.36 nptl/pthread_cond_wait.c, and glibc 2.23
+    sysdeps/unix/sysv/linux/x86_64/pthread_cond_wait.S for 2.24 and earlier. glibc 2.41 and backports of it in 2.38 -
+    2.40 moved the words.
 
-    :param futex: address that the waiter sleeps on: ``__g_signals[0]`` or ``[1]``.
+    :param futex: address that the waiter sleeps on: ``__g_signals[0]`` or ``[1]``; up to 2.24 ``__futex``.
     :param sleepers: how many threads sleep there; the condition variable counts at least as many.
-
-    ``__wrefs`` lies 4 bytes before the first word in both layouts, so the waiters are right even if a
-    distribution has backported the other layout; the base is then off by 8.
     """
     known = layouts["pthread_cond_t"]
+    try:
+        if "__futex" in known:
+            return _find_old(memory, known, futex, sleepers)
+        return _find(memory, known, futex, sleepers)
+    except MemoryUnreadable:
+        return None
+
+
+def _find(memory: Memory, known: Struct, futex: int, sleepers: int) -> CondvarState | None:
     for index in (0, 1):
         base = futex - known.offset("__g_signals") - 4 * index
-        try:
-            wrefs, = known.reader("__wrefs")(memory, base)
-        except MemoryUnreadable:
-            continue
+        sequence, start, wrefs = known.reader("__wseq", "__g1_start", "__wrefs")(memory, base)
         waiters = (wrefs & 0xFFFFFFFF) >> 3
-        if sleepers <= waiters <= _MAX_WAITERS and wrefs & 4 == 0:
+        # every waiter has taken a number, of which the older group has the lower ones
+        numbers, first = (sequence & _MASK64) >> 1, (start & _MASK64) >> 1
+        if sleepers <= waiters <= min(_MAX_WAITERS, numbers) and first <= numbers and wrefs & 4 == 0:
             return CondvarState(base, waiters, bool(wrefs & 1))
     return None
+
+
+def _find_old(memory: Memory, known: Struct, futex: int, sleepers: int) -> CondvarState | None:
+    base = futex - known.offset("__futex")
+    lock, word, total, wakeups, woken, mutex, waiters = known.reader(
+        "__lock", "__futex", "__total_seq", "__wakeup_seq", "__woken_seq", "__mutex", "__nwaiters")(memory, base)
+    total, wakeups, woken, mutex = (value & _MASK64 for value in (total, wakeups, woken, mutex))
+    waiters >>= _NWAITERS_SHIFT
+    fits = (lock in (0, 1, 2) and woken <= wakeups <= total < 1 << 63 and sleepers <= waiters <= _MAX_WAITERS
+            # every new waiter counts the word up, and so does every one that is woken
+            and (lock != 0 or word == total + wakeups & 0xFFFFFFFF))
+    if not fits:
+        return None
+    shared = mutex == _NO_MUTEX
+    # as many were woken as ever came, and yet some sleep: a broadcast has moved them. While others have come since
+    # then, one cannot tell which of them are meant
+    moved = wakeups == total and mutex != 0 and not shared
+    return CondvarState(base, waiters, shared, mutex if moved else None)

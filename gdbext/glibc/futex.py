@@ -1,15 +1,17 @@
 """Whether a thread is blocked in the kernel, in which system call, and on which futex word.
 
-Sources: Linux 6.1 include/uapi/linux/futex.h, arch/x86/entry/calling.h, kernel/signal.c (restart codes). The
-numbers of system calls are data: `layout/syscalls`.
+Sources: Linux 6.1 include/uapi/linux/futex.h, arch/x86/entry/calling.h, kernel/signal.c (restart codes); Linux 6.7
+kernel/futex/syscalls.c (``futex_wait``). The numbers of system calls are data: `layout/syscalls`.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gdbext.layout.select import syscall_names
+from gdbext.target.protocol import Memory
 
 # What the kernel leaves in rax of a thread that was interrupted in a blocking call: -ERESTARTSYS, ...NOINTR,
 # ...NOHAND, ..._RESTARTBLOCK, and -EINTR for calls that are not restarted
@@ -27,6 +29,11 @@ CLOCK_REALTIME = 0x100
 #: The bit set of every FUTEX_WAIT_BITSET of the C library (FUTEX_BITSET_MATCH_ANY).
 _ALL_BITS = 0xFFFFFFFF
 _WAITS = {FUTEX_WAIT, FUTEX_LOCK_PI, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI, FUTEX_LOCK_PI2}
+#: The size of a word in the flags of ``futex_waitv`` and ``futex_wait``: four bytes, the only one that kernels have.
+_SIZE_MASK, _SIZE_U32 = 3, 2
+_WAITER = struct.Struct("<QQII")  # struct futex_waitv: value, address, flags, -
+#: Most words of one wait (FUTEX_WAITV_MAX).
+_MAX_WAITERS = 128
 
 
 @dataclass(frozen=True)
@@ -76,13 +83,20 @@ def decode_syscall(registers: Mapping[str, int]) -> Syscall | None:
     return Syscall(number, name, arguments, signed in _INTERRUPTED)
 
 
-def decode_futex_wait(call: Syscall | None) -> FutexWait | None:
+def decode_futex_wait(call: Syscall | None, surely: bool = False) -> FutexWait | None:
     """The futex wait of a blocked call, or None.
 
     Of a restarted call the number is lost, so its arguments must be those of a timed futex wait and of no other timed
     call: ``poll(fds, 9, ...)`` and ``nanosleep(request, NULL)`` look much the same.
+
+    :param surely: that a restarted call is a futex wait is known otherwise.
     """
-    if call is None or not call.blocked or call.name not in ("futex", None):
+    if call is None or not call.blocked:
+        return None
+    if call.name == "futex_wait":
+        address, expected, _, flags, timeout = call.arguments[:5]
+        return _wait_of_flags(address, expected, flags & 0xFFFFFFFF, timeout)
+    if call.name not in ("futex", None):
         return None
     address, op, expected, timeout = call.arguments[:4]
     op &= 0xFFFFFFFF
@@ -90,6 +104,35 @@ def decode_futex_wait(call: Syscall | None) -> FutexWait | None:
         return None
     if call.name is None:
         all_bits = op & _COMMAND != FUTEX_WAIT_BITSET or call.arguments[5] & 0xFFFFFFFF == _ALL_BITS
-        if not (timeout and all_bits and op & (PRIVATE | CLOCK_REALTIME)):
+        if not (timeout and (surely or all_bits and op & (PRIVATE | CLOCK_REALTIME))):
             return None
     return FutexWait(address, op, expected & 0xFFFFFFFF, timeout != 0)
+
+
+def decode_futex_waits(memory: Memory, call: Syscall | None) -> tuple[FutexWait, ...]:
+    """Every futex wait of a blocked call; of several, as ``futex_waitv`` has them, any one ends the call.
+
+    :return: empty where it waits for none, or not all of them make sense.
+    :raises MemoryUnreadable: the array of ``futex_waitv`` cannot be read.
+    """
+    if call is None or call.name != "futex_waitv" or not call.blocked:
+        wait = decode_futex_wait(call)
+        return (wait,) if wait is not None else ()
+    array, count, _, timeout = call.arguments[:4]
+    count &= 0xFFFFFFFF
+    if not 0 < count <= _MAX_WAITERS:
+        return ()
+    waits = []
+    for expected, address, flags, _ in _WAITER.iter_unpack(memory.read(array, count * _WAITER.size)):
+        wait = _wait_of_flags(address, expected, flags, timeout)
+        if wait is None:
+            return ()
+        waits.append(wait)
+    return tuple(waits)
+
+
+def _wait_of_flags(address: int, expected: int, flags: int, timeout: int) -> FutexWait | None:
+    """A wait in one of the newer calls, as the old one would have it."""
+    if flags & _SIZE_MASK != _SIZE_U32 or flags & ~(_SIZE_MASK | PRIVATE) or address & 3 or not address:
+        return None
+    return FutexWait(address, FUTEX_WAIT | flags & PRIVATE, expected & 0xFFFFFFFF, timeout != 0)

@@ -66,5 +66,5 @@ def decode_mutex(memory: Memory, layouts: Layouts, address: int) -> MutexState:
         locked, recorded = low in (1, 2), owner if owner > 0 and owner not in _SPECIAL_OWNERS and low else None
     plausible = (word_fits and kind & ~_KIND_BITS == 0 and (owner >= 0) and users <= _MAX_USERS
                  and address & 3 == 0 and (kind & 3 == 1 or count <= 1)
-                 and (locked or owner in (0, *_SPECIAL_OWNERS)) and (not locked or users >= 1 or owner == 0))
+                 and (locked or died or owner in (0, *_SPECIAL_OWNERS)) and (not locked or users >= 1 or owner == 0))
     return MutexState(address, locked, recorded, named, count, users, died, plausible)

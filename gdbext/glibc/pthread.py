@@ -5,7 +5,7 @@ On x86-64 the thread pointer (``fs_base``) is the address of the descriptor, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container
 
 from gdbext.errors import CorruptStructure
 from gdbext.layout.table import Layouts
@@ -30,17 +30,17 @@ def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:
     return tid
 
 
-def pthread_of_join(layouts: Layouts, address: int, descriptors: Mapping[int, int]) -> int | None:
-    """The thread that `pthread_join` waits for, by the futex word it sleeps on.
+def pthread_of_join(layouts: Layouts, address: int, descriptors: Container[int]) -> int | None:
+    """The descriptor of the thread that `pthread_join` waits for, by the futex word it sleeps on.
 
     Up to glibc 2.42 that is ``tid`` of the thread waited for, since 2.43 ``joinstate``.
 
     :param address: futex word.
-    :param descriptors: ``struct pthread *`` of each thread -> its number.
-    :return: number of the thread waited for, or None if the word belongs to no descriptor.
+    :param descriptors: ``struct pthread *`` of each thread.
+    :return: ``struct pthread *``, or None if the word belongs to no descriptor.
     """
     known = layouts["struct pthread"]
     for member in ("tid", "joinstate"):
         if member in known and address - known.offset(member) in descriptors:
-            return descriptors[address - known.offset(member)]
+            return address - known.offset(member)
     return None

@@ -1,19 +1,21 @@
-"""`pthread_rwlock_t`: its writer, how many readers it counts, and which futex word a waiter sleeps on."""
+"""`pthread_rwlock_t`: its writer, how many readers it counts, and which futex word a waiter sleeps on.
+
+glibc 2.25 brought a new algorithm in a structure of the same size; which one a layout is for is told by its members.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.layout.table import Layouts
+from gdbext.layout.table import Layouts, Struct
 from gdbext.target.protocol import Memory
 
 # __readers (glibc 2.25 and later, nptl/pthread_rwlock_common.c)
 _WRPHASE, _WRLOCKED, _RWAITING, _READER_SHIFT = 1, 2, 4, 3
 _MAX_READERS = 1 << 22
-
-#: The futex words of a rwlock and how a thread that sleeps there wants the lock.
-FUTEX_WORDS = {"__readers": "shared", "__wrphase_futex": None, "__writers_futex": "exclusive"}
+#: `__shared` of a lock for several processes up to glibc 2.24: FUTEX_PRIVATE_FLAG.
+_OLD_SHARED = 0x80
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class RwlockState:
 def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState:
     """Decode a glibc read-write lock.
 
-    Source: glibc 2.36 nptl/pthread_rwlock_common.c (the algorithm of 2.25 and later).
+    Source: glibc 2.36 nptl/pthread_rwlock_common.c (the algorithm of 2.25 and later), glibc 2.23
+    nptl/pthread_rwlock_rdlock.c, pthread_rwlock_wrlock.c and pthread_rwlock_unlock.c (the one before it).
 
     :param address: ``pthread_rwlock_t *`` in the target.
     :return: state; ``writer`` is a TID, or None when no writer holds it.
@@ -46,9 +49,12 @@ def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState
 
     glibc counts readers and does not name them; who they are is for ``analysis`` to infer.
     """
-    (readers, writers, wrphase, writers_futex, pad3, pad4, cur_writer, shared, flags) = layouts[
-        "pthread_rwlock_t"].reader("__readers", "__writers", "__wrphase_futex", "__writers_futex", "__pad3",
-                                   "__pad4", "__cur_writer", "__shared", "__flags")(memory, address)
+    known = layouts["pthread_rwlock_t"]
+    if _is_old(known):
+        return _decode_old(memory, known, address)
+    (readers, writers, wrphase, writers_futex, pad3, pad4, cur_writer, shared, flags) = known.reader(
+        "__readers", "__writers", "__wrphase_futex", "__writers_futex", "__pad3", "__pad4", "__cur_writer", "__shared",
+        "__flags")(memory, address)
     count = readers >> _READER_SHIFT
     writing, locked = bool(readers & _WRPHASE), bool(readers & _WRLOCKED)
     writer = None
@@ -75,25 +81,54 @@ def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState
                        shared == 1)
 
 
-def find_rwlock(memory: Memory, layouts: Layouts, futex: int, expected: int) -> tuple[RwlockState, str] | None:
+def _is_old(known: Struct) -> bool:
+    return "__nr_readers" in known
+
+
+def _decode_old(memory: Memory, known: Struct, address: int) -> RwlockState:
+    # a lock like any other guards the counts, and waiters sleep on words that only count how often they were woken
+    lock, readers, readers_waiting, writers_waiting, writer, shared, flags = known.reader(
+        "__lock", "__nr_readers", "__nr_readers_queued", "__nr_writers_queued", "__writer", "__shared", "__flags")(
+        memory, address)
+    state = "write-locked" if writer else "read-locked" if readers else "free"
+    if state == "free" and (readers_waiting or writers_waiting):
+        state = "changing hands"
+    end = known["__flags"].offset + known["__flags"].size
+    plausible = (lock in (0, 1, 2) and writer >= 0 and not (writer and readers) and shared in (0, _OLD_SHARED)
+                 and 0 <= flags <= 2 and address & 7 == 0  # the union has a long
+                 and max(readers, readers_waiting, writers_waiting) <= _MAX_READERS
+                 # what is never written to: with an address 4 bytes off the kind of the lock lies there
+                 and not any(memory.read(address + end, known.size - end)))
+    return RwlockState(address, state, writer or None, readers, readers_waiting, readers > 0 and writers_waiting > 0,
+                       plausible, shared == _OLD_SHARED)
+
+
+def find_rwlock(memory: Memory, layouts: Layouts, futex: int, expected: int,
+                sleepers: int = 0) -> tuple[RwlockState, str] | None:
     """The rwlock one of whose futex words lies at an address, and the mode in which a sleeper there wants it.
 
     A writer behind a writer sleeps on ``__writers_futex``, a reader behind a writer and a writer behind readers on
     ``__wrphase_futex``, and a reader behind a waiting writer (kind ``PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE``)
-    on ``__readers``.
+    on ``__readers``. Up to glibc 2.24 readers sleep on ``__readers_wakeup``, writers on ``__writer_wakeup``.
 
     :param futex: address that the waiter sleeps on.
     :param expected: value that the waiter gave to the kernel.
+    :param sleepers: how many threads sleep there, if that is known; up to glibc 2.24 the lock counts them too, and
+        little else tells it from a mutex.
     :return: None when no plausible lock has a futex word there, or more than one has.
     """
+    known = layouts["pthread_rwlock_t"]
     found = []
-    for member in FUTEX_WORDS:
-        base = futex - layouts["pthread_rwlock_t"].offset(member)
+    for member in (("__readers_wakeup", "__writer_wakeup") if _is_old(known) else
+                   ("__readers", "__wrphase_futex", "__writers_futex")):
+        base = futex - known.offset(member)
         try:
             state = decode_rwlock(memory, layouts, base)
+            fits = (_fits_old(memory, known, member, expected, sleepers, state) if _is_old(known) else
+                    _fits(member, expected, state))
         except MemoryUnreadable:
             continue
-        if state.plausible and state.state != "free" and _fits(member, expected, state):
+        if state.plausible and state.state != "free" and fits:
             found.append((state, _mode(member, expected)))
     return found[0] if len(found) == 1 else None
 
@@ -108,10 +143,23 @@ def _fits(member: str, expected: int, state: RwlockState) -> bool:
     return bool(expected & _RWAITING) and expected >> _READER_SHIFT > 0 and state.writer_pending
 
 
+def _fits_old(memory: Memory, known: Struct, member: str, expected: int, sleepers: int, state: RwlockState) -> bool:
+    if member == "__readers_wakeup":
+        word, waiting, flags = known.reader("__readers_wakeup", "__nr_readers_queued", "__flags")(memory, state.address)
+        # readers are woken all at once, so none sleeps on after the word has moved on; behind other readers they
+        # wait only if a writer waits that is preferred
+        fits = word == expected and (state.writer is not None or (state.writer_pending and flags != 0))
+    else:
+        word, waiting = known.reader("__writer_wakeup", "__nr_writers_queued")(memory, state.address)
+        # of the writers only one is woken at a time
+        fits = word - expected & 0xFFFFFFFF < 1 << 31
+    return fits and (waiting >= max(sleepers, 1) if state.process_shared or not sleepers else waiting == sleepers)
+
+
 def _mode(member: str, expected: int) -> str:
     if member == "__wrphase_futex":
         return "exclusive" if expected == 2 else "shared"
-    return str(FUTEX_WORDS[member])
+    return "exclusive" if member in ("__writers_futex", "__writer_wakeup") else "shared"
 
 
 def lock_of_word(layouts: Layouts, memory: Memory, address: int) -> list[tuple[int, str]]:
@@ -119,13 +167,15 @@ def lock_of_word(layouts: Layouts, memory: Memory, address: int) -> list[tuple[i
 
     :return: (base, member), the given address itself first.
     """
+    known = layouts["pthread_rwlock_t"]
     found = []
-    for member in ("__readers", "__writers_futex", "__wrphase_futex", "__writers", "__cur_writer"):
-        base = address - layouts["pthread_rwlock_t"].offset(member)
+    for member in (("__lock", "__writer_wakeup", "__readers_wakeup", "__nr_readers", "__writer") if _is_old(known) else
+                   ("__readers", "__writers_futex", "__wrphase_futex", "__writers", "__cur_writer")):
+        base = address - known.offset(member)
         try:
             state = decode_rwlock(memory, layouts, base)
         except MemoryUnreadable:
             continue
-        if state.plausible and (member == "__readers" or state.state != "free"):
+        if state.plausible and (base == address or state.state != "free"):
             found.append((base, member))
     return found

@@ -8,6 +8,7 @@ from gdbext.layout.table import Layouts
 from gdbext.target.protocol import Memory
 
 _MAX_WAITERS = 1 << 22
+_FLAG = 0x80  # FUTEX_PRIVATE_FLAG
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,19 @@ def decode_semaphore(memory: Memory, layouts: Layouts, address: int) -> Semaphor
     """Decode a POSIX semaphore.
 
     Source: glibc 2.36 sysdeps/nptl/internaltypes.h, struct new_sem (64-bit atomics: value in the low half of
-    ``data``, number of waiters in the high half).
+    ``data``, number of waiters in the high half); glibc 2.17 nptl/sem_init.c (the one up to 2.20).
 
     :param address: ``sem_t *`` in the target.
     :raises MemoryUnreadable: the semaphore is not mapped, or not in the core.
     """
-    data, private = layouts["sem_t"].reader("data", "private")(memory, address)
-    data &= 0xFFFFFFFFFFFFFFFF
-    value, waiters = data & 0xFFFFFFFF, data >> 32
-    # `private` is FUTEX_PRIVATE_FLAG or 0, and which of them means "shared" is the kernel's way round
-    plausible = private in (0, 0x80) and waiters <= _MAX_WAITERS and value < 1 << 31
-    return SemaphoreState(address, value, waiters, private == 0x80, plausible)
+    known = layouts["sem_t"]
+    if "data" in known:
+        data, private = known.reader("data", "private")(memory, address)
+        value, waiters = data & 0xFFFFFFFF, data >> 32
+        # `private` is FUTEX_PRIVATE_FLAG or 0, and which of them means "shared" is the kernel's way round
+        shared = private == _FLAG
+    else:
+        value, private, waiters = known.reader("value", "private", "nwaiters")(memory, address)
+        shared = private == 0
+    plausible = private in (0, _FLAG) and waiters <= _MAX_WAITERS and value < 1 << 31
+    return SemaphoreState(address, value, waiters, shared, plausible)

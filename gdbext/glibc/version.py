@@ -9,20 +9,26 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdbext.errors import GdbextError, UnknownLayout
-from gdbext.layout.select import glibc_layouts
+from gdbext.layout.select import glibc_layouts, glibc_structs
 from gdbext.layout.table import Field, Layouts
-from gdbext.native.elf import find_dynamic_symbol
+from gdbext.native.elf import DynamicSymbol, find_dynamic_symbol
 from gdbext.target.cache import read_cstring
 from gdbext.target.protocol import Memory, Module
 
-_LIBC = re.compile(r"^libc(\.so\.6|-2\.\d+\.so)$")
+#: File names of glibc's main library.
+LIBC = re.compile(r"^libc(\.so\.6|-2\.\d+\.so)$")
 _PTHREAD = re.compile(r"^libpthread(\.so\.0|-2\.\d+\.so)$")
 _MUSL = re.compile(r"^(ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1)$")
 _BANNER = re.compile(rb"GNU C Library [^\0]{0,200}?release version (\d+\.\d+)")
 _RODATA_LIMIT = 8 << 20
+_ENDBR64 = b"\xf3\x0f\x1e\xfa"
+#: ``mov disp8(%rdi),REGISTER`` and ``lea disp8(%rdi),REGISTER``
+_DISPLACEMENT = re.compile(rb"[\x8b\x8d][\x47\x4f\x57\x5f\x67\x6f\x77\x7f](.)", re.DOTALL)
+#: How much of a function's code is looked at, in bytes.
+_FIRST_CODE = 32
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> C
 
     Source: glibc 2.36 csu/version.c (`gnu_get_libc_version`, the banner), nptl_db/structs.def.
     """
-    libc = next((module for module in modules if _LIBC.match(module.name)), None)
+    libc = next((module for module in modules if LIBC.match(module.name)), None)
     if libc is None:
         if any(_MUSL.match(module.name) for module in modules):
             return CLibrary("musl", None, "musl's locks are not decoded")
@@ -59,7 +65,8 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> C
         layouts = glibc_layouts(version, machine)
     except UnknownLayout as error:
         return CLibrary(f"glibc {version}", None, str(error), parts)
-    return CLibrary(f"glibc {version}", _with_thread_db(memory, parts, layouts), None, parts)
+    layouts = _with_condvar(memory, parts, _with_thread_db(memory, parts, layouts))
+    return CLibrary(f"glibc {version}", layouts, None, parts)
 
 
 def _version_by_function(memory: Memory, libc: Module) -> str | None:
@@ -69,7 +76,7 @@ def _version_by_function(memory: Memory, libc: Module) -> str | None:
         return None
     try:
         code = memory.read(symbol.address, 16)
-        start = 4 if code[:4] == b"\xf3\x0f\x1e\xfa" else 0
+        start = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
         if code[start:start + 3] != b"\x48\x8d\x05":
             return None
         text = symbol.address + start + 7 + int.from_bytes(code[start + 3:start + 7], "little", signed=True)
@@ -90,18 +97,63 @@ def _version_by_banner(memory: Memory, libc: Module) -> str | None:
     return found.group(1).decode() if found else None
 
 
+def _find_in(memory: Memory, modules: Sequence[Module], name: str) -> DynamicSymbol | None:
+    places = (find_dynamic_symbol(memory, module, name) for module in modules)
+    return next((symbol for symbol in places if symbol is not None), None)
+
+
 def _with_thread_db(memory: Memory, modules: Sequence[Module], layouts: Layouts) -> Layouts:
-    # libc describes `struct pthread` for libthread_db: {bits, count, byte offset}; a distribution's patch that
-    # moves `tid` shows there
-    for module in modules:
-        symbol = find_dynamic_symbol(memory, module, "_thread_db_pthread_tid")
-        if symbol is None:
-            continue
-        try:
-            bits, _, offset = struct.unpack("<3I", memory.read(symbol.address, 12))
-        except GdbextError:
-            continue
-        known = layouts["struct pthread"]["tid"]
-        if bits == 8 * known.size and offset != known.offset and offset < 1 << 16:
-            return layouts.replaced("table", {"struct pthread": {"tid": Field(offset, known.size, True)}}, {})
+    # libc describes `struct pthread` for libthread_db; a distribution's patch that moves its members shows there
+    known = layouts["struct pthread"]
+    changes = {}
+    distance = _distance(memory, modules, "_thread_db_pthread_tid", known["tid"])
+    if distance:
+        changes["tid"] = _moved(known["tid"], distance)
+    distance = _distance(memory, modules, "_thread_db_pthread_start_routine", known["start_routine"])
+    if distance:
+        # what a join waits for is not described, but has always been right before the start routine
+        for member in ("joinid", "joinstate"):
+            if member in known:
+                changes[member] = _moved(known[member], distance)
+    return layouts.replaced("table", {"struct pthread": changes}, {}) if changes else layouts
+
+
+def _distance(memory: Memory, modules: Sequence[Module], name: str, field: Field) -> int:
+    """How far a member is from where the table has it, by its description: {bits, count, byte offset}."""
+    symbol = _find_in(memory, modules, name)
+    if symbol is None:
+        return 0
+    try:
+        bits, _, offset = struct.unpack("<3I", memory.read(symbol.address, 12))
+    except GdbextError:
+        return 0
+    return offset - field.offset if bits == 8 * field.size and offset < 1 << 16 else 0
+
+
+def _moved(field: Field, distance: int) -> Field:
+    return replace(field, offset=field.offset + distance)
+
+
+def _with_condvar(memory: Memory, modules: Sequence[Module], layouts: Layouts) -> Layouts:
+    # a change of `pthread_cond_t` in 2.41 was taken over into 2.38 to 2.40 by some distributions: the code of
+    # pthread_cond_destroy shows where __wrefs is. That name is exported twice, so the way there leads through C11's
+    # cnd_destroy (2.28 and later), which jumps to the right one. Without it the version decides.
+    symbol = _find_in(memory, modules, "cnd_destroy")
+    told = layouts["pthread_cond_t"]
+    if symbol is None or "__wrefs" not in told:
+        return layouts
+    try:
+        code = memory.read(symbol.address, 9)
+        start = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
+        if code[start] != 0xE9:  # jmp
+            return layouts
+        target = symbol.address + start + 5 + int.from_bytes(code[start + 1:start + 5], "little", signed=True)
+        places = {found[0] for found in _DISPLACEMENT.findall(memory.read(target, _FIRST_CODE))}
+    except GdbextError:
+        return layouts
+    if told.offset("__wrefs") in places:
+        return layouts
+    for known in glibc_structs("pthread_cond_t", layouts.machine):
+        if "__wrefs" in known and known.offset("__wrefs") in places:
+            return replace(layouts, structs={**layouts.structs, "pthread_cond_t": known})
     return layouts

@@ -49,14 +49,14 @@ CPYTHON: dict[str, StructSpec] = {
         ("_is",),
         ("next", "id", "tstate_head = threads.head | tstate_head", "gil = ceval.gil", "own_gil = ceval.own_gil",
          "gil_embedded = _gil", "gil_drop_request = ceval.gil_drop_request", "modules = imports.modules | modules",
-         "sysdict", "finalizing = _finalizing | finalizing", "stoptheworld"),
+         "sysdict", "finalizing = _finalizing | finalizing", "stoptheworld", "asyncio_tasks_head"),
         "Include/internal/pycore_interp.h (3.6, 3.7: Include/pystate.h)"),
     "PyThreadState": StructSpec(
         ("_ts",),
         ("prev", "next", "interp", "frame", "cframe", "current_frame", "base_frame", "thread_id",
          "native_thread_id", "id", "state", "status = _status", "status_active = _status.active",
          "status_holds_gil = _status.holds_gil", "holds_gil", "gil_requested", "eval_breaker",
-         "critical_section", "on_delete_data", "datastack_chunk", "root_cframe"),
+         "critical_section", "on_delete_data", "datastack_chunk", "root_cframe", "dict"),
         "Include/cpython/pystate.h"),
     "_PyCFrame": StructSpec(
         ("_PyCFrame", "_cframe"), ("current_frame", "previous"),
@@ -64,7 +64,7 @@ CPYTHON: dict[str, StructSpec] = {
     "PyFrameObject": StructSpec(
         ("_frame",),
         ("f_back", "f_code", "f_valuestack", "f_stacktop", "f_stackdepth", "f_lasti", "f_iblock", "f_executing",
-         "f_state", "f_blockstack", "f_localsplus", "f_frame", "f_lineno"),
+         "f_state", "f_blockstack", "f_localsplus", "f_frame", "f_lineno", "f_globals"),
         "Include/frameobject.h; since 3.9 Include/cpython/frameobject.h; since 3.11 pycore_frame.h"),
     "PyTryBlock": StructSpec(("PyTryBlock",), ("b_type", "b_handler", "b_level"), "Include/cpython/frameobject.h"),
     "_PyInterpreterFrame": StructSpec(
@@ -116,10 +116,19 @@ CPYTHON: dict[str, StructSpec] = {
         ("_dictvalues",), ("values", "capacity", "size", "embedded", "valid"),
         "Include/internal/pycore_dict.h (3.11 and later)"),
     "PyModuleObject": StructSpec(
-        ("PyModuleObject",), ("md_dict",),
+        ("PyModuleObject",), ("md_dict", "md_state"),
         "Objects/moduleobject.c; since 3.11 Include/internal/pycore_moduleobject.h"),
     "PyMethodObject": StructSpec(("PyMethodObject",), ("im_func", "im_self"), "Include/cpython/classobject.h"),
     "PyCFunctionObject": StructSpec(("PyCFunctionObject",), ("m_ml", "m_self"), "Include/cpython/methodobject.h"),
+    "PyMethodDescrObject": StructSpec(
+        ("PyMethodDescrObject",), ("d_name = d_common.d_name",), "Include/cpython/descrobject.h"),
+    "PyMethodDef": StructSpec(("PyMethodDef",), ("ml_name",), "Include/methodobject.h"),
+    "PyFunctionObject": StructSpec(
+        ("PyFunctionObject",), ("func_name", "func_closure", "func_code"), "Include/cpython/funcobject.h"),
+    "PyCellObject": StructSpec(("PyCellObject",), ("ob_ref",), "Include/cpython/cellobject.h"),
+    "PyGenObject": StructSpec(
+        ("PyGenObject", "_PyGenObject"), ("gi_frame", "gi_iframe", "gi_frame_state"),
+        "Include/cpython/genobject.h (3.14 and later: internal/pycore_interpframe_structs.h)"),
     "PyWeakReference": StructSpec(("_PyWeakReference",), ("wr_object",), "Include/cpython/weakrefobject.h"),
     "_gil_runtime_state": StructSpec(
         ("_gil_runtime_state",),
@@ -130,6 +139,56 @@ CPYTHON: dict[str, StructSpec] = {
         ("_stoptheworld_state",),
         ("mutex", "requested", "world_stopped", "is_global", "stop_event", "thread_countdown", "requester"),
         "Include/internal/pycore_interp.h (3.13 and later)"),
+    "lockobject": StructSpec(("lockobject",), ("lock_lock", "lock"), "Modules/_threadmodule.c"),
+    "rlockobject": StructSpec(
+        ("rlockobject",),
+        ("rlock_lock", "rlock_owner", "rlock_count", "mutex = lock.mutex", "thread = lock.thread",
+         "level = lock.level"),
+        "Modules/_threadmodule.c"),
+    "ThreadHandle": StructSpec(
+        ("ThreadHandle",), ("node", "ident", "state", "thread_is_exiting"), "Modules/_threadmodule.c (3.13 and later)"),
+    "PyThreadHandleObject": StructSpec(
+        ("PyThreadHandleObject",), ("handle",), "Modules/_threadmodule.c (3.13 and later)"),
+    "simplequeueobject": StructSpec(
+        ("simplequeueobject",), ("lock", "has_threads_waiting"), "Modules/_queuemodule.c (3.7 and later)"),
+    "buffered": StructSpec(("buffered",), ("lock", "owner"), "Modules/_io/bufferedio.c"),
+    "textio": StructSpec(("textio",), ("buffer",), "Modules/_io/textio.c"),
+    "SemLockObject": StructSpec(
+        ("SemLockObject",), ("handle", "last_tid", "count", "maxvalue", "kind"),
+        "Modules/_multiprocessing/semaphore.c"),
+    "wait_entry": StructSpec(
+        ("wait_entry",), ("park_arg", "addr", "sema", "node", "is_unparking"),
+        "Python/parking_lot.c (3.13 and later)"),
+    "llist_node": StructSpec(
+        ("llist_node",), ("next", "prev"), "Include/internal/pycore_llist.h (3.12 and later)"),
+    "mutex_entry": StructSpec(("mutex_entry",), ("handed_off",), "Python/lock.c (3.13 and later)"),
+    "PySetObject": StructSpec(("PySetObject",), ("mask", "table"), "Include/cpython/setobject.h"),
+    "setentry": StructSpec(("setentry",), ("key", "hash"), "Include/cpython/setobject.h"),
+    "PyAsyncGenASend": StructSpec(("PyAsyncGenASend",), ("ags_gen",), "Objects/genobject.c"),
+    "PyAsyncGenAThrow": StructSpec(("PyAsyncGenAThrow",), ("agt_gen",), "Objects/genobject.c"),
+    "PyCoroWrapper": StructSpec(("PyCoroWrapper",), ("cw_coroutine",), "Objects/genobject.c"),
+    "anextawaitableobject": StructSpec(
+        ("anextawaitableobject",), ("wrapped",), "Objects/iterobject.c (3.10 and later)"),
+    "TaskObj": StructSpec(
+        ("TaskObj",),
+        ("task_loop", "task_callback0", "task_callbacks", "task_state", "task_fut_waiter", "task_coro", "task_name",
+         "task_node"),
+        "Modules/_asynciomodule.c"),
+    "asyncio_state": StructSpec(
+        ("asyncio_state",), ("weak_tasks = non_asyncio_tasks | scheduled_tasks",),
+        "Modules/_asynciomodule.c (3.12 and later)"),
+    "PyRunningLoopHolder": StructSpec(
+        ("PyRunningLoopHolder",), ("rl_loop",), "Modules/_asynciomodule.c (3.11 and earlier)"),
+    "_PyThreadStateImpl": StructSpec(
+        ("_PyThreadStateImpl",), ("asyncio_running_loop", "asyncio_running_task", "asyncio_tasks_head"),
+        "Include/internal/pycore_tstate.h (3.13 and later)"),
+    "_Py_AsyncioModuleDebugOffsets": StructSpec(
+        ("_Py_AsyncioModuleDebugOffsets",),
+        ("asyncio_task_object.size", "asyncio_task_object.task_name", "asyncio_task_object.task_coro",
+         "asyncio_task_object.task_node", "asyncio_interpreter_state.asyncio_tasks_head",
+         "asyncio_thread_state.asyncio_running_loop", "asyncio_thread_state.asyncio_running_task",
+         "asyncio_thread_state.asyncio_tasks_head"),
+        "Modules/_asynciomodule.c (3.14 and later): in section .AsyncioDebug"),
 }
 
 GLIBC: dict[str, StructSpec] = {
@@ -143,21 +202,47 @@ GLIBC: dict[str, StructSpec] = {
         ("__readers = __data.__readers", "__writers = __data.__writers",
          "__wrphase_futex = __data.__wrphase_futex", "__writers_futex = __data.__writers_futex",
          "__pad3 = __data.__pad3", "__pad4 = __data.__pad4", "__cur_writer = __data.__cur_writer",
-         "__shared = __data.__shared", "__flags = __data.__flags"),
-        "sysdeps/nptl/bits/struct_rwlock.h"),
+         "__shared = __data.__shared", "__flags = __data.__flags",
+         "__lock = __data.__lock", "__nr_readers = __data.__nr_readers",
+         "__readers_wakeup = __data.__readers_wakeup", "__writer_wakeup = __data.__writer_wakeup",
+         "__nr_readers_queued = __data.__nr_readers_queued", "__nr_writers_queued = __data.__nr_writers_queued",
+         "__writer = __data.__writer"),
+        "sysdeps/nptl/bits/struct_rwlock.h (2.24 and earlier, with other members: bits/pthreadtypes.h)"),
     "pthread_cond_t": StructSpec(
         ("pthread_cond_t",),
         ("__wseq = __data.__wseq", "__g1_start = __data.__g1_start", "__g_refs = __data.__g_refs",
          "__g_size = __data.__g_size", "__g1_orig_size = __data.__g1_orig_size", "__wrefs = __data.__wrefs",
-         "__g_signals = __data.__g_signals"),
-        "sysdeps/nptl/bits/thread-shared-types.h"),
-    "sem_t": StructSpec(("new_sem",), ("data", "private"), "sysdeps/nptl/internaltypes.h, struct new_sem"),
+         "__g_signals = __data.__g_signals",
+         "__lock = __data.__lock", "__futex = __data.__futex", "__total_seq = __data.__total_seq",
+         "__wakeup_seq = __data.__wakeup_seq", "__woken_seq = __data.__woken_seq", "__mutex = __data.__mutex",
+         "__nwaiters = __data.__nwaiters", "__broadcast_seq = __data.__broadcast_seq"),
+        "sysdeps/nptl/bits/thread-shared-types.h (2.24 and earlier, with other members: bits/pthreadtypes.h)"),
+    "sem_t": StructSpec(
+        ("new_sem",), ("data", "value", "private", "nwaiters"),
+        "sysdeps/nptl/internaltypes.h, struct new_sem (2.20 and earlier: without data)"),
     "pthread_barrier_t": StructSpec(
-        ("pthread_barrier",), ("in", "current_round", "count", "shared", "out"),
-        "sysdeps/nptl/internaltypes.h, struct pthread_barrier"),
+        ("pthread_barrier",),
+        ("in", "current_round", "count", "shared", "out", "curr_event", "lock", "left", "init_count", "private"),
+        "sysdeps/nptl/internaltypes.h, struct pthread_barrier (2.22 and earlier: curr_event and what follows)"),
     "struct pthread": StructSpec(
         ("pthread",),
         ("self = header.self", "tid", "robust_head", "joinid", "joinstate", "start_routine", "stackblock",
          "stackblock_size", "lock", "exit_lock"),
         "nptl/descr.h"),
+    "struct robust_list_head": StructSpec(
+        ("robust_list_head",), ("list", "futex_offset", "list_op_pending"), "nptl/descr.h, and the kernel's futex.h"),
+    "struct _IO_FILE": StructSpec(
+        ("_IO_FILE",), ("_chain", "_fileno", "_lock"), "libio/bits/types/struct_FILE.h (2.27 and earlier: libio.h)"),
+    "_IO_lock_t": StructSpec(("_IO_lock_t",), ("lock", "cnt", "owner"), "sysdeps/nptl/stdio-lock.h"),
+    "struct rtld_global": StructSpec(
+        ("rtld_global",), ("_dl_load_lock", "_dl_load_write_lock", "_dl_load_tls_lock"),
+        "sysdeps/generic/ldsodefs.h"),
+}
+
+LIBGOMP: dict[str, StructSpec] = {
+    "gomp_barrier_t": StructSpec(
+        ("gomp_barrier_t",), ("total", "generation", "awaited", "awaited_final"), "GCC libgomp/config/linux/bar.h"),
+    "gomp_team": StructSpec(
+        ("gomp_team",), ("nthreads", "prev_team = prev_ts.team", "prev_team_id = prev_ts.team_id", "barrier"),
+        "GCC libgomp/libgomp.h"),
 }

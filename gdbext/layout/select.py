@@ -14,15 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gdbext.errors import UnknownLayout
-from gdbext.layout.table import Field, Layouts, parse_table
+from gdbext.layout.table import Field, Layouts, Struct, parse_table
 
 _HOME = Path(__file__).resolve().parent
 _NAME = re.compile(
     r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)+)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$"
 )
-
-#: The oldest glibc whose locks the tables describe; before it the rwlock and condition variable were others.
-OLDEST_GLIBC = (2, 25)
 
 # (group, member) of `_Py_DebugOffsets` -> our structure and member
 _DEBUG_OFFSETS = {
@@ -95,17 +92,24 @@ def cpython_candidates(version: str, build: str, machine: str) -> Iterator[Layou
 
 
 def glibc_layouts(version: str, machine: str) -> Layouts:
-    """The table of a glibc, or of the nearest older one: its structures change rarely.
+    """The table of a glibc, or of the nearest older one: there is a table of each release that changed a lock.
 
     :param version: such as ``2.36``.
     :raises UnknownLayout: it is older than any table, or no table is for this machine.
     """
     wanted = _version(version)
-    tables = _tables("glibc", "default", machine)
-    if not tables or wanted < OLDEST_GLIBC:
+    older = [path for known, path in _tables("glibc", "default", machine) if known <= wanted]
+    if not older:
         raise UnknownLayout(f"no layout for glibc {version}, {machine}")
-    older = [path for known, path in tables if known <= wanted]
-    return _load(older[-1] if older else tables[0][1])
+    return _load(older[-1])
+
+
+def glibc_structs(name: str, machine: str) -> Iterator[Struct]:
+    """A structure as each table of glibc has it, the newest first."""
+    for _, path in reversed(_tables("glibc", "default", machine)):
+        layouts = _load(path)
+        if name in layouts:
+            yield layouts[name]
 
 
 def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:

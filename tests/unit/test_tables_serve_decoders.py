@@ -11,13 +11,18 @@ import gdbext.layout
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import find_runtimes, iter_interpreters, thread_names
+from gdbext.glibc.barrier import find_barrier
 from gdbext.glibc.condvar import find_condvar
+from gdbext.glibc.linker import find_linker_locks
 from gdbext.glibc.mutex import decode_mutex
 from gdbext.glibc.pthread import pthread_of_join, read_tid
+from gdbext.glibc.robust import iter_robust_mutexes
 from gdbext.glibc.rwlock import find_rwlock
 from gdbext.glibc.semaphore import decode_semaphore
+from gdbext.glibc.stdio import decode_file_lock
 from gdbext.layout.table import parse_table
 from gdbext.model import PyFrame
+from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import Builder, FakeMemory
 from tests.support.fake_python import Call, FakePython
 
@@ -29,7 +34,7 @@ PTHREAD, STACK = 0x7F00_1234_5700, 0x7F00_0000_0000
 
 
 def test_there_are_tables() -> None:
-    assert len(GLIBC) >= 4
+    assert len(GLIBC) >= 15
     assert len(CPYTHON) >= 7
 
 
@@ -65,6 +70,35 @@ def test_cpython(name: str, inline: bool) -> None:
                                  for function, line in (("inner", 3), ("outer", 5), ("main", 7)))
 
 
+def rwlock_with_a_writer(build: Builder) -> tuple[int, str]:
+    """A rwlock that a thread with TID 9 has, and the word that the next writer sleeps on."""
+    if "__nr_readers" in build.layouts["pthread_rwlock_t"]:
+        return build.new("pthread_rwlock_t", __writer=9, __nr_writers_queued=1, __writer_wakeup=3), "__writer_wakeup"
+    return build.new("pthread_rwlock_t", __readers=3, __wrphase_futex=1, __writers_futex=3, __cur_writer=9), \
+        "__writers_futex"
+
+
+def condvar_of_two(build: Builder) -> tuple[int, str]:
+    """A condition variable on which two threads wait, and the word that they sleep on."""
+    if "__futex" in build.layouts["pthread_cond_t"]:
+        return build.new("pthread_cond_t", __total_seq=2, __futex=2, __nwaiters=4), "__futex"
+    return build.new("pthread_cond_t", __wseq=4, __wrefs=0x10), "__g_signals"
+
+
+def semaphore_of_three(build: Builder) -> int:
+    """A semaphore that three threads wait for."""
+    if "data" in build.layouts["sem_t"]:
+        return build.new("sem_t", data=3 << 32)
+    return build.new("sem_t", nwaiters=3)
+
+
+def barrier_with_two_of_three(build: Builder) -> tuple[int, str]:
+    """A barrier at which one thread is missing, and the word that the others sleep on."""
+    if "left" in build.layouts["pthread_barrier_t"]:
+        return build.new("pthread_barrier_t", init_count=3, left=1), "curr_event"
+    return build.new("pthread_barrier_t", **{"in": 2}, count=3), "current_round"
+
+
 @pytest.mark.parametrize("name", GLIBC)
 def test_glibc(name: str) -> None:
     layouts = parse_table((TABLES / name).read_text(encoding="utf-8"))
@@ -72,19 +106,45 @@ def test_glibc(name: str) -> None:
     build = Builder(memory, layouts)
     mutex = build.new("pthread_mutex_t", __lock=2, __owner=7, __nusers=1)
     assert decode_mutex(memory, layouts, mutex).owner == 7
-    rwlock = build.new("pthread_rwlock_t", __readers=3, __wrphase_futex=1, __writers_futex=3, __cur_writer=9)
-    found = find_rwlock(memory, layouts, build.member("pthread_rwlock_t", rwlock, "__writers_futex"), 3)
+    rwlock, word = rwlock_with_a_writer(build)
+    found = find_rwlock(memory, layouts, build.member("pthread_rwlock_t", rwlock, word), 3)
     assert found is not None
     assert (found[0].address, found[0].writer, found[1]) == (rwlock, 9, "exclusive")
-    condition = build.new("pthread_cond_t", __wrefs=0x10)
-    state = find_condvar(memory, layouts, build.member("pthread_cond_t", condition, "__g_signals"), 2)
+    condition, word = condvar_of_two(build)
+    state = find_condvar(memory, layouts, build.member("pthread_cond_t", condition, word), 2)
     assert state is not None
     assert (state.address, state.waiters) == (condition, 2)
-    semaphore = build.new("sem_t", data=3 << 32)
-    assert decode_semaphore(memory, layouts, semaphore).waiters == 3
+    assert decode_semaphore(memory, layouts, semaphore_of_three(build)).waiters == 3
+    at, word = barrier_with_two_of_three(build)
+    barrier = find_barrier(memory, layouts, build.member("pthread_barrier_t", at, word), 0, 2)
+    assert barrier is not None
+    assert (barrier.address, barrier.missing) == (at, 1)
+    lock = build.new("_IO_lock_t", lock=2, owner=0x7000)
+    file = build.new("struct _IO_FILE", _lock=lock, _fileno=5)
+    assert decode_file_lock(memory, layouts, lock, file).descriptor == 5
     pthread = build.alloc(layouts["struct pthread"].size)
     if layouts.machine == "x86_64":  # elsewhere the descriptor does not point to itself
         build.put("struct pthread", pthread, self=pthread, tid=11)
         assert read_tid(memory, layouts, pthread) == 11
     member = "joinstate" if "joinstate" in layouts["struct pthread"] else "tid"
-    assert pthread_of_join(layouts, build.member("struct pthread", pthread, member), {pthread: 2}) == 2
+    assert pthread_of_join(layouts, build.member("struct pthread", pthread, member), {pthread}) == pthread
+    head = build.member("struct pthread", pthread, "robust_head")
+    link = build.member("pthread_mutex_t", mutex, "__list") + 8
+    build.put("struct robust_list_head", head, list=link, futex_offset=mutex - link)
+    memory.u64(link, head)
+    assert list(iter_robust_mutexes(memory, layouts, pthread)) == [mutex]
+
+
+@pytest.mark.parametrize("name", GLIBC)
+def test_dynamic_linker_of_glibc(name: str) -> None:
+    layouts = parse_table((TABLES / name).read_text(encoding="utf-8"))
+    known = layouts["struct rtld_global"]
+    memory, module = fake_elf(STACK, {"_rtld_global": (0x4000, known.size)}, "/lib64/ld-linux-x86-64.so.2")
+    build = Builder(memory, layouts)
+    memory.ensure(STACK + 0x4000, known.size)
+    expected = {}
+    for member, field in known.fields.items():
+        build.put("pthread_mutex_t", STACK + 0x4000 + field.offset, __kind=1)
+        expected[STACK + 0x4000 + field.offset] = member
+    assert find_linker_locks(memory, layouts, [module]) == expected
+    assert len(expected) == (3 if layouts.version_tuple >= (2, 35) else 2)

@@ -44,8 +44,8 @@ def test_unreadable() -> None:
 def test_word_of_a_join(version: str, offset: int) -> None:
     layouts = glibc_layouts(version, "x86_64")
     descriptors = {AT: 7, AT + 0x10000: 8}
-    assert pthread_of_join(layouts, AT + offset, descriptors) == 7
-    assert pthread_of_join(layouts, AT + 0x10000 + offset, descriptors) == 8
+    assert pthread_of_join(layouts, AT + offset, descriptors) == AT
+    assert pthread_of_join(layouts, AT + 0x10000 + offset, descriptors) == AT + 0x10000
     assert pthread_of_join(layouts, AT + offset + 4, descriptors) is None
 
 

@@ -1,4 +1,4 @@
-"""The words are those that glibc 2.31 - 2.43 leaves in the states that the names tell."""
+"""The words are those that glibc 2.23 and 2.31 - 2.43 leave in the states that the names tell."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def decode(data: bytes, address: int = AT, version: str = "2.36") -> RwlockState
     return decode_rwlock(FakeMemory({address: data}), glibc_layouts(version, "x86_64"), address)
 
 
-@pytest.mark.parametrize("version", ["2.31", "2.36", "2.41", "2.43"])
+@pytest.mark.parametrize("version", ["2.25", "2.31", "2.36", "2.41", "2.43"])
 @pytest.mark.parametrize(("data", "expected"), [
     (bytes(56), RwlockState(AT, "free", None, 0, 0, False, True)),
     (rwlock(1), RwlockState(AT, "free", None, 0, 0, False, True)),
@@ -132,3 +132,108 @@ def test_lock_at_the_very_start_of_memory() -> None:
 def test_lock_of_a_members_address(word: int, member: str) -> None:
     memory = surrounded(WRITE_LOCKED_READER_AND_WRITER_WAIT, b"\xff")
     assert lock_of_word(glibc_layouts("2.36", "x86_64"), memory, AT + word) == [(AT, member)]
+
+
+# -- glibc 2.24 and earlier ---------------------------------------------------------------------------------------
+
+OLD_VERSIONS = ["2.17", "2.19", "2.21", "2.23"]
+
+
+def old(readers: int = 0, writer: int = 0, readers_waiting: int = 0, writers_waiting: int = 0, *, lock: int = 0,
+        readers_woken: int = 0, writers_woken: int = 0, shared: int = 0, flags: int = 0, end: int = 0) -> bytes:
+    """The bytes of a ``pthread_rwlock_t`` of glibc 2.24 and earlier."""
+    return struct.pack("<iIIIIIiI16xII", lock, readers, readers_woken, writers_woken, readers_waiting, writers_waiting,
+                       writer, shared, flags, end)
+
+
+OLD_WRITE_LOCKED = old(writer=TID, readers_waiting=1, writers_waiting=1, writers_woken=1)
+OLD_READ_LOCKED = old(1, writers_waiting=1)
+OLD_PREFER_WRITER = old(1, readers_waiting=1, writers_waiting=1, flags=1)
+
+
+def find_old(data: bytes, word: int, expected: int, sleepers: int = 0) -> tuple[RwlockState, str] | None:
+    return find_rwlock(surrounded(data, b"\0"), glibc_layouts("2.23", "x86_64"), AT + word, expected, sleepers)
+
+
+@pytest.mark.parametrize("version", OLD_VERSIONS)
+@pytest.mark.parametrize(("data", "expected"), [
+    (bytes(56), RwlockState(AT, "free", None, 0, 0, False, True)),
+    (old(3), RwlockState(AT, "read-locked", None, 3, 0, False, True)),
+    (old(writer=TID), RwlockState(AT, "write-locked", TID, 0, 0, False, True)),
+    (old(writers_waiting=1, writers_woken=1), RwlockState(AT, "changing hands", None, 0, 0, False, True)),
+    (old(readers_waiting=2, readers_woken=1), RwlockState(AT, "changing hands", None, 0, 2, False, True)),
+    (OLD_WRITE_LOCKED, RwlockState(AT, "write-locked", TID, 0, 1, False, True)),
+    (OLD_READ_LOCKED, RwlockState(AT, "read-locked", None, 1, 0, True, True)),
+    (OLD_PREFER_WRITER, RwlockState(AT, "read-locked", None, 1, 1, True, True)),
+    (old(1, shared=0x80), RwlockState(AT, "read-locked", None, 1, 0, False, True, True)),
+], ids=["free", "three readers", "writer", "given to a writer", "given to readers", "write-locked, both wait",
+        "read-locked, a writer waits", "a reader waits behind a writer that is preferred", "shared"])
+def test_old_states(data: bytes, expected: RwlockState, version: str) -> None:
+    assert decode(data, version=version) == expected
+
+
+@pytest.mark.parametrize("data", [
+    old(1, TID), old(1, lock=3), old(1, shared=1), old(1, flags=3), old(writer=-5), old(1 << 23),
+    old(1, readers_waiting=1 << 23), old(1, writers_waiting=1 << 23), old(1, end=1), b"\xff" * 56,
+], ids=["reader and writer", "lock", "shared", "flags", "negative TID", "readers", "waiting readers",
+        "waiting writers", "end", "ones"])
+def test_other_bytes_are_no_old_rwlock(data: bytes) -> None:
+    assert not decode(data, version="2.23").plausible
+
+
+def test_old_torn() -> None:
+    with pytest.raises(MemoryUnreadable):
+        decode(old(1)[:52], version="2.23")
+
+
+@pytest.mark.parametrize(("data", "word", "expected", "mode"), [
+    (OLD_WRITE_LOCKED, 8, 0, "shared"), (OLD_WRITE_LOCKED, 12, 1, "exclusive"), (OLD_WRITE_LOCKED, 12, 0, "exclusive"),
+    (OLD_READ_LOCKED, 12, 0, "exclusive"), (OLD_PREFER_WRITER, 8, 0, "shared"), (OLD_PREFER_WRITER, 12, 0, "exclusive"),
+], ids=["reader behind writer", "writer behind writer", "writer that was not woken with the other",
+        "writer behind reader", "reader behind preferred writer", "preferred writer"])
+@pytest.mark.parametrize("sleepers", [0, 1])
+def test_old_base_is_found_from_the_word_slept_on(data: bytes, word: int, expected: int, mode: str,
+                                                  sleepers: int) -> None:
+    found = find_old(data, word, expected, sleepers)
+    assert found is not None
+    state, wanted = found
+    assert (state, wanted) == (decode(data, version="2.23"), mode)
+
+
+@pytest.mark.parametrize(("data", "word", "expected", "sleepers"), [
+    (bytes(56), 8, 0, 0), (bytes(56), 12, 0, 0), (OLD_WRITE_LOCKED, 8, 1, 0), (OLD_WRITE_LOCKED, 12, 2, 0),
+    (OLD_WRITE_LOCKED, 4, 0, 0), (OLD_READ_LOCKED, 8, 0, 0), (OLD_WRITE_LOCKED, 12, 1, 2),
+    (OLD_WRITE_LOCKED, 8, 0, 2),
+], ids=["free, readers", "free, writers", "readers were woken", "a value that was not there yet", "no futex word",
+        "no reader waits", "more writers sleep than wait", "more readers sleep than wait"])
+def test_nothing_is_found_where_the_wait_does_not_fit_an_old_lock(data: bytes, word: int, expected: int,
+                                                                  sleepers: int) -> None:
+    assert find_old(data, word, expected, sleepers) is None
+
+
+def test_a_reader_does_not_wait_behind_a_writer_that_is_not_preferred() -> None:
+    memory = surrounded(old(1, readers_waiting=1, writers_waiting=1), b"\xff")
+    assert find_rwlock(memory, glibc_layouts("2.23", "x86_64"), AT + 8, 0) is None
+
+
+def test_a_mutex_that_threads_wait_for_is_no_old_rwlock() -> None:
+    # its owner's TID lies where the waiting writers would be counted, its users where the writer would be; it lies in
+    # a packed structure, or else the rwlock would not be aligned
+    mutex = struct.pack("<5I20x", 2, 0, TID, 4, 0)
+    memory = FakeMemory({AT - 60: bytes(64) + mutex + bytes(64)})
+    layouts = glibc_layouts("2.23", "x86_64")
+    assert find_rwlock(memory, layouts, AT + 4, 2) is not None, "its bytes could well be a rwlock's"
+    assert find_rwlock(memory, layouts, AT + 4, 2, 3) is None
+
+
+def test_waiters_of_other_processes_are_counted_too() -> None:
+    shared = old(writer=TID, writers_waiting=3, shared=0x80)
+    assert find_old(shared, 12, 0, 1) is not None
+    assert find_old(shared, 12, 0, 4) is None
+
+
+@pytest.mark.parametrize(("word", "member"), [(0, "__lock"), (4, "__nr_readers"), (8, "__readers_wakeup"),
+                                              (12, "__writer_wakeup"), (24, "__writer")])
+def test_old_lock_of_a_members_address(word: int, member: str) -> None:
+    memory = surrounded(OLD_WRITE_LOCKED, b"\xff")
+    assert lock_of_word(glibc_layouts("2.23", "x86_64"), memory, AT + word) == [(AT, member)]

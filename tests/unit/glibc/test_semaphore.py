@@ -30,6 +30,20 @@ def test_decode(value: int, waiters: int, private: int, expected: SemaphoreState
     assert decode(value, waiters, private) == expected
 
 
+@pytest.mark.parametrize("version", ["2.17", "2.19"])
+@pytest.mark.parametrize(("value", "private", "waiters", "expected"), [
+    (0, 0x80, 2, SemaphoreState(AT, 0, 2, False, True)),
+    (5, 0x80, 0, SemaphoreState(AT, 5, 0, False, True)),
+    (0, 0, 1, SemaphoreState(AT, 0, 1, True, True)),
+    (0, 1, 2, SemaphoreState(AT, 0, 2, False, False)),
+    (0, 0x80, 1 << 32, SemaphoreState(AT, 0, 1 << 32, False, False)),
+], ids=["two wait", "free", "shared", "private is odd", "too many wait"])
+def test_before_2_21(version: str, value: int, private: int, waiters: int, expected: SemaphoreState) -> None:
+    # the flag of a shared one was the other way round
+    memory = FakeMemory({AT: struct.pack("<IIQ", value, private, waiters)})
+    assert decode_semaphore(memory, glibc_layouts(version, "x86_64"), AT) == expected
+
+
 def test_torn() -> None:
     with pytest.raises(MemoryUnreadable):
         decode_semaphore(FakeMemory({AT: bytes(8)}), glibc_layouts("2.36", "x86_64"), AT)

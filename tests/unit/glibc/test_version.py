@@ -7,6 +7,8 @@ import pytest
 
 import gdbext.layout
 from gdbext.glibc.version import find_c_library
+from gdbext.layout.select import glibc_layouts
+from gdbext.layout.table import Layouts, Struct
 from gdbext.target.protocol import Module, Section
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory
@@ -37,16 +39,28 @@ def test_static_program_carries_the_banner_itself() -> None:
     assert found.name == "glibc 2.41"
 
 
-@pytest.mark.parametrize("version", ["2.26", "2.28", "2.33", "2.36", "2.40", "2.42", "2.99"])
+@pytest.mark.parametrize("version", ["2.17", "2.18", "2.20", "2.22", "2.24", "2.26", "2.28", "2.33", "2.36", "2.40",
+                                     "2.42", "2.99"])
 def test_nearest_older_table(version: str) -> None:
     memory, libc = banner(b"GNU C Library (x) stable release version " + version.encode() + b".\n")
     found = find_c_library(memory, [libc], "x86_64")
     assert found.name == f"glibc {version}"
     assert found.layouts is not None
-    known = sorted(int(path.name.split("-")[1].split(".")[1]) for path in TABLES.glob("glibc-2.*-x86_64.json"))
+    known = [int(path.name.split("-")[1].split(".")[1]) for path in TABLES.glob("glibc-2.*-x86_64.json")]
     minor = int(version.split(".")[1])
-    expected = max([other for other in known if other <= minor], default=known[0])
-    assert found.layouts.version == f"2.{expected}"
+    assert found.layouts.version == f"2.{max(other for other in known if other <= minor)}"
+
+
+@pytest.mark.parametrize(("struct_name", "member", "first"), [
+    ("sem_t", "data", 21), ("pthread_barrier_t", "current_round", 23), ("pthread_rwlock_t", "__cur_writer", 25),
+    ("pthread_cond_t", "__wrefs", 25),
+])
+def test_each_version_gets_the_algorithm_that_it_has(struct_name: str, member: str, first: int) -> None:
+    for minor in range(17, 45):
+        memory, libc = banner(b"GNU C Library (x) stable release version 2.%d.\n" % minor)
+        layouts = find_c_library(memory, [libc], "x86_64").layouts
+        assert layouts is not None
+        assert layouts.has(struct_name, member) == (minor >= first), f"2.{minor}"
 
 
 @pytest.mark.parametrize(("prefix", "version"), [(b"", "2.36"), (ENDBR, "2.36"), (b"", "2.43"), (ENDBR, "2.31")])
@@ -69,12 +83,13 @@ def test_function_that_cannot_be_understood(code: bytes) -> None:
     assert (found.layouts, found.why) == (None, "the C library does not tell its version")
 
 
-def test_too_old_for_the_tables() -> None:
-    memory, libc = banner(b"GNU C Library stable release version 2.17, by Roland McGrath et al.\n")
-    found = find_c_library(memory, [libc], "x86_64")
-    assert (found.name, found.layouts) == ("glibc 2.17", None)
+@pytest.mark.parametrize(("version", "machine"), [("2.16", "x86_64"), ("2.27", "aarch64"), ("2.36", "riscv64")])
+def test_too_old_for_the_tables(version: str, machine: str) -> None:
+    memory, libc = banner(f"GNU C Library stable release version {version}, by Roland McGrath et al.\n".encode())
+    found = find_c_library(memory, [libc], machine)
+    assert (found.name, found.layouts) == (f"glibc {version}", None)
     assert found.why is not None
-    assert "2.17" in found.why
+    assert version in found.why
 
 
 def test_musl_is_named_and_not_decoded() -> None:
@@ -93,22 +108,86 @@ def test_unreadable_library() -> None:
     assert find_c_library(FakeMemory(), [libc], "x86_64").layouts is None
 
 
-def with_thread_db(descriptor: bytes) -> int:
-    memory, libc = fake_elf(BASE, {"_thread_db_pthread_tid": (0x2000, 12)}, "/lib/libc.so.6",
+def with_symbols(version: str, symbols: dict[str, tuple[int, bytes]]) -> Layouts:
+    """The layouts for a libc of a version in which some symbols stand for some bytes, at page-aligned addresses."""
+    memory, libc = fake_elf(BASE, {name: (at, len(data)) for name, (at, data) in symbols.items()}, "/lib/libc.so.6",
                             extra=(Section(".rodata", BASE + 0x3000, BASE + 0x4000),))
-    memory.map(BASE + 0x2000, descriptor)
-    memory.map(BASE + 0x3000, b"GNU C Library stable release version 2.36.\n".ljust(0x1000, b"\0"))
+    for at, data in symbols.values():
+        memory.map(BASE + at, data)
+    memory.map(BASE + 0x3000, f"GNU C Library stable release version {version}.\n".encode().ljust(0x1000, b"\0"))
     found = find_c_library(memory, [libc], "x86_64")
     assert found.layouts is not None
-    return found.layouts["struct pthread"].offset("tid")
+    return found.layouts
+
+
+def with_thread_db(descriptor: bytes, member: str = "tid", version: str = "2.36") -> Struct:
+    return with_symbols(version, {f"_thread_db_pthread_{member}": (0x2000, descriptor)})["struct pthread"]
 
 
 def test_library_tells_where_a_patched_distribution_keeps_the_tid() -> None:
-    assert with_thread_db(struct.pack("<3I", 32, 1, 728)) == 728
-    assert with_thread_db(struct.pack("<3I", 32, 1, 720)) == 720
+    assert with_thread_db(struct.pack("<3I", 32, 1, 728)).offset("tid") == 728
+    assert with_thread_db(struct.pack("<3I", 32, 1, 720)).offset("tid") == 720
 
 
 @pytest.mark.parametrize("descriptor", [struct.pack("<3I", 64, 1, 728), struct.pack("<3I", 32, 1, 1 << 20), b"\x20\0"],
                          ids=["other size", "too far", "torn"])
 def test_impossible_offset_of_the_tid_is_not_believed(descriptor: bytes) -> None:
-    assert with_thread_db(descriptor) == 720
+    assert with_thread_db(descriptor).offset("tid") == 720
+
+
+@pytest.mark.parametrize(("version", "member"), [("2.31", "joinid"), ("2.36", "joinid"), ("2.43", "joinstate")])
+@pytest.mark.parametrize("moved", [0, 8, -16])
+def test_what_a_join_waits_for_moves_with_the_start_routine(version: str, member: str, moved: int) -> None:
+    plain = glibc_layouts(version, "x86_64")["struct pthread"]
+    told = struct.pack("<3I", 64, 1, plain.offset("start_routine") + moved)
+    found = with_thread_db(told, "start_routine", version)
+    assert found.offset(member) == plain.offset(member) + moved
+    assert found.offset("tid") == plain.offset("tid")
+    # so in every version that tells its start routine
+    assert plain.offset("start_routine") - plain.offset(member) == 24
+
+
+# the first instructions of pthread_cond_destroy, and of the compatible one that only frees a pointer
+CODE_2_31 = bytes.fromhex("4889f8 488d7f24 8b4024 89c1 89c2 83c904 f00fb10f 75f3 89d6 b880000000".replace(" ", ""))
+CODE_2_36 = bytes.fromhex("8b4724 4c8d4724 89c1 89c2 83c904 f0410fb108 75f2 89d6 89d0 41b9ca000000".replace(" ", ""))
+CODE_2_39 = ENDBR + b"\x90" + CODE_2_36
+CODE_2_41 = bytes.fromhex("8b471c 4c8d471c 89c1 89c2 83c904 f0410fb108 75f2 89d6 89d0 41b9ca000000".replace(" ", ""))
+CODE_2_43 = b"\x90" + CODE_2_41
+CODE_COMPAT = bytes.fromhex("4883ec08 488b3f e8d47cf9ff 31c0 4883c408 c3 662e0f1f840000000000 0f1f00".replace(" ", ""))
+JUMP = b"\xe9" + struct.pack("<i", 0x800 - 5)
+JUMP_ENDBR = ENDBR + b"\xe9" + struct.pack("<i", 0x800 - 9)
+OLD, NEW = 36, 28
+
+
+def condvar(version: str, code: bytes, jump: bytes = JUMP) -> Layouts:
+    """The layouts for a libc whose cnd_destroy jumps to a pthread_cond_destroy with this code."""
+    return with_symbols(version, {"cnd_destroy": (0x2000, jump.ljust(0x800, b"\xcc") + code.ljust(64, b"\xcc"))})
+
+
+@pytest.mark.parametrize(("code", "wrefs"), [
+    (CODE_2_31, OLD), (CODE_2_36, OLD), (CODE_2_39, OLD), (CODE_2_41, NEW), (CODE_2_43, NEW),
+], ids=["2.31", "2.36", "2.39", "2.41", "2.43"])
+@pytest.mark.parametrize("version", ["2.31", "2.38", "2.39", "2.40", "2.41", "2.43"])
+@pytest.mark.parametrize("jump", [JUMP, JUMP_ENDBR], ids=["plain", "endbr64"])
+def test_code_tells_where_a_condition_variable_has_its_members(version: str, code: bytes, wrefs: int,
+                                                               jump: bytes) -> None:
+    layouts = condvar(version, code, jump)
+    known = layouts["pthread_cond_t"]
+    assert (known.offset("__wrefs"), known.offset("__g_signals")) == (wrefs, wrefs + 4)
+    assert ("__g_refs" in known) == (wrefs == OLD)
+    # the rest stays that of the version
+    assert layouts.version == glibc_layouts(version, "x86_64").version
+    assert layouts["struct pthread"] == glibc_layouts(version, "x86_64")["struct pthread"]
+
+
+@pytest.mark.parametrize(("code", "jump"), [
+    (CODE_COMPAT, JUMP), (b"", JUMP), (CODE_2_36[:7] + CODE_2_41[:7], JUMP), (CODE_2_41, b"\xff\x25" + JUMP[1:]),
+    (CODE_2_41, b"\xe9\xff\xff\xff\x7f"), (CODE_2_41, b""),
+], ids=["the compatible function", "nothing", "both displacements", "another jump", "a jump to nowhere", "no jump"])
+@pytest.mark.parametrize(("version", "wrefs"), [("2.36", OLD), ("2.39", OLD), ("2.43", NEW)])
+def test_where_the_code_says_nothing_the_version_decides(version: str, wrefs: int, code: bytes, jump: bytes) -> None:
+    assert condvar(version, code, jump)["pthread_cond_t"].offset("__wrefs") == wrefs
+
+
+def test_condition_variables_before_2_25_are_left_alone() -> None:
+    assert condvar("2.23", CODE_2_36)["pthread_cond_t"] == glibc_layouts("2.23", "x86_64")["pthread_cond_t"]

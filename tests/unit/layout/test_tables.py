@@ -10,14 +10,14 @@ import pytest
 
 import gdbext.layout
 from gdbext.layout import select
-from gdbext.layout.members import CPYTHON, GLIBC, StructSpec
+from gdbext.layout.members import CPYTHON, GLIBC, LIBGOMP, StructSpec
 from gdbext.layout.table import Layouts, parse_table
 
 FOLDER = Path(gdbext.layout.__file__).parent / "tables"
 PATHS = sorted(FOLDER.glob("*.json"))
 Places = dict[str, Optional[int]]
 Members = dict[str, Places]
-SPECS = {"cpython": CPYTHON, "glibc": GLIBC}
+SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP}
 
 #: Members that no table has, and why.
 NO_TABLE_HAS: dict[str, str] = {}
@@ -45,7 +45,7 @@ def logical_names(spec: StructSpec) -> list[str]:
 def test_the_file_name_says_what_the_table_is(path: Path) -> None:
     layouts = parse_table(path.read_text(encoding="utf-8"))
     parts = [layouts.runtime, layouts.version, layouts.build, layouts.machine]
-    if layouts.runtime == "glibc":
+    if layouts.runtime != "cpython":
         parts.remove("default")
     assert path.stem == "-".join(parts)
     assert layouts.producer
@@ -342,25 +342,90 @@ def test_every_debug_offset_that_selection_uses_is_in_the_list() -> None:
 # -- glibc ------------------------------------------------------------------------------------------------------
 
 GLIBC_VERSIONS = ["2.31", "2.36", "2.41", "2.43"]
+OLD_GLIBC_VERSIONS = ["2.17", "2.19", "2.21", "2.23"]
+NEW_GLIBC = [(version, machine) for version in GLIBC_VERSIONS for machine in ("x86_64", "aarch64")]
+NEW_GLIBC += [(version, "x86_64") for version in ("2.25", "2.27", "2.39")]
+ALL_GLIBC = [*NEW_GLIBC, *((version, "x86_64") for version in OLD_GLIBC_VERSIONS)]
 
 
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-@pytest.mark.parametrize("version", GLIBC_VERSIONS)
-def test_locks_of_glibc(version: str, machine: str) -> None:
+@pytest.mark.parametrize(("version", "machine"), ALL_GLIBC)
+def test_what_is_the_same_in_every_glibc(version: str, machine: str) -> None:
     layouts = read(f"glibc-{version}-{machine}")
     expected: Places = {
         "pthread_mutex_t.__lock": 0, "pthread_mutex_t.__count": 4, "pthread_mutex_t.__owner": 8,
         "pthread_mutex_t.__nusers": 12, "pthread_mutex_t.__kind": 16, "pthread_mutex_t.__list": 24,
-        "pthread_rwlock_t.__readers": 0, "pthread_rwlock_t.__writers": 4, "pthread_rwlock_t.__wrphase_futex": 8,
-        "pthread_rwlock_t.__writers_futex": 12, "pthread_rwlock_t.__pad3": 16, "pthread_rwlock_t.__pad4": 20,
-        "pthread_rwlock_t.__cur_writer": 24, "pthread_rwlock_t.__shared": 28, "pthread_rwlock_t.__flags": 48,
-        "sem_t.data": 0, "sem_t.private": 8,
-        "pthread_barrier_t.in": 0, "pthread_barrier_t.current_round": 4, "pthread_barrier_t.count": 8,
-        "pthread_barrier_t.shared": 12, "pthread_barrier_t.out": 16}
+        "pthread_rwlock_t.__shared": 28, "pthread_rwlock_t.__flags": 48,
+        "struct _IO_FILE._chain": 104, "struct _IO_FILE._fileno": 112, "struct _IO_FILE._lock": 136,
+        "_IO_lock_t.lock": 0, "_IO_lock_t.cnt": 4, "_IO_lock_t.owner": 8,
+        "struct robust_list_head.list": 0, "struct robust_list_head.futex_offset": 8,
+        "struct robust_list_head.list_op_pending": 16}
     assert offsets(layouts, expected) == expected
     assert layouts["pthread_mutex_t"].size == (40 if machine == "x86_64" else 48)
     assert layouts["pthread_rwlock_t"].size == 56
     assert layouts["pthread_cond_t"].size == 48
+
+
+@pytest.mark.parametrize(("version", "machine"), NEW_GLIBC)
+def test_locks_of_glibc(version: str, machine: str) -> None:
+    expected: Places = {
+        "pthread_rwlock_t.__readers": 0, "pthread_rwlock_t.__writers": 4, "pthread_rwlock_t.__wrphase_futex": 8,
+        "pthread_rwlock_t.__writers_futex": 12, "pthread_rwlock_t.__pad3": 16, "pthread_rwlock_t.__pad4": 20,
+        "pthread_rwlock_t.__cur_writer": 24, "pthread_rwlock_t.__nr_readers": None,
+        "sem_t.data": 0, "sem_t.private": 8, "sem_t.value": None,
+        "pthread_barrier_t.in": 0, "pthread_barrier_t.current_round": 4, "pthread_barrier_t.count": 8,
+        "pthread_barrier_t.shared": 12, "pthread_barrier_t.out": 16, "pthread_barrier_t.left": None,
+        "pthread_cond_t.__futex": None}
+    assert offsets(read(f"glibc-{version}-{machine}"), expected) == expected
+
+
+@pytest.mark.parametrize("version", OLD_GLIBC_VERSIONS)
+def test_locks_of_glibc_before_2_25(version: str) -> None:
+    expected: Places = {
+        "pthread_rwlock_t.__lock": 0, "pthread_rwlock_t.__nr_readers": 4, "pthread_rwlock_t.__readers_wakeup": 8,
+        "pthread_rwlock_t.__writer_wakeup": 12, "pthread_rwlock_t.__nr_readers_queued": 16,
+        "pthread_rwlock_t.__nr_writers_queued": 20, "pthread_rwlock_t.__writer": 24,
+        "pthread_rwlock_t.__cur_writer": None,
+        "pthread_cond_t.__lock": 0, "pthread_cond_t.__futex": 4, "pthread_cond_t.__total_seq": 8,
+        "pthread_cond_t.__wakeup_seq": 16, "pthread_cond_t.__woken_seq": 24, "pthread_cond_t.__mutex": 32,
+        "pthread_cond_t.__nwaiters": 40, "pthread_cond_t.__broadcast_seq": 44, "pthread_cond_t.__wrefs": None}
+    assert offsets(read(f"glibc-{version}-x86_64"), expected) == expected
+
+
+@pytest.mark.parametrize(("version", "expected"), [
+    ("2.17", {"value": 0, "private": 4, "nwaiters": 8, "data": None}),
+    ("2.19", {"value": 0, "private": 4, "nwaiters": 8, "data": None}),
+    ("2.21", {"value": None, "private": 8, "nwaiters": None, "data": 0}),
+])
+def test_semaphores_got_one_word_of_64_bits(version: str, expected: Places) -> None:
+    paths = {f"sem_t.{name}": at for name, at in expected.items()}
+    assert offsets(read(f"glibc-{version}-x86_64"), paths) == paths
+
+
+@pytest.mark.parametrize(("version", "expected"), [
+    ("2.17", {"curr_event": 0, "lock": 4, "left": 8, "init_count": 12, "private": 16, "in": None}),
+    ("2.21", {"curr_event": 0, "lock": 4, "left": 8, "init_count": 12, "private": 16, "in": None}),
+    ("2.23", {"curr_event": None, "left": None, "in": 0, "current_round": 4, "count": 8, "shared": 12, "out": 16}),
+])
+def test_barriers_got_a_new_algorithm(version: str, expected: Places) -> None:
+    paths = {f"pthread_barrier_t.{name}": at for name, at in expected.items()}
+    assert offsets(read(f"glibc-{version}-x86_64"), paths) == paths
+
+
+@pytest.mark.parametrize(("name", "size", "expected"), [
+    ("2.17-x86_64", 3960, (2312, 2352, None)), ("2.19-x86_64", 3968, (2312, 2352, None)),
+    ("2.23-x86_64", 3968, (2312, 2352, None)), ("2.27-x86_64", 3960, (2312, 2352, None)),
+    ("2.31-x86_64", 4000, (2312, 2352, None)), ("2.36-x86_64", 4336, (2568, 2608, 2648)),
+    ("2.39-x86_64", 4352, (2568, 2608, 2648)), ("2.41-x86_64", 2888, (2568, 2608, 2648)),
+    ("2.43-x86_64", 2120, (1800, 1840, 1880)), ("2.31-aarch64", 4160, (2440, 2488, None)),
+    ("2.36-aarch64", 4520, (2696, 2744, 2792)), ("2.41-aarch64", 3040, (2696, 2744, 2792)),
+    ("2.43-aarch64", 2272, (1928, 1976, 2024)),
+])
+def test_the_dynamic_linkers_own_structure(name: str, size: int, expected: tuple[int | None, ...]) -> None:
+    names = ("_dl_load_lock", "_dl_load_write_lock", "_dl_load_tls_lock")
+    paths = {f"struct rtld_global.{member}": at for member, at in zip(names, expected)}
+    layouts = read(f"glibc-{name}")
+    assert offsets(layouts, paths) == paths
+    assert layouts["struct rtld_global"].size == size
 
 
 @pytest.mark.parametrize(("version", "expected"), [
@@ -380,6 +445,10 @@ def test_condition_variables_lost_a_member(version: str, machine: str, expected:
 
 
 @pytest.mark.parametrize(("name", "size", "expected"), [
+    ("2.17-x86_64", 2304, {"self": 16, "tid": 720, "robust_head": 736, "lock": 1560, "joinid": 1576,
+                           "stackblock": 1680, "stackblock_size": 1688, "exit_lock": None, "joinstate": None}),
+    ("2.23-x86_64", 2304, {"self": 16, "tid": 720, "robust_head": 736, "joinid": 1576, "start_routine": 1600}),
+    ("2.27-x86_64", 2304, {"self": 16, "tid": 720, "robust_head": 736, "joinid": 1576, "start_routine": 1600}),
     ("2.31-x86_64", 2304, {"self": 16, "tid": 720, "robust_head": 736, "lock": 1560, "joinid": 1576,
                            "stackblock": 1680, "stackblock_size": 1688, "exit_lock": None, "joinstate": None}),
     ("2.36-x86_64", 2368, {"self": 16, "tid": 720, "robust_head": 736, "lock": 1560, "joinid": 1568,

@@ -357,6 +357,48 @@ def test_an_interpreter_says_the_same_of_itself() -> None:
         pytest.skip("no CPython 3.13 or later here that a table was made from")
 
 
+def glibc_source(tree: Path, version: str = '#define VERSION "2.17"') -> Path:
+    """As much of glibc's sources as the generator compiles, with a semaphore and a file in places of their own."""
+    for path, text in {
+        "version.h": f'#define RELEASE "stable"\n{version}\n',
+        "include/libc-symbols.h": "#include <libc-abis.h>\n#ifndef HAVE_WEAK_SYMBOLS\n#error\n#endif\n",
+        "nptl/pthreadP.h": "#include <asm/unistd.h>\nstruct pthread { char header[720]; int tid; };\n",
+        # the folder of the machine comes before the one of all machines
+        "sysdeps/x86_64/internaltypes.h": "struct new_sem { int value; int private; unsigned long nwaiters; };\n",
+        "sysdeps/generic/internaltypes.h": "#error",
+        "sysdeps/generic/ldsodefs.h": "#include <config.h>\nstruct rtld_global { char ns[40], _dl_load_lock[40]; };",
+        "include/stdio.h": "struct _IO_FILE { int flags; int _fileno; };\n",
+    }.items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text(text, encoding="utf-8")
+    return tree
+
+
+@needs_gcc
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the sources are compiled for x86-64")
+def test_sources_of_glibc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gen_layouts.main(["glibc", "--source", str(glibc_source(tmp_path)), "--output", "-"]) == 0
+    layouts = parse_table(capsys.readouterr().out)
+    assert (layouts.runtime, layouts.version, layouts.build, layouts.machine) == ("glibc", "2.17", "default", "x86_64")
+    assert layouts.producer.startswith("sources, GNU C99")
+    found = {name: {member: field.offset for member, field in struct.fields.items()}
+             for name, struct in layouts.structs.items()}
+    assert found == {"struct pthread": {"tid": 720}, "sem_t": {"value": 0, "private": 4, "nwaiters": 8},
+                     "struct rtld_global": {"_dl_load_lock": 40}, "struct _IO_FILE": {"_fileno": 4}}
+
+
+@needs_gcc
+def test_sources_that_do_not_compile_or_tell_no_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = glibc_source(tmp_path, "")
+    assert gen_layouts.main(["glibc", "--source", str(tree), "--output", "-"]) == 1
+    assert "say it with --version" in capsys.readouterr().err
+    (tree / "include" / "stdio.h").write_text("#error broken", encoding="utf-8")
+    assert gen_layouts.main(["glibc", "--source", str(tree), "--version", "2.17", "--output", "-"]) == 1
+    assert "broken" in capsys.readouterr().err
+    assert gen_layouts.main(["glibc", "--source", str(tmp_path / "nowhere"), "--output", "-"]) == 1
+    assert capsys.readouterr().err.startswith("gen_layouts: ")
+
+
 def test_a_table_of_the_system_libc_made_anew(capsys: pytest.CaptureFixture[str]) -> None:
     for library in (Path(f"/lib/{platform.machine()}-linux-gnu/libc.so.6"), Path("/lib64/libc.so.6")):
         table = table_of("glibc", library) if library.exists() else None

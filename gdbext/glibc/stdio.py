@@ -1,0 +1,73 @@
+"""The lock of a `FILE`, which records the thread that holds it, and the list of all open `FILE`s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gdbext.errors import MemoryUnreadable
+from gdbext.glibc.version import LIBC
+from gdbext.layout.table import Layouts
+from gdbext.native.elf import find_dynamic_symbol
+from gdbext.target.cache import read_u64
+from gdbext.target.protocol import Memory, Module
+
+#: Most files that are looked at.
+_MAX_FILES = 65536
+
+
+@dataclass(frozen=True)
+class FileLock:
+    """A decoded ``_IO_lock_t``.
+
+    `word` is the futex word, 0 while the lock is free. `owner` is the holder's ``struct pthread *``, None while
+    nobody holds it. `file` and `descriptor` are those of the ``FILE`` that it belongs to, None where that was not
+    said; a ``FILE`` in memory has the descriptor -1.
+    """
+
+    address: int
+    word: int
+    owner: int | None
+    file: int | None = None
+    descriptor: int | None = None
+
+
+def decode_file_lock(memory: Memory, layouts: Layouts, address: int, file: int | None = None) -> FileLock:
+    """Decode the lock of a ``FILE``, or another of the C library's recursive locks: of all files, of ``exit``.
+
+    Source: glibc 2.36 sysdeps/nptl/stdio-lock.h. Its depth is not decoded: since glibc 2.41 it counts from 0.
+
+    :param address: ``_IO_lock_t *`` in the target.
+    :param file: ``FILE *`` that it belongs to, for the descriptor.
+    :raises MemoryUnreadable: the lock is not mapped, or not in the core.
+    """
+    word, owner = layouts["_IO_lock_t"].reader("lock", "owner")(memory, address)
+    descriptor = None
+    if file is not None:
+        descriptor, = layouts["struct _IO_FILE"].reader("_fileno")(memory, file)
+    return FileLock(address, word & 0xFFFFFFFF, owner if owner and word else None, file, descriptor)
+
+
+def iter_files(memory: Memory, layouts: Layouts, modules: Sequence[Module]) -> Iterator[tuple[int, int, int]]:
+    """All open ``FILE``s that have a lock: (``FILE *``, ``_IO_lock_t *``, file descriptor).
+
+    Source: glibc 2.36 libio/genops.c, `_IO_list_all`. Ends early where the list is damaged or is just being changed.
+
+    :param modules: everything loaded; the C library exports the head of the list.
+    """
+    library = next((module for module in modules if LIBC.match(module.name)), None)
+    head = find_dynamic_symbol(memory, library, "_IO_list_all") if library is not None else None
+    if head is None:
+        return
+    read = layouts["struct _IO_FILE"].reader("_chain", "_lock", "_fileno")
+    seen: set[int] = set()
+    try:
+        file = read_u64(memory, head.address)
+        while file and file not in seen and len(seen) < _MAX_FILES:
+            seen.add(file)
+            chain, lock, descriptor = read(memory, file)
+            if lock:
+                yield file, lock, descriptor
+            file = chain
+    except MemoryUnreadable:
+        return
