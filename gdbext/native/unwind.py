@@ -144,6 +144,7 @@ class Unwinder:
         self._starts = [item[0] for item in headers]
         self._rules: dict[int, Rule | None] = {}
         self._cies: dict[int, _Cie] = {}
+        self._functions: dict[int, tuple[int, int] | None] = {}
 
     def rule(self, pc: int) -> Rule:
         """The rule at a program counter (of a caller: its return address less one).
@@ -209,15 +210,20 @@ class Unwinder:
                 continue
         raise MemoryUnreadable(low, cfa - low)
 
-    def function_start(self, pc: int) -> int | None:
-        """Where the function begins that covers a program counter, as its frame description says."""
-        try:
-            found = self._find_fde(pc)
-        except (CannotUnwind, CorruptStructure, MemoryUnreadable):
-            return None
-        return found[1]
+    def function_range(self, pc: int) -> tuple[int, int] | None:
+        """Where the function begins and ends that covers a program counter, as its frame description says.
 
-    def _find_fde(self, pc: int) -> tuple[_Cie, int, _Bytes]:
+        The part of a function that a compiler moved elsewhere (``.cold``) counts as one of its own.
+        """
+        if pc not in self._functions:
+            try:
+                _, start, end, _ = self._find_fde(pc)
+                self._functions[pc] = (start, end)
+            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
+                self._functions[pc] = None
+        return self._functions[pc]
+
+    def _find_fde(self, pc: int) -> tuple[_Cie, int, int, _Bytes]:
         index = bisect.bisect_right(self._starts, pc) - 1
         if index < 0 or pc >= self._headers[index][1]:
             raise CannotUnwind(f"{pc:#x} lies in no file that has frame descriptions")
@@ -256,7 +262,7 @@ class Unwinder:
             raise CannotUnwind(f"no frame description covers {pc:#x}")
         if cie.has_augmentation:
             body.take(body.uleb())
-        return cie, start, body
+        return cie, start, start + size, body
 
     def _cie(self, at: int) -> _Cie:
         known = self._cies.get(at)
@@ -299,7 +305,7 @@ class Unwinder:
         return cie
 
     def _find_rule(self, pc: int) -> Rule:
-        cie, start, body = self._find_fde(pc)
+        cie, start, _, body = self._find_fde(pc)
         if cie.is_signal:
             raise CannotUnwind("a signal frame")
         state = _State()

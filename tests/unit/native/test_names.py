@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.native.names import public_name
+from gdbext.native.names import public_name, without_parameters
 
 
 @pytest.mark.parametrize(("name", "expected"), [
@@ -25,3 +25,20 @@ from gdbext.native.names import public_name
 ])
 def test_public_name(name: str, expected: str) -> None:
     assert public_name(name) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("std::thread::join()", "std::thread::join"),
+    ("(anonymous namespace)::f(int) const", "(anonymous namespace)::f"),
+    ("a::operator()(int)", "a::operator()"),
+    ("std::function<void (int)>::operator()(int) const", "std::function<void (int)>::operator()"),
+    ("g(void (*)(int)) [clone .cold]", "g"),
+    ("guard variable for get()::x", "guard variable for get()::x"),
+    ("vtable for X", "vtable for X"),
+    ("core::ops::function::FnOnce::call_once", "core::ops::function::FnOnce::call_once"),
+    ("f)", "f)"),
+    ("()", "()"),
+    ("", ""),
+])
+def test_name_without_parameters(name: str, expected: str) -> None:
+    assert without_parameters(name) == expected

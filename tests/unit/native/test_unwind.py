@@ -147,7 +147,7 @@ def test_each_function_has_its_own_rules() -> None:
     assert [frames.rule(0x80, i) for i in range(4)] == [
         Rule(True, 16, -8, -16), Rule(False, 8, -8, None), Rule(False, 64, -8, None),
         Rule(False, 8, -8, None, outermost=True)]
-    assert [frames.unwinder.function_start(TEXT + at) for at in (0, 0xFF, 0x100, 0x2FF)] == [
+    assert [(frames.unwinder.function_range(TEXT + at) or [None])[0] for at in (0, 0xFF, 0x100, 0x2FF)] == [
         TEXT, TEXT, TEXT + 0x100, TEXT + 0x200]
 
 
@@ -156,7 +156,7 @@ def test_pc_outside(pc: int) -> None:
     unwinder = Frames(FRAME_POINTER).unwinder
     with pytest.raises(CannotUnwind):
         unwinder.rule(pc)
-    assert unwinder.function_start(pc) is None
+    assert unwinder.function_range(pc) is None
 
 
 def test_pc_between_functions() -> None:
