@@ -62,12 +62,13 @@ Frame = Union[PyFrame, NativeFrame]
 
 @dataclass(frozen=True)
 class Hold:
-    """A lock that a thread holds."""
+    """A lock that a thread holds. `taken_at` is the frame that took it, at the line where, if that is known."""
 
     lock: str
     mode: str
     evidence: str
     why: str | None = None
+    taken_at: PyFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -102,16 +103,19 @@ class Thread:
     stack: tuple[Frame, ...] = ()
     #: why Python and native frames are not interleaved, or None where they are
     unmerged: str | None = None
+    #: what it is blocked on in the system call, in words, where that is no lock
+    blocked_on: str | None = None
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A thread that holds a lock, as seen from the lock."""
+    """A thread that holds a lock, as seen from the lock; see `Hold`."""
 
     thread: int
     mode: str
     evidence: str
     why: str | None = None
+    taken_at: PyFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,52 @@ class TargetInfo:
 
 
 @dataclass(frozen=True)
+class Awaited:
+    """What a task of asyncio waits for.
+
+    `tasks` are the addresses of those whose end it waits for; all of them, or any, as `kind` has it. `others` counts
+    futures beside them that are no tasks. `kind` says what waits for them, or what else is waited for
+    (``asyncio.gather``, ``asyncio.Lock``, ``Future``), with its address and a name that the program has for it;
+    `holders` are tasks in an ``async with`` block of that lock. `timed` is true when the wait ends by itself.
+    """
+
+    tasks: tuple[int, ...] = ()
+    others: int = 0
+    kind: str | None = None
+    address: int | None = None
+    name: str | None = None
+    holders: tuple[int, ...] = ()
+    timed: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of asyncio: ``running``, ``pending``, ``done`` or ``cancelled``.
+
+    `thread` is the one that its loop runs in, None if the loop does not run. `stack` has the coroutines that await
+    one another, innermost first; of a task that runs, with the functions that they call.
+    """
+
+    address: int
+    name: str | None
+    loop: int
+    thread: int | None
+    state: str
+    stack: tuple[PyFrame, ...] = ()
+    awaits: Awaited = Awaited()
+    awaited_by: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class EventLoop:
+    """An event loop of asyncio. `thread` is the one that it runs in, or None; `kind` its class."""
+
+    address: int
+    kind: str
+    thread: int | None
+
+
+@dataclass(frozen=True)
 class Report:
     """All that one look at a target found out; commands show parts of it."""
 
@@ -246,6 +296,11 @@ class Report:
     notes: tuple[str, ...] = field(default=())
     #: why no deadlock may be ruled out, or None
     no_verdict: str | None = None
+    #: asyncio, where it was asked for
+    event_loops: tuple[EventLoop, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    #: addresses of tasks each of which waits for the next, and the last for the first
+    task_cycles: tuple[tuple[int, ...], ...] = ()
 
     def thread(self, number: int) -> Thread | None:
         """The thread of that number, or None."""

@@ -29,7 +29,7 @@ from tests.support import interpreters, roots, samples  # noqa: E402
 PAGE = ROOT / "docs" / "support.md"
 TABLES = ROOT / "gdbext" / "layout" / "tables"
 
-_TABLE_NAME = re.compile(r"(cpython|glibc)-(\d+(?:\.\d+)+)-(?:(.+)-)?(x86_64|aarch64)$")
+_TABLE_NAME = re.compile(r"(cpython|glibc|libgomp)-(\d+(?:\.\d+)*)-(?:(.+)-)?(x86_64|aarch64)$")
 #: How the owners of a kind of lock are known; each kind of `KINDS` must be here.
 OWNERS = {
     "gil": "recorded: the GIL names the thread state that holds it",
@@ -37,9 +37,20 @@ OWNERS = {
     "rwlock": "the writer is recorded; readers are only counted: inferred where as many threads as that have the "
               "lock's address on their stacks, candidates otherwise",
     "thread-exit": "recorded: whose descriptor is waited on",
+    "dynamic-linker": "recorded: recursive mutexes of the dynamic linker",
+    "stdio": "recorded: the lock of a `FILE` names the thread's descriptor",
+    "barrier": "those that have not arrived are counted: inferred where just as many other threads have its "
+               "address on the stack, candidates otherwise",
+    "static-guard": "inferred: the only thread between acquisition and release of the guard",
+    "once": "inferred: the only thread in which `pthread_once` has called the initialiser",
+    "malloc-arena": "inferred: the only thread in the allocator with this arena, candidates otherwise",
     "condvar": "none: any thread may signal it; the mutex that belongs to it is a lock of its own",
     "semaphore": "none: any thread may post it",
-    "futex": "not known: a futex word that fits no other kind",
+    "openmp-barrier": "inferred: the members of the team that have not arrived; an idle pool has none",
+    "openmp-lock": "inferred: the only thread inside the critical section, candidates otherwise",
+    "spin-lock": "not recorded: candidates only",
+    "descriptor": "none: who has the other end of a pipe or socket is told, from /proc of a live process",
+    "futex": "not known: a futex word that fits no other kind; candidates only",
 }
 _SEVERAL = {
     "shared": "two interpreters with one GIL",
@@ -47,7 +58,14 @@ _SEVERAL = {
     "own": "three interpreters with a GIL each",
 }
 #: Kinds without a row of `KINDS`, and why.
-_WITHOUT_ROW = {"gil": "the GIL's own wait", "futex": "whatever is left"}
+_WITHOUT_ROW = {
+    "gil": "the GIL's own wait",
+    "openmp-barrier": "futex calls of libgomp itself",
+    "openmp-lock": "futex calls of libgomp itself",
+    "spin-lock": "`pthread_spin_lock`, awake",
+    "descriptor": "`read`, `write`, `poll`, `accept`, `flock` and other system calls",
+    "futex": "whatever is left",
+}
 
 
 class Incomplete(Exception):
@@ -129,6 +147,9 @@ def _roots() -> Iterator[str]:
     yield ("Each with its own GDB, glibc and Python, looked at from inside and from a GDB outside, live and as a core "
            f"(`tests/gdb/test_roots.py`): {_names(interpreters.SUITES)}. Scenarios: "
            + ", ".join(f"{sample} {variant}" for sample, variant in test_roots.SCENARIOS) + ".")
+    yield ""
+    yield ("Ubuntu releases, whose GDB may be too old, looked at by a GDB outside "
+           f"(`test_roots.py`, scenarios of abba): {_names(interpreters.OLD_SUITES)}.")
     yield ""
     yield "Further interpreters that Debian packages for them, in whichever micro version there is:"
     yield ""

@@ -100,6 +100,10 @@ class Code:
                 function, module.name if module else None, pc, symbol.file, symbol.line)
         return known
 
+    def function_range(self, pc: int) -> tuple[int, int] | None:
+        """Start and end of the function that covers a program counter (of a caller: less one); no symbols needed."""
+        return self._unwinder.function_range(pc)
+
     def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """(program counter, stack pointer) of a thread's native frames, innermost first."""
         try:

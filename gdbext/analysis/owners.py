@@ -2,89 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
 
 from gdbext.analysis.code import Code
-from gdbext.analysis.lock_kinds import Context, View, recognise, recognise_address
+from gdbext.analysis.findings import Findings
+from gdbext.analysis.holders import HolderFinder
+from gdbext.analysis.lock_kinds import (
+    NAMED_KINDS,
+    Context,
+    View,
+    recognise,
+    recognise_address,
+    unknown,
+    view_mutex,
+    view_spin_lock,
+)
+from gdbext.analysis.openmp import BARRIER, LOCK, OpenMP
+from gdbext.analysis.site import Sites
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.errors import GdbextError
-from gdbext.glibc.futex import FutexWait
+from gdbext.glibc.futex import FutexWait, decode_futex_wait
+from gdbext.glibc.mutex import decode_mutex
+from gdbext.glibc.pthread import pthread_of_join
+from gdbext.glibc.robust import iter_robust_mutexes
 from gdbext.glibc.version import CLibrary
+from gdbext.layout.table import Layouts
 from gdbext.model import EXCLUSIVE, INFERRED, RECORDED, SHARED, Holder, Lock, Wait, Waiter
 from gdbext.native.names import public_name
+from gdbext.target.cache import read_u32
 from gdbext.target.protocol import Target
 
-#: Most bytes of a stack that are searched for the address of a lock.
-MAX_STACK_SCAN = 1 << 20
-#: How many frames of a waiter may be inside the C library before the one that called it.
-_LIBC_DEPTH = 6
-_CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 #: Structures of the C library by kind of lock, for telling which member an address is.
 STRUCTURES = {"rwlock": "pthread_rwlock_t", "mutex": "pthread_mutex_t", "condvar": "pthread_cond_t",
-              "semaphore": "sem_t"}
+              "semaphore": "sem_t", "barrier": "pthread_barrier_t", "dynamic-linker": "pthread_mutex_t"}
+OPENMP_KINDS = (BARRIER, LOCK)
+LEFT_BEHIND, EXITED = "left behind by fork", "thread exited"
+_SPINNING = ("pthread_spin_lock",)
+#: How holders have a lock that several may have at once.
+_HELD_MODE = {"rwlock": SHARED}
 
 
 class NativeLocks:
-    """The locks that threads sleep on in futex calls."""
+    """The locks of native code: those that threads wait for, and those that threads are known to hold anyway."""
 
-    def __init__(self, target: Target, code: Code, library: CLibrary, threads: Threads) -> None:
+    def __init__(self, target: Target, code: Code, library: CLibrary, threads: Threads, sites: Sites,
+                 findings: Findings) -> None:
         self._target = target
         self._memory = target.memory
         self._code = code
         self._library = library
         self._threads = threads
+        self._sites = sites
+        self._finder = HolderFinder(target, code, threads, sites)
+        if library.layouts is not None:
+            self._find_restarted_waits(library.layouts)
         sleepers: dict[int, int] = {}
         for seen in threads:
             if seen.futex is not None:
                 sleepers[seen.futex.address] = sleepers.get(seen.futex.address, 0) + 1
         self._context = None
-        if library.layouts is not None:
-            self._context = Context(self._memory, library.layouts, sleepers, threads.number_of_pthread)
         self._views: dict[str, View] = {}
         # what many threads share is worked out once
         self._view_of_wait: dict[tuple[object, ...], View] = {}
-        self._names_of_top: dict[tuple[int, ...], list[str]] = {}
+        if library.layouts is not None:
+            self._openmp = OpenMP(target, code, threads)
+            self._context = Context(self._memory, library.layouts, sleepers, threads.number_of_pthread, code.modules,
+                                    threads.number_of_tid)
+            self._read_robust_lists(self._context, findings)
 
-    def wait(self, seen: SeenThread, futex: FutexWait) -> Wait:
-        """What a thread waits for that sleeps on a futex word."""
-        functions = self._functions_on_top(seen)
-        key = (futex, *functions)
+    def _find_restarted_waits(self, layouts: Layouts) -> None:
+        """Timed futex waits that a stop has interrupted before, where the arguments alone do not tell that they are."""
+        for seen in self._threads:
+            if seen.futex is None and seen.call is not None and seen.call.blocked and seen.call.name is None:
+                wait = decode_futex_wait(seen.call, surely=True)
+                if wait is not None and (
+                        pthread_of_join(layouts, wait.address, self._threads.number_of_pthread) is not None
+                        or "syscall" in self._sites.site(seen.native(self._code)).functions
+                        and self._is_asleep(wait, seen.call.arguments[3])):
+                    seen.futex = wait
+
+    def _is_asleep(self, wait: FutexWait, timeout: int) -> bool:
+        """Whether the arguments of some restarted call are those of a futex wait: the word is as it was expected."""
+        try:
+            seconds, nanoseconds = struct.unpack("<qq", self._memory.read(timeout, 16))  # struct timespec
+            return (read_u32(self._memory, wait.address) == wait.expected
+                    and bool(seconds >= 0 and 0 <= nanoseconds < 10**9))
+        except GdbextError:
+            return False
+
+    def _read_robust_lists(self, context: Context, findings: Findings) -> None:
+        """Robust mutexes are on a list of the thread that holds them, whether anybody waits or not."""
+        for seen in self._threads:
+            if not seen.pthread:
+                continue
+            try:
+                for address in iter_robust_mutexes(self._memory, context.layouts, seen.pthread):
+                    state = decode_mutex(self._memory, context.layouts, address)
+                    if state.plausible and state.locked:
+                        view = view_mutex(state)
+                        self._views[view.id] = view
+            except GdbextError as error:
+                findings.problem(f"thread {seen.number}", "unreadable", f"its list of robust mutexes: {error}")
+
+    def wait(self, seen: SeenThread) -> Wait | None:
+        """What a thread waits for: it sleeps on a futex word or spins; None if it does neither."""
+        if seen.futex is None:
+            return self._spinning_wait(seen)
+        futex = seen.futex
+        site = self._sites.site(seen.native(self._code))
+        key = (futex, site)
         view = self._view_of_wait.get(key)
         if view is None:
             if self._context is None:
-                view = View("futex", futex.address, "waited for", why="the C library's locks are not decoded")
+                view = unknown(futex, site)
             else:
-                view = recognise(self._context, futex, functions)
+                view = self._view_openmp(seen, futex) or recognise(self._context, futex, site)
+                worker = self._openmp.of_condvar(seen) if view.kind == "condvar" else None
+                if worker is not None:
+                    view = replace(view, why=f"{worker}; {view.why}")
             self._view_of_wait[key] = view
-        lock_id = _id(view)
-        self._views.setdefault(lock_id, view)
-        return Wait(lock_id, view.mode, futex.timed)
+        self._views.setdefault(view.id, view)
+        # a lock that does not record its owner does not record either that nobody is left
+        evidence = INFERRED if view.orphan and view.kind in OPENMP_KINDS else RECORDED
+        return Wait(view.id, view.mode, futex.timed, evidence, view.why if evidence == INFERRED else None)
 
-    def _functions_on_top(self, seen: SeenThread) -> list[str]:
-        """Public names of the C library's functions on top of a stack, as far as symbols tell."""
-        top = tuple([pc for pc, _ in seen.native(self._code)[:_LIBC_DEPTH]])
-        names = self._names_of_top.get(top)
-        if names is None:
-            names = self._names_of_top[top] = []
-            for i, pc in enumerate(top):
-                if not self._in_library(pc):
-                    break
-                function = self._code.symbol(pc, i).function
-                if function is not None:
-                    names.append(public_name(function))
-        return names
+    def _view_openmp(self, seen: SeenThread, futex: FutexWait) -> View | None:
+        """A wait inside libgomp, which makes its futex calls itself."""
+        found = self._openmp.view(seen, futex)
+        if found is None:
+            return None
+        return View(found.kind, found.address, found.state, holders=found.holders, candidates=found.candidates,
+                    why=found.why, orphan=found.orphan)
+
+    def _spinning_wait(self, seen: SeenThread) -> Wait | None:
+        if seen.unavailable is not None or seen.call is not None or not self._in_library(seen.registers["rip"]):
+            return None
+        function = self._code.symbol(seen.registers["rip"]).function
+        if function is None or public_name(function) not in _SPINNING:
+            return None
+        view = view_spin_lock(seen.registers.get("rdi", 0))
+        self._views.setdefault(view.id, view)
+        seen.spins = True
+        return Wait(view.id, view.mode, False)
 
     def _in_library(self, pc: int) -> bool:
         module = self._code.module(pc)
         return module is not None and any(module is part for part in self._library.modules)
 
     def locks(self) -> list[Lock]:
-        """Every lock that a thread waits for, with holders and waiters."""
+        """Every lock that a thread waits for or is recorded to hold, with holders and waiters."""
         waiters: dict[str, list[Waiter]] = {}
         for seen in self._threads:
             if seen.wait is not None:
                 waiters.setdefault(seen.wait.lock, []).append(Waiter(seen.number, seen.wait.mode))
+        self._join_words(waiters)
+        self._finder.announce(self._views.values())
         return [self._lock(view, waiters.get(lock_id, ())) for lock_id, view in self._views.items()]
+
+    def _join_words(self, waiters: dict[str, list[Waiter]]) -> None:
+        """One word is one lock: what the stack of one waiter tells of it holds for the others too."""
+        told = {view.address: view.id for view in self._views.values() if view.kind in NAMED_KINDS}
+        for view in [view for view in self._views.values() if view.kind == "futex" and view.address in told]:
+            del self._views[view.id]
+            for waiter in waiters.pop(view.id, ()):
+                wait = self._threads[waiter.thread].wait
+                assert wait is not None
+                self._threads[waiter.thread].wait = replace(wait, lock=told[view.address])
+                waiters.setdefault(told[view.address], []).append(waiter)
 
     def at(self, address: int, kind: str | None) -> tuple[Lock | None, str | None]:
         """The lock at an address on which no thread waits, and what to tell the user about the address."""
@@ -112,82 +198,88 @@ class NativeLocks:
     def _lock(self, view: View, waiters: Sequence[Waiter]) -> Lock:
         holders: tuple[Holder, ...] = ()
         candidates: tuple[int, ...] = ()
-        orphan, why = None, view.why
+        orphan, why = view.orphan, view.why
         if view.owner_thread is not None:
             holders = (Holder(view.owner_thread, EXCLUSIVE, RECORDED),)
         elif view.owner is not None:
             number = self._threads.number_of_tid.get(view.owner)
             if number is not None:
                 holders = (Holder(number, EXCLUSIVE, RECORDED),)
-            elif view.elsewhere:
+            elif view.elsewhere and not self._is_private(view.address):
                 why = f"its owner has TID {view.owner}, which is no thread of this process; the lock is shared"
             elif self._threads.all_tids_known:
                 orphan = self._orphan(view.owner)
                 why = f"its owner had TID {view.owner}"
+                if orphan == LEFT_BEHIND and not self._first_waits(waiters) and self._may_be_first(view.owner):
+                    orphan, candidates = None, (self._threads.first,)
+                    why += " in the process that forked this one; the thread that called fork is the first thread here"
             else:
                 why = f"its owner has TID {view.owner}; not all threads tell theirs"
-        elif view.readers:
-            holders, candidates, why = self._readers(view, {waiter.thread for waiter in waiters})
-        return Lock(_id(view), view.kind, view.address, self._name(view, waiters), view.state, holders, tuple(waiters),
+        else:
+            found = self._finder.find(view, {waiter.thread for waiter in waiters})
+            holders = found.as_holders(_HELD_MODE.get(view.kind, EXCLUSIVE))
+            candidates, why = found.candidates, found.why
+        return Lock(view.id, view.kind, view.address, self._name(view, waiters), view.state, holders, tuple(waiters),
                     candidates, orphan, view.wait_for, why)
 
-    def _orphan(self, owner: int) -> str:
-        # a child of fork has the thread that called fork only; the locks of the others stay as they were
-        status = self._target.read_host_file(f"/proc/{owner}/status", 4096) if self._target.kind == "live" else None
-        if status is not None and f"\nTgid:\t{self._target.pid}\n".encode() not in status:
-            return "left behind by fork"
-        return "thread exited"
+    def _first_waits(self, waiters: Sequence[Waiter]) -> bool:
+        """Whether the first thread waits itself, or is the only one."""
+        return len(self._threads) == 1 or any(waiter.thread == self._threads.first for waiter in waiters)
 
-    def _readers(self, view: View, waiters: Collection[int]) -> tuple[tuple[Holder, ...], tuple[int, ...], str]:
-        """Who may hold a lock that counts its readers and names none."""
-        found = tuple(seen.number for seen in self._threads
-                      if seen.number not in waiters and not seen.unavailable and self._mentions(seen, view.address))
-        count = view.readers
-        said = f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
-        if len(found) == count and self._threads.all_available:
-            on_stack = "thread has" if count == 1 else "threads have"
-            why = f"{said}; just {count} {on_stack} the lock's address on the stack"
-            return tuple(Holder(number, SHARED, INFERRED, why) for number in found), (), why
-        on_stack = "thread has" if len(found) == 1 else "threads have"
-        return (), found, f"{said}; {len(found) or 'no'} {on_stack} the lock's address on the stack"
+    def _may_be_first(self, owner: int) -> bool:
+        """Whether an owner that fork has left behind may be the thread that called fork.
 
-    def _mentions(self, seen: SeenThread, address: int) -> bool:
-        """Whether an address is on a thread's stack or in a register that its caller's frame may keep it in."""
+        That one lives on here as the first thread, under another number, and may unlock what it has locked. Its old
+        number is known only where it was the first thread of its process too, and that process is still the parent.
+        """
+        if self._target.proc is None or self._library.layouts is None:
+            return True
+        first, others = self._target.proc.parent_threads()
         try:
-            if address in self._target.registers(seen.ref, _CALLEE_SAVED).values():
-                return True
-        except GdbextError:
-            pass
-        low = seen.registers["rsp"] & ~7
-        high = min(seen.native(self._code)[-1][1] + 256, low + MAX_STACK_SCAN)
-        wanted = address.to_bytes(8, "little")
-        for at in range(low, high, 4096):
-            try:
-                data = self._memory.read(at, min(4096, high - at))
-            except GdbextError:
-                return False
-            place = data.find(wanted)
-            while place >= 0:
-                if place & 7 == 0:
-                    return True
-                place = data.find(wanted, place + 1)
-        return False
+            # only threads that pthread_create made have their stack noted
+            stack, = self._library.layouts["struct pthread"].reader("stackblock")(
+                self._memory, self._threads[self._threads.first].pthread)
+        except (GdbextError, KeyError):
+            return True
+        return stack != 0 or owner == first or owner not in others
+
+    def _is_private(self, address: int) -> bool:
+        """Whether nobody but this process can have a lock, as far as /proc tells."""
+        return self._target.proc is not None and self._target.proc.is_private(address)
+
+    def _orphan(self, owner: int) -> str:
+        """Why a recorded owner is no thread of this process.
+
+        A child of fork has the thread that called fork only; the locks of the others stay as they were. Numbers are
+        given out in ascending order, so threads of this process have higher ones than it has itself, unless they have
+        wrapped around since.
+        """
+        if owner < self._threads.process_tid:
+            return LEFT_BEHIND
+        if self._target.kind == "live" and self._threads.same_namespace:
+            status = self._target.read_host_file(f"/proc/{owner}/status", 4096)
+            if status is not None and f"\nTgid:\t{self._target.pid}\n".encode() not in status:
+                return LEFT_BEHIND
+        return EXITED
 
     def _name(self, view: View, waiters: Sequence[Waiter]) -> str | None:
         """The variable that a lock is, or the library that uses it."""
+        if view.name is not None:
+            return view.name
         module = self._code.module(view.address)
         if module is not None:
             symbol = self._code.symbol(view.address).function
+            if symbol is None and view.kind == "futex" and self._in_library(view.address):
+                # a lock of the C library's own: the function that takes it tells what it is for
+                functions = self._sites.site(self._threads[waiters[0].thread].native(self._code)).functions
+                symbol = f"{functions[-1]}()" if functions else None
             return f"{symbol} in {module.name}" if symbol else f"in {module.name}"
         if view.kind == "thread-exit":
             return None
         for waiter in waiters:
-            for pc, _ in self._threads[waiter.thread].native(self._code)[:_LIBC_DEPTH + 2]:
-                module = self._code.module(pc)
-                if module is not None and not self._in_library(pc):
-                    return f"in {module.name}"
+            native = self._threads[waiter.thread].native(self._code)
+            caller = self._sites.site(native).caller
+            module = self._code.module(native[caller][0]) if caller is not None else None
+            if module is not None:
+                return f"in {module.name}"
         return None
-
-
-def _id(view: View) -> str:
-    return f"{view.kind}:{view.address:#x}"

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from gdbext.analysis.blocked import Blocked, BlockedWait
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
 from gdbext.analysis.owners import NativeLocks
 from gdbext.analysis.python_side import PythonSide, TargetWithTypes
+from gdbext.analysis.site import Sites
 from gdbext.analysis.stacks import merge
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.analysis.wait_for import find_deadlocks
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
-from gdbext.model import Frame, Hold, Lock, Report, TargetInfo, Thread
+from gdbext.model import EXCLUSIVE, Frame, Hold, Lock, Report, TargetInfo, Thread, Wait
 
 
 class Snapshot:
@@ -42,17 +44,24 @@ class Snapshot:
             self._findings.problem("C library", "not applicable", f"{self._library.why}; native locks are not decoded")
         self._threads = Threads(target, self._library.layouts, self._findings)
         self._python = PythonSide(target, self._code, self._threads, self._findings)
-        self._native_locks = NativeLocks(target, self._code, self._library, self._threads)
+        sites = Sites(target.memory, self._code, self._library.modules)
+        self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._findings)
+        self._blocked = Blocked(target, self._code, self._threads, sites)
+        self._blocked_on: dict[int, BlockedWait] = {}
         for seen in self._threads:
-            seen.wait = self._python.gil_wait(seen)
-            if seen.wait is None and seen.futex is not None:
-                seen.wait = self._native_locks.wait(seen, seen.futex)
+            seen.wait = self._python.gil_wait(seen) or self._native_locks.wait(seen)
+            blocked = self._blocked.look(seen) if seen.wait is None else None
+            if blocked is not None:
+                self._blocked_on[seen.number] = blocked
+                if blocked.lock is not None:
+                    seen.wait = Wait(blocked.lock.id, EXCLUSIVE, blocked.timed)
         self._python.find_lone_waiters()
-        self._locks = {lock.id: lock for lock in self._native_locks.locks()}
+        self._locks = {lock.id: lock for lock in [*self._native_locks.locks(), *self._blocked.locks()]}
         self._locks.update((gil.lock, gil.as_lock()) for gil in self._python.gils)
         for lock in self._locks.values():
             for holder in lock.holders:
-                self._threads[holder.thread].holds.append(Hold(lock.id, holder.mode, holder.evidence, holder.why))
+                self._threads[holder.thread].holds.append(Hold(
+                    lock.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
         self._stacks: dict[int, tuple[tuple[Frame, ...], str | None]] = {}
 
     @property
@@ -101,7 +110,7 @@ class Snapshot:
         return known
 
     def _merged(self, seen: SeenThread) -> tuple[tuple[Frame, ...], str | None]:
-        if seen.unavailable:
+        if seen.unavailable is not None:
             return (), None
         native = seen.native(self._code)
         python = seen.python
@@ -135,16 +144,18 @@ class Snapshot:
             return str(self.incomplete)
         if self._library.layouts is None:
             return self._library.why
-        unread = sum(seen.unavailable for seen in self._threads)
+        unread = sum(seen.unavailable is not None for seen in self._threads)
         return f"{unread} of {len(self._threads)} threads cannot be read" if unread else None
 
     def _thread(self, seen: SeenThread) -> Thread:
         status, syscall = "unknown", None
-        if not seen.unavailable:
+        blocked = self._blocked_on.get(seen.number)
+        if seen.unavailable is None:
             # a thread that only repeats its wait for the GIL is blocked also in the moment between two of them
-            status = "blocked" if seen.wait is not None or (seen.call and seen.call.blocked) else "running"
+            waits = seen.wait is not None and not seen.spins
+            status = "blocked" if waits or (seen.call and seen.call.blocked) else "running"
             if seen.call is not None and status == "blocked":
-                syscall = seen.call.name or ("futex" if seen.wait is not None else None)
+                syscall = seen.call.name or (blocked.syscall if blocked else "futex" if seen.wait is not None else None)
         return Thread(seen.number, seen.ref.lwp, seen.tid, seen.ref.name, seen.python_name,
                       seen.tstate.address if seen.tstate is not None else None, self._python.state(seen), status,
-                      syscall, tuple(seen.holds), seen.wait)
+                      syscall, tuple(seen.holds), seen.wait, blocked_on=blocked.text if blocked else None)

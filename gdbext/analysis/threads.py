@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
 from gdbext.errors import GdbextError, ThreadUnavailable
-from gdbext.glibc.futex import FutexWait, Syscall, decode_futex_wait, decode_syscall
+from gdbext.glibc.futex import FutexWait, Syscall, decode_futex_waits, decode_syscall
 from gdbext.glibc.pthread import read_tid
 from gdbext.layout.table import Layouts
 from gdbext.model import Hold, Wait
 from gdbext.target.cache import CachedMemory
-from gdbext.target.protocol import Target, ThreadRef
+from gdbext.target.protocol import Memory, Target, ThreadRef
 
 if TYPE_CHECKING:
     from gdbext.analysis.python_side import Python
@@ -39,8 +39,11 @@ class SeenThread:
         self.python: Python | None = None
         self.python_name: str | None = None
         self.wait: Wait | None = None
+        #: Whether it runs while it waits.
+        self.spins = False
         self.holds: list[Hold] = []
-        self.unavailable = False
+        #: Why nothing is known of it, None if it could be read.
+        self.unavailable: str | None = None
         self._native: list[tuple[int, int]] | None = None
 
     @property
@@ -68,13 +71,17 @@ class Threads:
         self._by_number = {seen.number: seen for seen in self._seen}
         for seen in self._seen:
             self._read(target, layouts, seen)
-        if self._seen and all(seen.unavailable for seen in self._seen):
+        self._drop_ghosts()
+        for seen in self._seen:
+            if seen.unavailable is not None:
+                findings.problem(f"thread {seen.number}", "unreadable", seen.unavailable)
+        if self._seen and all(seen.unavailable is not None for seen in self._seen):
             raise ThreadUnavailable("no thread has registers: all of them run")
         #: Whether each thread could be read, so that what no thread has nobody has.
-        self.all_available = not any(seen.unavailable for seen in self._seen)
+        self.all_available = all(seen.unavailable is None for seen in self._seen)
         #: ``struct pthread *`` -> number.
         self.number_of_pthread = {seen.pthread: seen.number for seen in self._seen if seen.pthread}
-        self._match_tids(layouts is not None)
+        self._match_tids(layouts is not None, target.pid)
 
     def __iter__(self) -> Iterator[SeenThread]:
         return iter(self._seen)
@@ -89,11 +96,10 @@ class Threads:
         try:
             seen.registers = target.registers(seen.ref)
         except ThreadUnavailable as error:
-            seen.unavailable = True
-            self._findings.problem(f"thread {seen.number}", "unreadable", str(error))
+            seen.unavailable = str(error)
             return
         seen.call = decode_syscall(seen.registers)
-        seen.futex = decode_futex_wait(seen.call)
+        seen.futex = self._futex(target.memory, seen)
         seen.pthread = seen.registers.get("fs_base", 0)
         if isinstance(target.memory, CachedMemory):
             target.memory.prefetch(seen.registers["rsp"], _STACK_PREFETCH)
@@ -103,7 +109,28 @@ class Threads:
             except GdbextError:
                 return  # told by `_match_tids`, together with the others
 
-    def _match_tids(self, have_layouts: bool) -> None:
+    @staticmethod
+    def _futex(memory: Memory, seen: SeenThread) -> FutexWait | None:
+        """The only futex wait of a thread; one for any of several words is no lock's."""
+        try:
+            waits = decode_futex_waits(memory, seen.call)
+        except GdbextError:
+            return None
+        return waits[0] if len(waits) == 1 else None
+
+    def _drop_ghosts(self) -> None:
+        """Forget threads that a debugger has made up.
+
+        Of a process in a PID namespace GDB lists each thread of a core twice: as the core has it, and by the number in
+        its descriptor, which is another inside; the second has no registers (GDB 13, libthread_db).
+        """
+        inside = {seen.tid for seen in self._seen if seen.tid and seen.tid != seen.ref.lwp}
+        ghosts = [seen for seen in self._seen if seen.unavailable is not None and seen.ref.lwp in inside]
+        for ghost in ghosts:
+            self._seen.remove(ghost)
+            del self._by_number[ghost.number]
+
+    def _match_tids(self, have_layouts: bool, pid: int) -> None:
         """Which thread a TID in an owner field means."""
         self.number_of_tid = {seen.tid: seen.number for seen in self._seen if seen.tid}
         untold = sum(seen.tid is None for seen in self._seen)
@@ -114,4 +141,10 @@ class Threads:
         elif untold and have_layouts:
             self._findings.problem("threads", "unreadable", f"{untold} of {len(self._seen)} threads do not tell their "
                                    "own TID, so owners that are recorded as TIDs may not be found")
+        #: Whether the debugger numbers threads as they do themselves.
+        self.same_namespace = same_namespace
         self.all_tids_known = same_namespace or not untold
+        first = next((seen for seen in self._seen if seen.ref.lwp == pid), None)
+        #: The number of the process, as its threads see it: that of its first thread; and that thread's number.
+        self.process_tid = (first.tid or first.ref.lwp) if first else min(self.number_of_tid, default=0)
+        self.first = first.number if first else 0

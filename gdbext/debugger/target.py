@@ -17,7 +17,9 @@ from gdbext.debugger.types import read_structs
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.layout.members import CPYTHON
 from gdbext.layout.table import Struct
+from gdbext.native.names import without_parameters
 from gdbext.target.cache import CachedMemory
+from gdbext.target.proc import Proc
 from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
 
 #: Registers of x86-64 that decoding needs, by GDB's names.
@@ -30,6 +32,8 @@ _SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\.\S+)(?: in (.+))
 _MAPPING = re.compile(r"^\s*(0x[0-9a-f]+)\s+0x[0-9a-f]+\s+0x[0-9a-f]+\s+0x0\s+(?:[rwxsp-]{4}\s+)?(/.*\S)\s*$")
 # `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"
 _SYMBOLIC = re.compile(r"^0x[0-9a-f]+ <(.+?)(?:\+\d+)?>$", re.DOTALL)
+# mangled by Rust: its own scheme, or that of C++ with a hash at the end
+_RUST = re.compile(r"^_R|17h[0-9a-f]{16}E")
 
 
 class GdbMemory:
@@ -63,11 +67,17 @@ class GdbTarget:
         self.executable = _executable(inferior)
         self.architecture = _architecture()
         self.memory: Memory = CachedMemory(GdbMemory(inferior))
+        self.proc = Proc(self.pid) if self._connection == "native" else None
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
         self._modules: list[Module] | None = None
         self._symbols: dict[int, Symbol] = {}
         self._problems: list[tuple[str, str, str]] = []
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is a process of the machine that GDB runs on."""
+        return self._connection == "native"
 
     def threads(self) -> list[ThreadRef]:
         """All threads by ascending number."""
@@ -168,7 +178,7 @@ class GdbTarget:
         try:
             match = _SYMBOLIC.match(gdb.execute(f"output/a {address:#x}", to_string=True))
             if match:
-                function = match.group(1)
+                function = _demangled(match.group(1))
         except gdb.error:
             pass
         return Symbol(function, *_source_line(address))
@@ -229,6 +239,18 @@ def _source_line(address: int) -> tuple[str | None, int | None]:
         return (table.filename, place.line) if functions == 1 else (table.filename, None)
     except (gdb.error, RuntimeError, OverflowError):
         return None, None
+
+
+def _demangled(name: str) -> str:
+    """A C++ or Rust function by the name that its source has, without parameters; any other name as it is."""
+    if not name.startswith(("_Z", "_R")):
+        return name
+    language = "rust" if _RUST.search(name) else "c++"
+    try:
+        found = gdb.execute(f"demangle -l {language} -- {name.partition('@')[0]}", to_string=True)
+        return without_parameters(found.strip())
+    except gdb.error:
+        return name
 
 
 def _connection_kind(inferior: gdb.Inferior) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from gdbext.model import (
+    Awaited,
     Deadlock,
     Frame,
     Interpreter,
@@ -17,8 +18,10 @@ from gdbext.model import (
     PyFrame,
     Report,
     Runtime,
+    Task,
     Thread,
 )
+from gdbext.render.tasks import what
 
 SCHEMA = "gdbext/1"
 #: The parts of the whole document, in order.
@@ -49,6 +52,11 @@ def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
         made["locks"] = [_lock(lock) for lock in report.locks]
     if "deadlocks" in parts:
         made["deadlocks"] = [_deadlock(deadlock) for deadlock in report.deadlocks]
+    if "tasks" in parts:
+        made["event_loops"] = [{"id": hex(loop.address), "kind": loop.kind, "thread": loop.thread}
+                               for loop in report.event_loops]
+        made["tasks"] = [_task(task) for task in report.tasks]
+        made["task_cycles"] = [_addresses(cycle) for cycle in report.task_cycles]
     if "problems" in parts:
         made["problems"] = [{"where": problem.where, "what": problem.what, "why": problem.why}
                             for problem in report.problems]
@@ -81,8 +89,9 @@ def _thread(thread: Thread) -> dict[str, Any]:
         "number": thread.number, "lwp": thread.lwp, "tid": thread.tid, "name": thread.name,
         "python_name": thread.python_name, "tstate": hex(thread.tstate) if thread.tstate else None,
         "python_state": thread.python_state, "status": thread.status, "syscall": thread.syscall,
-        "holds": [{"lock": hold.lock, "mode": hold.mode, "evidence": hold.evidence, "why": hold.why}
-                  for hold in thread.holds],
+        "blocked_on": thread.blocked_on,
+        "holds": [{"lock": hold.lock, "mode": hold.mode, "evidence": hold.evidence, "why": hold.why,
+                   "taken_at": _taken_at(hold.taken_at)} for hold in thread.holds],
         "waits": None if wait is None else {"lock": wait.lock, "mode": wait.mode, "timed": wait.timed,
                                             "evidence": wait.evidence, "why": wait.why},
         "stack": [_frame(frame) for frame in thread.stack],
@@ -97,11 +106,15 @@ def _frame(frame: Frame) -> dict[str, Any]:
             "file": frame.file, "line": frame.line}
 
 
+def _taken_at(frame: PyFrame | None) -> dict[str, Any] | None:
+    return None if frame is None else {"function": frame.function, "file": frame.file, "line": frame.line}
+
+
 def _lock(lock: Lock) -> dict[str, Any]:
     return {
         "id": lock.id, "kind": lock.kind, "address": hex(lock.address), "name": lock.name, "state": lock.state,
-        "holders": [{"thread": holder.thread, "mode": holder.mode, "evidence": holder.evidence, "why": holder.why}
-                    for holder in lock.holders],
+        "holders": [{"thread": holder.thread, "mode": holder.mode, "evidence": holder.evidence, "why": holder.why,
+                     "taken_at": _taken_at(holder.taken_at)} for holder in lock.holders],
         "waiters": [{"thread": waiter.thread, "mode": waiter.mode} for waiter in lock.waiters],
         "candidates": list(lock.candidates), "orphan": lock.orphan, "why": lock.why,
     }
@@ -113,3 +126,20 @@ def _deadlock(deadlock: Deadlock) -> dict[str, Any]:
         "edges": [{"waiter": edge.waiter, "lock": edge.lock, "holder": edge.holder} for edge in deadlock.edges],
         "why": deadlock.why, "stuck_behind": list(deadlock.stuck_behind),
     }
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {"id": hex(task.address), "name": task.name, "loop": hex(task.loop), "thread": task.thread,
+            "state": task.state, "stack": [_frame(frame) for frame in task.stack], "awaits": _awaited(task.awaits),
+            "awaited_by": _addresses(task.awaited_by)}
+
+
+def _awaited(awaits: Awaited) -> dict[str, Any]:
+    tasks = _addresses(awaits.tasks)
+    return {"task": tasks[0] if len(tasks) == 1 and not awaits.others else None, "tasks": tasks,
+            "other_futures": awaits.others, "what": what(awaits), "holders": _addresses(awaits.holders),
+            "timed": awaits.timed}
+
+
+def _addresses(addresses: Collection[int]) -> list[str]:
+    return [hex(address) for address in addresses]

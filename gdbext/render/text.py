@@ -28,6 +28,16 @@ Source = Callable[[str, int], "str | None"]
 _VERDICT_FRAMES = 6
 #: Modules that only carry a call from Python to a library and back; a verdict leaves their frames out.
 _GLUE = re.compile(r"^(?:libffi\.so|_ctypes[.]|_cffi_backend[.])")
+#: How the holders of a lock have it, by kind, where that is not "held by".
+_HELD = {"once": "run by", "static-guard": "run by"}
+#: What a thread does that waits for a descriptor, by the lock's state.
+_ON_DESCRIPTOR = {"waiting to read": "waits to read from", "waiting to write": "waits to write to",
+                  "waiting for events": "waits for events of", "waiting for a connection": "waits for a connection to",
+                  "connecting": "connects", "waiting for a file lock": "waits for the file lock of",
+                  "waiting for the disk": "waits for the disk to write", "waiting to copy": "waits to copy from",
+                  "waiting for completions": "waits for completions in", "waiting in ioctl": "waits in ioctl on"}
+#: Kinds whose holders are those that others wait for to come.
+_GATHERING = ("barrier", "openmp-barrier")
 #: How many thread numbers a list shows before it says how many more there are.
 _MANY = 20
 
@@ -84,15 +94,19 @@ class TextRenderer:
         """Who holds a lock, as the end of a sentence."""
         if lock.kind == "thread-exit":
             return ""
-        words = {"write-locked": "write-locked", "read-locked": "read-locked"}.get(lock.state, "held")
+        words = _HELD.get(lock.kind) or {"write-locked": "write-locked by", "read-locked": "read-locked by"}.get(
+            lock.state, "held by")
+        if lock.kind in _GATHERING:
+            words = f"{printable(lock.state)}, still to come:"
         if lock.holders:
             names = ", ".join(self._thread_name(holder.thread) for holder in lock.holders[:_MANY])
-            return f", {words} by {names}{self._evidence(lock.holders[0].evidence, lock.holders[0].why)}"
+            more = f" and {len(lock.holders) - _MANY} more" if len(lock.holders) > _MANY else ""
+            return f", {words} {names}{more}{self._evidence(lock.holders[0].evidence, lock.holders[0].why)}"
         if lock.orphan:
             why = f" ({printable(lock.why)})" if lock.why else ""
             return f", held by nobody alive: {printable(lock.orphan)}{why}"
         if lock.candidates:
-            return (f", {words}; holders not recorded, candidates: {self._numbers(lock.candidates)}"
+            return (f", {printable(lock.state)}; holders not recorded, candidates: {self._numbers(lock.candidates)}"
                     + (f" ({printable(lock.why)})" if lock.why else ""))
         if lock.state == "free":
             return ", free"
@@ -108,7 +122,16 @@ class TextRenderer:
 
     def _doing(self, thread: Thread) -> str:
         if thread.waits is not None and thread.waits.lock in self._locks:
-            return f"waits for {self._wait(thread, self._locks[thread.waits.lock])}"
+            lock = self._locks[thread.waits.lock]
+            if lock.kind == "descriptor":
+                why = f"; {printable(lock.why)}" if lock.why else ""
+                timed = ", with a timeout" if thread.waits.timed else ""
+                # threads may wait for it in several ways
+                doing = _ON_DESCRIPTOR.get(lock.state, f"is in {thread.syscall} on")
+                return f"{doing} {printable(lock.name or lock.id)}{timed}{why}"
+            return f"waits for {self._wait(thread, lock)}"
+        if thread.blocked_on is not None:
+            return printable(thread.blocked_on)
         if thread.status == "blocked":
             return f"is in the system call {thread.syscall}" if thread.syscall else "is in a system call"
         return {"running": "runs", "unknown": "cannot be read"}[thread.status]
@@ -223,9 +246,11 @@ class TextRenderer:
 
     def _no_deadlock(self) -> str:
         threads = self._report.threads
-        waiting = sum(thread.waits is not None for thread in threads)
-        blocked = sum(thread.status == "blocked" and thread.waits is None for thread in threads)
-        running = sum(thread.status == "running" and thread.waits is None for thread in threads)
+        on_locks = {lock.id for lock in self._report.locks if lock.kind != "descriptor"}
+        waits = [thread.waits is not None and thread.waits.lock in on_locks for thread in threads]
+        waiting = sum(waits)
+        blocked = sum(thread.status == "blocked" and not lock for thread, lock in zip(threads, waits))
+        running = sum(thread.status == "running" and not lock for thread, lock in zip(threads, waits))
         if self._report.no_verdict:
             found = self._style.mark("Whether there is a deadlock cannot be told", "bad")
             found += f" ({printable(self._report.no_verdict)}); none is seen"

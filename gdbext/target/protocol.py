@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gdbext.target.proc import Proc
+
 
 class Memory(Protocol):
     """Bytes of the target."""
@@ -81,6 +83,8 @@ class Target(Protocol):
     executable: str | None
     architecture: str
     memory: Memory
+    #: What the kernel tells of a live process; None of a core, and of a process on another machine.
+    proc: Proc | None
 
     def threads(self) -> Sequence[ThreadRef]:
         """All threads, in the debugger's order."""

@@ -113,15 +113,26 @@ def test_other_debian(suite: str, scenario: tuple[str, str], tmp_path: Path) -> 
         look_from_everywhere(root, sample)
 
 
+@pytest.mark.parametrize("variant", samples.ABBA_VARIANTS)
+@pytest.mark.parametrize("suite", interpreters.OLD_SUITES)
+def test_older_glibc(suite: str, variant: str, tmp_path: Path) -> None:
+    """Releases with a glibc of other algorithms or layouts, and mostly with a GDB that is too old."""
+    root = roots.use(suite)
+    with start(root, ("abba", variant), tmp_path) as sample:
+        look_from_everywhere(root, sample)
+
+
 def look_from_everywhere(root: Root, sample: Sample, symbols: Sequence[bool] = (False,)) -> list[Report]:
-    """Its own GDB and this machine's, on the process and on its core; the sample ends."""
+    """Its own GDB, if that is new enough, and this machine's, on the process and on its core; the sample ends."""
     attach = ["-p", str(sample.pid)]
-    looks = [Look(attach, gdb, known) for known in symbols for gdb in (root.gdb, ())]
+    gdbs: tuple[Sequence[str], ...] = (root.gdb, ()) if root.gdb else ((),)
+    looks = [Look(attach, gdb, known) for known in symbols for gdb in gdbs]
     reports = [look.check(sample, root.libc) for look in looks]
     core = cores.kernel_core(sample)
     outside: list[str | Path] = [*root.sysroot, root.outside(sample.executable), core]
     for known in symbols:
-        reports.append(Look([sample.executable, core], root.gdb, known).check(sample, root.libc))
+        if root.gdb:
+            reports.append(Look([sample.executable, core], root.gdb, known).check(sample, root.libc))
         reports.append(Look(outside, (), known).check(sample, root.libc))
     core.unlink()
     return reports

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.layout.select import glibc_layouts
 from gdbext.layout.table import Struct
+from gdbext.target.proc import Proc
 from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
 from tests.support.fake_memory import Builder, FakeMemory
 
@@ -50,6 +51,7 @@ class FakeTarget:
         self.architecture = "x86_64"
         self.ram = FakeMemory()
         self.memory: Memory = self.ram
+        self.proc: Proc | None = None
         self.build = Builder(self.ram, glibc_layouts(glibc, "x86_64"), 0x6000_0000_0000)
         self.fakes: list[FakeThread] = []
         self.files: dict[str, bytes] = {}

@@ -1,8 +1,9 @@
 """The interpreters under test, and what becomes of a test that needs one which is not there.
 
 GDBEXT_REQUIRE names, separated by commas, what must be there (`3.11,3.12-stripped,debian,trixie,sid-3.15,gdb-18.1`,
-or `all`): interpreters, and the Debian trees, interpreters of these and further GDBs of tests/support/roots.py. A test
-fails without them. Without any other a test is skipped, with the reason.
+or `all`): interpreters, and the trees of distributions, interpreters of these and further GDBs of
+tests/support/roots.py, and packages from PyPI. A test fails without them. Without any other a test is skipped, with
+the reason.
 """
 
 from __future__ import annotations
@@ -31,8 +32,12 @@ NAMES = (*MAIN_NAMES, *FURTHER_NAMES)
 # what else GDBEXT_REQUIRE may name: Debian suites, interpreters that Debian packages for them besides the default
 # one (in whichever micro version the mirror has them), and GDBs besides the system's
 SUITES = ("bullseye", "trixie", "sid")
+# Ubuntu suites, for the sake of their glibc; gdbext does not run in the GDB of the first two
+OLD_SUITES = ("xenial", "bionic", "noble")
 ROOT_PYTHONS = ("sid-3.13", "sid-3.14", "sid-3.15", "sid-3.15-jit", "sid-3.14-dbg", "bullseye-3.9-dbg")
 GDBS = ("gdb-16.3", "gdb-18.1")
+# what tests install from PyPI: programs of public reports
+EXTENSIONS = ("cython-openmp", "precision-packages")
 # for tests that are about something else than interpreters
 ANY = "3.12"
 
@@ -69,7 +74,7 @@ def do_without(name: str, missing: str) -> NoReturn:
 def is_required(name: str) -> bool:
     """Whether GDBEXT_REQUIRE names it."""
     names = {part.strip() for part in os.environ.get("GDBEXT_REQUIRE", "").split(",")} - {""}
-    known = (*NAMES, *SUITES, *ROOT_PYTHONS, *GDBS, "all")
+    known = (*NAMES, *SUITES, *OLD_SUITES, *ROOT_PYTHONS, *GDBS, *EXTENSIONS, "all")
     unknown = names - {*known}
     # a typing error must not turn a failure into a skip
     assert not unknown, f"GDBEXT_REQUIRE: {unknown} is none of {known}"

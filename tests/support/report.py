@@ -83,13 +83,32 @@ class Report:
             if frame["language"] == "python"
         )
 
+    def check_thread(self, role: str) -> None:
+        """Compare what a thread does, waits for and holds with the truth of a sample that plays scenes."""
+        expected = self.truth.threads[role]
+        row = self.thread(role)
+        assert row["status"] == ("blocked" if expected.blocked else "running")
+        assert row["syscall"] == expected.syscall
+        waits = row["waits"]
+        wanted = [lock for lock in self.truth.locks.values() if role in lock.waiters]
+        if wanted:
+            (lock,) = wanted
+            assert waits is not None, f"waits for {lock.id}"
+            assert waits["lock"] == lock.id
+            assert waits["mode"] == ("shared" if role in lock.shared else "exclusive")
+            assert waits["timed"] == (role in lock.timed)
+        else:
+            assert waits is None or waits["lock"].startswith("descriptor:")
+        held = {(name, lock.mode, lock.evidence) for name, lock in self.truth.locks.items() if role in lock.holders}
+        assert self.holds(role) == held
+
     def check_lock(self, name: str) -> None:
         """Compare the row of a lock with the truth."""
         expected: LockTruth = self.truth.locks[name]
         row = self.lock(name)
         assert row["kind"] == expected.kind
         assert row["state"] == expected.state
-        assert row["orphan"] is None
+        assert row["orphan"] == expected.orphan
         if expected.address is not None:
             assert int(row["address"], 16) == expected.address
         holders = {self.role(holder["thread"]): (holder["mode"], holder["evidence"]) for holder in row["holders"]}

@@ -1,4 +1,4 @@
-"""Other Debian releases, with a GDB, Python and glibc of their own, and further GDBs for this machine.
+"""Other releases of Debian and Ubuntu, with a GDB, Python and glibc of their own, and further GDBs for this machine.
 
 What is there is used. What is not is made by scripts/get-root and scripts/get-gdb only if GDBEXT_REQUIRE names
 it (see interpreters.py): a tree takes half a gigabyte.
@@ -22,9 +22,9 @@ IN_ROOT = CHECKOUT / "scripts" / "in-root"
 GET_GDB = CHECKOUT / "scripts" / "get-gdb"
 
 # the samples are compiled there, so that they fit that glibc
-_PACKAGES = "gcc,libc6-dev"
+_PACKAGES = "gcc,g++,libc6-dev"
 # what shows that these are installed
-_FILES = ("usr/bin/gcc", "usr/include/stdio.h")
+_FILES = ("usr/bin/gcc", "usr/bin/g++", "usr/include/stdio.h")
 # sid's own Python is whichever it is today: an interpreter of ours, which in-root makes visible there
 _LENT = {"sid": f"{interpreters.ANY}-stripped"}
 
@@ -53,11 +53,11 @@ PACKAGED = {
 
 @dataclass(frozen=True)
 class Root:
-    """A Debian tree under test.
+    """A tree under test.
 
     `python` is an interpreter as it is seen inside, `libc` its glibc as `getconf` calls it. `gdb` starts the GDB
-    inside; `sysroot` are the options with which a GDB outside reads cores of the tree. `variables` are what turns
-    on in the interpreter what is tested.
+    inside, and is empty where gdbext runs in none; `sysroot` are the options with which a GDB outside reads cores of
+    the tree. `variables` are what turns on in the interpreter what is tested.
     """
 
     place: Place
@@ -78,16 +78,15 @@ def use(suite: str) -> Root:
     place, missing = _find(suite)
     if place is None:
         interpreters.do_without(suite, missing)
-    settings = []
+    libraries: list[Path] = []
     if suite in _LENT:
         python, _ = interpreters.use(_LENT[suite])
         library = python.parent.parent / "lib"
         # a lent interpreter's libraries are not in the tree
-        places = [library, *library.glob("python3*/lib-dynload")]
-        settings.append("set solib-search-path " + ":".join(map(str, places)))
+        libraries += [library, *library.glob("python3*/lib-dynload")]
     else:
         python = Path("/usr/bin") / os.readlink(place.tree / "usr/bin/python3")
-    return _root(place, python, settings)
+    return _root(place, python, libraries)
 
 
 def use_python(name: str) -> Root:
@@ -103,10 +102,14 @@ def use_python(name: str) -> Root:
 
 
 def _root(
-    place: Place, python: Path, settings: Sequence[str] = (), variables: tuple[tuple[str, str], ...] = ()
+    place: Place, python: Path, libraries: Sequence[Path] = (), variables: tuple[tuple[str, str], ...] = ()
 ) -> Root:
-    options = tuple(part for setting in (f"set sysroot {place.tree}", *settings) for part in ("-iex", setting))
-    return Root(place, python, _libc(place), (*place.enter, "gdb"), options, variables)
+    # /lib64/ld-linux-x86-64.so.2 may be a link with an absolute path, which leads out of the tree
+    search = ":".join(map(str, [*place.tree.glob("lib/*-linux-gnu"), *libraries]))
+    settings = (f"set sysroot {place.tree}", f"set solib-search-path {search}")
+    options = tuple(part for setting in settings for part in ("-iex", setting))
+    gdb = (*place.enter, "gdb") if place.outside(Path("/usr/bin/gdb")).exists() else ()
+    return Root(place, python, _libc(place), gdb, options, variables)
 
 
 def use_gdb(name: str) -> Path:

@@ -7,13 +7,17 @@ A sample prints one JSON line when it is about to reach its final state:
                         "stack": [[FUNCTION, FILE, LINE], ...], "qualified_names": [NAME, ...]}},
      "locks": {NAME: {"kind": "rwlock", "address": "0x..", "state": "write-locked", "mode": "exclusive",
                       "holders": [ROLE], "really": [ROLE], "waiters": [ROLE], "candidates": [ROLE],
-                      "evidence": "recorded"}},
-     "deadlock": [[WAITER, NAME, HOLDER], ...], "stuck_behind": [ROLE]}
+                      "evidence": "recorded", "orphan": null, "shared": [ROLE], "timed": [ROLE]}},
+     "deadlock": [[WAITER, NAME, HOLDER], ...], "stuck_behind": [ROLE], "left_out": [SCENE]}
 
 Threads are known by roles, locks by names. `stack` has the Python frames, innermost first, at the lines at
 which they will stand; a sample may tell their `qualified_names` too. `holders` are those that a debugger can
 name, `really` those that hold the lock; `candidates` those that it cannot choose between. A GIL may have an
 `interpreter`, its id. `syscall` is the system call in which the thread ends up, null if it does not stay in one.
+
+Optional: why the recorded owner is no living thread (`orphan`; the HOLDER of the edge is null then), which of the
+waiters want the lock `shared`, which of them wait for a limited time (`timed`), and the scenes that were asked for and
+that this system cannot show (`left_out`).
 """
 
 from __future__ import annotations
@@ -40,14 +44,29 @@ RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-ambiguous")
 ABBA_VARIANTS = ("mutex", "rwlock")
 
 _COMMON = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
+# left out of a lock's truth is what is not so
+_COMMON_CXX = ("-O2", "-std=gnu++20", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread")
 _BUILDS = {
     "libdrv.so": ("drv.c", (*_COMMON, "-shared", "-fPIC", "-fvisibility=hidden"), True),
     "abba": ("abba.c", (*_COMMON, "-g"), False),
     "abba-stripped": ("abba.c", _COMMON, True),
     "impostor": ("impostor.c", (*_COMMON, "-rdynamic"), True),
+    "locks": ("locks.c", (*_COMMON, "-g", "-rdynamic"), False),
+    "locks-stripped": ("locks.c", (*_COMMON, "-rdynamic"), True),
+    "locks-plugin.so": ("locks.c", (*_COMMON, "-DPLUGIN", "-shared", "-fPIC"), True),
+    "locks-cc": ("locks.cc", (*_COMMON_CXX, "-g"), False),
+    "locks-cc-stripped": ("locks.cc", _COMMON_CXX, True),
+    "locks-rs": ("locks.rs", ("--edition", "2021", "-O", "-g"), False),
+    "locks-rs-stripped": ("locks.rs", ("--edition", "2021", "-O"), True),
+    "healthy-native": ("healthy.c", (*_COMMON, "-g"), False),
+    "healthy-native-stripped": ("healthy.c", _COMMON, True),
+    "owners": ("owners.c", (*_COMMON, "-g"), False),
+    "owners-stripped": ("owners.c", _COMMON, True),
 }
+# what the linker is told after a source; libdl is a library of its own before glibc 2.34
+_LIBRARIES = {"healthy.c": ("-ldl",), "locks.c": ("-ldl",), "locks.cc": ("-lstdc++",)}
 _SYSCALL_NUMBERS = {
-    "x86_64": {"futex": 202, "read": 0},
+    "x86_64": {"futex": 202, "pause": 34, "read": 0},
     "aarch64": {"futex": 98, "read": 63},
 }
 # in the tree and not mounted there: a GDB outside that takes the tree as its sysroot needs the files too
@@ -112,6 +131,9 @@ class LockTruth:
     candidates: tuple[str, ...]
     evidence: str | None
     interpreter: int = 0
+    orphan: str | None = None
+    shared: tuple[str, ...] = ()
+    timed: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -128,8 +150,9 @@ class Truth:
     pid: int
     threads: dict[str, ThreadTruth]
     locks: dict[str, LockTruth]
-    deadlock: tuple[tuple[str, str, str], ...]
+    deadlock: tuple[tuple[str, str, str | None], ...]
     stuck_behind: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     def role_of(self, tid: int) -> str:
         """The role of the thread with this kernel number."""
@@ -169,11 +192,15 @@ class Truth:
                     tuple(lock["candidates"]),
                     lock["evidence"],
                     lock.get("interpreter", 0),
+                    lock.get("orphan"),
+                    tuple(lock.get("shared", ())),
+                    tuple(lock.get("timed", ())),
                 )
                 for name, lock in data["locks"].items()
             },
             deadlock=tuple((waiter, lock, holder) for waiter, lock, holder in data["deadlock"]),
             stuck_behind=tuple(data["stuck_behind"]),
+            left_out=tuple(data.get("left_out", ())),
         )
 
 
@@ -290,7 +317,7 @@ def build(name: str, place: Place = HERE) -> Path:
     :return: its path, as it is seen in that place.
     """
     source, flags, strip = _BUILDS[name]
-    return compiled(name, source, flags, strip=strip, place=place)
+    return compiled(name, source, flags, _LIBRARIES.get(source, ()), strip=strip, place=place)
 
 
 def compiled(
@@ -300,7 +327,7 @@ def compiled(
 
     :param libraries: what the linker is told after the source.
     """
-    compiler, identity = _compiler(place)
+    compiler, identity = _compiler(place, Path(source).suffix)
     inputs = [SOURCES / source, *sorted(SOURCES.glob("*.h"))]
     parts = [*(file.read_bytes() for file in inputs), " ".join([*flags, *libraries, str(strip)]).encode(), identity]
     digest = hashlib.sha256(b"\0".join(parts))
@@ -320,7 +347,9 @@ def compiled(
 
 
 @functools.cache
-def _compiler(place: Place) -> tuple[str, bytes]:
+def _compiler(place: Place, suffix: str) -> tuple[str, bytes]:
+    if suffix == ".rs":
+        return "rustc", place.run(["rustc", "--version"]).encode()
     compiler = "gcc" if place.enter else shutil.which("gcc") or shutil.which("cc")
     assert compiler, "the samples need a C compiler: gcc"
     return compiler, place.run([compiler, "-dumpfullversion", "-dumpmachine"]).encode()
@@ -334,11 +363,13 @@ def running(
     rseq: bool = True,
     place: Place = HERE,
     variables: Mapping[str, str] | None = None,
+    kind: type[Sample] = Sample,
 ) -> Iterator[Sample]:
     """Run a sample in a directory of its own until it is in its final state; kill it in the end.
 
     :param rseq: when false, the kernel does not note in the threads' memory on which CPU they wake up.
     :param variables: what its environment has besides; none of our own that are for Python.
+    :param kind: what knows which process it is.
     """
     directory.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -361,7 +392,7 @@ def running(
     try:
         _, hard_limit = resource.prlimit(process.pid, resource.RLIMIT_CORE)
         resource.prlimit(process.pid, resource.RLIMIT_CORE, (hard_limit, hard_limit))
-        sample = Sample(process, Path(argv[0]), directory)
+        sample = kind(process, Path(argv[0]), directory)
         sample.wait_until_final()
         yield sample
     finally:
@@ -431,3 +462,74 @@ def abba(
 def impostor(variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
     """A program with a `_PyRuntime` that makes no sense: ``future``, ``random``, ``zero`` or ``loop``."""
     return running([build("impostor"), variant], directory)
+
+
+def locks(
+    program: str, scenes: Sequence[str], directory: Path, *, stripped: bool = False, place: Place = HERE
+) -> contextlib.AbstractContextManager[Sample]:
+    """Threads that hang on locks of many kinds, all in one process.
+
+    :param program: ``locks`` for those of the C library, ``locks-cc`` for those of the C++ library.
+    """
+    argv: list[str | Path] = [build(f"{program}-stripped" if stripped else program, place)]
+    if "dlopen" in scenes:
+        argv.append(build("locks-plugin.so", place))
+    return running([*argv, *scenes], directory, place=place)
+
+
+def locks_rust(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:
+    """Threads that hang on locks of Rust's standard library; it takes rustc."""
+    return running([build("locks-rs-stripped" if stripped else "locks-rs")], directory)
+
+
+def healthy_native(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:
+    """A program without a deadlock and without Python."""
+    return running([build("healthy-native-stripped" if stripped else "healthy-native")], directory)
+
+
+class Descendant(Sample):
+    """A sample that is about a descendant of the process that was started, maybe in a PID namespace of its own.
+
+    What it tells are the numbers in that namespace; `pid` and `tids` are those out here.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], executable: Path, directory: Path) -> None:
+        super().__init__(process, executable, directory)
+        self._pid = next(pid for pid in _descendants(process.pid) if self._inside(pid, pid) == self.truth.pid)
+        self.executable = Path(os.readlink(f"/proc/{self._pid}/exe"))
+
+    @property
+    def pid(self) -> int:
+        """Number of the process that the truth is about."""
+        return self._pid
+
+    def in_system_call(self, tid: int, name: str) -> bool:
+        """Whether the thread of that number in the namespace is asleep in that system call."""
+        (outside,) = [other for other in self.tids() if self._inside(self.pid, other) == tid]
+        return super().in_system_call(outside, name)
+
+    @staticmethod
+    def _inside(pid: int, tid: int) -> int:
+        for line in Path(f"/proc/{pid}/task/{tid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+        return tid
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            yield from _descendants(int(child))
+
+
+def owners(
+    argv: Sequence[str | Path], directory: Path, *, stripped: bool = False, namespace: bool = False
+) -> contextlib.AbstractContextManager[Sample]:
+    """Locks whose recorded owner is not there.
+
+    :param argv: what the program is told, such as ``["fork", "left-mutex"]``.
+    :param namespace: run it in a PID namespace of its own, which takes root.
+    """
+    program = build("owners-stripped" if stripped else "owners")
+    return running([program, *(("namespace",) if namespace else ()), *argv], directory, kind=Descendant)

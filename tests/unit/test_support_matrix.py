@@ -17,7 +17,8 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_it_names_everything_that_can_be_required() -> None:
     page = support_matrix.page()
-    for name in (*interpreters.NAMES, *interpreters.SUITES, *interpreters.ROOT_PYTHONS, *interpreters.GDBS):
+    for name in (*interpreters.NAMES, *interpreters.SUITES, *interpreters.OLD_SUITES, *interpreters.ROOT_PYTHONS,
+                 *interpreters.GDBS):
         assert f"`{name}`" in page, name
 
 

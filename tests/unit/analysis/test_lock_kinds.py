@@ -4,7 +4,20 @@ import time
 
 import pytest
 
-from gdbext.analysis.lock_kinds import KINDS, Context, View, recognise, recognise_address
+from gdbext.analysis.lock_kinds import (
+    ALLOCATES,
+    ARRIVING,
+    INITIALISES,
+    KINDS,
+    MENTIONS,
+    READERS,
+    RUNS_ONCE,
+    Context,
+    View,
+    recognise,
+    recognise_address,
+)
+from gdbext.analysis.site import NOWHERE, Site
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FutexWait
 from gdbext.layout.select import glibc_layouts
@@ -22,8 +35,9 @@ def laid_out(struct_name: str, **members: int) -> FakeMemory:
 
 
 def seen(memory: FakeMemory, wait: FutexWait, *functions: str, sleepers: int = 1,
-         descriptors: dict[int, int] | None = None) -> View:
-    return recognise(Context(memory, LAYOUTS, {wait.address: sleepers}, descriptors or {}), wait, functions)
+         descriptors: dict[int, int] | None = None, tids: tuple[int, ...] = (TID,)) -> View:
+    context = Context(memory, LAYOUTS, {wait.address: sleepers}, descriptors or {}, (), tids)
+    return recognise(context, wait, Site(functions, None))
 
 
 HELD = {"__lock": 2, "__owner": TID, "__nusers": 1}
@@ -49,6 +63,12 @@ def test_shared_mutex_may_be_held_elsewhere() -> None:
     assert view.elsewhere
 
 
+def test_owner_that_is_no_thread_needs_the_name_of_a_function() -> None:
+    memory, wait = laid_out("pthread_mutex_t", **HELD), FutexWait(AT, 0x80, 2, False)
+    assert seen(memory, wait, tids=()).kind == "futex", "any bytes may look like it"
+    assert seen(memory, wait, "pthread_mutex_lock", tids=()).kind == "mutex"
+
+
 def test_low_level_lock_is_no_mutex() -> None:
     # glibc's own locks are a bare word of value 2, with no owner behind it
     view = seen(laid_out("pthread_mutex_t", __lock=2), FutexWait(AT, 0x80, 2, False))
@@ -65,7 +85,8 @@ def test_low_level_lock_is_no_mutex() -> None:
 def test_rwlocks(members: dict[str, int], offset: int, expected: int, mode: str, owner: int | None, readers: int,
                  functions: tuple[str, ...]) -> None:
     view = seen(laid_out("pthread_rwlock_t", **members), FutexWait(AT + offset, 0x189, expected, False), *functions)
-    assert (view.kind, view.address, view.mode, view.owner, view.readers) == ("rwlock", AT, mode, owner, readers)
+    assert (view.kind, view.address, view.mode, view.owner, view.count) == ("rwlock", AT, mode, owner, readers)
+    assert view.find_holders == (READERS if readers else None)
 
 
 def test_semaphore() -> None:
@@ -78,7 +99,7 @@ def test_semaphore_that_counts_fewer_than_sleep_is_none() -> None:
 
 
 def test_condition_variable() -> None:
-    view = seen(laid_out("pthread_cond_t", __wrefs=0x10), FutexWait(AT + 40, 0x189, 0, False), sleepers=2)
+    view = seen(laid_out("pthread_cond_t", __wrefs=0x10, __wseq=4), FutexWait(AT + 40, 0x189, 0, False), sleepers=2)
     assert (view.kind, view.address, view.wait_for) == ("condvar", AT, "any")
 
 
@@ -106,19 +127,70 @@ def test_names_on_the_stack_rule_kinds_out() -> None:
 def test_word_of_unknown_meaning(wait: FutexWait) -> None:
     view = seen(laid_out("sem_t"), wait)
     assert (view.kind, view.address) == ("futex", wait.address)
-    assert (view.owner, view.owner_thread, view.readers) == (None, None, 0)
+    assert (view.owner, view.owner_thread, view.find_holders) == (None, None, MENTIONS)
     assert view.why
+
+
+@pytest.mark.parametrize("functions", [(), ("pthread_barrier_wait",)])
+def test_barrier(functions: tuple[str, ...]) -> None:
+    memory = laid_out("pthread_barrier_t", **{"in": 2, "count": 5})
+    view = seen(memory, FutexWait(AT + 4, 0x80, 0, False), *functions, sleepers=2)
+    assert (view.kind, view.address, view.state, view.count) == ("barrier", AT, "2 of 5 arrived", 3)
+    assert view.find_holders == ARRIVING
+
+
+def word(value: int) -> FakeMemory:
+    memory = laid_out("pthread_mutex_t")
+    memory.u32(AT, value)
+    return memory
+
+
+def test_guard_of_a_static_variable() -> None:
+    view = seen(word(0x10100), FutexWait(AT, 0, 0x10100, False), "syscall")
+    assert (view.kind, view.address, view.state, view.find_holders) == ("static-guard", AT, "in progress", INITIALISES)
+    assert seen(word(1), FutexWait(AT, 0, 0x10100, False)).kind == "futex", "it is initialised by now"
+
+
+@pytest.mark.parametrize("expected", [1, 5, 0x401])
+def test_once(expected: int) -> None:
+    view = seen(word(expected), FutexWait(AT, 0x80, expected, False), "pthread_once")
+    assert (view.kind, view.address, view.state, view.find_holders) == ("once", AT, "in progress", RUNS_ONCE)
+    assert seen(word(expected), FutexWait(AT, 0x80, expected, False)).kind == "futex", "any small number looks like it"
+    assert seen(word(expected + 1), FutexWait(AT, 0x80, expected, False), "pthread_once").kind == "futex"
+
+
+def test_malloc_arena() -> None:
+    view = seen(word(2), FutexWait(AT, 0x80, 2, False), "__lll_lock_wait_private", "malloc", "fopen")
+    assert (view.kind, view.address, view.find_holders) == ("malloc-arena", AT, ALLOCATES)
+
+
+@pytest.mark.parametrize(("functions", "kind"), [(("fputs",), "stdio"), (("exit",), "mutex"), ((), "mutex")])
+def test_lock_that_a_descriptor_owns(functions: tuple[str, ...], kind: str) -> None:
+    memory = laid_out("_IO_lock_t", lock=2, owner=0x7EEE0700)
+    view = seen(memory, FutexWait(AT, 0x80, 2, False), *functions, descriptors={0x7EEE0700: 7})
+    assert (view.kind, view.address, view.owner_thread, view.state) == (kind, AT, 7, "locked")
+
+
+@pytest.mark.parametrize(("wait", "words"), [
+    (FutexWait(AT, 0x89, 2, False), "Rust"), (FutexWait(AT, 0, 0x80000000, False), "std::future"),
+    (FutexWait(AT, 0x89, 2, True), "unknown"), (FutexWait(AT, 0x80, 0x80000000, False), "unknown")])
+def test_words_of_other_runtimes(wait: FutexWait, words: str) -> None:
+    view = seen(word(0x77), wait)
+    assert (view.kind, view.find_holders) == ("futex", MENTIONS)
+    assert view.why is not None
+    assert words in view.why
 
 
 def test_each_kind_has_functions_that_block_on_it() -> None:
     assert [row.kind for row in KINDS if not row.functions] == []
     assert len({row.kind for row in KINDS}) == len(KINDS)
+    assert {row.kind for row in KINDS if row.needs_name} == {"once", "malloc-arena"}
 
 
 # -- an address that a user gave -------------------------------------------------------------------------------
 
 def given(memory: FakeMemory, address: int) -> tuple[View | None, str | None]:
-    return recognise_address(Context(memory, LAYOUTS, {}, {}), address)
+    return recognise_address(Context(memory, LAYOUTS, {}, {}, ()), address)
 
 
 def test_given_a_mutex() -> None:
@@ -154,8 +226,9 @@ def test_noise(seed: int) -> None:
     for i in range(300):
         address = 0x10000 + 4 * 37 * i
         wait = FutexWait(address, (0x80, 0x189, 0x86, 0x109)[i % 4], (2, 3, 0, 0xE)[i % 3], False)
-        context = Context(memory, LAYOUTS, {address: 1}, {address - 720: 1} if i % 7 == 0 else {})
-        assert isinstance(recognise(context, wait, ()), View)
+        context = Context(memory, LAYOUTS, {address: 1}, {address - 720: 1} if i % 7 == 0 else {},
+                          ())
+        assert isinstance(recognise(context, wait, NOWHERE), View)
         try:
             recognise_address(context, address)
         except GdbextError:

@@ -277,6 +277,7 @@ def test_owner_that_is_no_thread(kind: str, status: bytes | None, orphan: str) -
     if status is not None:
         target.files["/proc/4242/status"] = status
     mutex = target.mutex(4242)
+    target.name(LIBC_TEXT + 0x100, "pthread_mutex_lock")
     target.waits_for_mutex(target.thread(), mutex)
     report = report_of(target)
     lock = lock_of(report, mutex)
@@ -375,7 +376,7 @@ def test_semaphore_that_some_thread_may_post() -> None:
 
 def test_workers_that_wait_for_work() -> None:
     target = FakeTarget()
-    condition = target.build.new("pthread_cond_t", __wrefs=4 << 3)
+    condition = target.build.new("pthread_cond_t", __wrefs=4 << 3, __wseq=4 << 1)
     for _ in range(4):
         target.waits(target.thread(), condition + 40, 0, WAIT_BITSET_REALTIME)
     target.thread()

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.native.calls import behind_stub, called, first_arguments, iter_calls
+from gdbext.native.calls import behind_stub, called, iter_calls
 from tests.support.fake_memory import FakeMemory
 
 CODE, STUB, SLOT, FUNCTION = 0x40_1000, 0x40_0100, 0x40_4010, 0x7F00_0001_2340
@@ -62,12 +62,3 @@ def test_calls_of_a_function() -> None:
     assert list(iter_calls(memory, CODE, CODE + 5)) == [], "the call is cut off"
     with pytest.raises(MemoryUnreadable):
         list(iter_calls(FakeMemory(), CODE, CODE + 5))
-
-
-def test_first_arguments() -> None:
-    lea = b"\x48\x8d\x3d" + rel(CODE + 7, SLOT)
-    assert SLOT in first_arguments(memory_with(lea + call(STUB)), CODE + 12)
-    move = b"\xbf" + struct.pack("<I", SLOT)
-    assert SLOT in first_arguments(memory_with(move + call(STUB)), CODE + 10)
-    assert first_arguments(memory_with(NOP * 20), CODE + 20) == frozenset()
-    assert first_arguments(FakeMemory(), CODE) == frozenset()

@@ -54,7 +54,8 @@ DOCUMENT = {
 #: Members beyond those that the schema began with, by the path of what has them.
 GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan"},
-         ".locks[]": {"why", "wait_for"}, ".threads[]": {"unmerged"}}
+         ".locks[]": {"why", "wait_for"}, ".threads[]": {"unmerged", "blocked_on"},
+         ".threads[].holds[]": {"taken_at"}, ".locks[].holders[]": {"taken_at"}}
 
 
 def check(value: Any, schema: Any, path: str = "") -> None:

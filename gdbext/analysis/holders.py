@@ -1,0 +1,296 @@
+"""Who may hold a lock that does not say so: what the threads' stacks and registers tell.
+
+Circumstance that singles the holders out makes them holders (`INFERRED`); otherwise they are candidates, on which no
+deadlock rests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gdbext.analysis.code import Code
+from gdbext.analysis.lock_kinds import (
+    ALLOCATES,
+    ARRIVING,
+    INITIALISES,
+    MALLOC,
+    MENTIONS,
+    READERS,
+    RUNS_ONCE,
+    View,
+)
+from gdbext.analysis.sections import Section, Sections
+from gdbext.analysis.site import Sites
+from gdbext.analysis.threads import SeenThread, Threads
+from gdbext.errors import GdbextError
+from gdbext.model import INFERRED, Holder
+from gdbext.native.calls import called
+from gdbext.native.elf import find_dynamic_symbol
+from gdbext.native.names import public_name
+from gdbext.target.protocol import Target
+
+#: Most bytes of a stack that are searched for the address of a lock.
+MAX_STACK_SCAN = 1 << 20
+_CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+#: How much of a stack lies above the stack pointer of its outermost frame at most, in bytes.
+_OUTERMOST = 256
+# mov $15 (rt_sigreturn), %rax; syscall: what a signal handler returns to (glibc 2.36
+# sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c)
+_TRAMPOLINE = b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Threads that hold a lock, or may, by number; and how that is known or why it is not."""
+
+    holders: tuple[int, ...] = ()
+    candidates: tuple[int, ...] = ()
+    why: str | None = None
+
+    def as_holders(self, mode: str) -> tuple[Holder, ...]:
+        """The holders as the report has them."""
+        return tuple([Holder(number, mode, INFERRED, self.why) for number in self.holders])
+
+
+class Mentions:
+    """Which threads have an address on their stack, or in a register that their caller's frame may keep it in.
+
+    All addresses that are announced are looked for at once, and each stack is read once.
+    """
+
+    def __init__(self, target: Target, code: Code, threads: Threads) -> None:
+        self._target = target
+        self._code = code
+        self._threads = threads
+        self._announced: set[int] = set()
+        self._known: dict[int, set[int]] = {}
+
+    def announce(self, addresses: Iterable[int]) -> None:
+        """Say what will be asked for."""
+        self._announced.update(addresses)
+
+    def of(self, address: int) -> set[int]:
+        """Numbers of the threads that mention an address."""
+        if address not in self._known:
+            wanted = (self._announced | {address}) - set(self._known)
+            self._known.update((at, set()) for at in wanted)
+            for seen in self._threads:
+                if seen.unavailable is None:
+                    for at in self._on(seen, wanted):
+                        self._known[at].add(seen.number)
+        return self._known[address]
+
+    def _on(self, seen: SeenThread, wanted: set[int]) -> set[int]:
+        low = seen.registers["rsp"] & ~7
+        found = self.between(low, min(seen.native(self._code)[-1][1] + _OUTERMOST, low + MAX_STACK_SCAN), wanted)
+        if len(found) < len(wanted):
+            try:
+                found.update(wanted.intersection(self._target.registers(seen.ref, _CALLEE_SAVED).values()))
+            except GdbextError:
+                pass
+        return found
+
+    def between(self, low: int, high: int, wanted: set[int]) -> set[int]:
+        """Which of some addresses lie, as aligned words, in a part of a stack, as far as it can be read."""
+        found: set[int] = set()
+        for at in range(low & ~7, high, 1 << 16):
+            size = min(1 << 16, high - at) & ~7
+            try:
+                words = self._target.memory.read(at, size)
+            except GdbextError:
+                words = self._readable_part(at, size)
+            found.update(wanted.intersection(memoryview(words).cast("Q")))
+            if len(words) < size or len(found) == len(wanted):
+                break
+        return found
+
+    def _readable_part(self, at: int, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = min(4096 - (at + len(data)) % 4096, size - len(data))
+            try:
+                data += self._target.memory.read(at + len(data), piece)
+            except GdbextError:
+                break
+        return data
+
+
+class HolderFinder:
+    """Finds holders by circumstance, in the ways that `lock_kinds` names."""
+
+    def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites) -> None:
+        self._memory = target.memory
+        self._code = code
+        self._threads = threads
+        self._sites = sites
+        self._mentions = Mentions(target, code, threads)
+        self._sections = Sections(target.memory, code)
+        self._ways: dict[str, Callable[[View, Collection[int]], Found]] = {
+            READERS: self._readers, ARRIVING: self._arriving, RUNS_ONCE: self._running_once,
+            INITIALISES: self._initialising, ALLOCATES: self._allocating, MENTIONS: self._mentioning,
+        }
+
+    def announce(self, views: Iterable[View]) -> None:
+        """Say for which locks holders will be looked for."""
+        self._mentions.announce(view.address for view in views if view.find_holders not in (None, INITIALISES))
+
+    def find(self, view: View, waiters: Collection[int]) -> Found:
+        """Who holds a lock, or may.
+
+        :param waiters: numbers of the threads that wait for it.
+        """
+        if view.find_holders is None:
+            return Found(view.holders, view.candidates, view.why)
+        return self._ways[view.find_holders](view, waiters)
+
+    def _others(self, waiters: Collection[int]) -> Iterator[SeenThread]:
+        return (seen for seen in self._threads if seen.number not in waiters and seen.unavailable is None)
+
+    def _one_inside(self, inside: Collection[int], where: str) -> Found:
+        """What threads inside a piece of code that only one can be in tell."""
+        numbers = tuple(sorted(inside))
+        if len(numbers) == 1 and self._threads.all_available:
+            return Found(holders=numbers, why=f"the only thread inside {where}")
+        if not numbers:
+            return Found(why=f"no thread is seen inside {where}")
+        return Found(candidates=numbers, why=f"threads that may be inside {where}")
+
+    # -- counted or merely mentioned -------------------------------------------------------------------------
+
+    def _mentioning(self, view: View, waiters: Collection[int]) -> Found:
+        return Found(candidates=tuple(sorted(self._mentions.of(view.address) - set(waiters))), why=view.why)
+
+    def _readers(self, view: View, waiters: Collection[int]) -> Found:
+        mentioning = self._mentions.of(view.address)
+        found = tuple(sorted(mentioning - set(waiters)))
+        count = view.count
+        if not found:  # a reader may want to write what it reads itself
+            found = tuple(sorted(number for number in mentioning if self._keeps(self._threads[number], view.address)))
+            return Found(candidates=found, why=f"{count} counted, none recorded; only threads that wait for the lock "
+                                               "have its address on their stacks")
+        said = f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
+        if len(found) == count and self._threads.all_available:
+            on_stack = "thread has" if count == 1 else "threads have"
+            return Found(holders=found, why=f"{said}; just {count} {on_stack} the lock's address on the stack")
+        on_stack = "thread has" if len(found) == 1 else "threads have"
+        return Found(candidates=found,
+                     why=f"{said}; {len(found) or 'no'} {on_stack} the lock's address on the stack")
+
+    def _keeps(self, seen: SeenThread, address: int) -> bool:
+        """Whether a waiter has an address on its stack also outside the call that waits."""
+        native = seen.native(self._code)
+        caller = self._sites.site(native).caller
+        if caller is None or caller + 1 >= len(native):
+            return False
+        high = min(native[-1][1] + _OUTERMOST, native[caller + 1][1] + MAX_STACK_SCAN)
+        return bool(self._mentions.between(native[caller][1], high, {address}))
+
+    def _arriving(self, view: View, waiters: Collection[int]) -> Found:
+        """Who has not come to a barrier.
+
+        Who made the barrier has its address on the stack too, and then waits for its threads to end: such a thread is
+        not taken for a missing one.
+        """
+        mentioning = self._mentions.of(view.address) - set(waiters)
+        missing = f"{view.count} {'thread has' if view.count == 1 else 'threads have'} not arrived"
+        if (self._threads.all_available and len(mentioning) == view.count
+                and not any(self._joins(self._threads[number]) for number in mentioning)):
+            return Found(holders=tuple(sorted(mentioning)),
+                         why=f"{missing}, and just as many others have the barrier's address on the stack")
+        return Found(candidates=tuple(sorted(mentioning)), why=f"{missing}; who that is is not recorded")
+
+    @staticmethod
+    def _joins(seen: SeenThread) -> bool:
+        return seen.wait is not None and seen.wait.lock.startswith("thread-exit:")
+
+    # -- inside a function -----------------------------------------------------------------------------------
+
+    def _running_once(self, view: View, waiters: Collection[int]) -> Found:
+        """Whose stack has the functions in which the others wait as callers of the initialiser."""
+        helpers: set[int] = set()
+        inside = set()
+        start: dict[int, int] = {}  # where the stack of a waiter goes on outside of its own wait
+        for number in waiters:
+            native = self._threads[number].native(self._code)
+            start[number] = self._sites.site(native).caller or 0
+            own = self._starts([pc - (i > 0) for i, (pc, _) in enumerate(native[:start[number]])])
+            helpers.update(own)
+            if len(set(own)) < len(own):  # called again by the initialiser, in a call that the compiler made a jump
+                inside.add(number)
+        for number in self._mentions.of(view.address):
+            native = self._threads[number].native(self._code)
+            for i in range(start.get(number, 0) + 1, len(native)):
+                pc = native[i][0]
+                if (self._sites.in_runtime(pc) and not self._sites.in_runtime(native[i - 1][0])
+                        and helpers.intersection(self._starts([pc - 1]))):
+                    inside.add(number)
+                    break
+        return self._one_inside(inside, "its initialiser")
+
+    def _starts(self, pcs: Iterable[int]) -> list[int]:
+        return [found[0] for found in map(self._code.function_range, pcs) if found is not None]
+
+    def _initialising(self, view: View, waiters: Collection[int]) -> Found:
+        """Whose stack is between the acquisition of a guard and its release."""
+        # function that acquires, function that releases -> return addresses of the waiters' own calls
+        calls: dict[tuple[int, int], set[int]] = {}
+        outside: dict[int, int] = {}  # where the stack of a waiter goes on outside of its own wait
+        for number in waiters:
+            native = self._threads[number].native(self._code)
+            depth = self._guard_depth(native)
+            acquire = self._starts([native[depth][0] - 1]) if depth is not None else ()
+            if depth is None or not acquire:
+                continue
+            module = self._code.module(native[depth][0])
+            release = find_dynamic_symbol(self._memory, module, "__cxa_guard_release") if module else None
+            calls.setdefault((acquire[0], release.address if release else 0), set()).add(native[depth + 1][0])
+            outside[number] = depth + 2
+        sections = [Section(acquire, release, view.address, frozenset(own))
+                    for (acquire, release), own in calls.items()]
+        inside = {seen.number for seen in self._threads if seen.unavailable is None
+                  and any(self._sections.contains(section, seen.native(self._code), outside.get(seen.number, 1))
+                          for section in sections)}
+        return self._one_inside(inside, "the initialiser of the static variable")
+
+    def _guard_depth(self, native: list[tuple[int, int]]) -> int | None:
+        """Index of the frame of `__cxa_guard_acquire`: it calls `syscall` of the C library."""
+        for i in range(1, min(len(native) - 1, 3)):
+            if self._code.module(native[i][0]) is not self._code.module(native[0][0]):
+                return i
+        return None
+
+    def _allocating(self, view: View, waiters: Collection[int]) -> Found:
+        """Who is inside the allocator with the arena; a waiter is, if a signal interrupted it there before."""
+        inside = set()
+        for seen in self._threads:
+            if seen.unavailable is not None:
+                continue
+            native = seen.native(self._code)
+            start = 0
+            if seen.number in waiters:
+                start = next((i for i, (pc, _) in enumerate(native) if self._is_trampoline(pc)), len(native))
+            if any(self._allocates(native, i) for i in range(start, len(native))):
+                high = min(native[-1][1] + _OUTERMOST, native[start][1] + MAX_STACK_SCAN)
+                if (self._mentions.between(native[start][1], high, {view.address}) if start else
+                        seen.number in self._mentions.of(view.address)):
+                    inside.add(seen.number)
+        return self._one_inside(inside, "the allocator with this arena")
+
+    def _allocates(self, native: Sequence[tuple[int, int]], index: int) -> bool:
+        """Whether a frame is a function of the allocator, or calls one."""
+        pc = native[index][0]
+        if self._sites.in_runtime(pc):
+            function = self._code.symbol(pc, index).function
+        elif index and self._sites.in_runtime(native[index - 1][0]):
+            target = called(self._memory, pc)
+            function = self._code.symbol(target).function if target is not None else None
+        else:
+            return False
+        return function is not None and public_name(function) in MALLOC
+
+    def _is_trampoline(self, pc: int) -> bool:
+        try:
+            return self._memory.read(pc, len(_TRAMPOLINE)) == _TRAMPOLINE
+        except GdbextError:
+            return False

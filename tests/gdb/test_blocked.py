@@ -1,0 +1,287 @@
+"""What threads wait for that is no lock: descriptors and who has their other end, locked files, time, signals.
+
+The sample tells for each of its threads what it is in; see the head of tests/samples/blocked.c.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import cores, gdb_session, interpreters, roots, samples
+from tests.support.report import Report
+from tests.support.samples import HERE, Place, Sample, wait_until
+
+Json = dict[str, Any]
+
+FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
+RESTART_SYSCALL = 219
+# some C libraries make the older or the newer one of two calls
+OTHER_CALLS = {"pselect6": (23, "select"), "semtimedop": (65, "semop"), "epoll_wait": (281, "epoll_pwait"),
+               "openat": (2, "open")}
+COMMANDS = ("py-threads-locks --json", "py-threads-locks --stacks=none", "py-deadlocks")
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """The running sample and its second line."""
+
+    sample: Sample
+    keeper: int
+    connects_to: str
+    roles: dict[str, Json]
+
+    def settled(self) -> bool:
+        """Whether each thread is in its call."""
+        for told in self.roles.values():
+            text = Path(f"/proc/{self.sample.pid}/task/{told['tid']}/syscall").read_text()
+            other, _ = OTHER_CALLS.get(told["syscall"], (None, None))
+            if text.split()[0] not in {str(number) for number in (told["number"], other, RESTART_SYSCALL)}:
+                return False
+        return True
+
+    def wait_until_settled(self) -> None:
+        """Wait until each thread is in its call."""
+        wait_until(self.settled, "all threads to be blocked")
+
+
+@contextlib.contextmanager
+def running(directory: Path, place: Place = HERE) -> Iterator[Blocked]:
+    """Run the sample until all of its threads are blocked."""
+    program = samples.compiled("blocked", "blocked.c", FLAGS, strip=True, place=place)
+    with samples.running([program], directory, place=place) as sample:
+        line = json.loads(sample.read_line())
+        blocked = Blocked(sample, line["keeper"], line["connects_to"], line["roles"])
+        # nobody but the test writes to its standard input
+        assert sample.process.stdin is not None
+        blocked.roles["main"]["ends"] = [[os.getpid(), sample.process.stdin.fileno()]]
+        blocked.wait_until_settled()
+        yield blocked
+
+
+class Expected:
+    """What gdbext is to say, made of what the sample said.
+
+    :param live: whether it is a live process and not a core.
+    :param again: whether a debugger has been there before, so that timed calls were restarted.
+    """
+
+    def __init__(self, blocked: Blocked, *, live: bool, again: bool) -> None:
+        self.blocked = blocked
+        self.live = live
+        self.again = again
+        self.by_lock: dict[str, list[str]] = {}
+        for role in blocked.roles:
+            lock = self.lock(role)
+            if lock is not None:
+                self.by_lock.setdefault(lock, []).append(role)
+
+    def is_lost(self, role: str) -> bool:
+        """Whether nothing tells any more which call it was."""
+        return self.again and role == "nanosleep"
+
+    def lock(self, role: str) -> str | None:
+        told = self.blocked.roles[role]
+        if told["state"] is None:
+            return None
+        if told["state"] == "waited for":
+            return f"futex:{told['at']}"
+        return f"descriptor:{told['at'] or hex(told['fds'][0][0])}"
+
+    def words(self, role: str) -> str | None:
+        """What it is blocked on that is no descriptor."""
+        told = self.blocked.roles[role]
+        words: str | None = told["words" if self.live else "core"]
+        return "is in a timed wait" if self.is_lost(role) else words
+
+    def names(self, role: str) -> list[str]:
+        return [f"fd {fd}, {what}" if self.live else f"fd {fd}" for fd, what in self.blocked.roles[role]["fds"]]
+
+    def name(self, role: str) -> str:
+        """What its lock is called."""
+        names = self.names(role)
+        return names[0] if role == "splice" else "; ".join(names)
+
+    def end(self, pid: int, fd: int) -> str:
+        if pid == self.blocked.sample.pid:
+            return f"fd {fd} of this process"
+        name = Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+        return f'fd {fd} of process {pid} "{name}"'
+
+    def other_end(self, role: str) -> str | None:
+        ends = self.blocked.roles[role]["ends"]
+        if not ends:
+            return None
+        (pid, fd), = ends
+        if pid == self.blocked.sample.pid:
+            return f"only this process has the other end: fd {fd}"
+        return f"the other end is {self.end(pid, fd)}"
+
+    def why(self, role: str) -> list[str]:
+        """The parts of what is told of a descriptor; there may be no others."""
+        told = self.blocked.roles[role]
+        copies = [f"it copies to {self.names(role)[1]}"] if role == "splice" else []
+        request = [f"request {told['request']}"] if role == "ioctl" else []
+        if not self.live:
+            connects = [f"to {self.blocked.connects_to}"] if role == "unix-connect" else []
+            return ["what it was is not kept in a core", *copies, *request, *connects]
+        if role == "unix-connect":
+            return [f"to {self.blocked.connects_to}, where {self.end(*told['ends'][0])} listens"]
+        if role == "poll-two":
+            return [f"of fd {told['fds'][0][0]}, {self.other_end(role)}",
+                    f"of fd {told['fds'][1][0]}, {self.other_end('tcp')}"]
+        if told["syscall"] in ("epoll_wait", "epoll_pwait2"):
+            watched = [*self.names("pipe-self"), *self.names("tcp")]
+            # the kernel lists them in no order that anybody knows
+            return [f"it watches {' and '.join(order)}" for order in itertools.permutations(watched)]
+        if told["state"] == "waiting for a file lock":
+            (locker,) = [told["locked_by"]] if told["locked_by"] else [None]
+            return [f'locked by process {locker} "keeper"' if locker else f"locked by {self.end(*told['ends'][0])}"]
+        return [part for part in (self.other_end(role), *copies, *request) if part is not None]
+
+    def check(self, document: Json) -> None:
+        """Compare a whole document with the truth."""
+        report = Report(document, self.blocked.sample.truth)
+        assert report.document["deadlocks"] == []
+        assert report.document["problems"] == []
+        assert set(report.roles.values()) == set(self.blocked.roles)
+        for role in self.blocked.roles:
+            self._check_thread(role, report.thread(role))
+        locks = {row["id"]: row for row in report.document["locks"]}
+        assert set(locks) == set(self.by_lock)
+        for lock_id, roles in self.by_lock.items():
+            row = locks[lock_id]
+            assert {report.role(waiter["thread"]) for waiter in row["waiters"]} == set(roles), lock_id
+            assert (row["holders"], row["candidates"], row["orphan"]) == ([], [], None)
+            if row["kind"] != "futex":
+                self._check_descriptor(row, roles)
+
+    def _check_thread(self, role: str, row: Json) -> None:
+        told = self.blocked.roles[role]
+        assert row["status"] == "blocked", role
+        _, other = OTHER_CALLS.get(told["syscall"], (None, None))
+        assert row["syscall"] in ((None,) if self.is_lost(role) else (told["syscall"], other)), role
+        lock = self.lock(role)
+        if lock is None:
+            assert row["waits"] is None, role
+            words = self.words(role)
+            assert words is not None
+            if words == "sleeps for 9999":  # what is left of its time
+                assert row["blocked_on"].startswith(words)
+                assert row["blocked_on"].endswith(" s more")
+            else:
+                assert row["blocked_on"] == words, role
+            return
+        assert row["waits"] == {"lock": lock, "mode": "exclusive", "timed": told["timed"], "evidence": "recorded",
+                                "why": None}, role
+        assert row["blocked_on"] == (None if lock.startswith("futex") else self.name(role)), role
+
+    def _check_descriptor(self, row: Json, roles: Sequence[str]) -> None:
+        first = roles[0]
+        told = self.blocked.roles[first]
+        assert row["kind"] == "descriptor"
+        assert int(row["address"], 16) == (int(told["at"], 16) if told["at"] else told["fds"][0][0])
+        assert row["name"] == self.name(first), first
+        states = {self.blocked.roles[role]["state"] for role in roles}
+        assert set(row["state"].split(" or ")) == states, first
+        expected = self.why(first)
+        if self.live and told["syscall"] == "epoll_wait":
+            assert row["why"] in expected
+        else:
+            assert row["why"] == ("; ".join(expected) or None), first
+
+
+def session_on(where: Sequence[str | Path], blocked: Blocked, gdb: Sequence[str | Path] = ()) -> gdb_session.Result:
+    session = gdb_session.batch(where, COMMANDS, symbols=False, directory=blocked.sample.directory, gdb=gdb)
+    assert session.status == 0
+    assert "Traceback" not in session.stderr
+    return session
+
+
+def check_unharmed(blocked: Blocked) -> None:
+    """Each thread is in its call still, none has come back from it."""
+    assert not blocked.sample.is_stopped()
+    blocked.wait_until_settled()
+    blocked.sample.send("x")
+    assert json.loads(blocked.sample.read_line()) == {"returned": []}
+    assert blocked.sample.process.wait(timeout=30) == 0
+
+
+def test_live_and_a_second_time(tmp_path: Path) -> None:
+    with running(tmp_path) as blocked:
+        where = ["-p", str(blocked.sample.pid)]
+        Expected(blocked, live=True, again=False).check(session_on(where, blocked).document())
+        blocked.wait_until_settled()
+        session = session_on(where, blocked)
+        Expected(blocked, live=True, again=True).check(session.document())
+        check_text(blocked, session)
+        check_unharmed(blocked)
+
+
+def check_text(blocked: Blocked, session: gdb_session.Result) -> None:
+    lines = {role: next(line for line in session.outputs[1].splitlines() if f"(LWP {told['tid']})" in line)
+             for role, told in blocked.roles.items()}
+    expected = Expected(blocked, live=True, again=True)
+
+    def says(role: str, doing: str) -> None:
+        assert lines[role].endswith(doing), role
+
+    (pipe,), (timer,), (pair,), (locked,) = map(expected.names, ("pipe-child", "timerfd", "pair-full", "flock"))
+    says("pipe-child", f" waits to read from {pipe}; {expected.other_end('pipe-child')}")
+    says("timerfd", f" waits to read from {timer}")
+    says("pair-full", f" waits to write to {pair}; {expected.other_end('pair-full')}")
+    says("flock", f' waits for the file lock of {locked}; locked by process {blocked.keeper} "keeper"')
+    # others read from it, so the descriptor alone does not tell what this one does
+    says("poll-one", f" is in poll on {expected.names('pipe-self')[0]}; {expected.other_end('pipe-self')}")
+    says("sleep", " sleeps for 1000000.5 s")
+    says("wait4", f' waits for child process {blocked.keeper} "keeper"')
+    locks = sum(lock.startswith("futex") for lock in expected.by_lock)
+    assert session.outputs[2] == (
+        f"No deadlock found among {len(blocked.roles)} threads: {locks} wait for a lock or event, "
+        f"{len(blocked.roles) - locks} are in other system calls, 0 run.")
+
+
+def test_core_of_gdb(tmp_path: Path) -> None:
+    with running(tmp_path) as blocked:
+        core = cores.gdb_core(blocked.sample)
+        session = session_on([blocked.sample.executable, core], blocked)
+        Expected(blocked, live=False, again=False).check(session.document())
+        core.unlink()
+        check_unharmed(blocked)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "after a visit"])
+def test_core_of_the_kernel(again: bool, tmp_path: Path) -> None:
+    with running(tmp_path) as blocked:
+        if again:
+            gdb_session.batch(["-p", str(blocked.sample.pid)], [], load=False)
+            blocked.wait_until_settled()
+        core = cores.kernel_core(blocked.sample)
+        session = session_on([blocked.sample.executable, core], blocked)
+        expected = Expected(blocked, live=False, again=again)
+        expected.check(session.document())
+        core.unlink()
+
+
+@pytest.mark.parametrize("suite", [*interpreters.SUITES, *interpreters.OLD_SUITES])
+def test_other_release(suite: str, tmp_path: Path) -> None:
+    """Its own GDB on the process if it has one, this machine's the second time; then on a core."""
+    root = roots.use(suite)
+    with running(tmp_path, root.place) as blocked:
+        where = ["-p", str(blocked.sample.pid)]
+        Expected(blocked, live=True, again=False).check(session_on(where, blocked, root.gdb).document())
+        blocked.wait_until_settled()
+        Expected(blocked, live=True, again=True).check(session_on(where, blocked).document())
+        blocked.wait_until_settled()
+        core = cores.kernel_core(blocked.sample)
+        outside: list[str | Path] = [*root.sysroot, root.outside(blocked.sample.executable), core]
+        Expected(blocked, live=False, again=True).check(session_on(outside, blocked).document())
+        core.unlink()

@@ -1,0 +1,104 @@
+"""Every kind of lock in every state: kind, state, holders, waiters and deadlocks are those that the program tells."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, gdb_session, interpreters, locks, roots, samples
+from tests.support.locks import PROCESSES
+from tests.support.samples import HERE, Place, Sample
+
+BUILDS = ("symbols", "stripped")
+CASES = [
+    (suite, name)
+    for suite in (*interpreters.SUITES, *interpreters.OLD_SUITES)
+    for name in PROCESSES
+    # their compilers know no C++20
+    if (PROCESSES[name].program, suite) not in (("locks-cc", "xenial"), ("locks-cc", "bionic"))
+]
+
+
+def start(name: str, directory: Path, *, stripped: bool, place: Place = HERE) -> AbstractContextManager[Sample]:
+    process = PROCESSES[name]
+    return samples.locks(process.program, process.scenes, directory, stripped=stripped, place=place)
+
+
+class Looks:
+    """Looks at one process; all of them are made before the test fails over what one of them has shown."""
+
+    def __init__(self, sample: Sample, *, symbols: bool) -> None:
+        self.sample = sample
+        self.symbols = symbols
+        self.mistakes: dict[str, list[str]] = {}
+
+    def look(self, name: str, where: Sequence[str | Path], gdb: Sequence[str | Path] = ()) -> None:
+        """Compare what a GDB says with what the program says."""
+        # in-root makes the directory visible inside
+        session = gdb_session.batch(where, locks.COMMANDS, symbols=self.symbols, gdb=gdb,
+                                    directory=self.sample.directory)
+        self.mistakes[name] = locks.mistakes(self.sample.truth, session)
+
+    def check(self) -> None:
+        """Fail if there was anything wrong."""
+        locks.fail_over(self.mistakes)
+
+
+def skip_if_nothing_is_left(name: str, sample: Sample) -> None:
+    """A scene may be left out only where the system cannot show it."""
+    left_out = set(sample.truth.left_out)
+    assert left_out <= set(locks.CONDITIONS)
+    if left_out == set(PROCESSES[name].scenes):
+        pytest.skip("; ".join(f"{scene} takes {locks.CONDITIONS[scene]}" for scene in sorted(left_out)))
+
+
+def look_at_process_and_cores(sample: Sample, build: str) -> None:
+    looks = Looks(sample, symbols=build == "symbols")
+    looks.look("live", ["-p", str(sample.pid)])
+    core = cores.gdb_core(sample)
+    looks.look("gcore", [sample.executable, core])
+    core.unlink()
+    core = cores.kernel_core(sample)
+    looks.look("kernel core", [sample.executable, core])
+    core.unlink()
+    looks.check()
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("name", PROCESSES)
+def test_locks(name: str, build: str, tmp_path: Path) -> None:
+    """On the process, on a core that GDB makes of it, and on one that the kernel makes."""
+    with start(name, tmp_path, stripped=build == "stripped") as sample:
+        skip_if_nothing_is_left(name, sample)
+        look_at_process_and_cores(sample, build)
+
+
+@pytest.mark.skipif(shutil.which("rustc") is None, reason="takes rustc")
+@pytest.mark.parametrize("build", BUILDS)
+def test_locks_of_rust(build: str, tmp_path: Path) -> None:
+    """They record no owner: threads that wait for one another are found together, and no more is claimed."""
+    with samples.locks_rust(tmp_path, stripped=build == "stripped") as sample:
+        look_at_process_and_cores(sample, build)
+
+
+@pytest.mark.parametrize(("suite", "name"), CASES, ids=["-".join(case) for case in CASES])
+def test_locks_of_another_release(suite: str, name: str, tmp_path: Path) -> None:
+    """Its own GDB, if that is new enough, and this machine's, on the process and on its core."""
+    root = roots.use(suite)
+    with start(name, tmp_path, stripped=True, place=root.place) as sample:
+        skip_if_nothing_is_left(name, sample)
+        looks = Looks(sample, symbols=False)
+        attach = ["-p", str(sample.pid)]
+        if root.gdb:
+            looks.look("live, its GDB", attach, root.gdb)
+        looks.look("live", attach)
+        core = cores.kernel_core(sample)
+        if root.gdb:
+            looks.look("core, its GDB", [sample.executable, core], root.gdb)
+        looks.look("core", [*root.sysroot, root.outside(sample.executable), core])
+        core.unlink()
+    looks.check()

@@ -1,0 +1,90 @@
+"""Threads that hang in OpenMP: who is missing at a barrier, who is in a critical section, and which pools are idle."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, gdb_session, interpreters, locks, openmp, roots
+from tests.support.report import Report
+from tests.support.samples import Sample
+
+BUILDS = ("symbols", "stripped")
+CLANG = shutil.which("clang") or shutil.which("clang-14")
+
+
+def looks(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
+    """Where a GDB finds the program, by the name of the way: the process, and cores of it."""
+    yield "live", ["-p", str(sample.pid)]
+    for name, make in (("gcore", cores.gdb_core), ("kernel core", cores.kernel_core)):
+        core = make(sample)
+        yield name, [sample.executable, core]
+        core.unlink()
+
+
+def mistakes(sample: Sample, where: Sequence[str | Path], *, symbols: bool, gdb: Sequence[str] = ()) -> list[str]:
+    session = gdb_session.batch(where, locks.COMMANDS, symbols=symbols, gdb=gdb, directory=sample.directory)
+    return locks.mistakes(sample.truth, session)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_openmp(build: str, tmp_path: Path) -> None:
+    """Sixteen teams in one process, nested ones and idle pools among them."""
+    with openmp.start(openmp.SCENES, tmp_path, stripped=build == "stripped") as sample:
+        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in looks(sample)}
+    locks.fail_over(found)
+
+
+@pytest.mark.parametrize("scene", ["barrier", "idle_deadlock", "nested", "named"])
+def test_one_team_alone(scene: str, tmp_path: Path) -> None:
+    with openmp.start([scene], tmp_path, stripped=True) as sample:
+        locks.fail_over({"live": mistakes(sample, ["-p", str(sample.pid)], symbols=False)})
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_pool_left_behind_by_fork(build: str, tmp_path: Path) -> None:
+    """A child of fork waits for threads that only its parent has."""
+    with openmp.start_fork(tmp_path, stripped=build == "stripped") as sample:
+        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in looks(sample)}
+    locks.fail_over(found)
+
+
+@pytest.mark.parametrize("suite", interpreters.SUITES)
+def test_openmp_of_another_debian(suite: str, tmp_path: Path) -> None:
+    """GCC 10, 14 and sid's; its own GDB and this machine's, on the process and on its core."""
+    root = roots.use(suite)
+    with openmp.start(openmp.SCENES, tmp_path, stripped=True, place=root.place) as sample:
+        attach = ["-p", str(sample.pid)]
+        found = {
+            "live, its GDB": mistakes(sample, attach, symbols=False, gdb=root.gdb),
+            "live": mistakes(sample, attach, symbols=False),
+        }
+        core = cores.kernel_core(sample)
+        outside: list[str | Path] = [*root.sysroot, root.outside(sample.executable), core]
+        found["core, its GDB"] = mistakes(sample, [sample.executable, core], symbols=False, gdb=root.gdb)
+        found["core"] = mistakes(sample, outside, symbols=False)
+        core.unlink()
+    locks.fail_over(found)
+
+
+@pytest.mark.parametrize("scene", ["slow", "idle"])
+@pytest.mark.skipif(CLANG is None, reason="takes clang with OpenMP")
+def test_openmp_of_llvm(scene: str, tmp_path: Path) -> None:
+    """Its threads sleep on condition variables: where, is told, and nobody is said to hold them up."""
+    assert CLANG is not None
+    with openmp.start_llvm(CLANG, [scene], tmp_path) as sample:
+        session = gdb_session.batch(["-p", str(sample.pid)], locks.COMMANDS, symbols=False)
+        report = Report(session.document(0), sample.truth)
+    assert session.status == 0
+    assert report.document["deadlocks"] == []
+    waiting = [role for role in sample.truth.threads if sample.truth.threads[role].syscall == "futex"]
+    assert len(waiting) >= 2
+    by_id = {row["id"]: row for row in report.document["locks"]}
+    for role in waiting:
+        lock = by_id[report.thread(role)["waits"]["lock"]]
+        assert (lock["kind"], lock["holders"], lock["candidates"]) == ("condvar", [], [])
+        place = "without work" if scene == "idle" else "in __kmpc_barrier"
+        assert f"OpenMP worker of libomp.so.5 {place}" in lock["why"]

@@ -1,0 +1,94 @@
+"""A /proc of files and links in a folder, as far as `gdbext.target.proc` reads it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gdbext.target.proc import Proc
+
+#: The mount that descriptors are on if nothing else is said, and its device, as locks write it.
+MOUNT, DEVICE = 22, "fe:00"
+_TABLES = ("unix", "tcp", "tcp6", "udp", "udp6")
+
+
+class FakeProc:
+    """Processes with descriptors; the one that is looked at is number 100, called ``server``."""
+
+    def __init__(self, root: Path, pid: int = 100) -> None:
+        self.root = root
+        self.pid = pid
+        #: What netlink tells: local sockets and their other ends.
+        self.peers: dict[int, int] = {}
+        self.write("locks", "")
+        self.process(pid, "server")
+        self.write(f"{pid}/mountinfo", "21 1 0:5 / /proc rw - proc proc rw\n"
+                                       f"{MOUNT} 1 254:0 / / rw - ext4 /dev/vda rw\n")
+        for process in (str(pid), "self"):
+            (root / process / "ns").mkdir(parents=True)
+            for namespace in ("net", "time"):
+                os.symlink(f"{namespace}:[4026531840]", root / process / "ns" / namespace)
+        (root / str(pid) / "net").mkdir()
+        for table in _TABLES:
+            self.write(f"{pid}/net/{table}", "heading\n")
+
+    def proc(self, seconds: float = 10) -> Proc:
+        """The process as the product sees it."""
+        return Proc(self.pid, str(self.root), seconds, lambda: self.peers)
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file."""
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def process(self, pid: int, name: str, parent: int = 1, numbers: Sequence[int] = ()) -> None:
+        """A process; `numbers` are those that it has in PID namespaces, the debugger's first."""
+        for folder in ("fd", "fdinfo"):
+            (self.root / str(pid) / folder).mkdir(parents=True)
+        self.write(f"{pid}/comm", f"{name}\n")
+        self.write(f"{pid}/stat", f"{pid} ({name}) S {parent} {parent} 1 0 -1 4194304\n")
+        spelled = "\t".join(map(str, numbers or [pid]))
+        self.write(f"{pid}/status", f"Name:\t{name}\nPid:\t{pid}\nNSpid:\t{spelled}\nThreads:\t1\n")
+
+    def open(self, fd: int, link: str, flags: int = 0, *, pid: int | None = None, mount: int = MOUNT,
+             inode: int | None = None, more: str = "") -> None:
+        """An open descriptor; the inode is that of the link, if there is one in it.
+
+        :param more: further lines of its fdinfo.
+        """
+        home = self.root / str(self.pid if pid is None else pid)
+        os.symlink(link, home / "fd" / str(fd))
+        found = re.search(r":\[(\d+)\]$", link)
+        number = inode if inode is not None else int(found[1]) if found else 7
+        (home / "fdinfo" / str(fd)).write_text(
+            f"pos:\t0\nflags:\t0{0o100000 | flags:o}\nmnt_id:\t{mount}\nino:\t{number}\n{more}")
+
+    def socket(self, table: str, row: str) -> None:
+        """A line in a table of sockets, as the kernel writes it."""
+        with open(self.root / str(self.pid) / "net" / table, "a") as file:
+            file.write(f"{row}\n")
+
+    def internet(self, table: str, local: str, remote: str, inode: int, state: int = 1) -> None:
+        """A line in a table of internet sockets; addresses as the kernel writes them."""
+        self.socket(table, f"   0: {local} {remote} {state:02X} 00000000:00000000 00:00000000 00000000     0        0 "
+                           f"{inode} 2 0000000000000000 20 4 0 10 -1")
+
+    def local(self, inode: int, path: str | None = None, *, listening: bool = False) -> None:
+        """A line in the table of local sockets."""
+        flags = 0x10000 if listening else 0
+        self.socket("unix", f"0000000000000000: 00000002 00000000 {flags:08X} 0001 01 {inode}"
+                            + (f" {path}" if path is not None else ""))
+
+    def lock(self, kind: str, mode: str, pid: int, inode: int, span: str = "0 EOF", *, waits: bool = False) -> str:
+        """A line in the table of locks on files; returns it as the fdinfo of a descriptor has it."""
+        line = f"1: {'-> ' if waits else ''}{kind}  ADVISORY  {mode} {pid} {DEVICE}:{inode} {span}\n"
+        with open(self.root / "locks", "a") as file:
+            file.write(line)
+        return f"lock:\t{line}"
+
+    def children(self, children: Mapping[int, str]) -> None:
+        """Children of the process."""
+        for pid, name in children.items():
+            self.process(pid, name, self.pid)
