@@ -1,12 +1,15 @@
-"""Python frames of a thread state, with function, file and line, and where each call of the eval loop began.
+"""Python frames of a thread state: function, file and line, where each call of the eval loop began, and variables.
 
-Structures: ``PyFrameObject`` (CPython 3.10 and earlier), ``_PyInterpreterFrame`` (3.11 and later), ``PyCodeObject``.
-Merging with native frames is for `analysis.stacks`.
+Structures: ``PyFrameObject`` (CPython 3.10 and earlier), ``_PyInterpreterFrame`` (3.11 and later), ``PyCodeObject``,
+``PyGenObject``. Merging with native frames is for `analysis.stacks`.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gdbext.cpython.linetable import line_of
 from gdbext.cpython.objects import Objects
@@ -23,6 +26,9 @@ MAX_FRAMES = 20_000
 _OWNED_BY_NATIVE = 3
 _OWNED_BY_THREAD = 0
 _TAG_BITS = 3  # of a _PyStackRef, since 3.14
+_CELLS = 0x40 | 0x80  # CO_FAST_CELL, CO_FAST_FREE (Include/internal/pycore_code.h)
+#: Most variables, and most values on the value stack, of one frame.
+_MAX_SLOTS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,32 @@ class PyStack:
     frames: tuple[PyFrame, ...]
     calls: tuple[tuple[int, int | None], ...]
     problem: str | None = None
+
+
+class RawFrame(NamedTuple):
+    """A Python frame as it lies in memory.
+
+    `address` is a ``PyFrameObject *``, since CPython 3.11 a ``_PyInterpreterFrame *``; `code` a ``PyCodeObject *``;
+    `offset` that of the current instruction in bytes from the first one, negative before it.
+    """
+
+    address: int
+    code: int
+    offset: int
+    frame: PyFrame
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How many variables and values a frame of a code object has room for.
+
+    `names` are those of the variables, `cells` the places of those that may be in cells.
+    """
+
+    variables: int
+    stack: int
+    names: tuple[str, ...]
+    cells: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -63,6 +95,9 @@ class FrameReader:
         self._codes: dict[int, _Code] = {}
         # by code object, instruction and owner, all as the target has them
         self._frames: dict[tuple[int, int, int], PyFrame] = {}
+        self._raw: dict[tuple[int, int, int], tuple[int, int, PyFrame] | None] = {}
+        self._shapes: dict[int, _Shape] = {}
+        self._names: dict[int, Mapping[str, int]] = {}
         self._version = layouts.version_tuple
         self._tagged = self._version >= (3, 14)
         self._frame_format = None
@@ -88,15 +123,9 @@ class FrameReader:
         cframes: list[int] = []
         calls: list[tuple[int, int | None]] = []
         problem = None
-        if "current_frame" in known:
-            at, = known.reader("current_frame")(self._memory, tstate)
-        else:
-            cframe, = known.reader("cframe")(self._memory, tstate)
-            if cframe == 0:
-                return PyStack((), ())  # not bound to its thread yet
-            at, = self._layouts["_PyCFrame"].reader("current_frame")(self._memory, cframe)
-            if self._version < (3, 12):
-                cframes, problem = self._cframes(tstate, cframe)
+        at, cframe = self._newest(tstate)
+        if cframe and self._version < (3, 12):
+            cframes, problem = self._cframes(tstate, cframe)
         assert self._frame_format is not None
         start, form, places = self._frame_format
         has_shim = self._version >= (3, 12)
@@ -143,6 +172,16 @@ class FrameReader:
             calls.append((len(frames) - begun, None))
         return PyStack(tuple(frames), tuple(calls), problem)
 
+    def _newest(self, tstate: int) -> tuple[int, int]:
+        """The newest ``_PyInterpreterFrame *`` of a thread, and the ``_PyCFrame *`` that has it, in 3.11 and 3.12."""
+        known = self._layouts["PyThreadState"]
+        if "current_frame" in known:
+            return known.reader("current_frame")(self._memory, tstate)[0], 0
+        cframe, = known.reader("cframe")(self._memory, tstate)
+        if cframe == 0:
+            return 0, 0  # not bound to its thread yet
+        return self._layouts["_PyCFrame"].reader("current_frame")(self._memory, cframe)[0], cframe
+
     def _cframes(self, tstate: int, cframe: int) -> tuple[list[int], str | None]:
         # the chain of _PyCFrame ends in the one that is embedded in the thread state
         root = tstate + self._layouts["PyThreadState"].offset("root_cframe")
@@ -170,11 +209,23 @@ class FrameReader:
         made = self._frames[(key, instruction, owner)] = PyFrame(code.name, code.qualified_name, code.file, line)
         return made
 
+    def _object_frame(self, address: int, last: int) -> PyFrame:
+        """A frame of the code object at `address` (CPython 3.10 and earlier); `last` is ``f_lasti``."""
+        made = self._frames.get((address, last, _OWNED_BY_THREAD))
+        if made is None:
+            code = self._code(address)
+            line = line_of(code.line_table, code.first_line, self._in_bytes(last), self._version)
+            made = PyFrame(code.name, code.qualified_name, code.file, line)
+            self._frames[(address, last, _OWNED_BY_THREAD)] = made
+        return made
+
+    def _in_bytes(self, last: int) -> int:
+        return last * 2 if self._version >= (3, 10) else last  # counted in units of two bytes since 3.10
+
     def _frame_objects(self, tstate: int) -> PyStack:
         # CPython 3.10 Include/cpython/frameobject.h: one frame object, one call of the eval loop
         at, = self._layouts["PyThreadState"].reader("frame")(self._memory, tstate)
         read = self._layouts["PyFrameObject"].reader("f_back", "f_code", "f_lasti")
-        unit = 2 if self._version >= (3, 10) else 1
         frames: list[PyFrame] = []
         seen: set[int] = set()
         problem = None
@@ -185,18 +236,203 @@ class FrameReader:
             seen.add(at)
             try:
                 back, address, last = read(self._memory, at)
-                made = self._frames.get((address, last, _OWNED_BY_THREAD))
-                if made is None:
-                    code = self._code(address)
-                    line = line_of(code.line_table, code.first_line, last * unit, self._version)
-                    made = PyFrame(code.name, code.qualified_name, code.file, line)
-                    self._frames[(address, last, _OWNED_BY_THREAD)] = made
-                frames.append(made)
+                frames.append(self._object_frame(address, last))
             except GdbextError as error:
                 problem = str(error)
                 break
             at = back
         return PyStack(tuple(frames), ((1, None),) * len(frames), problem)
+
+    # -- frames with their variables -------------------------------------------------------------------------
+
+    def raw(self, tstate: int, limit: int = MAX_FRAMES) -> list[RawFrame]:
+        """The Python frames of a thread as they lie in memory, innermost first, as far as they can be read.
+
+        :param tstate: ``PyThreadState *``.
+        :param limit: how many at most.
+        :raises MemoryUnreadable: the thread state is not mapped, or not in the core.
+        """
+        if self._frame_format is not None:
+            return self._raw_frames(self._newest(tstate)[0], limit)
+        at, = self._layouts["PyThreadState"].reader("frame")(self._memory, tstate)
+        return self._raw_objects(at, limit)
+
+    def generator(self, address: int) -> list[RawFrame]:
+        """The frame of a generator, coroutine or asynchronous generator that is not finished, if it can be read.
+
+        Source: CPython 3.13 Include/internal/pycore_genobject.h; the three begin alike. Since 3.11 the frame is a
+        part of the object, and one that is finished has no instruction left.
+
+        :param address: ``PyGenObject *``.
+        """
+        known = self._layouts["PyGenObject"]
+        try:
+            if "gi_iframe" in known:
+                return self._raw_frames(address + known.offset("gi_iframe"), 1)
+            at, = known.reader("gi_frame")(self._memory, address)
+            return self._raw_objects(at, 1)
+        except GdbextError:
+            return []
+
+    def _raw_frames(self, at: int, limit: int) -> list[RawFrame]:
+        assert self._frame_format is not None
+        start, form, places = self._frame_format
+        known = self._raw
+        unpack = self._memory.unpack
+        code_place, previous_place, instruction_place, owner_place = places[0], places[1], places[2], places[-1]
+        found: list[RawFrame] = []
+        seen: set[int] = set()
+        while at and len(found) < limit and at not in seen and len(seen) < MAX_FRAMES:
+            seen.add(at)
+            try:
+                values = unpack(form, at + start)
+                key = values[code_place], values[instruction_place], values[owner_place]
+                place = known.get(key)
+                if place is None and key not in known:
+                    place = known[key] = self._place(*key)
+            except GdbextError:
+                break
+            if place is not None:
+                found.append(RawFrame(at, *place))
+            at = values[previous_place]
+        return found
+
+    def _place(self, key: int, instruction: int, owner: int) -> tuple[int, int, PyFrame] | None:
+        if owner >= _OWNED_BY_NATIVE:
+            return None
+        address = key & ~_TAG_BITS if self._tagged else key
+        frame = self._frame(key, address, instruction, owner)
+        return (address, instruction - self._code(address).instructions, frame) if frame is not None else None
+
+    def _raw_objects(self, at: int, limit: int) -> list[RawFrame]:
+        read = self._layouts["PyFrameObject"].reader("f_back", "f_code", "f_lasti")
+        found: list[RawFrame] = []
+        seen: set[int] = set()
+        while at and len(found) < limit and at not in seen:
+            seen.add(at)
+            try:
+                back, code, last = read(self._memory, at)
+                found.append(RawFrame(at, code, self._in_bytes(last), self._object_frame(code, last)))
+            except GdbextError:
+                break
+            at = back
+        return found
+
+    def variables(self, raw: RawFrame) -> list[tuple[str, int]]:
+        """Name and value (``PyObject *``) of a frame's local and free variables; those without a value are left out.
+
+        What is in a cell is the cell's contents.
+        """
+        return [(name, value) for name, value in zip(self._shape(raw.code).names, self.variable_values(raw)) if value]
+
+    def variable_values(self, raw: RawFrame) -> Sequence[int]:
+        """The values (``PyObject *``, 0 for none) of a frame's local and free variables; see `variables`."""
+        shape = self._shape(raw.code)
+        values = self._slots(self._variables_at(raw), shape.variables)
+        if not shape.cells:
+            return values
+        # since 3.11 such a variable is put into its cell only when the function has begun to run
+        return [self._contents(value) if i in shape.cells else value for i, value in enumerate(values)]
+
+    def variable(self, raw: RawFrame, name: str) -> int:
+        """The value (``PyObject *``) of a frame's variable of that name, or 0."""
+        shape = self._shape(raw.code)
+        if name not in shape.names:
+            return 0
+        return next((value for known, value in self.variables(raw) if known == name), 0)
+
+    def _contents(self, value: int) -> int:
+        if value and self._objects.type_name(value) == "cell":
+            return self._layouts["PyCellObject"].reader("ob_ref")(self._memory, value)[0]
+        return value
+
+    def stack_values(self, raw: RawFrame) -> tuple[int, ...]:
+        """The values (``PyObject *``, 0 for NULL) on a frame's value stack, the oldest first.
+
+        Those behind the live ones are left out where it is recorded how many live: where the frame has called, and
+        since CPython 3.14 always. Elsewhere what is behind them was left by earlier calls and may be freed already.
+        """
+        return self._slots(self._stack_at(raw), self._live(raw))
+
+    def lowest_values(self, raw: RawFrame, count: int) -> tuple[int, ...]:
+        """The `count` oldest values (``PyObject *``, 0 for NULL) on a frame's value stack."""
+        return self._slots(self._stack_at(raw), min(count, self._shape(raw.code).stack))
+
+    def globals(self, raw: RawFrame) -> int:
+        """The ``dict`` (``PyDictObject *``) of the global variables that a frame sees."""
+        known = self._layouts["PyFrameObject" if self._frame_format is None else "_PyInterpreterFrame"]
+        return known.reader("f_globals")(self._memory, raw.address)[0]
+
+    def names_used(self, raw: RawFrame) -> Mapping[str, int]:
+        """The names of globals and attributes that a frame's code uses anywhere, and the places in which they come.
+
+        That is ``co_names``, in the order of their first use in the source.
+        """
+        known = self._names.get(raw.code)
+        if known is None:
+            names, = self._layouts["PyCodeObject"].reader("co_names")(self._memory, raw.code)
+            known = {self._objects.string(name): i for i, name in enumerate(self._objects.tuple_items(names))}
+            self._names[raw.code] = known
+        return known
+
+    def _variables_at(self, raw: RawFrame) -> int:
+        known = self._layouts
+        if self._frame_format is None:
+            return raw.address + known["PyFrameObject"].offset("f_localsplus")
+        return raw.address + known["_PyInterpreterFrame"].offset("localsplus")
+
+    def _stack_at(self, raw: RawFrame) -> int:
+        if self._frame_format is None:
+            return self._layouts["PyFrameObject"].reader("f_valuestack")(self._memory, raw.address)[0]
+        return self._variables_at(raw) + 8 * self._shape(raw.code).variables
+
+    def _slots(self, at: int, count: int) -> tuple[int, ...]:
+        values = struct.unpack(f"<{count}Q", self._memory.read(at, 8 * count))
+        if self._tagged:  # 1 is NULL, 3 marks a small number (Include/internal/pycore_stackref.h)
+            values = tuple([value & ~_TAG_BITS if value & _TAG_BITS < 2 else 0 for value in values])
+        return values
+
+    def _live(self, raw: RawFrame) -> int:
+        """How many values are on a frame's value stack; all that fit where it is not recorded."""
+        shape = self._shape(raw.code)
+        if "_PyInterpreterFrame" in self._layouts:
+            known = self._layouts["_PyInterpreterFrame"]
+            if "stackpointer" in known:
+                top, = known.reader("stackpointer")(self._memory, raw.address)
+                count = (top - self._stack_at(raw)) // 8
+            else:
+                count = known.reader("stacktop")(self._memory, raw.address)[0] - shape.variables
+        elif "f_stackdepth" in self._layouts["PyFrameObject"]:
+            count, = self._layouts["PyFrameObject"].reader("f_stackdepth")(self._memory, raw.address)
+        else:
+            top, base = self._layouts["PyFrameObject"].reader("f_stacktop", "f_valuestack")(self._memory, raw.address)
+            count = (top - base) // 8 if top else -1
+        return count if 0 <= count <= shape.stack else shape.stack
+
+    def _shape(self, code: int) -> _Shape:
+        known_shape = self._shapes.get(code)
+        if known_shape is not None:
+            return known_shape
+        known = self._layouts["PyCodeObject"]
+        stack, = known.reader("co_stacksize")(self._memory, code)
+        tuples: Sequence[int]
+        if "co_nlocalsplus" in known:
+            variables, *tuples = known.reader("co_nlocalsplus", "co_localsplusnames")(self._memory, code)
+        else:  # local variables, then cells, then free variables
+            variables, *tuples = known.reader("co_nlocals", "co_varnames", "co_cellvars", "co_freevars")(
+                self._memory, code)
+        parts = [self._objects.tuple_items(part) for part in tuples]
+        if "co_localspluskinds" in known:
+            kinds = self._objects.bytes(known.reader("co_localspluskinds")(self._memory, code)[0])
+            cells = tuple([i for i, kind in enumerate(kinds[:_MAX_SLOTS]) if kind & _CELLS])
+        else:
+            cells = tuple(range(variables, variables + sum(map(len, parts[1:]))))
+            variables += len(cells)
+        if not (0 <= variables <= _MAX_SLOTS and 0 <= stack <= _MAX_SLOTS):
+            raise CorruptStructure(code, f"a code object of {variables} variables and {stack} values")
+        names = tuple([self._objects.key_name(name) or "?" for part in parts for name in part])
+        made = self._shapes[code] = _Shape(variables, stack, names, cells)
+        return made
 
     def _code(self, address: int) -> _Code:
         """Decode a code object (``PyCodeObject *``)."""

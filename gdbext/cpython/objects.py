@@ -6,7 +6,10 @@ either returns a value or raises `CorruptStructure` or `MemoryUnreadable`.
 
 from __future__ import annotations
 
+import itertools
+import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.layout.table import Layouts
@@ -20,13 +23,31 @@ MAX_BYTES = 1 << 20
 #: Most entries of a dict that are looked at.
 MAX_ENTRIES = 1 << 16
 
+#: Most attributes of one object, and items of one tuple, that are looked at.
+MAX_ATTRIBUTES = 4096
+
 #: Longest name that is looked for in a dict.
 _MAX_KEY = 256
+#: How many classes deep the bases of a type are followed.
+_MAX_BASES = 64
 
 _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 _MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT, CPython 3.11 and later
 _INLINE_VALUES = 1 << 2  # Py_TPFLAGS_INLINE_VALUES, CPython 3.13 and later
 _HEAPTYPE = 1 << 9
+
+
+class _Instances(NamedTuple):
+    """Where the instances of a type keep their attributes.
+
+    `size` is theirs in bytes; `keys` (``PyDictKeysObject *``) are the names of attributes that all of them share.
+    """
+
+    managed: bool
+    dict_offset: int
+    size: int
+    inline_values: bool
+    keys: int
 
 
 class Objects:
@@ -39,6 +60,12 @@ class Objects:
         self._memory = memory
         self._layouts = layouts
         self._type_names: dict[int, str] = {}
+        self._bases: dict[int, tuple[str, ...]] = {}
+        self._function_names: dict[int, str] = {}
+        self._instances: dict[int, _Instances] = {}
+        self._version = layouts.version_tuple
+        self._managed_distance = 8 if layouts.build.startswith("free-threaded") else 24
+        self._values_at = layouts["PyDictValues"].offset("values") if layouts.has("PyDictValues", "values") else 0
         self._key_names: dict[int, str | None] = {}
         self._positions: dict[tuple[int, str], int] = {}
         self._unicode = layouts["PyASCIIObject"].reader("length", "state_kind", "state_compact", "state_ascii")
@@ -56,12 +83,42 @@ class Objects:
 
         :param address: ``PyObject *``.
         """
-        kind = self.type_address(address)
+        return self._name_of_type(self.type_address(address))
+
+    def _name_of_type(self, kind: int) -> str:
         name = self._type_names.get(kind)
         if name is None:
             pointer, = self._layouts["PyTypeObject"].reader("tp_name")(self._memory, kind)
             name = self._type_names[kind] = read_cstring(self._memory, pointer, 200).decode("utf-8", "replace")
         return name
+
+    def c_function_name(self, definition: int) -> str:
+        """The name of a function written in C (``PyMethodDef *``)."""
+        name = self._function_names.get(definition)
+        if name is None:
+            pointer, = self._layouts["PyMethodDef"].reader("ml_name")(self._memory, definition)
+            name = read_cstring(self._memory, pointer, 200).decode("utf-8", "replace")
+            self._function_names[definition] = name
+        return name
+
+    def type_names(self, address: int) -> tuple[str, ...]:
+        """The ``tp_name`` of an object's type and of the types that it is derived from, nearest first.
+
+        Of several bases only the one is followed that the others are laid out after (``tp_base``).
+
+        :param address: ``PyObject *``.
+        """
+        kind = self.type_address(address)
+        known = self._bases.get(kind)
+        if known is None:
+            base = self._layouts["PyTypeObject"].reader("tp_base")
+            names: list[str] = []
+            at = kind
+            while at and len(names) < _MAX_BASES:
+                names.append(self._name_of_type(at))
+                at, = base(self._memory, at)
+            known = self._bases[kind] = tuple(names)
+        return known
 
     def string(self, address: int) -> str:
         """The text of a ``str`` (``PyUnicodeObject *``), cut after `MAX_STRING` characters.
@@ -91,6 +148,23 @@ class Objects:
             raise CorruptStructure(address, f"a bytes object of {size} bytes")
         return self._memory.read(address + self._layouts["PyBytesObject"].offset("ob_sval"), size)
 
+    def tuple_items(self, address: int) -> tuple[int, ...]:
+        """The items of a ``tuple`` (``PyTupleObject *``).
+
+        :raises CorruptStructure: it has more than `MAX_ATTRIBUTES` of them, or less than none.
+        """
+        return self._items(address, address + self._layouts["PyTupleObject"].offset("ob_item"))
+
+    def list_items(self, address: int) -> tuple[int, ...]:
+        """The items of a ``list`` (``PyListObject *``); see `tuple_items`."""
+        return self._items(address, self._layouts["PyListObject"].reader("ob_item")(self._memory, address)[0])
+
+    def _items(self, address: int, at: int) -> tuple[int, ...]:
+        size, = self._size_of(self._memory, address)
+        if not 0 <= size <= MAX_ATTRIBUTES:
+            raise CorruptStructure(address, f"a sequence of {size} items")
+        return struct.unpack(f"<{size}Q", self._memory.read(at, 8 * size)) if size else ()
+
     def integer(self, address: int) -> int:
         """The value of an ``int`` (``PyLongObject *``) of at most 120 bits.
 
@@ -119,9 +193,7 @@ class Objects:
 
     def _split_values(self, values: int) -> int:
         # the array of values lies behind a small header since 3.13, before that at once
-        if self._layouts.has("PyDictValues", "values"):
-            return values + self._layouts["PyDictValues"].offset("values")
-        return values
+        return values + self._values_at
 
     def _entries(self, keys: int, values: int) -> Iterator[tuple[int, int]]:
         for i, (key, value) in enumerate(self._slots(keys)):
@@ -159,7 +231,8 @@ class Objects:
         """The value under a ``str`` key of a ``dict``, or None."""
         return next((value for key, value in self.dict_items(address) if self._key_is(key, name)), None)
 
-    def _key_is(self, key: int, name: str) -> bool:
+    def key_name(self, key: int) -> str | None:
+        """The text of a key of a dict (``PyObject *``), or None if it is no ``str`` or a very long one."""
         # keys are interned, so the same few strings are asked for again and again
         known = self._key_names.get(key)
         if known is None and key not in self._key_names:
@@ -169,7 +242,10 @@ class Objects:
             except GdbextError:
                 known = None
             self._key_names[key] = known
-        return known == name
+        return known
+
+    def _key_is(self, key: int, name: str) -> bool:
+        return self.key_name(key) == name
 
     def attribute(self, address: int, name: str) -> int | None:
         """An instance attribute of an object of a class written in Python, or None.
@@ -178,37 +254,76 @@ class Objects:
 
         :param address: ``PyObject *``.
         """
-        kind = self.type_address(address)
-        known = self._layouts["PyTypeObject"]
-        flags, dict_offset = known.reader("tp_flags", "tp_dictoffset")(self._memory, kind)
-        if self._layouts.version_tuple >= (3, 11) and flags & _MANAGED_DICT:
-            return self._managed_attribute(address, kind, flags, name)
-        if dict_offset > 0:
-            namespace = read_u64(self._memory, address + dict_offset)
-            return self.dict_get(namespace, name) if namespace else None
-        return None
-
-    def _managed_attribute(self, address: int, kind: int, flags: int, name: str) -> int | None:
-        # where dict and inline values are kept: two words before the GC header in 3.11, one since 3.12; since 3.13
-        # the values lie behind the object
-        version = self._layouts.version_tuple
-        free_threaded = self._layouts.build.startswith("free-threaded")
-        word = read_u64(self._memory, address - (8 if free_threaded else 24))
-        namespace, values = word, 0
-        if version < (3, 12):
-            values = read_u64(self._memory, address - 32)
-        elif version < (3, 13):
-            if word & 1:  # _PyDictOrValues_SetValues stores the pointer less one
-                namespace, values = 0, word + 1
-        elif not word and flags & _INLINE_VALUES:
-            basic_size, = self._layouts["PyTypeObject"].reader("tp_basicsize")(self._memory, kind)
-            values = address + basic_size
+        namespace, keys, values = self._attributes_at(address)
         if namespace:
             return self.dict_get(namespace, name)
-        if not values or not flags & _HEAPTYPE:
-            return None
-        keys, = self._layouts["PyHeapTypeObject"].reader("ht_cached_keys")(self._memory, kind)
-        return self._split_value(keys, self._split_values(values), name) if keys else None
+        return self._split_value(keys, values, name) if keys else None
+
+    def attributes(self, address: int) -> Iterator[tuple[str, int]]:
+        """(name, value) of the instance attributes of an object, at most `MAX_ATTRIBUTES` of them; see `attribute`."""
+        namespace, keys, values = self._attributes_at(address)
+        if namespace:
+            entries = self.dict_items(namespace)
+        elif keys:
+            entries = self._entries(keys, values)
+        else:
+            return
+        for key, value in itertools.islice(entries, MAX_ATTRIBUTES):
+            name = self.key_name(key)
+            if name is not None:
+                yield name, value
+
+    def class_namespace(self, kind: int) -> int:
+        """The ``dict`` (``PyDictObject *``) of a class's own attributes.
+
+        :param kind: ``PyTypeObject *``.
+        """
+        return self._layouts["PyTypeObject"].reader("tp_dict")(self._memory, kind)[0]
+
+    def class_namespaces(self, address: int) -> Iterator[int]:
+        """The same of an object's class and of those that it is derived from, if they are written in Python."""
+        read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_base", "tp_dict")
+        kind = self.type_address(address)
+        for _ in range(_MAX_BASES):
+            flags, base, namespace = read(self._memory, kind)
+            if not flags & _HEAPTYPE or not namespace:
+                return
+            yield namespace
+            kind = base
+            if not kind:
+                return
+
+    def _attributes_at(self, address: int) -> tuple[int, int, int]:
+        """Where an object keeps its attributes: a ``dict``, or the keys of its class and an array of values; or 0."""
+        kind = self.type_address(address)
+        known = self._instances.get(kind)
+        if known is None:
+            known = self._instances[kind] = self._instances_of(kind)
+        if not known.managed:
+            offset = known.dict_offset
+            return (read_u64(self._memory, address + offset) if offset > 0 else 0), 0, 0
+        # where dict and inline values are kept: two words before the GC header in 3.11, one since 3.12; since 3.13
+        # the values lie behind the object
+        namespace, values = read_u64(self._memory, address - self._managed_distance), 0
+        if self._version < (3, 12):
+            values = read_u64(self._memory, address - 32)
+        elif self._version < (3, 13):
+            if namespace & 1:  # _PyDictOrValues_SetValues stores the pointer less one
+                namespace, values = 0, namespace + 1
+        elif not namespace and known.inline_values:
+            values = address + known.size
+        if namespace or not values or not known.keys:
+            return namespace, 0, 0
+        return 0, known.keys, self._split_values(values)
+
+    def _instances_of(self, kind: int) -> _Instances:
+        read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_dictoffset", "tp_basicsize")
+        flags, dict_offset, size = read(self._memory, kind)
+        managed = self._version >= (3, 11) and bool(flags & _MANAGED_DICT)
+        keys = 0
+        if managed and flags & _HEAPTYPE:
+            keys, = self._layouts["PyHeapTypeObject"].reader("ht_cached_keys")(self._memory, kind)
+        return _Instances(managed, dict_offset, size, bool(flags & _INLINE_VALUES), keys)
 
     def _split_value(self, keys: int, values: int, name: str) -> int | None:
         # all instances of a class share the keys, so the place of a name is found once

@@ -85,7 +85,8 @@ CPYTHON: dict[str, StructSpec] = {
         "Include/object.h"),
     "PyVarObject": StructSpec(("PyVarObject",), ("ob_size",), "Include/object.h"),
     "PyTypeObject": StructSpec(
-        ("_typeobject",), ("tp_name", "tp_basicsize", "tp_itemsize", "tp_flags", "tp_dictoffset", "tp_base", "tp_mro"),
+        ("_typeobject",),
+        ("tp_name", "tp_basicsize", "tp_itemsize", "tp_flags", "tp_dictoffset", "tp_base", "tp_dict", "tp_mro"),
         "Include/cpython/object.h (3.7 and earlier: Include/object.h)"),
     "PyHeapTypeObject": StructSpec(
         ("_heaptypeobject",), ("ht_cached_keys", "ht_name", "ht_qualname"), "Include/cpython/object.h"),

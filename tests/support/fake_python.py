@@ -13,6 +13,13 @@ from tests.support.fake_memory import Builder, FakeMemory
 #: One version for each shape of the structures.
 VERSIONS = ("3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10", "3.15.2")
 
+#: Bytes behind a frame for variables and values.
+_ROOM = 512
+_SETUP_WITH = 143
+
+#: What a `with` statement leaves on the value stack.
+Exit = tuple[int, ...]
+
 _MANAGED_DICT, _INLINE_VALUES, _HEAPTYPE = 1 << 4, 1 << 2, 1 << 9
 
 
@@ -161,9 +168,102 @@ class FakePython:
         self.memory.u64(values + header, *attributes.values())
         return at
 
+    def tuple_object(self, *items: int) -> int:
+        """A ``tuple``."""
+        offset = self.layouts["PyTupleObject"].offset("ob_item")
+        at = self._object("tuple", offset + 8 * len(items))
+        self.build.put("PyVarObject", at, ob_size=len(items))
+        self.memory.u64(at + offset, *items)
+        return at
+
+    def list_object(self, *items: int) -> int:
+        """A ``list``."""
+        at = self._object("list", self.layouts["PyListObject"].size)
+        array = self.build.alloc(8 * len(items) + 8)
+        self.memory.u64(array, *items)
+        self.build.put("PyVarObject", at, ob_size=len(items))
+        return self.build.put("PyListObject", at, ob_item=array)
+
+    def cell(self, value: int) -> int:
+        """The cell of a variable that inner functions use too."""
+        return self.build.put("PyCellObject", self._object("cell", 64), ob_ref=value)
+
+    def builtin_method(self, name: str, owner: int) -> int:
+        """A method written in C, bound to an object."""
+        definition = self.build.new("PyMethodDef", ml_name=self.build.cstring(name.encode()))
+        at = self._object("builtin_function_or_method", self.layouts["PyCFunctionObject"].size)
+        return self.build.put("PyCFunctionObject", at, m_ml=definition, m_self=owner)
+
+    def method_descriptor(self, name: str) -> int:
+        """A method written in C, of a class."""
+        at = self._object("method_descriptor", self.layouts["PyMethodDescrObject"].size)
+        return self.build.put("PyMethodDescrObject", at, d_name=self.string(name))
+
+    def function(self, name: str) -> int:
+        """A function written in Python."""
+        at = self._object("function", self.layouts["PyFunctionObject"].size)
+        return self.build.put("PyFunctionObject", at, func_name=self.string(name))
+
+    def method(self, function: int, owner: int) -> int:
+        """A method written in Python, bound to an object."""
+        at = self._object("method", self.layouts["PyMethodObject"].size)
+        return self.build.put("PyMethodObject", at, im_func=function, im_self=owner)
+
+    # -- locks -----------------------------------------------------------------------------------------------
+
+    def inner_lock(self, locked: bool = True) -> int:
+        """What a ``PyThread_type_lock`` points to: a semaphore, since 3.15 a mutex."""
+        at = self.build.alloc(32)
+        self.memory.u64(at, int(locked) if self.version_tuple >= (3, 15) else int(not locked))
+        return at
+
+    def lock(self, locked: bool = True) -> int:
+        """A `_thread.lock`."""
+        at = self._object("_thread.lock", self.layouts["lockobject"].size)
+        if "lock" in self.layouts["lockobject"]:
+            return self.build.put("lockobject", at, lock=int(locked))
+        return self.build.put("lockobject", at, lock_lock=self.inner_lock(locked))
+
+    def lock_word(self, lock: int) -> int:
+        """Where threads sleep, or are parked, that wait for a `_thread.lock`."""
+        known = self.layouts["lockobject"]
+        if "lock" in known:
+            return lock + known.offset("lock")
+        return int.from_bytes(self.memory.read(lock + known.offset("lock_lock"), 8), "little")
+
+    def rlock(self, owner: int | None) -> int:
+        """A `_thread.RLock` that a thread (``pthread_self()``) has taken twice, or a free one that it had."""
+        at = self._object("_thread.RLock", self.layouts["rlockobject"].size)
+        if "mutex" in self.layouts["rlockobject"]:
+            return self.build.put("rlockobject", at, mutex=int(owner is not None), thread=owner or 0x77, level=1)
+        return self.build.put("rlockobject", at, rlock_lock=self.inner_lock(owner is not None),
+                              rlock_owner=owner or 0x77, rlock_count=2 if owner is not None else 0)
+
+    def condition(self, lock: int) -> int:
+        """A `threading.Condition` over a lock."""
+        return self.instance("Condition", _lock=lock, _waiters=self.list_object())
+
+    def park(self, stack: int, address: int, handed_off: int | None = None, leaving: int = 0) -> int:
+        """Let a thread be parked at an address, with its entry at a place on its stack; the word that it sleeps on."""
+        head = self.build.new("llist_node")
+        node = self.build.member("wait_entry", stack, "node")
+        self.build.put("llist_node", head, next=node, prev=node)
+        argument = self.build.new("mutex_entry", handed_off=handed_off) if handed_off is not None else 0
+        self.build.put("wait_entry", stack, park_arg=argument, addr=address, is_unparking=leaving)
+        self.build.put("llist_node", node, next=head, prev=head)
+        return self.build.member("wait_entry", stack, "sema")
+
     def code(self, name: str, line: int, size: int = 20, table: bytes | None = None, file: str = "/app/job.py",
-             qualified_name: str | None = None, first_traceable: int = 1) -> int:
-        """A code object of `size` bytes of instructions, all of them on one line unless a line table is given."""
+             qualified_name: str | None = None, first_traceable: int = 1, *, variables: Sequence[str] = (),
+             cells: Sequence[str] = (), names: Sequence[str] = (), stack_size: int = 8, exceptions: bytes = b"",
+             instructions: bytes = b"") -> int:
+        """A code object of `size` bytes of instructions, all of them on one line unless a line table is given.
+
+        :param variables: names of local variables, behind which come those in `cells`.
+        :param names: ``co_names``.
+        :param exceptions: the exception table, where the version has one.
+        :param instructions: ``co_code``, where the version keeps it apart.
+        """
         known = self.layouts["PyCodeObject"]
         modern = "co_code_adaptive" in known
         if table is None:
@@ -172,12 +272,26 @@ class FakePython:
         at = self._object("code", start + size)
         self.build.put("PyCodeObject", at, co_filename=self.string(file), co_name=self.string(name),
                        co_linetable=self.byte_string(table), co_firstlineno=line)
+        self.build.put("PyCodeObject", at, co_stacksize=stack_size, co_names=self._strings(names))
+        if "co_nlocalsplus" in known:
+            kinds = bytes([0x20] * len(variables) + [0x40] * len(cells))
+            self.build.put("PyCodeObject", at, co_nlocalsplus=len(kinds),
+                           co_exceptiontable=self.byte_string(exceptions),
+                           co_localsplusnames=self._strings([*variables, *cells]),
+                           co_localspluskinds=self.byte_string(kinds))
+        else:
+            self.build.put("PyCodeObject", at, co_nlocals=len(variables), co_varnames=self._strings(variables),
+                           co_cellvars=self._strings(cells), co_freevars=self._strings(()),
+                           co_code=self.byte_string(instructions))
         if "co_qualname" in known:
             self.build.put("PyCodeObject", at, co_qualname=self.string(qualified_name or name))
         if modern:
             self.build.put("PyVarObject", at, ob_size=size // 2)
             self.build.put("PyCodeObject", at, _co_firsttraceable=first_traceable)
         return at
+
+    def _strings(self, texts: Sequence[str]) -> int:
+        return self.tuple_object(*map(self.string, texts))
 
     # -- frames ----------------------------------------------------------------------------------------------
 
@@ -186,16 +300,97 @@ class FakePython:
         """A Python frame at a byte offset of its code; `at` places it, otherwise it is on the heap."""
         if "_PyInterpreterFrame" not in self.layouts:
             unit = 2 if self.version_tuple >= (3, 10) else 1
-            at = self.build.alloc(self.layouts["PyFrameObject"].size) if at is None else at
+            at = self.build.alloc(self.layouts["PyFrameObject"].size + _ROOM) if at is None else at
             return self.build.put("PyFrameObject", at, f_back=previous, f_code=code, f_lasti=offset // unit, **more)
         known = self.layouts["_PyInterpreterFrame"]
-        at = self.build.alloc(known.size) if at is None else at
+        at = self.build.alloc(known.size + _ROOM) if at is None else at
         executable = "f_executable" if "f_executable" in known else "f_code"
         instruction = "instr_ptr" if "instr_ptr" in known else "prev_instr"
         base = code + self.layouts["PyCodeObject"].offset("co_code_adaptive")
         # since 3.14 the pointer carries a tag
         members = {executable: code | (1 if self.version_tuple >= (3, 14) else 0), instruction: base + offset}
         return self.build.put("_PyInterpreterFrame", at, previous=previous, owner=owner, **members, **more)
+
+    def fill(self, frame: int, variables: Sequence[int] = (), stack: Sequence[int] = (), namespace: int = 0) -> int:
+        """Give a frame values (``PyObject *``) of its variables, of its value stack, and its globals; the frame.
+
+        How much of the value stack is live is told where the version always tells it. What is there is tagged as the
+        version does.
+        """
+        slots = [*variables, *stack]
+        if self.version_tuple >= (3, 14):
+            slots = [slot or 1 for slot in slots]  # NULL
+        if "_PyInterpreterFrame" not in self.layouts:
+            at = frame + self.layouts["PyFrameObject"].offset("f_localsplus")
+            self.build.put("PyFrameObject", frame, f_valuestack=at + 8 * len(variables), f_globals=namespace)
+            if "f_stackdepth" in self.layouts["PyFrameObject"]:
+                self.build.put("PyFrameObject", frame, f_stackdepth=-1)
+        else:
+            known = self.layouts["_PyInterpreterFrame"]
+            at = frame + known.offset("localsplus")
+            if "stackpointer" in known:
+                self.build.put("_PyInterpreterFrame", frame, stackpointer=at + 8 * len(slots))
+            else:
+                self.build.put("_PyInterpreterFrame", frame, stacktop=-1)
+            self.build.put("_PyInterpreterFrame", frame, f_globals=namespace)
+        self.memory.u64(at, *slots)
+        return frame
+
+    def in_with(self, managers: Sequence[Exit], waiting: Exit | None = None, variables: Sequence[tuple[str, int]] = (),
+                previous: int = 0, names: Sequence[str] = (), function: str = "work", namespace: int = 0,
+                file: str = "/app/job.py") -> int:
+        """A frame inside of nested `with` blocks, the first of which begins on line 101, the next on line 102 ...
+
+        :param managers: what the blocks have left on the value stack, the outermost first.
+        :param waiting: the same of one that is not entered yet.
+        """
+        each, count = (2, len(managers)) if self.version_tuple >= (3, 14) else (1, len(managers))
+        protected, instructions, blocks = [], bytearray(120), []
+        for i in range(count):
+            handler = 100 - 4 * i
+            end = 10 * i + 22 if i + 1 < count else 60
+            protected.append((10 * i + 12, end, handler, each * (i + 1)))
+            if i:  # an exception in a handler is handled outside of its block
+                protected.append((handler, handler + 4, handler + 4, each * i))
+            unit = 2 if self.version_tuple >= (3, 10) else 1
+            instructions[10 * i + 10:10 * i + 12] = bytes([_SETUP_WITH, (handler - 10 * i - 12) // unit])
+            blocks.append((122, handler // unit, each * (i + 1)))
+        at = self.frame(self.code(function, 100, 120, ten_byte_lines(self.version_tuple), file, first_traceable=0,
+                                  variables=[name for name, _ in variables], names=names,
+                                  exceptions=exception_table(protected), instructions=bytes(instructions)),
+                        previous, 10 * count + 10 if waiting is not None else 10 * count + 4)
+        stack = [slot for manager in [*managers, *([waiting] if waiting is not None else [])] for slot in manager]
+        self.fill(at, [value for _, value in variables], stack, namespace)
+        if "PyTryBlock" in self.layouts:
+            known, block = self.layouts["PyFrameObject"], self.layouts["PyTryBlock"]
+            self.build.put("PyFrameObject", at, f_iblock=count)
+            for i, (kind, handler, level) in enumerate(blocks):
+                self.build.put("PyTryBlock", at + known.offset("f_blockstack") + i * block.size, b_type=kind,
+                               b_handler=handler, b_level=level)
+        return at
+
+    def exit_of(self, manager: int, name: str = "__exit__") -> Exit:
+        """What a `with` statement leaves on the value stack of a manager written in C."""
+        if self.version_tuple >= (3, 14):
+            return self.method_descriptor(name), manager
+        return (self.builtin_method(name, manager),)
+
+    def python_exit_of(self, manager: int, name: str = "__exit__") -> Exit:
+        """The same of a manager written in Python."""
+        if self.version_tuple >= (3, 14):
+            return self.function(name), manager
+        return (self.method(self.function(name), manager),)
+
+    def innermost(self, tstate: int, frame: int) -> None:
+        """Let a frame be the newest one of a thread state."""
+        if "current_frame" in self.layouts["PyThreadState"]:
+            self.build.put("PyThreadState", tstate, current_frame=frame)
+        elif self.version_tuple >= (3, 11):
+            root = self.build.member("PyThreadState", tstate, "root_cframe")
+            cframe = self.build.new("_PyCFrame", current_frame=frame, previous=root)
+            self.build.put("PyThreadState", tstate, cframe=cframe)
+        else:
+            self.build.put("PyThreadState", tstate, frame=frame)
 
     def stack(self, tstate: int, calls: Sequence[Call]) -> None:
         """Give a thread state a Python stack, innermost call first."""
@@ -294,6 +489,28 @@ class FakePython:
     def take_gil(self, interpreter: int, tstate: int) -> int:
         """Let a thread state hold the GIL; the GIL's address."""
         return self.build.put("_gil_runtime_state", self.gil_of(interpreter), locked=1, last_holder=tstate)
+
+
+def ten_byte_lines(version: tuple[int, ...], count: int = 12) -> bytes:
+    """A line table in which each ten bytes of instructions are on a line of their own."""
+    if version >= (3, 11):
+        return b"".join(bytes([0x80 | 13 << 3 | 4, 2 if i else 0]) for i in range(count))
+    return bytes([10, 0] + [10, 1] * (count - 1)) if version >= (3, 10) else bytes([10, 1] * count)
+
+
+def exception_table(entries: Sequence[tuple[int, int, int, int]]) -> bytes:
+    """An exception table of (start, end, handler, depth), all but the depth in bytes, sorted by start."""
+    table = b""
+    for start, end, handler, depth in sorted(entries):
+        for i, number in enumerate((start // 2, (end - start) // 2, handler // 2, depth << 1)):
+            digits = [number & 0x3F]
+            while number > 0x3F:
+                number >>= 6
+                digits.append(number & 0x3F | 0x40)
+            digits.reverse()
+            digits[0] |= 0x80 if i == 0 else 0
+            table += bytes(digits)
+    return table
 
 
 def one_line_table(version: tuple[int, ...], size: int) -> bytes:

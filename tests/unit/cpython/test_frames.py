@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from gdbext.cpython import frames as frames_module
-from gdbext.cpython.frames import FrameReader, PyStack
+from gdbext.cpython.frames import FrameReader, PyStack, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.model import PyFrame
@@ -263,4 +263,157 @@ def test_noise(version: str, seed: int) -> None:
         except GdbextError:
             continue
         assert len(stack.frames) <= frames_module.MAX_FRAMES
+    assert time.monotonic() - start < 20
+
+
+# -- frames with their variables ------------------------------------------------------------------------------
+
+def reader_of(python: FakePython) -> FrameReader:
+    return FrameReader(python.memory, python.layouts, Objects(python.memory, python.layouts))
+
+
+def test_raw_frames(python: FakePython) -> None:
+    tstate = thread(python, [Call((("call_driver", 41), ("work", 17)), STACK + 0x100),
+                             Call((("main", 90),), STACK + 0x800)])
+    reader = reader_of(python)
+    found = reader.raw(tstate)
+    assert tuple(raw.frame for raw in found) == reader.stack(tstate).frames
+    assert {raw.offset for raw in found} == {8}
+    objects = Objects(python.memory, python.layouts)
+    assert {objects.type_name(raw.code) for raw in found} == {"code"}
+    assert [reader.raw(tstate, limit) for limit in (0, 1, 2, 5)] == [[], found[:1], found[:2], found]
+
+
+def test_raw_frames_end_where_they_cannot_be_read(python: FakePython) -> None:
+    tstate = python.build.new("PyThreadState")
+    at = python.frame(python.code("good", 1), 0xDEAD_0000)
+    python.innermost(tstate, at)
+    assert [raw.address for raw in reader_of(python).raw(tstate)] == [at]
+    python.build.put(frame_struct(python), at, **{previous_member(python): at})
+    assert [raw.address for raw in reader_of(python).raw(tstate)] == [at]
+    with pytest.raises(MemoryUnreadable):
+        reader_of(python).raw(0xDEAD_0000)
+
+
+def one_raw(python: FakePython, code: int, variables: Sequence[int], stack: Sequence[int] = ()) -> RawFrame:
+    tstate = python.build.new("PyThreadState")
+    python.innermost(tstate, python.fill(python.frame(code), variables, stack, 0x1234))
+    raw, = reader_of(python).raw(tstate)
+    return raw
+
+
+def test_variables(python: FakePython) -> None:
+    one, two = python.integer(1), python.integer(2)
+    code = python.code("f", 1, variables=("self", "unset", "count"), cells=("shared", "empty"))
+    raw = one_raw(python, code, [one, 0, two, python.cell(one), python.cell(0)])
+    reader = reader_of(python)
+    assert reader.variables(raw) == [("self", one), ("count", two), ("shared", one)]
+    assert (reader.variable(raw, "shared"), reader.variable(raw, "unset"), reader.variable(raw, "none")) == (one, 0, 0)
+
+
+def test_variable_that_is_not_in_its_cell_yet(python: FakePython) -> None:
+    value = python.integer(1)
+    raw = one_raw(python, python.code("f", 1, cells=("shared",)), [value])
+    assert reader_of(python).variables(raw) == [("shared", value)]
+
+
+def test_argument_that_has_moved_into_a_cell() -> None:
+    # up to 3.10 there are two places of the name, and the first one is empty
+    python = FakePython(FakeMemory(), "3.9.18")
+    value = python.integer(1)
+    raw = one_raw(python, python.code("f", 1, variables=("self",), cells=("self",)), [0, python.cell(value)])
+    assert reader_of(python).variable(raw, "self") == value
+
+
+def test_small_numbers_are_no_objects() -> None:
+    python = FakePython(FakeMemory(), "3.14.10")
+    value = python.integer(5)
+    raw = one_raw(python, python.code("f", 1, variables=("a", "b", "c")), [5 << 2 | 3, value | 1, value])
+    assert reader_of(python).variables(raw) == [("b", value), ("c", value)]
+
+
+def test_value_stack(python: FakePython) -> None:
+    values = [python.integer(i) for i in range(3)]
+    raw = one_raw(python, python.code("f", 1, variables=("a",), stack_size=5), [values[0]], [*values, 0])
+    reader = reader_of(python)
+    # without a record of how many live there are as many as there is room for
+    expected = (*values, 0) if python.version_tuple >= (3, 14) else (*values, 0, 0)
+    assert reader.stack_values(raw) == expected
+    assert reader.lowest_values(raw, 2) == tuple(values[:2])
+    assert reader.lowest_values(raw, 99)[:4] == (*values, 0)
+
+
+def test_live_values_of_a_frame_that_has_called(python: FakePython) -> None:
+    values = [python.integer(i) for i in range(3)]
+    raw = one_raw(python, python.code("f", 1, variables=("a",), stack_size=5), [values[0]], values)
+    at = raw.address
+    known = python.layouts[frame_struct(python)]
+    if "stacktop" in known:
+        python.build.put(frame_struct(python), at, stacktop=1 + 2)
+    elif "stackpointer" in known:
+        python.build.put(frame_struct(python), at, stackpointer=python.build.member(
+            frame_struct(python), at, "localsplus") + 8 * 3)
+    elif "f_stackdepth" in known:
+        python.build.put(frame_struct(python), at, f_stackdepth=2)
+    else:
+        python.build.put(frame_struct(python), at, f_stacktop=python.build.member(
+            frame_struct(python), at, "f_localsplus") + 8 * 3)
+    assert reader_of(python).stack_values(raw) == tuple(values[:2])
+
+
+@pytest.mark.parametrize("members", [{"co_stacksize": 1 << 20}, {"co_stacksize": -1}, {"many": 1 << 20}])
+def test_frame_with_impossible_room(python: FakePython, members: dict[str, int]) -> None:
+    code = python.code("f", 1, variables=("a",))
+    variables = "co_nlocalsplus" if "co_nlocalsplus" in python.layouts["PyCodeObject"] else "co_nlocals"
+    python.build.put("PyCodeObject", code, **{variables if name == "many" else name: value
+                                              for name, value in members.items()})
+    raw = one_raw(python, code, [0])
+    for read in (reader_of(python).variables, reader_of(python).stack_values):
+        with pytest.raises(GdbextError):
+            read(raw)
+
+
+def test_globals_and_names(python: FakePython) -> None:
+    raw = one_raw(python, python.code("f", 1, names=("lock", "acquire", "release")), [])
+    reader = reader_of(python)
+    assert reader.globals(raw) == 0x1234
+    assert list(reader.names_used(raw).items()) == [("lock", 0), ("acquire", 1), ("release", 2)]
+
+
+def test_frame_of_a_generator(python: FakePython) -> None:
+    generator = python.build.alloc(1024)
+    code = python.code("gen", 30, variables=("a",))
+    value = python.integer(1)
+    if "gi_iframe" in python.layouts["PyGenObject"]:
+        at = python.frame(code, owner=1, at=python.build.member("PyGenObject", generator, "gi_iframe"))
+    else:
+        at = python.frame(code)
+        python.build.put("PyGenObject", generator, gi_frame=at)
+    python.fill(at, [value])
+    reader = reader_of(python)
+    raw, = reader.generator(generator)
+    assert (raw.address, raw.frame) == (at, frame("gen", 30))
+    assert reader.variables(raw) == [("a", value)]
+    assert reader.generator(0xDEAD_0000) == []
+    assert reader.generator(python.build.alloc(1024)) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_in_variables(version: str, seed: int) -> None:
+    layouts = cpython_layouts(version)
+    memory = NoiseMemory(seed)
+    reader = FrameReader(memory, layouts, Objects(memory, layouts))
+    ways: tuple[Callable[[RawFrame], object], ...] = (
+        reader.variables, reader.stack_values, reader.names_used, reader.globals,
+        lambda raw: reader.lowest_values(raw, 9))
+    start = time.monotonic()
+    for i in range(50):
+        raw = RawFrame(0x10000 + 8 * 97 * i, 0x20000 + 8 * 89 * i, 8, frame("f", 1))
+        reader.generator(raw.address)
+        for way in ways:
+            try:
+                way(raw)
+            except GdbextError:
+                continue
     assert time.monotonic() - start < 20

@@ -221,3 +221,68 @@ def test_noise(version: str, seed: int) -> None:
             except GdbextError:
                 pass
     assert time.monotonic() - start < 20
+
+
+# -- types, attributes, sequences -----------------------------------------------------------------------------
+
+def test_names_of_a_type_and_its_bases(python: FakePython) -> None:
+    at = python.instance("Traced", x=python.integer(1))
+    kinds = [python.type_object(name) for name in ("Traced", "Base", "object")]
+    for derived, base in zip(kinds, kinds[1:]):
+        python.build.put("PyTypeObject", derived, tp_base=base)
+    assert objects(python).type_names(at) == ("Traced", "Base", "object")
+
+
+def test_type_that_is_its_own_base(python: FakePython) -> None:
+    at = python.instance("Odd", x=python.integer(1))
+    python.build.put("PyTypeObject", python.type_object("Odd"), tp_base=python.type_object("Odd"))
+    assert set(objects(python).type_names(at)) == {"Odd"}
+
+
+def test_base_that_cannot_be_read(python: FakePython) -> None:
+    at = python.instance("Odd", x=python.integer(1))
+    python.build.put("PyTypeObject", python.type_object("Odd"), tp_base=0xDEAD_0000)
+    with pytest.raises(MemoryUnreadable):
+        objects(python).type_names(at)
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_all_attributes(python: FakePython, inline: bool) -> None:
+    values = {name: python.integer(i) for i, name in enumerate(("_lock", "size", "größe"))}
+    at = python.instance("Pool", inline, **values)
+    assert dict(objects(python).attributes(at)) == values
+
+
+def test_attributes_without_value(python: FakePython) -> None:
+    value = python.integer(1)
+    at = python.instance("Pool", _lock=value, unset=0)
+    assert list(objects(python).attributes(at)) == [("_lock", value)]
+
+
+def test_object_without_attributes(python: FakePython) -> None:
+    assert list(objects(python).attributes(python.string("x"))) == []
+    assert objects(python).attribute(python.string("x"), "y") is None
+
+
+def test_sequences(python: FakePython) -> None:
+    items = [python.integer(i) for i in range(3)]
+    assert objects(python).tuple_items(python.tuple_object(*items)) == tuple(items)
+    assert objects(python).list_items(python.list_object(*items)) == tuple(items)
+    assert objects(python).tuple_items(python.tuple_object()) == ()
+    assert objects(python).list_items(python.list_object()) == ()
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 20, 1 << 62])
+def test_sequence_of_impossible_size(python: FakePython, size: int) -> None:
+    for at, items in ((python.tuple_object(1), objects(python).tuple_items),
+                      (python.list_object(1), objects(python).list_items)):
+        python.build.put("PyVarObject", at, ob_size=size)
+        with pytest.raises(CorruptStructure):
+            items(at)
+
+
+def test_name_of_a_function_written_in_c(python: FakePython) -> None:
+    definition = python.build.new("PyMethodDef", ml_name=python.build.cstring(b"acquire"))
+    assert objects(python).c_function_name(definition) == "acquire"
+    with pytest.raises(MemoryUnreadable):
+        objects(python).c_function_name(0xDEAD_0000)

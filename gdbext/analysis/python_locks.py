@@ -1,0 +1,313 @@
+"""Python's own locks that threads wait for: what the program calls them, and which threads hold them.
+
+Some kinds record their owner. A plain `_thread.lock` does not: it is held by the thread that is inside of a `with`
+block of it (`DERIVED`), or else no more is known than which threads' frames know the lock (candidates).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gdbext.analysis.findings import Findings
+from gdbext.analysis.python_side import Python
+from gdbext.analysis.threads import SeenThread, Threads
+from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.locks import LockReader, PyLock
+from gdbext.cpython.naming import Names
+from gdbext.cpython.parking_lot import parked_on
+from gdbext.cpython.taken import TakenLock, TakenLocks
+from gdbext.cpython.waited import DEPTH, WaitedLocks
+from gdbext.cpython.with_blocks import WithBlocks
+from gdbext.errors import GdbextError
+from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder, Lock, Wait, Waiter
+from gdbext.target.protocol import Memory
+
+#: How far above the stack pointer a parked thread's entry is looked for, in bytes.
+_PARKING_SPAN = 1 << 16
+#: How many of the waiters of a lock are asked what they call it.
+_MAX_LOOKS = 4
+#: What follows the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
+_VARIABLE = re.compile(r"[.\[]")
+_INSIDE = "inside of a `with` block of the lock"
+#: Kinds that a thread holds, and why nobody holds the others.
+_HELD = ("py-lock", "py-rlock", "py-import", "py-buffered-io", "thread-exit")
+_NO_OWNER = {
+    "py-event": "an event has no owner: any thread may set it",
+    "py-condition": "no owner: any thread may let it go on",
+    "py-semaphore": "a semaphore has no owner: any thread may release it",
+    "barrier": "the threads that are still to come are not recorded",
+}
+
+
+class _Reader:
+    """What reads the locks of one runtime."""
+
+    def __init__(self, memory: Memory, python: Python, pthreads: Collection[int]) -> None:
+        self.layouts = python.runtime.layouts
+        self.frames = python.frames
+        self.locks = LockReader(memory, self.layouts, python.objects)
+        self.names = Names(python.objects, self.frames, self.locks)
+        self.waited = WaitedLocks(memory, self.layouts, python.objects, self.frames, self.locks, python.interpreters,
+                                  pthreads)
+        withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
+        self.taken = TakenLocks(python.objects, self.frames, withs, self.locks)
+
+
+@dataclass
+class _Found:
+    """A lock that threads wait for.
+
+    `known_by` are the objects by which they have come to it, `looks` how many of the threads have been looked at.
+    """
+
+    lock: PyLock
+    reader: _Reader
+    id: str
+    address: int
+    name: str | None = None
+    known_by: set[int] = field(default_factory=set)
+    looks: int = 0
+
+
+@dataclass(frozen=True)
+class _Holding:
+    """Who holds a lock, or may, and what is to be said about that."""
+
+    holders: tuple[Holder, ...] = ()
+    candidates: tuple[int, ...] = ()
+    orphan: str | None = None
+    why: str | None = None
+
+
+class PythonLocks:
+    """The locks of Python code that threads wait for."""
+
+    def __init__(self, memory: Memory, threads: Threads, findings: Findings) -> None:
+        self._memory = memory
+        self._threads = threads
+        self._findings = findings
+        self._readers: dict[int, _Reader] = {}
+        self._found: dict[str, _Found] = {}
+        # by runtime and word: the lock that each thread waits for that sleeps there
+        self._by_word: dict[tuple[int, int], _Found] = {}
+        self._stacks: dict[int, list[tuple[_Reader, list[RawFrame]]]] = {}
+        self._taken: dict[int, dict[int, TakenLock]] = {}
+
+    # -- who waits for what ----------------------------------------------------------------------------------
+
+    def wait(self, seen: SeenThread) -> Wait | None:
+        """What a thread waits for, if that is one of Python's locks; None otherwise."""
+        futex = seen.futex
+        if futex is None or futex.expected:  # who waits for a semaphore expects it to be 0
+            return None
+        for python, tstate in seen.tstates:
+            try:
+                found = self._recognise(self._reader(python), seen.registers["rsp"], tstate.address, futex.address)
+            except GdbextError as error:
+                self._findings.problem(f"thread {seen.number}", "unreadable", f"what Python waits for there: {error}")
+                continue
+            if found is not None:
+                return Wait(found.id, EXCLUSIVE, futex.timed)
+        return None
+
+    def _reader(self, python: Python) -> _Reader:
+        reader = self._readers.get(id(python))
+        if reader is None:
+            reader = _Reader(self._memory, python, self._threads.number_of_pthread)
+            self._readers[id(python)] = reader
+        return reader
+
+    def _recognise(self, reader: _Reader, stack_pointer: int, tstate: int, word: int) -> _Found | None:
+        parked = parked_on(self._memory, reader.layouts, word, stack_pointer, stack_pointer + _PARKING_SPAN)
+        if parked is not None:
+            if parked.handed_off:
+                return None  # it has the lock already, and has only not run since
+            word = parked.address
+        known = self._by_word.get((id(reader), word))
+        if known is not None and (known.name is not None or known.looks >= _MAX_LOOKS):
+            return known
+        stack = reader.frames.raw(tstate, DEPTH)
+        waited = reader.waited.find(word, stack)
+        if waited is None:
+            return known
+        lock, index, path = waited
+        found = self._noted(reader, lock)
+        found.looks += 1
+        found.known_by.update(path)
+        if found.name is None and lock.kind != "thread-exit":
+            named = reader.names.find(stack[index:], path)
+            if named is not None:
+                found.name, whose = named
+                found.known_by.update([whose] if whose else [])
+        self._by_word[(id(reader), word)] = found
+        return found
+
+    def _noted(self, reader: _Reader, lock: PyLock) -> _Found:
+        # who waits with pthread_join has the same lock
+        address = lock.address if lock.kind != "thread-exit" else lock.owner or 0
+        lock_id = f"{lock.kind}:{address:#x}"
+        found = self._found.get(lock_id)
+        if found is None:
+            found = self._found[lock_id] = _Found(lock, reader, lock_id, address, lock.name)
+            found.known_by.add(lock.address)
+        return found
+
+    # -- who holds what --------------------------------------------------------------------------------------
+
+    def locks(self) -> list[Lock]:
+        """Every lock of Python's that a thread waits for, with holders and waiters."""
+        waiters: dict[str, list[Waiter]] = {}
+        for seen in self._threads:
+            if seen.wait is not None and seen.wait.lock in self._found:
+                waiters.setdefault(seen.wait.lock, []).append(Waiter(seen.number, seen.wait.mode))
+        return self._as_locks(self._found, waiters)
+
+    def at(self, address: int) -> Lock | None:
+        """The lock that the Python object at an address is, whether a thread waits for it or not."""
+        pythons = {id(python): python for seen in self._threads for python, _ in seen.tstates}
+        for python in pythons.values():
+            reader = self._reader(python)
+            try:
+                lock = reader.locks.decode(address)
+            except GdbextError:
+                continue
+            if lock is not None:
+                found = self._noted(reader, lock)
+                return self._as_locks({found.id: found}, {})[0]
+        return None
+
+    def _as_locks(self, wanted: Mapping[str, _Found], waiters: Mapping[str, Sequence[Waiter]]) -> list[Lock]:
+        holding = {found.id: self._recorded(found.lock) for found in wanted.values()}
+        unowned = {lock_id: wanted[lock_id] for lock_id, held in holding.items() if held is None}
+        holding.update(self._derived(unowned, waiters) if unowned else {})
+        made = []
+        for found in wanted.values():
+            lock, held = found.lock, holding[found.id] or _Holding()
+            made.append(Lock(found.id, lock.kind, found.address, found.name, lock.state, held.holders,
+                             tuple(waiters.get(found.id, ())), held.candidates, held.orphan,
+                             "all" if lock.kind in _HELD else "any", held.why,
+                             lock.type_name == "_multiprocessing.SemLock"))
+        return made
+
+    def _recorded(self, lock: PyLock) -> _Holding | None:
+        """Who is recorded as the owner of a lock; None if nobody is, but somebody holds it."""
+        if lock.kind not in _HELD:
+            return _Holding(why=_NO_OWNER[lock.kind])
+        if not lock.locked:
+            return _Holding(why="it is free, and about to be taken")
+        if lock.owner is None:
+            return None
+        number = self._threads.number_of_pthread.get(lock.owner)
+        if number is not None:
+            taken = self._taken_by(number).get(lock.address)
+            return _Holding((Holder(number, EXCLUSIVE, RECORDED, taken_at=taken.at if taken else None),))
+        owner = f"the thread with pthread_t {lock.owner:#x}"
+        if self._threads.all_available:
+            return _Holding(orphan="thread exited", why=f"its owner was {owner}")
+        return _Holding(why=f"its owner is {owner}, which may be one that cannot be read")
+
+    def _derived(self, unowned: Mapping[str, _Found], waiters: Mapping[str, Sequence[Waiter]]) -> dict[str, _Holding]:
+        """Who holds locks that record no owner: who is inside of a `with` block of one, as far as that is certain."""
+        inside: dict[int, list[tuple[int, TakenLock]]] = {}
+        for seen in self._threads:
+            for address, taken in self._taken_by(seen.number).items():
+                inside.setdefault(address, []).append((seen.number, taken))
+        made: dict[str, _Holding] = {}
+        for lock_id, found in unowned.items():
+            takers = inside.get(found.lock.address, [])
+            if len(takers) > 1:
+                made[lock_id] = _Holding(candidates=tuple(sorted(number for number, _ in takers)),
+                                         why="several threads are inside of `with` blocks of it")
+            for number, taken in takers if len(takers) == 1 else ():
+                waits = any(waiter.thread == number for waiter in waiters.get(lock_id, ()))
+                if taken.released or waits and self._released_since(number, taken, found):
+                    made[lock_id] = _Holding(candidates=(number,), why=f"{_INSIDE}, but may have released it since")
+                else:
+                    made[lock_id] = _Holding((Holder(number, EXCLUSIVE, DERIVED, _INSIDE, taken.at),))
+        unknown = {lock_id: found for lock_id, found in unowned.items() if lock_id not in made}
+        made.update(self._candidates(unknown, waiters) if unknown else {})
+        return made
+
+    def _released_since(self, number: int, taken: TakenLock, found: _Found) -> bool:
+        """Whether a lock may be free although its taker, who waits for it, is inside of the block; or may become so.
+
+        Any thread may release a lock that another has taken: some programs use one as a signal.
+        """
+        if any(reader.taken.released_inside(stack, taken) for reader, stack in self._stacks_of(number)):
+            return True
+        known = _Known([found])
+        return any(reader.taken.releases(raw) and known.to(reader, raw)
+                   for seen in self._threads if seen.number != number
+                   for reader, stack in self._stacks_of(seen.number) for raw in stack)
+
+    def _candidates(self, unknown: Mapping[str, _Found],
+                    waiters: Mapping[str, Sequence[Waiter]]) -> dict[str, _Holding]:
+        """Which threads may hold locks of which nothing more is known: those whose frames know them."""
+        known = _Known(unknown.values())
+        numbers: dict[str, set[int]] = {lock_id: set() for lock_id in unknown}
+        for seen in self._threads:
+            for reader, stack in self._stacks_of(seen.number):
+                for raw in stack:
+                    for found in known.to(reader, raw):
+                        numbers[found.id].add(seen.number)
+        return {lock_id: _Holding(
+            candidates=tuple(sorted(found - {waiter.thread for waiter in waiters.get(lock_id, ())})),
+            why="a lock of this kind records no owner") for lock_id, found in numbers.items()}
+
+    # -- stacks, each read once ------------------------------------------------------------------------------
+
+    def _stacks_of(self, number: int) -> list[tuple[_Reader, list[RawFrame]]]:
+        known = self._stacks.get(number)
+        if known is None:
+            known = self._stacks[number] = []
+            for python, tstate in self._threads[number].tstates:
+                reader = self._reader(python)
+                try:
+                    known.append((reader, reader.frames.raw(tstate.address)))
+                except GdbextError:
+                    continue  # told where the stack is shown
+        return known
+
+    def _taken_by(self, number: int) -> dict[int, TakenLock]:
+        """The locks (``PyObject *``) that a thread has taken in `with` statements."""
+        known = self._taken.get(number)
+        if known is None:
+            known = self._taken[number] = {}
+            for reader, stack in self._stacks_of(number):
+                # of a recursive lock the outermost block is where it was taken
+                known.update((taken.lock, taken) for taken in reader.taken.of(stack))
+        return known
+
+
+class _Known:
+    """Tells which of some locks a frame knows: as a variable, as an attribute of one, or as a global that it uses."""
+
+    def __init__(self, wanted: Iterable[_Found]) -> None:
+        self._by_object: dict[int, list[_Found]] = {}
+        for found in wanted:
+            for address in found.known_by:
+                self._by_object.setdefault(address, []).append(found)
+        # by ``dict`` of globals: the names of those of them that are global variables
+        self._globals: dict[int, list[tuple[str, int]]] = {}
+
+    def to(self, reader: _Reader, raw: RawFrame) -> list[_Found]:
+        """The locks that a frame knows; those of them that can be read."""
+        try:
+            objects = self._by_object.keys() & reader.frames.variable_values(raw)
+            used = self._used_globals(reader, reader.frames.globals(raw))
+            if used:
+                names = reader.frames.names_used(raw)
+                objects |= {address for name, address in used if name in names}
+        except GdbextError:
+            return []
+        return [found for address in objects for found in self._by_object[address]]
+
+    def _used_globals(self, reader: _Reader, namespace: int) -> list[tuple[str, int]]:
+        known = self._globals.get(namespace)
+        if known is None:
+            names = reader.names.globals_of(namespace)[1]
+            known = [(_VARIABLE.split(names[address])[0], address) for address in self._by_object if address in names]
+            self._globals[namespace] = known
+        return known

@@ -1,0 +1,286 @@
+"""Python's own locks as objects: `_thread.lock`, `RLock`, `Condition`, `Event`, `Queue`, files, threads to join.
+
+What is in ``Modules/_threadmodule.c``, ``_queuemodule.c``, ``_io/bufferedio.c`` and ``_multiprocessing/semaphore.c`` is
+decoded by layout. What ``threading``, ``queue``, ``concurrent.futures`` and ``importlib`` have written in Python is
+known by the name of its class and by the attributes that such an object has.
+
+Which thread waits for or holds one of them is for `analysis.python_locks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gdbext.cpython.objects import Objects
+from gdbext.errors import CorruptStructure
+from gdbext.layout.table import Layouts
+from gdbext.target.cache import read_u32
+from gdbext.target.protocol import Memory
+
+#: Since 3.15 a ``PyThread_type_lock`` points to a ``PyMutex``, before that to a ``sem_t`` (Python/thread_pthread.h).
+_LOCKS_ARE_MUTEXES = (3, 15)
+_LOCKED = 1  # bit of a PyMutex (Include/cpython/lock.h)
+_HAPPENED = 1  # bit of a PyEvent (Include/internal/pycore_lock.h)
+_RUNNING = 3  # THREAD_HANDLE_RUNNING (Modules/_threadmodule.c)
+_RECURSIVE = 0  # RECURSIVE_MUTEX (Modules/_multiprocessing/semaphore.c)
+_MASK64 = (1 << 64) - 1
+#: Most parties of a barrier that are believed.
+_MAX_PARTIES = 1 << 20
+
+
+@dataclass(frozen=True)
+class PyLock:
+    """A lock object (``PyObject *``) of some kind, and what it says of itself.
+
+    `words` are the addresses that a thread which waits for it sleeps on: a futex word or where it is parked. `owner`
+    is the recorded owner's ``pthread_self()``, or of a thread to join that thread's own; None where none is recorded.
+    `guard` is the object inside that its waiters really wait for, or that protects it.
+    """
+
+    kind: str
+    address: int
+    type_name: str
+    state: str
+    words: tuple[int, ...] = ()
+    locked: bool = True
+    owner: int | None = None
+    guard: int = 0
+    name: str | None = None
+
+
+class LockReader:
+    """Decodes the lock objects of one runtime."""
+
+    def __init__(self, memory: Memory, layouts: Layouts, objects: Objects) -> None:
+        self._memory = memory
+        self._layouts = layouts
+        self._objects = objects
+        self._decoders: dict[str, Callable[[int, str], PyLock | None]] = {
+            "_thread.lock": self._lock, "_thread.RLock": self._rlock, "_thread._ThreadHandle": self._handle,
+            "_queue.SimpleQueue": self._simple_queue, "_io.BufferedReader": self._buffered,
+            "_io.BufferedWriter": self._buffered, "_io.BufferedRandom": self._buffered,
+            "_multiprocessing.SemLock": self._sem_lock, "_RLock": self._python_rlock, "Barrier": self._barrier,
+            "_ModuleLock": self._module_lock, "Thread": self._thread,
+            "Condition": self._guarded("py-condition", "waiting for a notification", "_lock", "_waiters"),
+            "Event": self._guarded("py-event", "not set", "_cond", "_flag"),
+            "Semaphore": self._guarded("py-semaphore", "zero", "_cond", "_value"),
+            "Future": self._guarded("py-condition", "result is pending", "_condition", "_state"),
+            "SemLock": self._inner("_semlock"), "_ModuleLockManager": self._inner("_lock"),
+        }
+        self._decoder_of_type: dict[int, Callable[[int, str], PyLock | None] | None] = {}
+        self._known: dict[int, PyLock | None] = {}
+
+    def decode(self, address: int) -> PyLock | None:
+        """The lock that an object is, or None if it is none of a known kind.
+
+        :param address: ``PyObject *``.
+        :raises GdbextError: it is no object, or contradicts itself.
+        """
+        kind = self._objects.type_address(address)
+        if kind in self._decoder_of_type:
+            decoder = self._decoder_of_type[kind]
+        else:
+            names = self._objects.type_names(address)
+            decoder = next((self._decoders[name] for name in names if name in self._decoders), None)
+            self._decoder_of_type[kind] = decoder
+        if decoder is None:
+            return None
+        # the same few objects are met again and again: as what is waited for, as a variable, as a context manager
+        if address not in self._known:
+            self._known[address] = None  # an object may be part of itself
+            self._known[address] = decoder(address, self._objects.type_name(address))
+        return self._known[address]
+
+    def waited_through(self, address: int, condition: int) -> PyLock | None:
+        """What a thread really waits for, one of whose methods waits for a `Condition`; None if that is not known.
+
+        :param address: the object whose method it is (``PyObject *``).
+        :param condition: ``PyObject *``.
+        """
+        names = self._objects.type_names(address)
+        if "Queue" in names:
+            return self._queue(address, condition)
+        lock = self.decode(address)
+        return lock if lock is not None and lock.guard == condition else None
+
+    # -- written in C ----------------------------------------------------------------------------------------
+
+    def _word(self, pointer: int) -> tuple[int, bool]:
+        """The word of a ``PyThread_type_lock``, and whether it is locked."""
+        if not pointer:
+            raise CorruptStructure(pointer, "a lock without a word")
+        if self._layouts.version_tuple >= _LOCKS_ARE_MUTEXES:
+            return pointer, self._mutex_locked(pointer)
+        return pointer, read_u32(self._memory, pointer) == 0  # a semaphore's value
+
+    def _mutex_locked(self, address: int) -> bool:
+        return bool(self._memory.read(address, 1)[0] & _LOCKED)
+
+    def _lock(self, address: int, type_name: str) -> PyLock:
+        known = self._layouts["lockobject"]
+        if "lock" in known:  # since 3.13.1
+            word = address + known.offset("lock")
+            locked = self._mutex_locked(word)
+        else:
+            word, locked = self._word(known.reader("lock_lock")(self._memory, address)[0])
+        return PyLock("py-lock", address, type_name, _state(locked), (word,), locked)
+
+    def _rlock(self, address: int, type_name: str) -> PyLock:
+        known = self._layouts["rlockobject"]
+        if "mutex" in known:  # since 3.14
+            word = address + known.offset("mutex")
+            mutex, owner = known.reader("mutex", "thread")(self._memory, address)
+            locked = bool(mutex & _LOCKED)
+        else:
+            pointer, owner, count = known.reader("rlock_lock", "rlock_owner", "rlock_count")(self._memory, address)
+            word, locked = self._word(pointer)[0], count > 0
+        return PyLock("py-rlock", address, type_name, _state(locked), (word,), locked,
+                      owner & _MASK64 if locked else None)  # 3.6 has it signed
+
+    def _handle(self, address: int, type_name: str) -> PyLock | None:
+        handle, = self._layouts["PyThreadHandleObject"].reader("handle")(self._memory, address)
+        return self.thread_handle(handle, address, type_name)
+
+    def thread_handle(self, handle: int, address: int, type_name: str) -> PyLock | None:
+        """The end of a thread (CPython 3.13 and later), or None if the thread does not run.
+
+        :param handle: ``ThreadHandle *``.
+        :param address: the object to which it belongs (``PyObject *``).
+        """
+        known = self._layouts["ThreadHandle"]
+        ident, state, event = known.reader("ident", "state", "thread_is_exiting")(self._memory, handle)
+        if state != _RUNNING or event & _HAPPENED:
+            return None
+        return PyLock("thread-exit", address, type_name, "running", (handle + known.offset("thread_is_exiting"),),
+                      owner=ident)
+
+    def handle_at(self, word: int) -> PyLock | None:
+        """The end of the thread whose handle has an event at an address, if a ``ThreadHandle`` lies there."""
+        known, linked = self._layouts["ThreadHandle"], self._layouts["llist_node"].reader("next", "prev")
+        handle = word - known.offset("thread_is_exiting")
+        node = handle + known.offset("node")
+        following, previous = linked(self._memory, node)
+        if linked(self._memory, following)[1] != node or linked(self._memory, previous)[0] != node:
+            return None
+        return self.thread_handle(handle, handle, "ThreadHandle")
+
+    def object_at(self, word: int) -> PyLock | None:
+        """The lock object in which an address is the mutex that threads park at, if that is what lies there."""
+        offsets = []
+        if self._layouts.has("lockobject", "lock"):
+            offsets.append(self._layouts["lockobject"].offset("lock"))
+        if self._layouts.has("rlockobject", "mutex"):
+            offsets.append(self._layouts["rlockobject"].offset("mutex"))
+        for offset in offsets:
+            lock = self.decode(word - offset)
+            if lock is not None and word in lock.words:
+                return lock
+        return None
+
+    def _simple_queue(self, address: int, type_name: str) -> PyLock:
+        known = self._layouts["simplequeueobject"]
+        if "lock" in known:
+            word, _ = self._word(known.reader("lock")(self._memory, address)[0])
+        else:  # since 3.13
+            word = address + known.offset("has_threads_waiting")
+        return PyLock("py-condition", address, type_name, "queue is empty", (word,))
+
+    def _buffered(self, address: int, type_name: str) -> PyLock | None:
+        pointer, owner = self._layouts["buffered"].reader("lock", "owner")(self._memory, address)
+        if not pointer:
+            return None  # closed, or not yet opened
+        word, locked = self._word(pointer)
+        # signed up to 3.6
+        return PyLock("py-buffered-io", address, type_name, _state(locked), (word,), locked, owner & _MASK64 or None)
+
+    def buffer_of(self, address: int) -> int:
+        """The binary file (``PyObject *``) below a text file (``_io.TextIOWrapper``), or 0."""
+        return self._layouts["textio"].reader("buffer")(self._memory, address)[0]
+
+    def _sem_lock(self, address: int, type_name: str) -> PyLock:
+        handle, last, count, most, kind = self._layouts["SemLockObject"].reader(
+            "handle", "last_tid", "count", "maxvalue", "kind")(self._memory, address)
+        word, locked = handle, read_u32(self._memory, handle) == 0
+        if kind != _RECURSIVE and most != 1:
+            return PyLock("py-semaphore", address, type_name, "zero" if locked else "not zero", (word,), locked)
+        # `count` and `last_tid` are those of this process
+        return PyLock("py-rlock" if kind == _RECURSIVE else "py-lock", address, type_name, _state(locked), (word,),
+                      locked, last & _MASK64 if locked and count > 0 else None)
+
+    # -- written in Python -----------------------------------------------------------------------------------
+
+    def _members(self, address: int, *names: str) -> list[int] | None:
+        """The attributes of these names (``PyObject *``), or None if not all of them are there."""
+        found = [self._objects.attribute(address, name) for name in names]
+        return [value for value in found if value] if all(found) else None
+
+    def _number(self, address: int) -> int | None:
+        return self._objects.integer(address) if self._objects.type_name(address) == "int" else None
+
+    def _guarded(self, kind: str, state: str, *members: str) -> Callable[[int, str], PyLock | None]:
+        """A decoder of objects that have these attributes, the first of which is the guard."""
+        def decode(address: int, type_name: str) -> PyLock | None:
+            found = self._members(address, *members)
+            return PyLock(kind, address, type_name, state, guard=found[0]) if found else None
+        return decode
+
+    def _inner(self, member: str) -> Callable[[int, str], PyLock | None]:
+        """A decoder of objects that stand for the lock that they have as an attribute."""
+        def decode(address: int, type_name: str) -> PyLock | None:
+            inner = self._objects.attribute(address, member)
+            return self.decode(inner) if inner and inner != address else None
+        return decode
+
+    def _barrier(self, address: int, type_name: str) -> PyLock | None:
+        found = self._members(address, "_cond", "_parties", "_count")
+        if not found:
+            return None
+        parties, count = self._number(found[1]), self._number(found[2])
+        if parties is None or count is None or not 0 <= count <= parties <= _MAX_PARTIES:
+            return None
+        return PyLock("barrier", address, type_name, f"{count} of {parties} arrived", guard=found[0])
+
+    def _queue(self, address: int, condition: int) -> PyLock | None:
+        for name, state in (("not_empty", "queue is empty"), ("not_full", "queue is full"),
+                            ("all_tasks_done", "not all tasks are done")):
+            if self._objects.attribute(address, name) == condition:
+                return PyLock("py-condition", condition, self._objects.type_name(address), state, guard=condition)
+        return None
+
+    def _python_rlock(self, address: int, type_name: str) -> PyLock | None:
+        found = self._members(address, "_block", "_owner", "_count")
+        if not found:
+            return None
+        block, count, owner = self.decode(found[0]), self._number(found[2]), self._number(found[1])
+        if block is None:
+            return None
+        locked = bool(count)
+        return replace(block, kind="py-rlock", address=address, type_name=type_name, state=_state(locked),
+                       locked=locked, owner=owner if locked else None, guard=block.address)
+
+    def _module_lock(self, address: int, type_name: str) -> PyLock | None:
+        found = self._members(address, "wakeup", "owner", "name")
+        wakeup = self.decode(found[0]) if found else None
+        if not found or wakeup is None:
+            return None
+        owner = self._number(found[1])
+        return PyLock("py-import", address, type_name, _state(owner is not None), wakeup.words, owner is not None,
+                      owner, wakeup.address, f"module {self._objects.string(found[2])}")
+
+    def _thread(self, address: int, type_name: str) -> PyLock | None:
+        handle = self._objects.attribute(address, "_handle")  # since 3.13
+        if handle is not None:
+            lock = self.decode(handle)
+            return replace(lock, address=address, guard=handle) if lock is not None else None
+        found = self._members(address, "_tstate_lock", "_ident")
+        if not found:
+            return None
+        lock, ident = self.decode(found[0]), self._number(found[1])
+        if lock is None or ident is None:
+            return None  # it has ended
+        return PyLock("thread-exit", address, type_name, "running", lock.words, lock.locked, ident, lock.address)
+
+
+def _state(locked: bool) -> str:
+    return "locked" if locked else "free"

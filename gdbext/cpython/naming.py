@@ -1,0 +1,141 @@
+"""What a program calls an object: the variable or attribute by which a frame knows it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from gdbext.cpython.frames import FrameReader, RawFrame
+from gdbext.cpython.locks import LockReader
+from gdbext.cpython.objects import Objects
+from gdbext.errors import GdbextError
+
+#: How many frames outwards an object is looked for, and how many of a frame's variables and of a module's globals.
+_MAX_FRAMES = 4
+_MAX_VARIABLES = 256
+_MAX_GLOBALS = 4096
+
+
+class Names:
+    """Names of objects of one runtime; the globals of a module are read once."""
+
+    def __init__(self, objects: Objects, frames: FrameReader, locks: LockReader) -> None:
+        self._objects = objects
+        self._frames = frames
+        self._locks = locks
+        self._globals: dict[int, tuple[str, dict[int, str]]] = {}
+
+    def find(self, stack: Sequence[RawFrame], wanted: Sequence[int]) -> tuple[str, int] | None:
+        """How the innermost frame that knows one of some objects calls it, or None if no frame near does.
+
+        An attribute of ``self`` is told with the class, as in ``self._lock of Pool``, a global variable with its
+        module, as in ``accounts of bank``; other variables are told by their names alone.
+
+        :param wanted: ``PyObject *``; what is first is looked for first.
+        :return: the name, and the object that has it as an attribute or item (``PyObject *``, 0 if none has).
+        """
+        for raw in stack[:_MAX_FRAMES]:
+            try:
+                names = self._in_frame(raw, wanted)
+            except GdbextError:
+                continue
+            for address in wanted:
+                if address in names:
+                    return names[address]
+        return None
+
+    def globals_of(self, namespace: int) -> tuple[str, dict[int, str]]:
+        """A module's name, and name by value (``PyObject *``) of its global variables, and of what they consist of.
+
+        :param namespace: the ``dict`` of its globals (``PyDictObject *``).
+        """
+        known = self._globals.get(namespace)
+        if known is None:
+            names: dict[int, str] = {}
+            parts: dict[int, str] = {}
+            module = ""
+            for name, value in self._named(namespace, _MAX_GLOBALS):
+                if name == "__name__" and self._objects.type_name(value) == "str":
+                    module = self._objects.string(value)
+                elif not name.startswith("__"):
+                    names.setdefault(value, name)
+                    parts.setdefault(self._inside(value), name)
+                    if len(parts) < _MAX_GLOBALS:
+                        for part, item in self._parts(value, name):
+                            parts.setdefault(item, part)
+            known = self._globals[namespace] = module, {**parts, **names}
+        return known
+
+    def _in_frame(self, raw: RawFrame, wanted: Sequence[int]) -> dict[int, tuple[str, int]]:
+        """The best name that a frame has for each of the objects that it knows, and whose it is."""
+        found: dict[int, tuple[str, int]] = {}
+        variables = [pair for pair in self._frames.variables(raw)[:_MAX_VARIABLES] if not pair[0].startswith(".")]
+        mine = next((value for name, value in variables if name == "self"), 0)
+        if mine and mine not in wanted:
+            kind = self._objects.type_name(mine)
+            for name, value in self._known_to(mine):
+                for address in (value, self._inside(value)):
+                    if address in wanted:
+                        found.setdefault(address, (f"self.{name} of {kind}", mine))
+        module, names = self.globals_of(self._frames.globals(raw))
+        if module == "__main__":
+            module = raw.frame.file.rpartition("/")[2].partition(".py")[0] or module
+        for value in wanted:
+            if value in names:
+                found.setdefault(value, (f"{names[value]} of {module}", 0))
+        for name, value in variables:
+            for address in (value, self._inside(value)):
+                if address in wanted and name != "self":
+                    found.setdefault(address, (name, 0))
+        if not any(value in found for value in wanted):
+            for name, value in variables:
+                if value != mine and value not in wanted:
+                    for inner, item in self._known_to(value, name):
+                        if item in wanted:
+                            found.setdefault(item, (inner, value))
+        return found
+
+    def _inside(self, address: int) -> int:
+        """The lock (``PyObject *``) that a `Condition` or the like has inside, by whose name it goes; 0 for none."""
+        try:
+            lock = self._locks.decode(address)
+        except GdbextError:
+            return 0
+        return 0 if lock is None else lock.guard or lock.address
+
+    def _known_to(self, address: int, name: str = "") -> Iterator[tuple[str, int]]:
+        """The attributes of an object, those of its class, and what they consist of; or what the object consists of."""
+        yield from self._parts(address, name)
+        try:
+            attributes = list(itertools.islice(self._objects.attributes(address), _MAX_VARIABLES))
+            for namespace in self._objects.class_namespaces(address):
+                attributes += self._named(namespace, _MAX_VARIABLES)
+        except GdbextError:
+            return
+        for attribute, value in attributes:
+            path = f"{name}.{attribute}" if name else attribute
+            yield path, value
+            yield from self._parts(value, path)
+
+    def _named(self, namespace: int, limit: int) -> Iterator[tuple[str, int]]:
+        for key, value in itertools.islice(self._objects.dict_items(namespace), limit):
+            name = self._objects.key_name(key)
+            if name is not None:
+                yield name, value
+
+    def _parts(self, address: int, name: str) -> Iterator[tuple[str, int]]:
+        """What a container of Python's or a class has, by the expressions for that."""
+        try:
+            kind = self._objects.type_name(address)
+            if kind in ("list", "tuple"):
+                items = self._objects.list_items(address) if kind == "list" else self._objects.tuple_items(address)
+                for i, item in enumerate(items[:_MAX_VARIABLES]):
+                    yield f"{name}[{i}]", item
+            elif kind == "dict":
+                for key, item in self._named(address, _MAX_VARIABLES):
+                    yield f"{name}[{key!r}]", item
+            elif kind == "type":
+                for attribute, item in self._named(self._objects.class_namespace(address), _MAX_VARIABLES):
+                    yield f"{name}.{attribute}", item
+        except GdbextError:
+            return

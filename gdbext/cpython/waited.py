@@ -1,0 +1,201 @@
+"""Which of Python's locks a thread sleeps in: the object that its innermost frames know and whose word that is.
+
+A `_thread.lock` is found first, and then what it is a part of: a thread in ``Event.wait`` sleeps in a lock that its
+`Condition` has made for it alone, and what it waits for is the `Event`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from gdbext.cpython.frames import FrameReader, RawFrame
+from gdbext.cpython.locks import LockReader, PyLock
+from gdbext.cpython.objects import Objects
+from gdbext.cpython.runtime import InterpreterState
+from gdbext.errors import GdbextError
+from gdbext.layout.table import Layouts
+from gdbext.target.protocol import Memory
+
+#: How many frames of a waiter are looked at, and in how many of them a lock's word is looked for.
+DEPTH = 8
+_SEARCHED = 2
+#: How many attributes of the variables of a frame are looked at.
+_MAX_ATTRIBUTES = 256
+#: Modules of the standard library whose functions take locks on behalf of their callers.
+_ON_BEHALF = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/multiprocessing/synchronize.py",
+              "<frozen importlib._bootstrap>")
+_STANDARD_FILES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
+
+
+class WaitedLocks:
+    """Recognises the locks that threads of one runtime sleep in.
+
+    :param interpreters: of that runtime.
+    :param pthreads: ``pthread_self()`` of the threads of the process.
+    """
+
+    def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, frames: FrameReader, locks: LockReader,
+                 interpreters: Sequence[InterpreterState], pthreads: Collection[int]) -> None:
+        self._memory = memory
+        self._layouts = layouts
+        self._objects = objects
+        self._frames = frames
+        self._locks = locks
+        self._interpreters = interpreters
+        self._pthreads = pthreads
+
+    def find(self, word: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int, list[int]] | None:
+        """What a thread waits for that sleeps on a word or is parked there; None if it is no lock of Python's.
+
+        :param word: address of a semaphore, or where the thread is parked.
+        :param stack: the innermost frames of the thread.
+        :return: the lock; the index of the innermost frame that is not the lock's own; and the objects
+            (``PyObject *``) that the thread came by to it, the outermost first.
+        """
+        found = self._base(word, stack)
+        return self._whole(*found, stack) if found is not None else None
+
+    # -- the object that the word belongs to -----------------------------------------------------------------
+
+    def _base(self, word: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int] | None:
+        seen: set[int] = set()
+        ways: tuple[Callable[[RawFrame], Iterable[int]], ...] = (
+            self._frames.stack_values, self._frames.variable_values, self._attributes)
+        for index, raw in enumerate(stack[:_SEARCHED]):
+            for values in ways:
+                try:
+                    # what was pushed last is most likely what is called now
+                    found = self._among([value for value in values(raw) if value][::-1], word, seen)
+                except GdbextError:
+                    continue
+                if found is not None:
+                    return found, index
+        found = self._without_frames(word)
+        return (found, 0) if found is not None else None
+
+    def _attributes(self, raw: RawFrame) -> list[int]:
+        found: list[int] = []
+        for value in self._frames.variable_values(raw):
+            try:
+                found += [attribute for _, attribute in self._objects.attributes(value)] if value else []
+            except GdbextError:
+                continue
+            if len(found) > _MAX_ATTRIBUTES:
+                break
+        return found
+
+    def _among(self, values: Iterable[int], word: int, seen: set[int]) -> PyLock | None:
+        for value in values:
+            if value in seen:
+                continue
+            seen.add(value)
+            try:
+                lock = self._behind(value)
+            except GdbextError:
+                continue  # left on the value stack by an earlier call
+            if lock is not None and word in lock.words:
+                return lock
+        return None
+
+    def _behind(self, value: int) -> PyLock | None:
+        """The lock that an object is, or that its method belongs to, or that the file below a text file has."""
+        kind = self._objects.type_name(value)
+        if kind in ("builtin_function_or_method", "builtin_method"):
+            value, = self._layouts["PyCFunctionObject"].reader("m_self")(self._memory, value)
+        elif kind == "method":
+            value, = self._layouts["PyMethodObject"].reader("im_self")(self._memory, value)
+        if value and self._objects.type_name(value) == "_io.TextIOWrapper":
+            value = self._locks.buffer_of(value)
+        return self._locks.decode(value) if value else None
+
+    def _without_frames(self, word: int) -> PyLock | None:
+        """A lock that no frame has at hand."""
+        if "ThreadHandle" in self._layouts:
+            # of what threads park at, the address tells what it is
+            for at in (self._locks.object_at, self._locks.handle_at):
+                try:
+                    found = at(word)
+                except GdbextError:
+                    continue
+                if found is not None and (found.kind != "thread-exit" or found.owner in self._pthreads):
+                    return found
+        return self._standard_files.get(word) or self._ends.get(word)
+
+    @cached_property
+    def _ends(self) -> Mapping[int, PyLock]:
+        """Up to CPython 3.12: the locks that are released when their threads end, by word."""
+        return dict(self._find_ends())
+
+    def _find_ends(self) -> Iterator[tuple[int, PyLock]]:
+        known = self._layouts["PyThreadState"]
+        if "on_delete_data" not in known:
+            return
+        for tstate in [tstate for interpreter in self._interpreters for tstate in interpreter.threads]:
+            try:
+                reference, = known.reader("on_delete_data")(self._memory, tstate.address)
+                if not reference:
+                    continue
+                at, = self._layouts["PyWeakReference"].reader("wr_object")(self._memory, reference)
+                lock = self._locks.decode(at)
+                if lock is not None and lock.kind == "py-lock":
+                    yield lock.words[0], replace(lock, kind="thread-exit", state="running", owner=tstate.thread_id)
+            except GdbextError:
+                continue
+
+    @cached_property
+    def _standard_files(self) -> Mapping[int, PyLock]:
+        """The locks of `sys.stdout` and the like, by word."""
+        return dict(self._find_standard_files())
+
+    def _find_standard_files(self) -> Iterator[tuple[int, PyLock]]:
+        for interpreter in self._interpreters:
+            try:
+                system, = self._layouts["PyInterpreterState"].reader("sysdict")(self._memory, interpreter.address)
+                for name in _STANDARD_FILES:
+                    file = self._objects.dict_get(system, name)
+                    lock = self._behind(file) if file else None
+                    if lock is not None and lock.words:
+                        yield lock.words[0], replace(lock, name=f"sys.{name}")
+            except GdbextError:
+                continue
+
+    # -- what it is a part of --------------------------------------------------------------------------------
+
+    def _whole(self, base: PyLock, index: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int, list[int]]:
+        lock, path = base, [base.address]
+        while index < len(stack) and stack[index].frame.file.endswith(_ON_BEHALF):
+            try:
+                me = self._frames.variable(stack[index], "self")
+                if me and me not in path:
+                    outer = self._around(lock, me, stack[index])
+                    if outer is None:
+                        break
+                    lock = outer
+                    path.insert(0, me)
+            except GdbextError:
+                break
+            if not me:
+                break
+            index += 1
+        if lock.kind == "py-lock":
+            lock = self._ends.get(lock.words[0], lock)
+        return lock, index, path
+
+    def _around(self, lock: PyLock, me: int, raw: RawFrame) -> PyLock | None:
+        """What a thread waits for that sleeps in a lock within a method of an object.
+
+        :return: the lock itself where the object is only the way to it; None if it has nothing to do with it.
+        """
+        if lock.kind == "py-condition":
+            return self._locks.waited_through(me, lock.address)
+        found = self._locks.decode(me)
+        if found is None:
+            return None
+        if found.kind == "py-condition":
+            # each waiter of a Condition waits for a lock of its own
+            if raw.frame.function == "wait" and self._frames.variable(raw, "waiter") == lock.address:
+                return found
+            return lock if found.guard == lock.address else None
+        return found if lock.address in (found.guard, found.address) else None

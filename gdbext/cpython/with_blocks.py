@@ -1,0 +1,246 @@
+"""The `with` blocks that a Python frame is inside of: their context managers, and where they were entered.
+
+A `with` statement keeps the ``__exit__`` of its context manager on the frame's value stack: bound to the manager, since
+CPython 3.14 followed by it. That alone proves nothing, as it is there already while ``__enter__`` is still waiting.
+Entered is the block for which an exception would be handled: up to 3.10 that is on the frame's block stack, since
+3.11 the code's exception table says so.
+
+Sources: CPython 3.9 Python/ceval.c (SETUP_WITH), Include/cpython/frameobject.h (PyTryBlock); CPython 3.13
+InternalDocs/exception_handling.md, Python/bytecodes.c (BEFORE_WITH; since 3.14 LOAD_SPECIAL).
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gdbext.cpython.frames import FrameReader, RawFrame
+from gdbext.cpython.linetable import line_of
+from gdbext.cpython.objects import Objects
+from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.layout.table import Layouts
+from gdbext.target.protocol import Memory
+
+_EXITS = ("__exit__", "__aexit__")
+_BOUND_BUILTINS = ("builtin_function_or_method", "builtin_method")
+# opcodes and the type of block of `with`, CPython 3.6 - 3.10 (Include/opcode.h)
+_SETUP_WITH, _SETUP_ASYNC_WITH, _EXTENDED_ARG = 143, 154, 144
+_SETUP_FINALLY = 122
+_MAX_BLOCKS = 20  # CO_MAXBLOCKS
+#: How many handlers deep an instruction may be.
+_MAX_NESTING = 200
+
+
+class WithBlock(NamedTuple):
+    """A `with` block that is entered: its context manager (``PyObject *``), and the line of the `with` if known."""
+
+    manager: int
+    line: int | None
+
+
+class _Protected(NamedTuple):
+    """A range of instructions and what handles exceptions there; `depth` values are left on the stack then."""
+
+    start: int
+    end: int
+    handler: int
+    depth: int
+
+
+class WithBlocks:
+    """Finds the entered `with` blocks of frames of one runtime."""
+
+    def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, frames: FrameReader) -> None:
+        self._memory = memory
+        self._layouts = layouts
+        self._objects = objects
+        self._frames = frames
+        self._tables: dict[int, list[_Protected]] = {}
+        # by code object and instruction: the lines of the `with` blocks that may be around it, by stack depth
+        self._lines: dict[tuple[int, int], dict[int, int | None]] = {}
+        self._withs: dict[int, dict[int, int]] = {}
+        self._exit_follows = layouts.version_tuple >= (3, 14)
+        if "PyFrameObject" in layouts and "f_iblock" in layouts["PyFrameObject"]:
+            self._block_count = layouts["PyFrameObject"].reader("f_iblock")
+
+    def of(self, raw: RawFrame) -> list[WithBlock]:
+        """The `with` blocks that a frame is inside of, the innermost first.
+
+        :raises GdbextError: the frame cannot be read.
+        """
+        if "_PyInterpreterFrame" in self._layouts:
+            return self._by_exception_table(raw)
+        return self._by_block_stack(raw)
+
+    # -- CPython 3.11 and later ------------------------------------------------------------------------------
+
+    def _by_exception_table(self, raw: RawFrame) -> list[WithBlock]:
+        known = self._lines.get((raw.code, raw.offset))
+        if known is None:
+            known = self._lines[(raw.code, raw.offset)] = self._lines_by_depth(raw)
+        if not known:
+            return []
+        slots = self._frames.lowest_values(raw, max(known))
+        found = []
+        for i, value in enumerate(slots):
+            if not value:
+                continue
+            if self._exit_follows:
+                if i + 1 < len(slots):
+                    manager = self._manager(value, slots[i + 1])
+                    if manager:
+                        found.append(WithBlock(manager, known.get(i + 2)))
+            else:
+                manager = self._manager(value, 0)
+                if manager:
+                    found.append(WithBlock(manager, known.get(i + 1)))
+        return found[::-1]
+
+    def _lines_by_depth(self, raw: RawFrame) -> dict[int, int | None]:
+        """Line of the statement that protects the values up to each depth, for each depth of a handler around.
+
+        The highest depth is what is sure to be on the stack; empty if nothing is.
+        """
+        table = self._table(raw.code)
+        # the handlers around the instruction, the innermost first: what handles exceptions in a handler is next
+        chain: list[_Protected] = []
+        at = _covering(table, raw.offset)
+        while at is not None and len(chain) < _MAX_NESTING and at not in chain:
+            chain.append(at)
+            at = _covering(table, at.handler)
+        lines: dict[int, int | None] = {}
+        if not chain or not chain[0].depth:
+            return lines
+        lines[chain[0].depth] = None
+        for wanted in range(1, chain[0].depth + 1):
+            entry = None
+            for candidate in chain:
+                if candidate.depth < wanted:
+                    break
+                if candidate.depth == wanted:
+                    entry = candidate  # a `try` inside of the block leaves as many values as the block itself
+            if entry is not None:
+                begin = min(other.start for other in table if other[2:] == entry[2:])
+                # the instruction before the first one that is protected has entered the block
+                lines[wanted] = self._line(raw.code, begin - 2)
+        return lines
+
+    def _table(self, code: int) -> list[_Protected]:
+        known = self._tables.get(code)
+        if known is None:
+            address, = self._layouts["PyCodeObject"].reader("co_exceptiontable")(self._memory, code)
+            known = self._tables[code] = sorted(iter_protected(self._objects.bytes(address)))
+        return known
+
+    # -- CPython 3.10 and earlier ----------------------------------------------------------------------------
+
+    def _by_block_stack(self, raw: RawFrame) -> list[WithBlock]:
+        count, = self._block_count(self._memory, raw.address)
+        if count == 0:
+            return []
+        if not 0 < count <= _MAX_BLOCKS:
+            raise CorruptStructure(raw.address, f"a frame with {count} blocks")
+        known, block = self._layouts["PyFrameObject"], self._layouts["PyTryBlock"]
+        read = block.reader("b_type", "b_handler", "b_level")
+        at = raw.address + known.offset("f_blockstack")
+        found = []
+        for i in range(count):
+            kind, handler, level = read(self._memory, at + i * block.size)
+            if kind != _SETUP_FINALLY or level <= 0:
+                continue
+            entered = self._with_statements(raw.code).get(handler)
+            if entered is None:
+                continue  # try ... finally
+            slots = self._frames.lowest_values(raw, level)
+            manager = self._manager(slots[-1], 0) if len(slots) == level else 0
+            if manager:
+                found.append(WithBlock(manager, self._line(raw.code, entered)))
+        return found[::-1]
+
+    def _with_statements(self, code: int) -> dict[int, int]:
+        """``b_handler`` of each `with` statement -> byte offset of the instruction that enters it."""
+        known = self._withs.get(code)
+        if known is None:
+            address, = self._layouts["PyCodeObject"].reader("co_code")(self._memory, code)
+            known = self._withs[code] = dict(iter_with_statements(self._objects.bytes(address),
+                                                                  self._layouts.version_tuple))
+        return known
+
+    # -- both ------------------------------------------------------------------------------------------------
+
+    def _line(self, code: int, offset: int) -> int | None:
+        first, table = self._layouts["PyCodeObject"].reader("co_firstlineno", "co_linetable")(self._memory, code)
+        return line_of(self._objects.bytes(table), first, offset, self._layouts.version_tuple)
+
+    def _manager(self, method: int, following: int) -> int:
+        """The object whose ``__exit__`` a value is (``PyObject *``), or 0.
+
+        :param following: the next value; the object, where the value is not bound to it.
+        """
+        try:
+            kind = self._objects.type_name(method)
+            if kind in _BOUND_BUILTINS:
+                definition, owner = self._layouts["PyCFunctionObject"].reader("m_ml", "m_self")(self._memory, method)
+                return owner if self._objects.c_function_name(definition) in _EXITS else 0
+            if kind == "method":
+                function, owner = self._layouts["PyMethodObject"].reader("im_func", "im_self")(self._memory, method)
+                return owner if self._is_exit(function) else 0
+            if kind == "method_descriptor" and following:
+                name, = self._layouts["PyMethodDescrObject"].reader("d_name")(self._memory, method)
+                return following if self._objects.key_name(name) in _EXITS else 0
+            if kind == "function" and following:
+                return following if self._is_exit(method) else 0
+        except GdbextError:
+            pass  # no object at all
+        return 0
+
+    def _is_exit(self, function: int) -> bool:
+        if self._objects.type_name(function) != "function":
+            return False
+        name, = self._layouts["PyFunctionObject"].reader("func_name")(self._memory, function)
+        return self._objects.key_name(name) in _EXITS
+
+
+def _covering(table: list[_Protected], offset: int) -> _Protected | None:
+    index = bisect.bisect_right(table, (offset, 1 << 62, 0, 0)) - 1
+    return table[index] if index >= 0 and offset < table[index].end else None
+
+
+def iter_protected(table: bytes) -> Iterator[_Protected]:
+    """The entries of an exception table, in bytes; ends at the first one that is damaged.
+
+    Source: CPython 3.13 InternalDocs/exception_handling.md.
+    """
+    at = 0
+    while at < len(table) and table[at] & 0x80:
+        numbers = []
+        for _ in range(4):
+            number = 0
+            while True:
+                if at >= len(table) or number > 1 << 32:
+                    return
+                byte = table[at]
+                at += 1
+                number = number << 6 | byte & 0x3F
+                if not byte & 0x40:
+                    break
+            numbers.append(number)
+        start, length, handler, depth = numbers
+        yield _Protected(2 * start, 2 * (start + length), 2 * handler, depth >> 1)
+
+
+def iter_with_statements(code: bytes, version: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """(``b_handler``, byte offset) of each instruction that enters a `with` block, CPython 3.6 to 3.10.
+
+    :param code: the contents of ``co_code``.
+    """
+    argument = 0
+    for at in range(0, len(code) - 1, 2):
+        opcode = code[at]
+        argument = (argument << 8 | code[at + 1]) & 0xFFFFFFFF
+        if opcode in (_SETUP_WITH, _SETUP_ASYNC_WITH):
+            # counted in units of two bytes since 3.10
+            yield (at // 2 + 1 + argument if version >= (3, 10) else at + 2 + argument), at
+        if opcode != _EXTENDED_ARG:
+            argument = 0
