@@ -145,6 +145,8 @@ class Lock:
     wait_for: str = "all"
     #: what a reader should know about how the holders were found, or why they were not
     why: str | None = None
+    #: whether another process may let it go
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,13 +162,18 @@ class Edge:
 
 @dataclass(frozen=True)
 class Deadlock:
-    """A set of threads none of which can run again, with the edges that show it."""
+    """A set of threads none of which can run again, with the edges that show it.
+
+    In a `standstill` each thread waits for something that only the others could do; an edge without a holder then
+    says that who would have to do it is not known.
+    """
 
     threads: tuple[int, ...]
     evidence: str
     edges: tuple[Edge, ...]
     why: str | None = None
     stuck_behind: tuple[int, ...] = ()
+    standstill: bool = False
 
     @property
     def involved(self) -> tuple[int, ...]:

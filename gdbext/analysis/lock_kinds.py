@@ -244,7 +244,7 @@ def _condvar(context: Context, wait: FutexWait, site: Site) -> View | None:
         moved = mutex.decode_mutex(context.memory, context.layouts, state.requeued_to)
         if moved.plausible and moved.locked and moved.owner:
             return view_mutex(moved)
-    return View("condvar", state.address, "waiting for a signal", wait_for="any",
+    return View("condvar", state.address, "waiting for a signal", wait_for="any", elsewhere=state.process_shared,
                 why="a condition variable has no owner: any thread may signal it")
 
 
@@ -341,7 +341,7 @@ def unknown(wait: FutexWait, site: Site = NOWHERE) -> View:
         why = "waited for as Rust's standard library does, which records no owner"
     elif wait.op == FUTEX_WAIT and wait.expected == _FUTURE_NOT_READY:
         why = "waited for as std::future does: whoever is to set the value is not recorded"
-    return View("futex", wait.address, "waited for", find_holders=MENTIONS, why=why)
+    return View("futex", wait.address, "waited for", find_holders=MENTIONS, elsewhere=not wait.op & PRIVATE, why=why)
 
 
 def recognise_address(context: Context, address: int, kind: str | None = None) -> tuple[View | None, str | None]:

@@ -220,7 +220,7 @@ class NativeLocks:
             holders = found.as_holders(_HELD_MODE.get(view.kind, EXCLUSIVE))
             candidates, why = found.candidates, found.why
         return Lock(view.id, view.kind, view.address, self._name(view, waiters), view.state, holders, tuple(waiters),
-                    candidates, orphan, view.wait_for, why)
+                    candidates, orphan, view.wait_for, why, view.elsewhere)
 
     def _first_waits(self, waiters: Sequence[Waiter]) -> bool:
         """Whether the first thread waits itself, or is the only one."""

@@ -99,9 +99,9 @@ class PythonSide:
         self._threads = threads
         self._findings = findings
         self._by_pthread = {seen.pthread: seen for seen in threads if seen.pthread}
-        self._pythons = self._read_runtimes(target)
-        self.interpreter_code = InterpreterCode(code, [python.runtime.module for python in self._pythons])
-        self._number_of_tstate = {tstate.address: seen.number for seen in threads for _, tstate in seen.tstates}
+        self.pythons = self._read_runtimes(target)
+        self.interpreter_code = InterpreterCode(code, [python.runtime.module for python in self.pythons])
+        self.number_of_tstate = {tstate.address: seen.number for seen in threads for _, tstate in seen.tstates}
         self.gils = self._read_gils()
 
     # -- runtimes and thread states --------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class PythonSide:
 
     def _read_gils(self) -> list[SeenGil]:
         found: dict[int, SeenGil] = {}
-        for python in self._pythons:
+        for python in self.pythons:
             for interpreter in python.interpreters:
                 state = interpreter.gil
                 if state is not None and state.address not in found:
@@ -182,7 +182,7 @@ class PythonSide:
         holder = gil.state.holder
         if holder is None:
             return
-        gil.holder = self._number_of_tstate.get(holder)
+        gil.holder = self.number_of_tstate.get(holder)
         tstates = [(interpreter, tstate) for interpreter in gil.python.interpreters for tstate in interpreter.threads]
         # since 3.13 each thread state notes itself whether it holds the GIL
         noted = {tstate.address for interpreter, tstate in tstates if tstate.holds_gil
@@ -313,7 +313,7 @@ class PythonSide:
 
     def runtimes(self) -> tuple[Runtime, ...]:
         """All runtimes as the report has them."""
-        return tuple(self._runtime(python) for python in self._pythons)
+        return tuple(self._runtime(python) for python in self.pythons)
 
     def _runtime(self, python: Python) -> Runtime:
         by_address = {gil.state.address: gil for gil in self.gils}
@@ -333,7 +333,7 @@ class PythonSide:
     def _stop_the_world(self, interpreter: InterpreterState) -> StopTheWorld:
         if interpreter.stop_the_world is None or not interpreter.stop_the_world[0]:
             return StopTheWorld(False)
-        number_of = self._number_of_tstate
+        number_of = self.number_of_tstate
         _, stopped, requester = interpreter.stop_the_world
         waiting = () if stopped else tuple(sorted(
             number_of[tstate.address] for tstate in interpreter.threads

@@ -7,21 +7,29 @@ wait-for graph. Stacks are merged and named last, and only those that the report
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gdbext.analysis.blocked import Blocked, BlockedWait
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
 from gdbext.analysis.owners import NativeLocks
+from gdbext.analysis.python_locks import PythonLocks
 from gdbext.analysis.python_side import PythonSide, TargetWithTypes
 from gdbext.analysis.site import Sites
 from gdbext.analysis.stacks import merge
+from gdbext.analysis.tasks import AsyncioTasks, find_tasks
 from gdbext.analysis.threads import SeenThread, Threads
-from gdbext.analysis.wait_for import find_deadlocks
+from gdbext.analysis.wait_for import find_deadlocks, find_standstill
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
-from gdbext.model import EXCLUSIVE, Frame, Hold, Lock, Report, TargetInfo, Thread, Wait
+from gdbext.model import EXCLUSIVE, Deadlock, Frame, Hold, Lock, Report, TargetInfo, Thread, Wait
+
+#: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
+#: which glibc itself tells threads to end or to change their user.
+_HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT,
+                       signal.SIGTRAP, signal.SIGSYS, 32, 33))
 
 
 class Snapshot:
@@ -46,17 +54,20 @@ class Snapshot:
         self._python = PythonSide(target, self._code, self._threads, self._findings)
         sites = Sites(target.memory, self._code, self._library.modules)
         self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._findings)
+        self._python_locks = PythonLocks(target.memory, self._threads, self._findings)
         self._blocked = Blocked(target, self._code, self._threads, sites)
         self._blocked_on: dict[int, BlockedWait] = {}
         for seen in self._threads:
-            seen.wait = self._python.gil_wait(seen) or self._native_locks.wait(seen)
+            seen.wait = (self._python.gil_wait(seen) or self._python_locks.wait(seen)
+                         or self._native_locks.wait(seen))
             blocked = self._blocked.look(seen) if seen.wait is None else None
             if blocked is not None:
                 self._blocked_on[seen.number] = blocked
                 if blocked.lock is not None:
                     seen.wait = Wait(blocked.lock.id, EXCLUSIVE, blocked.timed)
         self._python.find_lone_waiters()
-        self._locks = {lock.id: lock for lock in [*self._native_locks.locks(), *self._blocked.locks()]}
+        self._locks = {lock.id: lock for lock in [*self._native_locks.locks(), *self._python_locks.locks(),
+                                                  *self._blocked.locks()]}
         self._locks.update((gil.lock, gil.as_lock()) for gil in self._python.gils)
         for lock in self._locks.values():
             for holder in lock.holders:
@@ -97,7 +108,9 @@ class Snapshot:
                     member = self._native_locks.member(lock, address)
                     note = f"{address:#x} is {member} of the {lock.kind} at {lock.address:#x}"
                 return lock, note
-        found, note = self._native_locks.at(address, kind)
+        found, note = self._python_locks.at(address) if kind is None else None, None
+        if found is None:
+            found, note = self._native_locks.at(address, kind)
         if found is not None:
             self._locks[found.id] = found
         return found, note
@@ -108,6 +121,11 @@ class Snapshot:
         if known is None:
             known = self._stacks[number] = self._merged(self._threads[number])
         return known
+
+    def tasks(self) -> AsyncioTasks:
+        """Event loops and tasks of asyncio; to be asked for before the report, which tells what could not be read."""
+        return find_tasks(self._target.memory, self._python.pythons, self._python.number_of_tstate,
+                          self._code.modules, self._findings)
 
     def _merged(self, seen: SeenThread) -> tuple[tuple[Frame, ...], str | None]:
         if seen.unavailable is not None:
@@ -123,7 +141,7 @@ class Snapshot:
     def report(self, stacks: Callable[[Thread], bool]) -> Report:
         """All that was found out; only threads that `stacks` chooses come with their stacks."""
         threads = [self._thread(seen) for seen in self._threads]
-        deadlocks = find_deadlocks(threads, self._locks.values())
+        deadlocks = find_deadlocks(threads, self._locks.values()) or self._standstill(threads)
         involved = {number for deadlock in deadlocks for number in deadlock.involved}
         filled = []
         for thread in threads:
@@ -138,6 +156,21 @@ class Snapshot:
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name)
         return Report(info, self._python.runtimes(), tuple(filled), tuple(self._locks.values()), deadlocks,
                       tuple(self._findings.problems), tuple(self._findings.notes), self._no_verdict())
+
+    def _standstill(self, threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
+        found = find_standstill(threads, self._locks.values(), self._threads.first)
+        return (found,) if found is not None and not self._may_get_signals() and not self._no_verdict() else ()
+
+    def _may_get_signals(self) -> bool:
+        """Whether some signal's handler may set a thread going.
+
+        Python catches SIGINT itself; handlers of errors end the process. Of a core handlers are not known: there, those
+        of a Python program run in its first thread, which is looked at, and of any other the worst is assumed.
+        """
+        caught = self._target.proc.caught_signals() if self._target.proc is not None else None
+        if caught is None:
+            return not self._python.gils
+        return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
 
     def _no_verdict(self) -> str | None:
         if self.incomplete is not None:

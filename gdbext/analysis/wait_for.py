@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gdbext.model import Deadlock, Edge, Lock, Thread, weakest
+from gdbext.model import INFERRED, Deadlock, Edge, Lock, Thread, weakest
 
 
 def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[Deadlock, ...]:
@@ -30,6 +30,42 @@ def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[De
     deadlocks = [_cycle(sorted(component), edges, graph) for component in cycles]
     deadlocks += _orphans(stuck, waits, edges, graph)
     return tuple(sorted(deadlocks, key=lambda deadlock: deadlock.threads))
+
+
+#: Kinds of locks that only threads of the process itself let go, unless they are shared with other processes.
+_OWN = frozenset((
+    "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "thread-exit", "static-guard",
+    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "futex", "py-lock", "py-rlock",
+    "py-mutex", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io"))
+#: Kinds that programs use to wait for whatever may come, a signal's handler included.
+_EVENTS = frozenset(("py-event", "py-condition", "py-semaphore", "py-lock", "condvar", "semaphore", "futex"))
+#: What is waited for in some of these cannot come from a handler: work of other threads.
+_WORK = frozenset(("result is pending",))
+
+
+def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int) -> Deadlock | None:
+    """A standstill: every thread waits, untimed, for what only the others could do.
+
+    :param first: the process's first thread, in which Python runs the handlers of signals: where that one waits for
+        anything to happen, a signal may be what it waits for, and there is no standstill.
+    :return: None as well where a thread runs or waits for something else, or another process may step in.
+    """
+    by_id = {lock.id: lock for lock in locks}
+    edges = []
+    for thread in threads:
+        lock = by_id.get(thread.waits.lock) if thread.waits is not None else None
+        if (thread.waits is None or lock is None or thread.waits.timed or lock.shared or lock.kind not in _OWN
+                or lock.state == "free" or lock.kind == "gil" and not lock.holders):
+            return None
+        if thread.number == first and lock.kind in _EVENTS and lock.state not in _WORK and not lock.holders:
+            return None
+        holder = lock.holders[0].thread if lock.holders else None
+        edges.append(Edge(thread.number, lock.id, holder, INFERRED))
+    if not edges or first not in {edge.waiter for edge in edges}:
+        return None
+    return Deadlock(tuple(edge.waiter for edge in edges), INFERRED, tuple(edges),
+                    "every thread of the process waits, without a timeout, for what only its own threads could do",
+                    standstill=True)
 
 
 def _stuck(waits: Mapping[int, Lock]) -> set[int]:

@@ -10,16 +10,21 @@ from gdbext.errors import UsageError
 
 #: Digits of more than Unicode's, or than GDB itself counts with, make no thread number.
 _NUMBER = re.compile(r"[0-9]{1,9}")
+_AMOUNT = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,3})?")
 
 
 @dataclass(frozen=True)
 class Option:
-    """``--name``, ``--name=VALUE`` with one of `choices`, or ``--name VALUE`` when `value` names it."""
+    """``--name``, ``--name=VALUE`` with one of `choices`, or ``--name VALUE`` when `value` names it.
+
+    With a `default` the value may be left out: ``--name``, ``--name 2``, ``--name=2``; it must be a number then.
+    """
 
     name: str
     help: str
     choices: tuple[str, ...] = ()
     value: str | None = None
+    default: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,12 @@ def parse(words: Sequence[str], options: Sequence[Option]) -> Arguments:
         option = known.get(name)
         if option is None:
             raise UsageError(f"unknown option {word}", "the options are " + ", ".join(f"--{name}" for name in known))
-        if option.value and not value:
+        if option.default is not None:
+            if not equals:
+                value = left.pop(0) if left and _AMOUNT.fullmatch(left[0]) else option.default
+            if not _AMOUNT.fullmatch(value):
+                raise UsageError(f"--{name} cannot be {value!r}", f"write --{name} or --{name} {option.value}")
+        elif option.value and not value:
             if equals or not left:
                 raise UsageError(f"--{name} needs a {option.value}", f"write --{name} {option.value}")
             value = left.pop(0)

@@ -30,7 +30,8 @@ class Result:
 class Command:
     """A command. `takes` says what `run` gets besides options: ``nothing``, ``address`` or ``threads``.
 
-    `run` gets the snapshot, the options, and for an address the evaluated addresses (none or one).
+    `run` gets the snapshot, the options, and for an address the evaluated addresses (none or one). A command that can
+    look twice has `confirmed`, which makes its result of the report of both looks.
     """
 
     name: str
@@ -38,3 +39,4 @@ class Command:
     options: tuple[Option, ...]
     takes: str
     run: Callable[[Snapshot, Arguments, Sequence[int]], Result]
+    confirmed: Callable[[Report], Result] | None = None

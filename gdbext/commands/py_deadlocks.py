@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdbext.analysis.snapshot import Snapshot
-from gdbext.commands.arguments import JSON, Arguments
+from gdbext.commands.arguments import JSON, Arguments, Option
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
+from gdbext.model import Report
 
 HELP = """Find deadlocks and explain them, thread by thread and lock by lock.
 
-Usage: py-deadlocks [--json]
+Usage: py-deadlocks [--confirm [SECONDS]] [--json]
 
 Looks at every thread of the process or core, Python or not, finds out from its
 system call which lock it waits for, reads from the lock who holds it, and shows
@@ -22,7 +23,11 @@ deadlock it says so, and who holds the GIL.
 How a statement is known: "recorded", the lock itself names its owner; "derived",
 the interpreter's state does; "inferred", circumstance leaves no other.
 
-  --json   print one JSON document, schema gdbext/1
+  --confirm [SECONDS]  of a process that GDB is attached to: look twice, let it run
+                       in between for so long (1 s), and keep the deadlocks that
+                       stayed and none of whose threads ran; GDB is detached while
+                       it runs. How long it was stopped is told
+  --json               print one JSON document, schema gdbext/1
 
 Example:
   (gdb) py-deadlocks
@@ -34,7 +39,15 @@ Related: py-threads-locks, gil-holder, rwlock-owner."""
 
 
 def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
-    report = snapshot.report(lambda thread: False)
+    return _result(look(snapshot))
+
+
+def look(snapshot: Snapshot) -> Report:
+    """The report that the verdict is made of."""
+    return snapshot.report(lambda thread: False)
+
+
+def _result(report: Report) -> Result:
     involved = {number for deadlock in report.deadlocks for number in deadlock.involved}
     locks = {thread.waits.lock for thread in report.threads if thread.number in involved and thread.waits}
     parts = ("runtimes", "threads", "locks", "deadlocks", "problems")
@@ -42,4 +55,8 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     return Result(narrowed, parts, lambda text: text.deadlocks(), report)
 
 
-COMMAND = Command("py-deadlocks", HELP, (JSON,), "nothing", _run)
+OPTIONS = (
+    JSON,
+    Option("confirm", "look twice, and keep what stayed", value="SECONDS", default="1"),
+)
+COMMAND = Command("py-deadlocks", HELP, OPTIONS, "nothing", _run, _result)

@@ -9,10 +9,12 @@ from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import JSON, Arguments, Option, thread_numbers
 from gdbext.commands.base import Command, Result
 from gdbext.render.dot import as_dot
+from gdbext.render.tasks import TaskTree
+from gdbext.render.text import TextRenderer
 
 HELP = """Show every thread with its Python and native stack, what it holds and what it waits for; then the deadlocks.
 
-Usage: py-threads-locks [--each] [--stacks=full|top|none] [--dot FILE] [--json] [THREADS]
+Usage: py-threads-locks [--each] [--stacks=full|top|none] [--tasks] [--dot FILE] [--json] [THREADS]
 
 THREADS are numbers as `info threads` shows them (1 3-5); without them, all. Python
 frames stand in place of the interpreter's own, with file, line and source line.
@@ -22,6 +24,10 @@ Threads with the same stack are shown once, with their numbers.
   --stacks=full   whole stacks (the default)
   --stacks=top    the first frames only
   --stacks=none   no stacks
+  --tasks         then the tasks of asyncio: for each event loop a tree in which a task
+                  stands above those that it waits for, with its coroutines, what else
+                  it waits for (a lock, a queue, a sleep), and tasks that wait for one
+                  another (CPython 3.7 and later)
   --dot FILE      write the wait-for graph to FILE, for Graphviz
   --json          print one JSON document, schema gdbext/1
 
@@ -34,6 +40,7 @@ OPTIONS = (
     JSON,
     Option("each", "show each thread by itself"),
     Option("stacks", "how much of each stack", choices=("full", "top", "none")),
+    Option("tasks", "show the tasks of asyncio too"),
     Option("dot", "write the wait-for graph to FILE, for Graphviz", value="FILE"),
 )
 
@@ -42,13 +49,21 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     chosen = thread_numbers(" ".join(arguments.rest), snapshot.numbers())
     stacks = arguments.get("stacks", "full")
     wanted = set(chosen)
+    asyncio = snapshot.tasks() if "tasks" in arguments else None
     report = snapshot.report(lambda thread: stacks != "none" and thread.number in wanted)
+    if asyncio is not None:
+        report = replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles)
     involved = {number for deadlock in report.deadlocks for number in deadlock.involved}
     files = (("dot", as_dot(report)),) if "dot" in arguments else ()
     shown = replace(report, threads=tuple(thread for thread in report.threads
                                           if thread.number in wanted or thread.number in involved))
-    parts = ("runtimes", "threads", "locks", "deadlocks", "problems")
-    return Result(shown, parts, lambda text: text.threads(chosen, "each" in arguments, stacks), report, files)
+    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if asyncio is not None else ()), "problems")
+
+    def text(renderer: TextRenderer) -> str:
+        threads = renderer.threads(chosen, "each" in arguments, stacks)
+        return threads if asyncio is None else f"{threads}\n{TaskTree(report, renderer, stacks).render()}"
+
+    return Result(shown, parts, text, report, files)
 
 
 COMMAND = Command("py-threads-locks", HELP, OPTIONS, "threads", _run)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import replace
 
 import gdb
 
 from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import Arguments, complete, parse
 from gdbext.commands.base import Command, Result
+from gdbext.debugger.confirm import SecondLook
 from gdbext.debugger.target import GdbTarget, Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.render.as_json import as_json
@@ -65,6 +67,9 @@ class GdbCommand(gdb.Command):
 
     def _run(self, argument: str) -> None:
         arguments, expression = self._parse(argument)
+        if "confirm" in arguments:
+            self._run_twice(arguments)
+            return
         with Session() as target:
             addresses = [_evaluate(expression)] if expression else []
             snapshot = Snapshot(target)
@@ -75,6 +80,16 @@ class GdbCommand(gdb.Command):
         gdb.write(text)
         if snapshot.incomplete is not None:
             raise snapshot.incomplete
+
+    def _run_twice(self, arguments: Arguments) -> None:
+        assert self._command.confirmed is not None
+        second = SecondLook(float(arguments.get("confirm", "1")))
+        report = second.report(lambda snapshot: snapshot.report(lambda thread: False))
+        note = (f"two looks, {second.seconds:g} s apart; the process stood still for {second.stopped:.2f} s in all")
+        result = self._command.confirmed(replace(report, notes=(*report.notes, note)))
+        with Session() as target:
+            text = self._render(target, result, arguments)
+        gdb.write(text)
 
     def _parse(self, argument: str) -> tuple[Arguments, str]:
         if self._command.takes != "address":

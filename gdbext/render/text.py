@@ -11,6 +11,7 @@ from gdbext.model import (
     Deadlock,
     Edge,
     Frame,
+    Hold,
     Interpreter,
     Lock,
     PyFrame,
@@ -50,7 +51,8 @@ class TextRenderer:
 
     def __init__(self, report: Report, style: Style, source: Source) -> None:
         self._report = report
-        self._style = style
+        #: How words are marked.
+        self.style = style
         self._source = source
         self._threads = {thread.number: thread for thread in report.threads}
         self._locks = {lock.id: lock for lock in report.locks}
@@ -58,7 +60,8 @@ class TextRenderer:
 
     # -- words -----------------------------------------------------------------------------------------------
 
-    def _thread_name(self, number: int) -> str:
+    def thread_name(self, number: int) -> str:
+        """A thread by its number and name."""
         thread = self._threads.get(number)
         if thread is None:
             return f"thread {number}"
@@ -69,14 +72,14 @@ class TextRenderer:
         name = thread.python_name or thread.name
         tid = f", TID {thread.tid}" if thread.tid not in (None, thread.lwp) else ""
         text = f"Thread {thread.number} (LWP {thread.lwp}{tid})"
-        return self._style.mark(text + (f' "{printable(name, 60)}"' if name else ""), "name")
+        return self.style.mark(text + (f' "{printable(name, 60)}"' if name else ""), "name")
 
     def _lock_name(self, lock: Lock) -> str:
         if lock.kind == "gil":
             return "the GIL" if self._single_gil else f"the GIL {lock.id}"
         if lock.kind == "thread-exit":
             owner = lock.holders[0].thread if lock.holders else None
-            return "the end of " + (self._thread_name(owner) if owner is not None else f"thread {lock.address:#x}")
+            return "the end of " + (self.thread_name(owner) if owner is not None else f"thread {lock.address:#x}")
         return f"{lock.kind} {lock.address:#x}" + (f" {printable(lock.name, 80)}" if lock.name else "")
 
     def _numbers(self, numbers: Sequence[int]) -> str:
@@ -99,7 +102,7 @@ class TextRenderer:
         if lock.kind in _GATHERING:
             words = f"{printable(lock.state)}, still to come:"
         if lock.holders:
-            names = ", ".join(self._thread_name(holder.thread) for holder in lock.holders[:_MANY])
+            names = ", ".join(self.thread_name(holder.thread) for holder in lock.holders[:_MANY])
             more = f" and {len(lock.holders) - _MANY} more" if len(lock.holders) > _MANY else ""
             return f", {words} {names}{more}{self._evidence(lock.holders[0].evidence, lock.holders[0].why)}"
         if lock.orphan:
@@ -112,15 +115,33 @@ class TextRenderer:
             return ", free"
         return f", {printable(lock.state)}" + (f" ({printable(lock.why)})" if lock.why else "")
 
+    def _hold(self, hold: Hold, indent: str) -> list[str]:
+        """What a thread holds, and where it took it; that others wait for its end is told where they are."""
+        lock = self._locks[hold.lock]
+        if lock.kind == "thread-exit":
+            return []
+        mode = " for reading" if hold.mode == SHARED else ""
+        lines = [f"{indent}{self.style.mark(self._lock_name(lock), 'lock')}{mode}"
+                 f"{self._evidence(hold.evidence, hold.why)}"]
+        taken = hold.taken_at
+        if taken is not None:
+            place = f"{printable(taken.file, 300)}:{taken.line if taken.line is not None else '?'}"
+            lines.append(" " * len(indent) + f"taken by {printable(taken.function, 120)} at {place}")
+            text = self._source(taken.file, taken.line) if taken.line is not None else None
+            if text and text.strip():
+                lines.append(" " * (len(indent) + 4) + self.style.source(printable(text.strip(), 160)))
+        return lines
+
     def _wait(self, thread: Thread, lock: Lock) -> str:
         wait = thread.waits
         assert wait is not None
         mode = " to read" if wait.mode == SHARED else " to write" if lock.kind == "rwlock" else ""
         timed = ", with a timeout" if wait.timed else ""
-        return (f"{self._style.mark(self._lock_name(lock), 'lock')}{mode}{self._held_by(lock)}{timed}"
+        return (f"{self.style.mark(self._lock_name(lock), 'lock')}{mode}{self._held_by(lock)}{timed}"
                 + self._evidence(wait.evidence, wait.why))
 
-    def _doing(self, thread: Thread) -> str:
+    def doing(self, thread: Thread) -> str:
+        """What a thread does, as the end of a sentence."""
         if thread.waits is not None and thread.waits.lock in self._locks:
             lock = self._locks[thread.waits.lock]
             if lock.kind == "descriptor":
@@ -139,20 +160,21 @@ class TextRenderer:
     # -- frames ----------------------------------------------------------------------------------------------
 
     def _frame(self, index: int, frame: Frame) -> list[str]:
-        number = self._style.mark(f"#{index:<3}", "dim")
+        number = self.style.mark(f"#{index:<3}", "dim")
         if isinstance(frame, PyFrame):
             lines = [f"{number} {printable(frame.function, 120)} at {printable(frame.file, 300)}:"
                      f"{frame.line if frame.line is not None else '?'}"]
             text = self._source(frame.file, frame.line) if frame.line is not None else None
             if text and text.strip():
-                lines.append("         " + self._style.source(printable(text.strip(), 160)))
+                lines.append("         " + self.style.source(printable(text.strip(), 160)))
             return lines
         place = f" at {printable(frame.file, 300)}:{frame.line}" if frame.file and frame.line else ""
         name = printable(frame.function, 200) if frame.function else f"{frame.pc:#x}"
         module = f" in {printable(frame.module, 100)}" if frame.module else ""
-        return [self._style.mark(f"#{index:<3}", "dim") + f" {name} (){module}{place}"]
+        return [self.style.mark(f"#{index:<3}", "dim") + f" {name} (){module}{place}"]
 
-    def _stack(self, frames: Sequence[Frame], limit: int | None) -> list[str]:
+    def stack(self, frames: Sequence[Frame], limit: int | None) -> list[str]:
+        """Frames, one a line with its source; at most `limit` of them."""
         lines = []
         shown = frames if limit is None else frames[:limit]
         for index, frame in enumerate(shown):
@@ -184,7 +206,7 @@ class TextRenderer:
 
     def _skipped(self, count: int) -> list[str]:
         text = f"     ... {count} frame{'s' if count != 1 else ''}"
-        return [self._style.mark(text, "dim")] if count else []
+        return [self.style.mark(text, "dim")] if count else []
 
     # -- whole texts -----------------------------------------------------------------------------------------
 
@@ -201,14 +223,16 @@ class TextRenderer:
 
     def _deadlock(self, index: int, deadlock: Deadlock) -> list[str]:
         count = len(deadlock.threads)
-        orphan = any(edge.holder is None for edge in deadlock.edges)
-        if orphan:
+        orphan = any(edge.holder is None for edge in deadlock.edges) and not deadlock.standstill
+        if deadlock.standstill:
+            what = f"standstill of {'all ' if count > 1 else ''}{count} thread{'s' if count != 1 else ''}"
+        elif orphan:
             what = f"{count} thread{'s wait' if count != 1 else ' waits'} for an owner that is gone"
         elif count == 1:
             what = "a thread waits for itself"
         else:
             what = f"{count} threads wait for each other"
-        title = self._style.mark(f"Deadlock {index}: {what}", "bad")
+        title = self.style.mark(f"Deadlock {index}: {what}", "bad")
         why = f": {printable(deadlock.why)}" if deadlock.why and deadlock.evidence != RECORDED else ""
         lines = [f"{title} ({deadlock.evidence}{why})", ""]
         shown: set[int] = set()
@@ -229,9 +253,7 @@ class TextRenderer:
         in_cycle = {other.lock for other in deadlock.edges}
         for hold in thread.holds:
             if hold.lock in in_cycle:
-                mode = " for reading" if hold.mode == SHARED else ""
-                lines.append(f"  holds     {self._style.mark(self._lock_name(self._locks[hold.lock]), 'lock')}{mode}"
-                             f"{self._evidence(hold.evidence, hold.why)}")
+                lines += self._hold(hold, "  holds     ")
         lines.append(f"  waits for {self._wait(thread, self._locks[edge.lock])}")
         lines += [f"    {line}" for line in self._verdict_stack(thread.stack)]
         return [*lines, ""]
@@ -239,7 +261,8 @@ class TextRenderer:
     def _cycle_line(self, deadlock: Deadlock) -> list[str]:
         parts = []
         for edge in deadlock.edges:
-            holder = f"thread {edge.holder}" if edge.holder is not None else "nobody"
+            unknown = "not known" if deadlock.standstill else "nobody"
+            holder = f"thread {edge.holder}" if edge.holder is not None else unknown
             parts.append(f"thread {edge.waiter} -> {self._lock_name(self._locks[edge.lock])} -> {holder}")
         return ["Cycle: " + "; ".join(parts) if all(edge.holder is not None for edge in deadlock.edges)
                 else "Wait: " + "; ".join(parts), ""]
@@ -252,10 +275,10 @@ class TextRenderer:
         blocked = sum(thread.status == "blocked" and not lock for thread, lock in zip(threads, waits))
         running = sum(thread.status == "running" and not lock for thread, lock in zip(threads, waits))
         if self._report.no_verdict:
-            found = self._style.mark("Whether there is a deadlock cannot be told", "bad")
+            found = self.style.mark("Whether there is a deadlock cannot be told", "bad")
             found += f" ({printable(self._report.no_verdict)}); none is seen"
         else:
-            found = self._style.mark("No deadlock found", "good")
+            found = self.style.mark("No deadlock found", "good")
         text = (f"{found} among {len(threads)} threads: {waiting} wait for a lock or event, {blocked} are in other "
                 f"system calls, {running} run.")
         for lock in self._report.locks:
@@ -263,8 +286,8 @@ class TextRenderer:
                 holder = self._threads.get(lock.holders[0].thread)
                 if holder is not None:
                     name = self._lock_name(lock)
-                    text += (f"\n{name[0].upper()}{name[1:]} is held by {self._thread_name(holder.number)}, "
-                             f"which {self._doing(holder)}.")
+                    text += (f"\n{name[0].upper()}{name[1:]} is held by {self.thread_name(holder.number)}, "
+                             f"which {self.doing(holder)}.")
         return text
 
     def gils(self) -> str:
@@ -291,10 +314,10 @@ class TextRenderer:
             return [f"  {name}shares {gil.lock}"]
         lines = []
         if gil.state == "held" and gil.holder is not None:
-            lines.append(f"  {name}{self._style.mark('GIL held', 'lock')} by {self._thread_name(gil.holder)}")
+            lines.append(f"  {name}{self.style.mark('GIL held', 'lock')} by {self.thread_name(gil.holder)}")
             holder = self._threads.get(gil.holder)
             if holder is not None:
-                lines.append(f"    which {self._doing(holder)}")
+                lines.append(f"    which {self.doing(holder)}")
                 lines += [f"      {line}" for line in self._verdict_stack(holder.stack)]
         elif gil.state == "held":
             lines.append(f"  {name}GIL held by no living thread" + (f": {gil.orphan}" if gil.orphan else ""))
@@ -310,7 +333,7 @@ class TextRenderer:
             lines.append("    the holder has been asked to give it up")
         stop = interpreter.stop_the_world
         if stop.requested:
-            who = self._thread_name(stop.requester) if stop.requester is not None else "an unknown thread"
+            who = self.thread_name(stop.requester) if stop.requester is not None else "an unknown thread"
             waits = f", waiting for {self._numbers(stop.waiting_for)}" if stop.waiting_for else ""
             lines.append(f"    stop-the-world requested by {who}{waits}")
         return lines
@@ -320,11 +343,11 @@ class TextRenderer:
         lines: list[str] = []
         for lock in chosen:
             name = self._lock_name(lock)
-            lines.append(f"{self._style.mark(name[0].upper() + name[1:], 'lock')}{self._held_by(lock)}")
+            lines.append(f"{self.style.mark(name[0].upper() + name[1:], 'lock')}{self._held_by(lock)}")
             for holder in lock.holders:
                 thread = self._threads.get(holder.thread)
                 if thread is not None:
-                    lines.append(f"  holder: {self._heading(thread)} {self._doing(thread)}")
+                    lines.append(f"  holder: {self._heading(thread)} {self.doing(thread)}")
                     lines += [f"    {line}" for line in self._verdict_stack(thread.stack)]
             for mode in ("exclusive", "shared"):
                 waiting = [waiter.thread for waiter in lock.waiters if waiter.mode == mode]
@@ -352,27 +375,25 @@ class TextRenderer:
         for members in groups.values():
             lines += self._group(members)
             if stacks != "none":
-                lines += [f"  {line}" for line in self._stack(members[0].stack, 3 if stacks == "top" else None)]
+                lines += [f"  {line}" for line in self.stack(members[0].stack, 3 if stacks == "top" else None)]
             lines.append("")
         return "\n".join(lines) + "\n" + self.deadlocks()
 
     def _group(self, members: Sequence[Thread]) -> list[str]:
         first = members[0]
         if len(members) == 1:
-            lines = [f"{self._heading(first)} {self._doing(first)}"]
+            lines = [f"{self._heading(first)} {self.doing(first)}"]
         else:
             text = self._numbers([thread.number for thread in members])
-            heading = self._style.mark(f"{len(members)} {text}", "name")
+            heading = self.style.mark(f"{len(members)} {text}", "name")
             waits = {thread.waits.lock for thread in members if thread.waits is not None}
             if len(waits) > 1:
                 kinds = sorted({self._locks[lock].kind for lock in waits if lock in self._locks})
                 lines = [f"{heading}: wait for {len(waits)} different locks ({', '.join(kinds)})"]
             else:
-                lines = [f"{heading}: each {self._doing(first)}"]
+                lines = [f"{heading}: each {self.doing(first)}"]
         for hold in first.holds:
-            mode = " for reading" if hold.mode == SHARED else ""
-            lines.append(f"  holds {self._style.mark(self._lock_name(self._locks[hold.lock]), 'lock')}{mode}"
-                         f"{self._evidence(hold.evidence, hold.why)}")
+            lines += self._hold(hold, "  holds ")
         if first.unmerged:
             lines.append(f"  Python frames first, then native ones: {printable(first.unmerged)}")
         return lines

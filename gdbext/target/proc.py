@@ -362,6 +362,17 @@ class Proc:
                 known[task] = int(numbers[depth - 1])
         return known.get(parent), frozenset(known.values())
 
+    def caught_signals(self) -> int | None:
+        """The signals that the process has handlers for: bit N - 1 is that of signal N; None if not known."""
+        for line in (self._read(f"{self.pid}/status", _MOST_OF_ONE_DESCRIPTOR) or "").splitlines():
+            name, _, value = line.partition(":")
+            if name == "SigCgt":
+                try:
+                    return int(value, 16)
+                except ValueError:
+                    return None
+        return None
+
     def is_private(self, address: int) -> bool:
         """Whether memory is surely the process's own: no other process can have a lock there."""
         if self._mappings is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
-from gdbext.analysis.wait_for import find_deadlocks
+from gdbext.analysis.wait_for import find_deadlocks, find_standstill
 from gdbext.model import (
     DERIVED,
     EXCLUSIVE,
@@ -229,3 +230,46 @@ def test_modes_do_not_matter() -> None:
     reader = Lock("R", "rwlock", 0, None, "read-locked", (Holder(2, SHARED, RECORDED),), (Waiter(1, EXCLUSIVE),))
     found, = find_deadlocks(threads({1: "R", 2: "A"}), [reader, lock("A", 1)])
     assert found.threads == (1, 2)
+
+
+# -- standstill -----------------------------------------------------------------------------------------------
+
+FUTURE, QUEUE = replace(lock("F", kind="py-condition"), state="result is pending"), lock("Q", kind="py-condition")
+
+
+def test_all_threads_wait_for_one_another() -> None:
+    """A pool's only worker waits for the result of what it has given to the pool."""
+    found = find_standstill(threads({1: "F", 2: "G"}), [FUTURE, replace(FUTURE, id="G")], 1)
+    assert found is not None
+    assert (found.threads, found.evidence, found.standstill) == ((1, 2), INFERRED, True)
+    assert [(edge.waiter, edge.holder) for edge in found.edges] == [(1, None), (2, None)]
+    assert found.why
+
+
+def test_first_thread_waits_for_one_that_waits_for_work() -> None:
+    found = find_standstill(threads({1: "end", 2: "Q"}), [lock("end", 2, kind="thread-exit"), QUEUE], 1)
+    assert found is not None
+    assert [(edge.waiter, edge.holder) for edge in found.edges] == [(1, 2), (2, None)]
+
+
+@pytest.mark.parametrize("kind", ["py-event", "py-condition", "py-semaphore", "py-lock", "condvar", "semaphore",
+                                  "futex"])
+def test_a_signal_may_be_what_the_first_thread_waits_for(kind: str) -> None:
+    assert find_standstill(threads({1: "E", 2: "Q"}), [lock("E", kind=kind), QUEUE], 1) is None
+
+
+@pytest.mark.parametrize("change", [
+    {"kind": "descriptor"}, {"kind": "spin-lock"}, {"shared": True}, {"state": "free"}, {"kind": "gil"},
+], ids=["input", "it runs", "another process", "free", "GIL of nobody that is seen"])
+def test_somebody_else_may_step_in(change: dict[str, object]) -> None:
+    other = replace(QUEUE, **change)  # type: ignore[arg-type]
+    assert find_standstill(threads({1: "F", 2: "Q"}), [FUTURE, other], 1) is None
+
+
+def test_a_thread_that_goes_on_by_itself() -> None:
+    locks = [FUTURE, QUEUE]
+    assert find_standstill(threads({1: "F", 2: "Q"}), locks, 1) is not None
+    assert find_standstill(threads({1: "F", 2: "Q"}, timed=(2,)), locks, 1) is None
+    assert find_standstill(threads({1: "F", 2: "Q"}, running=(3,)), locks, 1) is None
+    assert find_standstill(threads({2: "Q"}), locks, 1) is None, "nothing is known of the first thread"
+    assert find_standstill([], [], 1) is None

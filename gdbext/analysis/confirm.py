@@ -1,0 +1,47 @@
+"""Two looks at one process: what of the first is still there in the second. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from gdbext.model import Deadlock, Report
+
+#: A deadlock by what does not change between two looks, which GDB's numbers of threads do.
+_Key = tuple["frozenset[int]", "frozenset[tuple[int, str, int | None]]"]
+
+
+def _key(report: Report, deadlock: Deadlock) -> _Key:
+    lwps = {thread.number: thread.lwp for thread in report.threads}
+    return (frozenset(lwps[number] for number in deadlock.threads),
+            frozenset((lwps[edge.waiter], edge.lock, lwps[edge.holder] if edge.holder is not None else None)
+                      for edge in deadlock.edges))
+
+
+def sleepers(report: Report) -> list[int]:
+    """LWPs of the deadlocked threads that do not wake up while they wait; those that want a GIL do, to ask for it."""
+    gils = {lock.id for lock in report.locks if lock.kind == "gil"}
+    involved = {number for deadlock in report.deadlocks for number in deadlock.threads}
+    return [thread.lwp for thread in report.threads
+            if thread.number in involved and thread.waits is not None and thread.waits.lock not in gils]
+
+
+def what_stayed(first: Report, second: Report, moved: Collection[int]) -> Report:
+    """The second report with those deadlocks only that the first has too, and none of whose threads has run.
+
+    :param moved: LWPs that have run between the looks.
+    """
+    before = {_key(first, deadlock) for deadlock in first.deadlocks}
+    stayed, gone = [], 0
+    for deadlock in second.deadlocks:
+        key = _key(second, deadlock)
+        if key in before and not key[0].intersection(moved):
+            stayed.append(deadlock)
+        else:
+            gone += 1
+    dropped = max(len(first.deadlocks) - len(stayed), gone)
+    notes = second.notes
+    if dropped:
+        notes += (f"{dropped} deadlock{'s' if dropped != 1 else ''} seen in only one of the two looks, or with threads "
+                  "that ran in between, not shown",)
+    return replace(second, deadlocks=tuple(stayed), notes=notes)
