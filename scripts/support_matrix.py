@@ -39,8 +39,8 @@ OWNERS = {
     "thread-exit": "recorded: whose descriptor is waited on",
     "dynamic-linker": "recorded: recursive mutexes of the dynamic linker",
     "stdio": "recorded: the lock of a `FILE` names the thread's descriptor",
-    "barrier": "those that have not arrived are counted: inferred where just as many other threads have its "
-               "address on the stack, candidates otherwise",
+    "barrier": "those that have not arrived are counted: inferred where there are just as many other threads, "
+               "candidates otherwise",
     "static-guard": "inferred: the only thread between acquisition and release of the guard",
     "once": "inferred: the only thread in which `pthread_once` has called the initialiser",
     "malloc-arena": "inferred: the only thread in the allocator with this arena, candidates otherwise",

@@ -187,22 +187,19 @@ class HolderFinder:
         return bool(self._mentions.between(native[caller][1], high, {address}))
 
     def _arriving(self, view: View, waiters: Collection[int]) -> Found:
-        """Who has not come to a barrier.
+        """Who has not come to a barrier: all other threads, if they are just as many.
 
-        Who made the barrier has its address on the stack too, and then waits for its threads to end: such a thread is
-        not taken for a missing one.
+        A thread with the barrier's address on its stack may as well have made it, or use what lies beside it. Who waits
+        for one of those at the barrier to end does not come before they have gone on.
         """
-        mentioning = self._mentions.of(view.address) - set(waiters)
         missing = f"{view.count} {'thread has' if view.count == 1 else 'threads have'} not arrived"
-        if (self._threads.all_available and len(mentioning) == view.count
-                and not any(self._joins(self._threads[number]) for number in mentioning)):
-            return Found(holders=tuple(sorted(mentioning)),
-                         why=f"{missing}, and just as many others have the barrier's address on the stack")
+        ends = {f"thread-exit:{self._threads[number].pthread:#x}" for number in waiters}
+        others = tuple(seen.number for seen in self._threads if seen.number not in waiters
+                       and not (seen.wait is not None and seen.wait.lock in ends))
+        if self._threads.all_available and len(others) == view.count:
+            return Found(holders=others, why=f"{missing}, and there are just as many others")
+        mentioning = self._mentions.of(view.address) - set(waiters)
         return Found(candidates=tuple(sorted(mentioning)), why=f"{missing}; who that is is not recorded")
-
-    @staticmethod
-    def _joins(seen: SeenThread) -> bool:
-        return seen.wait is not None and seen.wait.lock.startswith("thread-exit:")
 
     # -- inside a function -----------------------------------------------------------------------------------
 

@@ -205,7 +205,9 @@ class PythonLocks:
             return _Holding((Holder(number, EXCLUSIVE, RECORDED, taken_at=taken.at if taken else None),))
         owner = f"the thread with pthread_t {lock.owner:#x}"
         if self._threads.all_available:
-            return _Holding(orphan="thread exited", why=f"its owner was {owner}")
+            # a child of fork has one thread; its parent's others are gone without having released anything
+            orphan = "left behind by fork" if len(self._threads) == 1 else "thread exited"
+            return _Holding(orphan=orphan, why=f"its owner was {owner}")
         return _Holding(why=f"its owner is {owner}, which may be one that cannot be read")
 
     def _derived(self, unowned: Mapping[str, _Found], waiters: Mapping[str, Sequence[Waiter]]) -> dict[str, _Holding]:
@@ -222,7 +224,8 @@ class PythonLocks:
                                          why="several threads are inside of `with` blocks of it")
             for number, taken in takers if len(takers) == 1 else ():
                 waits = any(waiter.thread == number for waiter in waiters.get(lock_id, ()))
-                if taken.released or waits and self._released_since(number, taken, found):
+                if (taken.released or self._calls_a_release(number, taken)
+                        or waits and self._released_by_others(number, found)):
                     made[lock_id] = _Holding(candidates=(number,), why=f"{_INSIDE}, but may have released it since")
                 else:
                     made[lock_id] = _Holding((Holder(number, EXCLUSIVE, DERIVED, _INSIDE, taken.at),))
@@ -230,13 +233,12 @@ class PythonLocks:
         made.update(self._candidates(unknown, waiters) if unknown else {})
         return made
 
-    def _released_since(self, number: int, taken: TakenLock, found: _Found) -> bool:
-        """Whether a lock may be free although its taker, who waits for it, is inside of the block; or may become so.
+    def _calls_a_release(self, number: int, taken: TakenLock) -> bool:
+        """Whether the taker of a lock may have released it in a function that it has called since."""
+        return any(reader.taken.released_inside(stack, taken) for reader, stack in self._stacks_of(number))
 
-        Any thread may release a lock that another has taken: some programs use one as a signal.
-        """
-        if any(reader.taken.released_inside(stack, taken) for reader, stack in self._stacks_of(number)):
-            return True
+    def _released_by_others(self, number: int, found: _Found) -> bool:
+        """Whether another thread may release a lock whose taker waits for it: some programs use one as a signal."""
         known = _Known([found])
         return any(reader.taken.releases(raw) and known.to(reader, raw)
                    for seen in self._threads if seen.number != number

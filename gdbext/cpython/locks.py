@@ -119,12 +119,19 @@ class LockReader:
 
     def _lock(self, address: int, type_name: str) -> PyLock:
         known = self._layouts["lockobject"]
-        if "lock" in known:  # since 3.13.1
-            word = address + known.offset("lock")
+        if "lock" in known or 0 < self._objects.basic_size(address) < known.size:
+            word = address + self._mutex_offset
             locked = self._mutex_locked(word)
         else:
             word, locked = self._word(known.reader("lock_lock")(self._memory, address)[0])
         return PyLock("py-lock", address, type_name, _state(locked), (word,), locked)
+
+    @property
+    def _mutex_offset(self) -> int:
+        """Where a `_thread.lock` has its mutex, since 3.13.1."""
+        known = self._layouts["lockobject"]
+        # the table of 3.13.0, whose locks were larger, serves some that came after it
+        return known.offset("lock") if "lock" in known else self._layouts["PyObject"].size
 
     def _rlock(self, address: int, type_name: str) -> PyLock:
         known = self._layouts["rlockobject"]
@@ -167,9 +174,7 @@ class LockReader:
 
     def object_at(self, word: int) -> PyLock | None:
         """The lock object in which an address is the mutex that threads park at, if that is what lies there."""
-        offsets = []
-        if self._layouts.has("lockobject", "lock"):
-            offsets.append(self._layouts["lockobject"].offset("lock"))
+        offsets = [self._mutex_offset]
         if self._layouts.has("rlockobject", "mutex"):
             offsets.append(self._layouts["rlockobject"].offset("mutex"))
         for offset in offsets:

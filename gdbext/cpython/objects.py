@@ -293,12 +293,16 @@ class Objects:
             if not kind:
                 return
 
+    def basic_size(self, address: int) -> int:
+        """``tp_basicsize`` of an object's type, in bytes.
+
+        :param address: ``PyObject *``.
+        """
+        return self._instances_of(self.type_address(address)).size
+
     def _attributes_at(self, address: int) -> tuple[int, int, int]:
         """Where an object keeps its attributes: a ``dict``, or the keys of its class and an array of values; or 0."""
-        kind = self.type_address(address)
-        known = self._instances.get(kind)
-        if known is None:
-            known = self._instances[kind] = self._instances_of(kind)
+        known = self._instances_of(self.type_address(address))
         if not known.managed:
             offset = known.dict_offset
             return (read_u64(self._memory, address + offset) if offset > 0 else 0), 0, 0
@@ -317,6 +321,12 @@ class Objects:
         return 0, known.keys, self._split_values(values)
 
     def _instances_of(self, kind: int) -> _Instances:
+        known = self._instances.get(kind)
+        if known is None:
+            known = self._instances[kind] = self._read_instances(kind)
+        return known
+
+    def _read_instances(self, kind: int) -> _Instances:
         read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_dictoffset", "tp_basicsize")
         flags, dict_offset, size = read(self._memory, kind)
         managed = self._version >= (3, 11) and bool(flags & _MANAGED_DICT)

@@ -28,7 +28,8 @@ class TakenLock(NamedTuple):
     """A lock (``PyObject *``) that was taken by a `with` statement.
 
     `at` is the frame at the line of that statement, `depth` the place of the frame in its stack. `released` tells that
-    the frame's function calls ``release`` of something too, so it may have let go of the lock in between.
+    the frame's function calls ``release`` of something too, or has entered a context manager that does, so it may have
+    let go of the lock in between.
     """
 
     lock: int
@@ -78,6 +79,8 @@ class TakenLocks:
         for raw in stack[:taken.depth]:
             try:
                 names = self._frames.names_used(raw)
+                if self._enters_a_release(raw):
+                    return True
             except GdbextError:
                 return True
             first = min((names[name] for name in _RELEASING if name in names), default=None)
@@ -92,7 +95,17 @@ class TakenLocks:
         except GdbextError:
             return True
 
+    def _enters_a_release(self, raw: RawFrame) -> bool:
+        """Whether a frame is inside of a `with` block of a generator that calls ``release`` of something."""
+        for block in self._withs.of(raw):
+            if not _GENERATORS.isdisjoint(self._objects.type_names(block.manager)):
+                generator = self._objects.attribute(block.manager, "gen")
+                if generator and any(self.releases(inner) for inner in self._frames.generator(generator)):
+                    return True
+        return False
+
     def _in_frame(self, raw: RawFrame, depth: int, nesting: int = 0) -> Iterator[TakenLock]:
+        released = self.releases(raw) or self._enters_a_release(raw)
         for block in self._withs.of(raw):
             try:
                 kinds = self._objects.type_names(block.manager)
@@ -107,7 +120,7 @@ class TakenLocks:
             except GdbextError:
                 continue
             if lock:
-                yield TakenLock(lock, replace(raw.frame, line=block.line), depth, self.releases(raw))
+                yield TakenLock(lock, replace(raw.frame, line=block.line), depth, released)
         if raw.frame.function == "_find_and_load" and raw.frame.file.startswith(_IMPORTLIB):
             # since 3.15 it takes the module's lock without a `with`; the lock records its owner
             lock = self._frames.variable(raw, "lock")

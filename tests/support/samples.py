@@ -50,6 +50,8 @@ _BUILDS = {
     "libdrv.so": ("drv.c", (*_COMMON, "-shared", "-fPIC", "-fvisibility=hidden"), True),
     "abba": ("abba.c", (*_COMMON, "-g"), False),
     "abba-stripped": ("abba.c", _COMMON, True),
+    "gather": ("gather.c", (*_COMMON, "-g"), False),
+    "gather-stripped": ("gather.c", _COMMON, True),
     "impostor": ("impostor.c", (*_COMMON, "-rdynamic"), True),
     "locks": ("locks.c", (*_COMMON, "-g", "-rdynamic"), False),
     "locks-stripped": ("locks.c", (*_COMMON, "-rdynamic"), True),
@@ -457,6 +459,11 @@ def abba(
     """Two locks in opposite order, without Python; one of ABBA_VARIANTS."""
     program = build("abba-stripped" if stripped else "abba", place)
     return running([program, variant], directory, rseq=rseq, place=place)
+
+
+def gather(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:
+    """A barrier and a mutex, without Python: who has not come to the one waits for the other."""
+    return running([build("gather-stripped" if stripped else "gather")], directory)
 
 
 def impostor(variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:

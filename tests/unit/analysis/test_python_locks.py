@@ -195,11 +195,14 @@ def test_where_a_recursive_lock_was_taken_first(program: Program) -> None:
     assert holder == Holder(1, EXCLUSIVE, RECORDED, taken_at=PyFrame("outer", "outer", "/app/job.py", 102))
 
 
-def test_owner_that_is_no_thread(program: Program) -> None:
+@pytest.mark.parametrize(("others", "orphan"), [(0, "left behind by fork"), (1, "thread exited")])
+def test_owner_that_is_no_thread(program: Program, others: int, orphan: str) -> None:
     lock = rlock_waiter(program, 0x7F00_0DEA_D000)
+    for _ in range(others):
+        program.target.thread()
     report = program.look()
     found = lock_of(report, lock)
-    assert (found.holders, found.orphan) == ((), "thread exited")
+    assert (found.holders, found.orphan) == ((), orphan)
     assert [(deadlock.threads, deadlock.edges[0].holder) for deadlock in report.deadlocks] == [((1,), None)]
 
 

@@ -59,6 +59,15 @@ def test_lock_before_and_after_3_13_1() -> None:
     assert decoded(new, lock).words == (lock + 16,)
 
 
+def test_lock_of_3_13_1_by_the_table_of_3_13_0() -> None:
+    python = FakePython(FakeMemory(), "3.13.0")
+    at = python.lock()
+    python.build.put("PyTypeObject", python.type_object("_thread.lock"), tp_basicsize=24)
+    python.memory.u64(at + 16, 3)
+    assert decode(python, at) == PyLock("py-lock", at, "_thread.lock", "locked", (at + 16,), True)
+    assert reader(python).object_at(at + 16) == decode(python, at)
+
+
 def test_rlock(python: FakePython) -> None:
     at = python.rlock(ME)
     lock = decoded(python, at)

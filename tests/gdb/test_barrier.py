@@ -1,0 +1,31 @@
+"""A deadlock over a barrier: who has not come to it is counted, not recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, gdb_session, samples
+from tests.support.report import Report
+
+
+@pytest.mark.parametrize("target", ["live", "gcore", "kernel-core"])
+@pytest.mark.parametrize("stripped", [False, True], ids=["symbols", "stripped"])
+def test_who_has_not_come_waits_for_who_has(stripped: bool, target: str, tmp_path: Path) -> None:
+    with samples.gather(tmp_path, stripped=stripped) as sample:
+        where: list[str | Path] = ["-p", str(sample.pid)]
+        if target != "live":
+            where = [sample.executable, cores.gdb_core(sample) if target == "gcore" else cores.kernel_core(sample)]
+        session = gdb_session.batch(where, ["py-threads-locks --json", "py-deadlocks"], symbols=not stripped)
+    assert session.status == 0
+    report = Report(session.document(0), sample.truth)
+    for name in sample.truth.locks:
+        report.check_lock(name)
+    assert report.edges() == set(sample.truth.deadlock)
+    (deadlock,) = report.document["deadlocks"]
+    assert deadlock["evidence"] == "inferred"
+    assert [report.role(number) for number in deadlock["stuck_behind"]] == ["main"]
+    assert "1 of 2 arrived, still to come: thread" in session.outputs[1]
+    if target != "live":
+        where[1].unlink()  # type: ignore[union-attr]
