@@ -33,6 +33,8 @@ from gdbext.target.protocol import Target
 #: Most bytes of a stack that are searched for the address of a lock.
 MAX_STACK_SCAN = 1 << 20
 _CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+#: How large a structure with several locks may be, in bytes.
+_STRUCTURE = 4096
 #: How much of a stack lies above the stack pointer of its outermost frame at most, in bytes.
 _OUTERMOST = 256
 # mov $15 (rt_sigreturn), %rax; syscall: what a signal handler returns to (glibc 2.36
@@ -170,12 +172,22 @@ class HolderFinder:
             return Found(candidates=found, why=f"{count} counted, none recorded; only threads that wait for the lock "
                                                "have its address on their stacks")
         said = f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
-        if len(found) == count and self._threads.all_available:
+        beside = any(self._waits_beside(self._threads[number], view.address) for number in found)
+        if len(found) == count and self._threads.all_available and not beside:
             on_stack = "thread has" if count == 1 else "threads have"
             return Found(holders=found, why=f"{said}; just {count} {on_stack} the lock's address on the stack")
         on_stack = "thread has" if len(found) == 1 else "threads have"
         return Found(candidates=found,
                      why=f"{said}; {len(found) or 'no'} {on_stack} the lock's address on the stack")
+
+    def _waits_beside(self, seen: SeenThread, address: int) -> bool:
+        """Whether a thread waits for something that lies shortly behind a lock on the heap.
+
+        Then the address may be on its stack as that of a structure whose first member the lock is. Locks that are
+        variables of their own lie beside others too.
+        """
+        return (seen.futex is not None and address < seen.futex.address < address + _STRUCTURE
+                and self._code.module(address) is None)
 
     def _keeps(self, seen: SeenThread, address: int) -> bool:
         """Whether a waiter has an address on its stack also outside the call that waits."""

@@ -12,6 +12,7 @@ from gdbext.analysis.lock_kinds import ALLOCATES, ARRIVING, INITIALISES, MENTION
 from gdbext.analysis.site import Sites
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.errors import ThreadUnavailable
+from gdbext.glibc.futex import FutexWait
 from gdbext.model import Wait
 from gdbext.target.protocol import Module, Section, Symbol, Target, ThreadRef
 from tests.support.fake_memory import FakeMemory
@@ -80,10 +81,10 @@ class Process:
     def __getitem__(self, number: int) -> SeenThread:
         return self.seen[number - 1]
 
-    def find(self, how: str, waiters: Sequence[int], count: int = 1) -> Found:
+    def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
         code, threads, target = cast(Code, self), cast(Threads, self), cast(Target, self)
         finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]))
-        view = View("any", LOCK, "any", count=count, find_holders=how)
+        view = View("any", lock, "any", count=count, find_holders=how)
         finder.announce([view])
         return finder.find(view, waiters)
 
@@ -122,6 +123,17 @@ def test_readers(process: Process, count: int, single_out: bool) -> None:
     assert not (found.candidates if single_out else found.holders)
     assert found.why is not None
     assert f"{count} reader" in found.why
+
+
+@pytest.mark.parametrize(("lock", "single_out"), [(0x5555_0000_1000, False), (APP + 0x4100, True)],
+                         ids=["heap", "variable"])
+def test_reader_that_waits_for_a_lock_beside(process: Process, lock: int, single_out: bool) -> None:
+    """The address may be that of a structure of which both are members, and the thread need not read."""
+    waiter = process.thread([WORK], {8: lock})
+    reader = process.thread([WORK], {8: lock})
+    process[reader].futex = FutexWait(lock + 56, 0x80, 2, False)
+    found = process.find(READERS, [waiter], 1, lock)
+    assert (found.holders, found.candidates) == (((reader,), ()) if single_out else ((), (reader,)))
 
 
 def test_barrier(process: Process) -> None:
