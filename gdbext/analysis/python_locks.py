@@ -187,8 +187,7 @@ class PythonLocks:
             lock, held = found.lock, holding[found.id] or _Holding()
             made.append(Lock(found.id, lock.kind, found.address, found.name, lock.state, held.holders,
                              tuple(waiters.get(found.id, ())), held.candidates, held.orphan,
-                             "all" if lock.kind in _HELD else "any", held.why,
-                             lock.type_name == "_multiprocessing.SemLock"))
+                             "all" if lock.kind in _HELD else "any", held.why, lock.shared))
         return made
 
     def _recorded(self, lock: PyLock) -> _Holding | None:
@@ -198,7 +197,7 @@ class PythonLocks:
         if not lock.locked:
             return _Holding(why="it is free, and about to be taken")
         if lock.owner is None:
-            return None
+            return _Holding(why="no thread of this process has it; another process may") if lock.shared else None
         number = self._threads.number_of_pthread.get(lock.owner)
         if number is not None:
             taken = self._taken_by(number).get(lock.address)
@@ -224,18 +223,14 @@ class PythonLocks:
                                          why="several threads are inside of `with` blocks of it")
             for number, taken in takers if len(takers) == 1 else ():
                 waits = any(waiter.thread == number for waiter in waiters.get(lock_id, ()))
-                if (taken.released or self._calls_a_release(number, taken)
-                        or waits and self._released_by_others(number, found)):
+                doubtful = self._released_by_others(number, found) if waits else taken.unless_waiting
+                if taken.released or doubtful:
                     made[lock_id] = _Holding(candidates=(number,), why=f"{_INSIDE}, but may have released it since")
                 else:
                     made[lock_id] = _Holding((Holder(number, EXCLUSIVE, DERIVED, _INSIDE, taken.at),))
         unknown = {lock_id: found for lock_id, found in unowned.items() if lock_id not in made}
         made.update(self._candidates(unknown, waiters) if unknown else {})
         return made
-
-    def _calls_a_release(self, number: int, taken: TakenLock) -> bool:
-        """Whether the taker of a lock may have released it in a function that it has called since."""
-        return any(reader.taken.released_inside(stack, taken) for reader, stack in self._stacks_of(number))
 
     def _released_by_others(self, number: int, found: _Found) -> bool:
         """Whether another thread may release a lock whose taker waits for it: some programs use one as a signal."""

@@ -364,16 +364,26 @@ class FrameReader:
         return known.reader("f_globals")(self._memory, raw.address)[0]
 
     def names_used(self, raw: RawFrame) -> Mapping[str, int]:
-        """The names of globals and attributes that a frame's code uses anywhere, and the places in which they come.
+        """The names of globals and attributes that a frame's code uses anywhere; see `names_of`."""
+        return self.names_of(raw.code)
+
+    def names_of(self, code: int) -> Mapping[str, int]:
+        """The names of globals and attributes that a code object uses, and the places in which they come.
 
         That is ``co_names``, in the order of their first use in the source.
+
+        :param code: ``PyCodeObject *``.
         """
-        known = self._names.get(raw.code)
+        known = self._names.get(code)
         if known is None:
-            names, = self._layouts["PyCodeObject"].reader("co_names")(self._memory, raw.code)
+            names, = self._layouts["PyCodeObject"].reader("co_names")(self._memory, code)
             known = {self._objects.string(name): i for i, name in enumerate(self._objects.tuple_items(names))}
-            self._names[raw.code] = known
+            self._names[code] = known
         return known
+
+    def code_of(self, function: int) -> int:
+        """The code object (``PyCodeObject *``) of a function written in Python (``PyFunctionObject *``)."""
+        return self._layouts["PyFunctionObject"].reader("func_code")(self._memory, function)[0]
 
     def _variables_at(self, raw: RawFrame) -> int:
         known = self._layouts

@@ -35,7 +35,8 @@ class PyLock:
 
     `words` are the addresses that a thread which waits for it sleeps on: a futex word or where it is parked. `owner`
     is the recorded owner's ``pthread_self()``, or of a thread to join that thread's own; None where none is recorded.
-    `guard` is the object inside that its waiters really wait for, or that protects it.
+    `guard` is the object inside that its waiters really wait for, or that protects it. `shared` locks are for several
+    processes, and what they record is about this one.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class PyLock:
     owner: int | None = None
     guard: int = 0
     name: str | None = None
+    shared: bool = False
 
 
 class LockReader:
@@ -208,10 +210,10 @@ class LockReader:
             "handle", "last_tid", "count", "maxvalue", "kind")(self._memory, address)
         word, locked = handle, read_u32(self._memory, handle) == 0
         if kind != _RECURSIVE and most != 1:
-            return PyLock("py-semaphore", address, type_name, "zero" if locked else "not zero", (word,), locked)
-        # `count` and `last_tid` are those of this process
+            return PyLock("py-semaphore", address, type_name, "zero" if locked else "not zero", (word,), locked,
+                          shared=True)
         return PyLock("py-rlock" if kind == _RECURSIVE else "py-lock", address, type_name, _state(locked), (word,),
-                      locked, last & _MASK64 if locked and count > 0 else None)
+                      locked, last & _MASK64 if locked and count > 0 else None, shared=True)
 
     # -- written in Python -----------------------------------------------------------------------------------
 

@@ -5,8 +5,10 @@ For a plain `_thread.lock` there is no better evidence, since it records no owne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from gdbext.cpython.frames import FrameReader, RawFrame
@@ -18,6 +20,8 @@ from gdbext.model import PyFrame
 
 #: How many context managers written as generators may be inside one another.
 _MAX_NESTING = 8
+#: How many attributes of an object are looked at.
+_MAX_ATTRIBUTES = 256
 _TAKEN = ("py-lock", "py-rlock", "py-import")
 _RELEASING = ("release", "release_lock", "__exit__")
 _GENERATORS = frozenset(("_GeneratorContextManager", "_AsyncGeneratorContextManager"))
@@ -27,15 +31,25 @@ _IMPORTLIB = "<frozen importlib"
 class TakenLock(NamedTuple):
     """A lock (``PyObject *``) that was taken by a `with` statement.
 
-    `at` is the frame at the line of that statement, `depth` the place of the frame in its stack. `released` tells that
-    the frame's function calls ``release`` of something too, or has entered a context manager that does, so it may have
-    let go of the lock in between.
+    `at` is the frame at the line of that statement. `released` tells that it may be free in spite of that: the frame's
+    function calls ``release`` of something too, or a function or context manager that it has entered since calls it,
+    and knows the lock. `unless_waiting` tells the same of a function that calls ``acquire`` before ``release``: if the
+    thread itself waits for the lock now, it has not come that far.
     """
 
     lock: int
     at: PyFrame
-    depth: int
     released: bool
+    unless_waiting: bool
+
+
+class _Releaser(NamedTuple):
+    """What may have released a lock: objects (``PyObject *``) that it knows, globals by ``dict`` and names used."""
+
+    objects: tuple[int, ...]
+    namespace: int
+    names: frozenset[str]
+    acquires_first: bool
 
 
 class TakenLocks:
@@ -57,11 +71,14 @@ class TakenLocks:
         found: list[TakenLock] = []
         given_back: set[int] = set()
         waits: list[RawFrame] = []
+        releasers: list[Callable[[], _Releaser]] = []
         for depth, raw in enumerate(stack):
             try:
-                taken = list(self._in_frame(raw, depth))
+                taken = list(self._in_frame(raw, releasers))
             except GdbextError:
-                continue
+                taken = []
+            if self.releases(raw):
+                releasers.append(partial(self._function, raw))
             if taken and waits:
                 given_back.update(map(self._given_back, waits))
                 waits.clear()
@@ -71,61 +88,104 @@ class TakenLocks:
                 waits.append(raw)
         return found
 
-    def released_inside(self, stack: Sequence[RawFrame], taken: TakenLock) -> bool:
-        """Whether a function that the taker of a lock has called since may have released it.
-
-        It may if it calls ``release`` of something, unless it calls ``acquire`` before: that would have waited.
-        """
-        for raw in stack[:taken.depth]:
-            try:
-                names = self._frames.names_used(raw)
-                if self._enters_a_release(raw):
-                    return True
-            except GdbextError:
-                return True
-            first = min((names[name] for name in _RELEASING if name in names), default=None)
-            if first is not None and not names.get("acquire", len(names)) < first:
-                return True
-        return False
-
     def releases(self, raw: RawFrame) -> bool:
         """Whether a frame's function calls ``release`` of something, as far as its code can be read."""
+        return self._code_releases(raw.code)
+
+    def _code_releases(self, code: int) -> bool:
         try:
-            return not self._frames.names_used(raw).keys().isdisjoint(_RELEASING)
+            return not self._frames.names_of(code).keys().isdisjoint(_RELEASING)
         except GdbextError:
             return True
 
-    def _enters_a_release(self, raw: RawFrame) -> bool:
-        """Whether a frame is inside of a `with` block of a generator that calls ``release`` of something."""
-        for block in self._withs.of(raw):
-            if not _GENERATORS.isdisjoint(self._objects.type_names(block.manager)):
-                generator = self._objects.attribute(block.manager, "gen")
-                if generator and any(self.releases(inner) for inner in self._frames.generator(generator)):
-                    return True
-        return False
-
-    def _in_frame(self, raw: RawFrame, depth: int, nesting: int = 0) -> Iterator[TakenLock]:
-        released = self.releases(raw) or self._enters_a_release(raw)
+    def _in_frame(self, raw: RawFrame, releasers: list[Callable[[], _Releaser]],
+                  nesting: int = 0) -> Iterator[TakenLock]:
+        """The locks that a frame has taken; adds what may have released those further out to `releasers`."""
+        released = self.releases(raw)
         for block in self._withs.of(raw):
             try:
                 kinds = self._objects.type_names(block.manager)
                 if not _GENERATORS.isdisjoint(kinds):
                     # a function with @contextmanager: what it holds where it has stopped at its `yield`
                     generator = self._objects.attribute(block.manager, "gen")
-                    if generator and nesting < _MAX_NESTING:
-                        for inner in self._frames.generator(generator):
-                            yield from self._in_frame(inner, depth, nesting + 1)
+                    for inner in self._frames.generator(generator) if generator and nesting < _MAX_NESTING else ():
+                        yield from self._in_frame(inner, releasers, nesting + 1)
+                        if self.releases(inner):
+                            releasers.append(partial(self._function, inner, True))
                     continue
                 lock = self._lock_of(block.manager, kinds)
+                if lock:
+                    sure, unless_waiting = self._released_by(releasers, lock)
+                    yield TakenLock(lock, replace(raw.frame, line=block.line), released or sure, unless_waiting)
+                elif self._enters_with_release(block.manager):
+                    releasers.append(partial(self._manager, block.manager))
             except GdbextError:
                 continue
-            if lock:
-                yield TakenLock(lock, replace(raw.frame, line=block.line), depth, released)
         if raw.frame.function == "_find_and_load" and raw.frame.file.startswith(_IMPORTLIB):
             # since 3.15 it takes the module's lock without a `with`; the lock records its owner
             lock = self._frames.variable(raw, "lock")
             if lock:
-                yield TakenLock(lock, raw.frame, depth, True)
+                yield TakenLock(lock, raw.frame, True, True)
+
+    # -- what may have released a lock -----------------------------------------------------------------------
+
+    def _released_by(self, releasers: Sequence[Callable[[], _Releaser]], lock: int) -> tuple[bool, bool]:
+        """The two doubts of a `TakenLock`."""
+        sure = unless_waiting = False
+        for read in releasers:
+            try:
+                releaser = read()
+                if self._knows(releaser, lock):
+                    unless_waiting = True
+                    sure = sure or not releaser.acquires_first
+            except GdbextError:
+                return True, True
+        return sure, unless_waiting
+
+    def _function(self, raw: RawFrame, is_done: bool = False) -> _Releaser:
+        """A function that calls ``release``; or all that it does before its `yield` is done."""
+        names = self._frames.names_used(raw)
+        values = [value for value in self._frames.variable_values(raw) if value]
+        first = min((names[name] for name in _RELEASING if name in names), default=len(names))
+        return _Releaser(tuple([item for value in values for item in (value, *self._around(value))]),
+                         self._frames.globals(raw), frozenset(names),
+                         not is_done and names.get("acquire", len(names)) < first)
+
+    def _manager(self, address: int) -> _Releaser:
+        """A context manager that calls ``release`` when it is entered."""
+        return _Releaser(self._around(address), 0, frozenset(), False)
+
+    def _around(self, address: int) -> tuple[int, ...]:
+        try:
+            return tuple([value for _, value in itertools.islice(self._objects.attributes(address), _MAX_ATTRIBUTES)])
+        except GdbextError:
+            return ()
+
+    def _enters_with_release(self, manager: int) -> bool:
+        """Whether a context manager's class is written in Python and its ``__enter__`` calls ``release``."""
+        for namespace in self._objects.class_namespaces(manager):
+            for name in ("__enter__", "__aenter__"):
+                function = self._objects.dict_get(namespace, name)
+                if function and self._objects.type_name(function) == "function":
+                    return self._code_releases(self._frames.code_of(function))
+        return False
+
+    def _knows(self, releaser: _Releaser, lock: int) -> bool:
+        if any(self._is_or_has(value, lock) for value in releaser.objects):
+            return True
+        if not releaser.namespace:
+            return False
+        values = (self._objects.dict_get(releaser.namespace, name) for name in releaser.names)
+        return any(self._is_or_has(value, lock) for value in values if value)
+
+    def _is_or_has(self, address: int, lock: int) -> bool:
+        if address == lock:
+            return True
+        try:
+            found = self._locks.decode(address)
+        except GdbextError:
+            return False
+        return found is not None and lock in (found.address, found.guard)
 
     def _lock_of(self, manager: int, kinds: Sequence[str]) -> int:
         """The lock that a context manager has taken, or 0 for a manager of which nothing is known."""

@@ -119,7 +119,8 @@ class FakeTarget:
 
     def rwlock(self, **members: int) -> int:
         """A read-write lock with these words."""
-        return self.build.put("pthread_rwlock_t", self.build.alloc(56), **members)
+        # what is made next does not lie beside it, as if both were members of one structure
+        return self.build.put("pthread_rwlock_t", self.build.alloc(1 << 13), **members)
 
     def remember(self, thread: FakeThread, address: int, at: int = 0x200) -> None:
         """Leave an address on a thread's stack."""

@@ -8,7 +8,7 @@ from gdbext.analysis.snapshot import Snapshot
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder, Lock, PyFrame, Report, Wait
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python import VERSIONS, Exit, FakePython
-from tests.support.fake_target import WAIT_BITSET_REALTIME, FakeTarget, FakeThread
+from tests.support.fake_target import WAIT_BITSET_REALTIME, WAIT_BITSET_SHARED, FakeTarget, FakeThread
 
 THREADING = "/usr/lib/python3/threading.py"
 INSIDE = "inside of a `with` block of the lock"
@@ -183,6 +183,25 @@ def test_recorded_owner(program: Program) -> None:
     owner = program.thread()
     lock = rlock_waiter(program, owner.pthread)
     assert lock_of(program.look(), lock).holders == (Holder(1, EXCLUSIVE, RECORDED),)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_lock_between_processes(program: Program, count: int) -> None:
+    python = program.python
+    owner, thread = program.thread(), program.target.thread()
+    handle, lock = python.build.alloc(32), python.build.alloc(64)
+    python.build.put("PyObject", lock, ob_type=python.type_object("_multiprocessing.SemLock"))
+    python.build.put("SemLockObject", lock, handle=handle, maxvalue=1, kind=1, count=count, last_tid=owner.pthread)
+    tstate = python.thread(program.interpreter, thread.pthread)
+    python.innermost(tstate, program.frame(variables=[("lock", lock)]))
+    program.target.waits(thread, handle, 0, WAIT_BITSET_SHARED)
+    found = lock_of(program.look(), lock)
+    assert found.shared
+    if count:
+        assert found.holders == (Holder(1, EXCLUSIVE, RECORDED),)
+    else:
+        assert (found.holders, found.candidates) == ((), ())
+        assert found.why == "no thread of this process has it; another process may"
 
 
 def test_where_a_recursive_lock_was_taken_first(program: Program) -> None:

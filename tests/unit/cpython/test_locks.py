@@ -130,6 +130,7 @@ def test_lock_between_processes(python: FakePython, value: int, members: dict[st
     at = sem_lock(python, value, **members)
     lock = decoded(python, at)
     assert (lock.kind, lock.state, lock.owner) == expected
+    assert lock.shared
     # its wrapper is the same lock
     assert decode(python, python.instance("SemLock", _semlock=at)) == lock
 

@@ -38,13 +38,16 @@ def at(line: int, function: str = "work", file: str = "/app/job.py") -> PyFrame:
     return PyFrame(function, function, file, line)
 
 
+def sure(lock: int, at: PyFrame) -> TakenLock:
+    return TakenLock(lock, at, False, False)
+
+
 def test_locks_in_several_frames(python: FakePython) -> None:
     first, second, third = python.lock(), python.rlock(ME), python.lock()
     outer = python.in_with([python.exit_of(first), python.exit_of(second)], function="outer")
     middle = python.in_with([], previous=outer)
     assert taken(python, python.in_with([python.exit_of(third)], previous=middle)) == [
-        TakenLock(third, at(101), 0, False), TakenLock(second, at(102, "outer"), 2, False),
-        TakenLock(first, at(101, "outer"), 2, False)]
+        sure(third, at(101)), sure(second, at(102, "outer")), sure(first, at(101, "outer"))]
 
 
 def test_waiter_has_taken_nothing(python: FakePython) -> None:
@@ -54,7 +57,7 @@ def test_waiter_has_taken_nothing(python: FakePython) -> None:
 def test_condition(python: FakePython) -> None:
     lock = python.lock()
     frame = python.in_with([python.python_exit_of(python.condition(lock))])
-    assert taken(python, frame) == [TakenLock(lock, at(101), 0, False)]
+    assert taken(python, frame) == [sure(lock, at(101))]
 
 
 @pytest.mark.parametrize("over", ["condition", "lock"])
@@ -93,26 +96,28 @@ def test_manager_of_which_nothing_is_known(python: FakePython) -> None:
     assert taken(python, python.in_with([python.python_exit_of(manager), python.python_exit_of(semaphore)])) == []
 
 
+def generator_of(python: FakePython, body: int) -> int:
+    """A generator that has stopped in a frame; the frame is used up."""
+    generator = python.build.alloc(2048)
+    if "gi_frame" in python.layouts["PyGenObject"]:
+        return python.build.put("PyGenObject", generator, gi_frame=body)
+    place = python.build.member("PyGenObject", generator, "gi_iframe")
+    python.memory.write(place, python.memory.read(body, python.layouts["_PyInterpreterFrame"].size + 128))
+    if "stackpointer" in python.layouts["_PyInterpreterFrame"]:
+        known = python.build.member("_PyInterpreterFrame", body, "stackpointer")
+        top = int.from_bytes(python.memory.read(known, 8), "little")
+        python.build.put("_PyInterpreterFrame", place, stackpointer=top - body + place)
+    return generator
+
+
 @pytest.mark.parametrize("name", ["_GeneratorContextManager", "_AsyncGeneratorContextManager"])
 def test_manager_that_is_a_generator(python: FakePython, name: str) -> None:
     lock, outer = python.lock(), python.lock()
-    body = python.in_with([python.exit_of(lock)], function="session")
-    generator = python.build.alloc(2048)
-    if "gi_iframe" in python.layouts["PyGenObject"]:
-        place = python.build.member("PyGenObject", generator, "gi_iframe")
-        size = python.layouts["_PyInterpreterFrame"].size + 64
-        python.memory.write(place, python.memory.read(body, size))
-        if python.version_tuple >= (3, 14):
-            top = int.from_bytes(python.memory.read(python.build.member("_PyInterpreterFrame", body, "stackpointer"),
-                                                    8), "little")
-            python.build.put("_PyInterpreterFrame", place, stackpointer=top - body + place)
-    else:
-        python.build.put("PyGenObject", generator, gi_frame=body)
-    manager = python.instance(name, gen=generator)
+    body = python.in_with([python.exit_of(lock)], function="session", variables=[("taken", outer)])
+    manager = python.instance(name, gen=generator_of(python, body))
     exit_name = "__aexit__" if "Async" in name else "__exit__"
     frame = python.in_with([python.exit_of(outer), python.python_exit_of(manager, exit_name)])
-    assert taken(python, frame) == [TakenLock(lock, at(101, "session"), 0, False),
-                                    TakenLock(outer, at(101), 0, False)]
+    assert taken(python, frame) == [sure(lock, at(101, "session")), sure(outer, at(101))]
 
 
 def test_generator_that_is_its_own_manager(python: FakePython) -> None:
@@ -135,7 +140,7 @@ def test_import_is_told_where_it_is_imported(python: FakePython) -> None:
     outer = python.in_with([], previous=caller, file=importlib, function="_gcd_import")
     manager = python.python_exit_of(python.instance("_ModuleLockManager", _lock=lock))
     frame = python.in_with([manager], previous=outer, file=importlib, function="_find_and_load")
-    assert taken(python, frame) == [TakenLock(lock, at(100, "main"), 0, False)]
+    assert taken(python, frame) == [sure(lock, at(100, "main"))]
 
 
 def test_import_without_a_with_statement(python: FakePython) -> None:
@@ -147,24 +152,85 @@ def test_import_without_a_with_statement(python: FakePython) -> None:
     assert [(found.lock, found.at) for found in taken(python, frame)] == [(lock, at(100, "main"))]
 
 
+# -- locks that may have been released again ------------------------------------------------------------------
+
 @pytest.mark.parametrize(("names", "released"), [
     (("time", "sleep"), False), (("lock", "release"), True), (("release_lock",), True), (("__exit__",), True)])
 def test_function_that_may_have_released(python: FakePython, names: tuple[str, ...], released: bool) -> None:
     found, = taken(python, python.in_with([python.exit_of(python.lock())], names=names))
-    assert found.released == released
+    assert (found.released, found.unless_waiting) == (released, False)
 
 
-@pytest.mark.parametrize(("names", "released"), [
-    ((), False), (("lock", "release"), True), (("lock", "release", "acquire"), True),
-    # the first thing that it does to a lock is to wait for it
-    (("lock", "acquire", "release"), False)])
-def test_inner_function_that_may_have_released(python: FakePython, names: tuple[str, ...], released: bool) -> None:
-    outer = python.in_with([python.exit_of(python.lock())])
-    inner = python.in_with([], python.exit_of(python.lock()), previous=outer, names=names)
-    reader, stack = reading(python, inner)
-    found, = reader.of(stack)
-    assert not found.released
-    assert reader.released_inside(stack, found) == released
+def doubts(python: FakePython, frame: int, lock: int) -> tuple[bool, bool]:
+    """Whether a lock may be free, and whether it may be if its taker does not wait for it."""
+    found, = (found for found in taken(python, frame) if found.lock == lock)
+    return found.released, found.unless_waiting
+
+
+@pytest.mark.parametrize(("names", "expected"), [
+    ((), (False, False)), (("lock", "release"), (True, True)), (("lock", "release", "acquire"), (True, True)),
+    # the first thing that it does to the lock is to wait for it
+    (("lock", "acquire", "release"), (False, True))])
+@pytest.mark.parametrize("known", ["variable", "attribute", "inside", "global"])
+def test_inner_function_that_may_have_released(python: FakePython, names: tuple[str, ...],
+                                               expected: tuple[bool, bool], known: str) -> None:
+    lock = python.lock()
+    value = {"variable": lock, "attribute": python.instance("Pool", _lock=lock), "inside": python.condition(lock),
+             "global": python.integer(1)}[known]
+    namespace = python.namespace(lock=lock if known == "global" else python.lock())
+    outer = python.in_with([python.exit_of(lock)])
+    inner = python.in_with([], previous=outer, names=names, variables=[("x", value)], namespace=namespace)
+    assert doubts(python, inner, lock) == expected
+
+
+def test_inner_function_that_releases_something_else(python: FakePython) -> None:
+    lock = python.lock()
+    outer = python.in_with([python.exit_of(lock)])
+    inner = python.in_with([], python.exit_of(python.lock()), previous=outer, names=("lock", "release"),
+                           variables=[("other", python.lock())], namespace=python.namespace(lock=python.lock()))
+    assert doubts(python, inner, lock) == (False, False)
+
+
+def test_function_further_out_that_releases(python: FakePython) -> None:
+    lock = python.lock()
+    outer = python.in_with([], names=("release",), variables=[("lock", lock)])
+    assert doubts(python, python.in_with([python.exit_of(lock)], previous=outer), lock) == (False, False)
+
+
+@pytest.mark.parametrize("where", ["same frame", "inner frame"])
+def test_generator_that_lets_go_of_a_lock_for_a_while(python: FakePython, where: str) -> None:
+    lock, inside = python.lock(), python.lock()
+    body = python.in_with([], variables=[("taken", lock)], names=("release", "acquire"),
+                          namespace=python.namespace())
+    manager = python.python_exit_of(python.instance("_GeneratorContextManager", gen=generator_of(python, body)))
+    if where == "same frame":
+        frame = python.in_with([python.exit_of(lock), manager, python.exit_of(inside)])
+    else:
+        frame = python.in_with([manager, python.exit_of(inside)], previous=python.in_with([python.exit_of(lock)]))
+    assert doubts(python, frame, lock) == (True, True)
+    assert doubts(python, frame, inside) == (False, False)
+
+
+@pytest.mark.parametrize("method", ["__enter__", "__aenter__"])
+@pytest.mark.parametrize(("names", "knows", "released"), [
+    (("release",), True, True), (("release",), False, False), (("acquire",), True, False)])
+def test_manager_that_lets_go_of_a_lock_for_a_while(python: FakePython, method: str, names: tuple[str, ...],
+                                                    knows: bool, released: bool) -> None:
+    lock, inside = python.lock(), python.lock()
+    manager = python.instance("Unlocked", taken=lock if knows else python.lock())
+    function = python.function(method)
+    python.build.put("PyFunctionObject", function, func_code=python.code(method, 1, names=names))
+    python.build.put("PyTypeObject", python.type_object("Unlocked"), tp_dict=python.namespace(**{method: function}))
+    frame = python.in_with([python.exit_of(lock), python.python_exit_of(manager), python.exit_of(inside)])
+    assert doubts(python, frame, lock) == (released, released)
+    assert doubts(python, frame, inside) == (False, False)
+
+
+def test_inner_function_whose_variables_cannot_be_read(python: FakePython) -> None:
+    lock = python.lock()
+    outer = python.in_with([python.exit_of(lock)])
+    inner = python.in_with([], previous=outer, names=("release",), namespace=0xDEAD_0000)
+    assert doubts(python, inner, lock) == (True, True)
 
 
 def test_frame_that_cannot_be_read(python: FakePython) -> None:
