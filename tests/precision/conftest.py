@@ -1,0 +1,39 @@
+"""Tells the score at the end, and writes it to a file: GDBEXT_PRECISION_SCORE, or pytest's temporary directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Count right, silent and false programs; name those that are not right."""
+    scores: list[dict[str, Any]] = [
+        json.loads(value)
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, ())
+        for name, value in getattr(report, "user_properties", ())
+        if name == "precision" and report.when == "call"
+    ]
+    if not scores:
+        return
+    scores.sort(key=lambda score: (score["program"], score["python"]))
+    counted: dict[str, dict[str, int]] = {}
+    for score in scores:
+        row = counted.setdefault(score["expect"], {"right": 0, "silent": 0, "false": 0})
+        row[score["verdict"]] += 1
+    terminalreporter.section("precision")
+    for expect, row in sorted(counted.items()):
+        terminalreporter.line(f"{expect:8} " + ", ".join(f"{verdict} {number}" for verdict, number in row.items()))
+    for score in scores:
+        if score["verdict"] != "right":
+            why = "; ".join(score["why"])
+            terminalreporter.line(f"{score['verdict']:6} {score['program']}-{score['python']}: {why}")
+    path = os.environ.get("GDBEXT_PRECISION_SCORE")
+    target = Path(path) if path else config._tmp_path_factory.getbasetemp() / "precision.json"  # type: ignore[attr-defined]
+    target.write_text(json.dumps({"score": counted, "programs": scores}, indent=1) + "\n")
+    terminalreporter.line(f"written to {target}")

@@ -1,0 +1,412 @@
+"""Runs the programs, lets GDB look at them, and scores what `py-deadlocks` says.
+
+A program is a Python script or a C++ source in `programs/deadlocked` or `programs/healthy`. The text at its top names
+the public report that it is written after, and ends with its truth, a JSON object:
+
+    Truth: {"expect": "deadlock", "edges": [["main", "mutex", "worker"], ["worker", "gil", "main"]]}
+
+expect     ``deadlock``; ``healthy``: it goes on until it is told to end; ``hang``: it stands still, and not because its
+           own threads deadlock
+edges      who waits, for which kind of lock (several, separated by ``|``, where each is true), held by whom; null for
+           what no living thread can give
+behind     further threads that can never run again because of these
+standstill true where no thread of the process can ever run again; where all threads are among the above it need not
+           be said
+core       false where no core is to be made: GDB up to 13 writes all that is reserved for heaps into it, 64 MiB for
+           each thread, so that all other programs run with one heap
+packages   Python packages that it takes, by the names that are imported
+extension  the C++ source of an extension module that it takes, in `programs`
+pythons    interpreters to run it with, other than the usual ones
+flags      of the compiler
+
+It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
+looked at may be a child of the one that was started. A healthy one ends, with status 0, when the file `stop` in its
+directory is no longer a zero byte; if the line has `"listens": true` it gets SIGTERM then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import resource
+import select
+import signal
+import subprocess
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support import gdb_session, interpreters, samples
+from tests.support.samples import wait_until
+
+Json = dict[str, Any]
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = HERE / "programs"
+#: The usual interpreters.
+PYTHONS = ("3.11", "3.13")
+#: Where C++ programs stand among the interpreters.
+NATIVE = "native"
+LOOKS = 50
+#: Stops a program for a look; GDB keeps it to itself, and no program uses it.
+STOP = signal.SIGUSR2
+#: How long nothing may change before a program counts as stuck, in seconds.
+STILL = 1.0
+#: How long a program goes on between two looks at most, in seconds.
+PAUSE = 0.01
+
+_KEYS = {"expect", "edges", "behind", "standstill", "core", "packages", "pythons", "flags", "extension"}
+_CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program and what is true of it."""
+
+    path: Path
+    expect: str
+    edges: tuple[tuple[str, frozenset[str], str | None], ...]
+    behind: frozenset[str]
+    standstill: bool
+    core: bool
+    packages: tuple[str, ...]
+    pythons: tuple[str, ...]
+    flags: tuple[str, ...]
+    extension: str | None
+
+    @property
+    def name(self) -> str:
+        """What the score calls it."""
+        return self.path.stem
+
+    @classmethod
+    def read(cls, path: Path) -> Program:
+        """Read the header of a program."""
+        text = path.read_text().split('"""' if path.suffix == ".py" else "*/")[path.suffix == ".py"]
+        report, _, truth = text.partition("Truth: ")
+        data: Json = json.loads(truth)
+        unknown = data.keys() - _KEYS
+        assert not unknown, f"{path}: {unknown} is not understood"
+        assert data["expect"] in ("deadlock", "healthy", "hang"), path
+        assert ("edges" in data) == (data["expect"] == "deadlock"), path
+        assert len(report.split()) > 10, f"{path} does not say which public report it is written after"
+        return cls(
+            path,
+            data["expect"],
+            tuple((waiter, frozenset(kinds.split("|")), holder) for waiter, kinds, holder in data.get("edges", ())),
+            frozenset(data.get("behind", ())),
+            data.get("standstill", False),
+            data.get("core", True),
+            tuple(data.get("packages", ())),
+            tuple(data.get("pythons", PYTHONS if path.suffix == ".py" else (NATIVE,))),
+            tuple(data.get("flags", ())),
+            data.get("extension"),
+        )
+
+
+def programs() -> list[Program]:
+    """All programs, the deadlocked ones first."""
+    folders = (PROGRAMS / "deadlocked", PROGRAMS / "healthy")
+    paths = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".py", ".cpp")]
+    return [Program.read(path) for path in paths if path.name != "__init__.py"]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A program that runs.
+
+    `pid` is the process to look at, `threads` are its threads' numbers by role; `listens` tells whether SIGTERM makes
+    it end in good order.
+    """
+
+    program: Program
+    process: subprocess.Popen[str]
+    directory: Path
+    pid: int
+    threads: Mapping[str, int]
+    listens: bool
+    symbols: bool
+
+    def role(self, lwp: int) -> str:
+        """The role of a thread, or a text with its number where the program has told none."""
+        return next((role for role, tid in self.threads.items() if tid == lwp), f"thread {lwp}")
+
+    def wait_until_stuck(self, still: float = STILL) -> None:
+        """Wait until nothing has changed for some seconds: every thread with a role sleeps in the same system call."""
+        since = time.monotonic()
+        before: dict[str, str] = {}
+
+        def is_still() -> bool:
+            nonlocal since
+            for role, tid in self.threads.items():
+                now = _where(self.pid, tid)
+                # who wants the GIL wakes up every 5 ms and sleeps again
+                if now != "running" and now != before.get(role):
+                    before[role] = now
+                    since = time.monotonic()
+            return len(before) == len(self.threads) and time.monotonic() > since + still
+
+        wait_until(is_still, f"{self.program.name} to be stuck")
+
+    def end(self) -> None:
+        """Tell a healthy program to end, which shows that it was healthy."""
+        # without making the file shorter, even for a moment, because the program has it in its memory
+        with open(self.directory / "stop", "r+b") as file:
+            file.write(b"!")
+        if self.listens:
+            os.kill(self.pid, signal.SIGTERM)
+        try:
+            status = self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.program.name} does not end; {self._errors()}") from None
+        assert status == 0, f"{self.program.name} ended with status {status}; {self._errors()}"
+
+    def _errors(self) -> str:
+        return "its errors:\n" + (self.directory / "stderr").read_text()
+
+
+def _where(pid: int, tid: int) -> str:
+    """The system call that a thread sleeps in, with the first argument, or ``running``."""
+    words = Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()
+    # a wait with a timeout goes on as another call after a stop; a condition variable has two words to wait on
+    return words[0] if words[0] == "running" or len(words) < 3 else f"{words[0]} {int(words[1], 16) >> 6:#x}"
+
+
+@contextlib.contextmanager
+def running(program: Program, python: str, directory: Path) -> Iterator[Running]:
+    """Run a program in a directory of its own until it has told its threads; kill it in the end.
+
+    :param python: name of the interpreter, or `NATIVE`.
+    """
+    argv, environment, symbols = _command(program, python)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "stop").write_bytes(b"\0")
+    with open(directory / "stderr", "w") as errors:
+        process = subprocess.Popen(
+            argv, cwd=directory, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+            text=True, start_new_session=True,
+        )
+    try:
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], 60)
+        line = process.stdout.readline() if ready else ""
+        assert line, f"{argv} said nothing; status {process.poll()}\n{(directory / 'stderr').read_text()}"
+        told = json.loads(line)
+        _, hard_limit = resource.prlimit(told["pid"], resource.RLIMIT_CORE)
+        resource.prlimit(told["pid"], resource.RLIMIT_CORE, (hard_limit, hard_limit))
+        yield Running(program, process, directory, told["pid"], told["threads"], told.get("listens", False), symbols)
+    finally:
+        # its children too
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream:
+                stream.close()
+
+
+def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], bool]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {**kept, "MALLOC_ARENA_MAX": "1"} if program.core else kept
+    if python == NATIVE:
+        binary = _compile(program.name, program.path, program.flags)
+        return [str(binary)], environment, True
+    path, symbols = interpreters.use(python)
+    if program.packages:
+        path = _with_packages(program, python, path)
+    if program.extension:
+        asked = "import pybind11, sysconfig; print(pybind11.get_include(), sysconfig.get_path('include'), sep='\\n')"
+        headers = samples.HERE.run([path, "-c", asked]).split("\n")[:2]
+        flags = (*(f"-isystem{header}" for header in headers), "-shared", "-fPIC", "-fvisibility=hidden")
+        extension = _compile(f"{program.name}.so", PROGRAMS / program.extension, flags)
+        environment["PRECISION_EXTENSION"] = str(extension)
+    library = _compile("native.so", PROGRAMS / "native.cpp", ("-shared", "-fPIC", "-fopenmp"))
+    environment["PRECISION_NATIVE"] = str(library)
+    environment["PYTHONPATH"] = str(interpreters.CHECKOUT)
+    return [str(path), str(program.path)], environment, symbols
+
+
+def _compile(name: str, source: Path, flags: tuple[str, ...]) -> Path:
+    # a program is compiled anew when the header that it includes is another
+    header = zlib.crc32((PROGRAMS / "scene.hpp").read_bytes())
+    return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
+                            (*_CXX_FLAGS, f"-DSCENE={header}", *flags), ("-lstdc++",), strip=False)
+
+
+def _with_packages(program: Program, python: str, base: Path) -> Path:
+    """The interpreter of the virtual environment that scripts/precision makes."""
+    path = samples.cache_directory().parent / "precision" / python / "bin" / "python"
+    wanted = " ".join(program.packages)
+    if not path.exists():
+        interpreters.do_without("precision-packages", f"no {path}; scripts/precision makes it, with {wanted}")
+    imported = subprocess.run([str(path), "-c", f"import {', '.join(program.packages)}"], capture_output=True,
+                              text=True, check=False)
+    if imported.returncode:
+        interpreters.do_without("precision-packages", f"scripts/precision has not installed {wanted}")
+    assert path.resolve() == base.resolve(), f"{path} is not made with {base}"
+    return path
+
+
+# -- looks ---------------------------------------------------------------------------------------------------------
+
+def look_live(target: Running) -> Json:
+    """One look at a process."""
+    return _one_look(["-p", str(target.pid)], target.symbols)
+
+
+def look_at_core(target: Running) -> Json:
+    """One look at a core of a process that need not live on.
+
+    The kernel makes it where it leaves cores beside the process, else GDB.
+    """
+    path = target.directory / "core"
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    executable = os.readlink(f"/proc/{target.pid}/exe")
+    if "/" in pattern or pattern.startswith("|"):
+        made = gdb_session.batch(["-p", str(target.pid)], [f"generate-core-file {path}"], load=False)
+        assert path.exists(), f"no core was made\n{made}"
+    else:
+        os.kill(target.pid, signal.SIGABRT)
+        wait_until(lambda: _is_gone(target), f"{target.program.name} to die")
+        found = sorted(target.directory.glob(f"{pattern.partition('%')[0]}*"))
+        assert len(found) == 1, f"which is the core? {found}"
+        path = found[0]
+    document = _one_look([executable, path], target.symbols)
+    path.unlink()
+    return document
+
+
+def _is_gone(target: Running) -> bool:
+    if target.pid == target.process.pid:
+        return target.process.poll() is not None
+    try:
+        return "Z" in Path(f"/proc/{target.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return True
+
+
+def _one_look(gdb_args: list[str | Path], symbols: bool) -> Json:
+    session = gdb_session.batch(gdb_args, ["py-deadlocks --json"], symbols=symbols)
+    assert session.status == 0, f"the look failed\n{session}"
+    return session.document(0)
+
+
+def looks_at(target: Running, number: int) -> Iterator[Json]:
+    """Look at a process again and again, and at a core in the end; in between it goes on for a random time.
+
+    One GDB stays attached for all looks, because it takes half a second to read the symbols; the harness stops
+    the process, which takes a few milliseconds.
+    """
+    chance = random.Random(f"{target.program.name} {number}")
+    reading, writing = os.pipe()
+    argv = [gdb_session.executable(), "-nx", "-batch", *gdb_session.settings(symbols=target.symbols),
+            "-iex", "set print thread-events off", "-iex", "set print inferior-events off", "-iex", gdb_session.LOAD,
+            "-p", str(target.pid), "-x", str(HERE / "looks.py")]
+    with tempfile.TemporaryDirectory(prefix="gdbext-home-") as home, open(reading) as pipe:
+        with open(writing, "w") as other_end, open(target.directory / "gdb", "w") as output:
+            variables = {"PRECISION_LOOKS": str(number), "PRECISION_SIGNAL": STOP.name, "PRECISION_PIPE": str(writing)}
+            core = target.directory / "gcore"
+            if target.program.core:
+                variables["PRECISION_CORE"] = str(core)
+            session = subprocess.Popen(
+                argv, env={**gdb_session.environment(Path(home)), **variables}, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, pass_fds=[other_end.fileno()], start_new_session=True,
+            )
+        try:
+            for look in range(number):
+                ready, _, _ = select.select([pipe], [], [], gdb_session.TIMEOUT)
+                line = pipe.readline() if ready else ""
+                assert line, f"GDB ended or stood still after {look} looks\n{_tail(target.directory / 'gdb')}"
+                told = json.loads(line)
+                assert "document" in told, f"look {look + 1} failed: {told['failed']}"
+                yield told["document"]
+                time.sleep(chance.uniform(0, PAUSE))
+                os.kill(target.pid, STOP)
+            session.wait(timeout=gdb_session.TIMEOUT)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(session.pid, signal.SIGKILL)
+            session.wait()
+    if target.program.core:
+        assert core.exists(), f"no core was made\n{_tail(target.directory / 'gdb')}"
+        yield _one_look([os.readlink(f"/proc/{target.pid}/exe"), core], target.symbols)
+        core.unlink()
+
+
+def _tail(path: Path) -> str:
+    return "\n".join(path.read_text().splitlines()[-30:])
+
+
+# -- the score -----------------------------------------------------------------------------------------------------
+
+RIGHT, SILENT, FALSE = "right", "silent", "false"
+#: How many different things a score says of one program.
+_MAX_WHY = 3
+
+
+@dataclass
+class Score:
+    """What became of one program under one interpreter."""
+
+    program: str
+    python: str
+    expect: str
+    looks: int = 0
+    verdict: str = RIGHT
+    #: what was wrong, or what was missing
+    why: list[str] = field(default_factory=list)
+
+    def add(self, verdict: str, why: str | None) -> None:
+        """Take in one look: the worst one counts."""
+        self.looks += 1
+        if [RIGHT, SILENT, FALSE].index(verdict) > [RIGHT, SILENT, FALSE].index(self.verdict):
+            self.verdict = verdict
+        if why and why not in self.why and len(self.why) < _MAX_WHY:
+            self.why.append(why)
+
+
+def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple[str, str | None]:
+    """Compare a document of `py-deadlocks` with the truth.
+
+    :param threads: roles by kernel number.
+    :return: the verdict, and what is wrong or missing.
+    """
+    roles = {row["number"]: threads.get(row["lwp"], f"thread {row['lwp']}") for row in document["threads"]}
+    kinds = {row["id"]: row["kind"] for row in document["locks"]}
+    orphans = {row["id"] for row in document["locks"] if row["orphan"]}
+    reported = [[(roles[edge["waiter"]], kinds[edge["lock"]],
+                  None if edge["holder"] is None else roles[edge["holder"]]) for edge in deadlock["edges"]]
+                for deadlock in document["deadlocks"]]
+    if program.expect != "deadlock":
+        return (FALSE, f"reported {reported}") if reported else (RIGHT, None)
+    members = {waiter for waiter, _, _ in program.edges}
+    stuck = members | program.behind
+    # threads without a role are those of libraries: they stand still with the rest, and are no part of a cycle
+    standstill = program.standstill or stuck == {*threads.values()} == {*threads.values(), *roles.values()}
+    found: set[str] = set()
+    for deadlock, edges in zip(document["deadlocks"], reported):
+        named = {roles[number] for number in deadlock["threads"]}
+        if not standstill and not named <= members:
+            return FALSE, f"{sorted(named - members)} is in no deadlock: {reported}"
+        behind = {roles[number] for number in deadlock["stuck_behind"]}
+        if not standstill and not behind <= stuck:
+            return FALSE, f"{sorted(behind - stuck)} is not stuck: {reported}"
+        for edge, lock in zip(edges, [edge["lock"] for edge in deadlock["edges"]]):
+            # that nobody is left who could end the wait is true of every thread of a standstill
+            if not _is_told(program, edge) and not (standstill and edge[2] is None and lock not in orphans):
+                return FALSE, f"{edge} is not true: {reported}"
+        found |= named
+    if not members <= found:
+        return SILENT, f"nothing is said of {sorted(members - found)}" + (f": {reported}" if reported else "")
+    return RIGHT, None
+
+
+def _is_told(program: Program, edge: tuple[str, str, str | None]) -> bool:
+    waiter, kind, holder = edge
+    return any(waiter == own and kind in kinds and holder == other for own, kinds, other in program.edges)

@@ -1,0 +1,1 @@
+"""Small programs, deadlocked and healthy; `harness.py` says what their headers mean."""

@@ -1,0 +1,24 @@
+"""duckdb/duckdb#10854: at the end a static object joins the worker threads, and one of them wants the GIL.
+
+The task scheduler joins its threads in its destructor, here one that `exit` runs, while its caller has the GIL; a
+worker is to release a Python object and asks for the GIL.
+
+Truth: {"expect": "deadlock",
+        "edges": [["main", "thread-exit", "worker"], ["worker", "gil", "main"]]}
+"""
+
+import ctypes
+
+from tests.precision.programs import scene
+
+
+def release() -> None:
+    print("never printed")
+
+
+if __name__ == "__main__":
+    callback = scene.Callback(release)
+    scene.native().start_worker(callback)
+    scene.discover("worker")
+    scene.ready()
+    ctypes.PyDLL(None).exit(0)

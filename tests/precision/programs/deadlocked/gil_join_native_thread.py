@@ -1,0 +1,23 @@
+"""pybind/pybind11#1446: a destructor joins a thread, with the GIL held, and that thread calls back into Python.
+
+The destructor of a bound C++ class stops its worker thread and waits for it. pybind11 runs destructors with the GIL
+held, and the worker was just about to call a Python function.
+
+Truth: {"expect": "deadlock",
+        "edges": [["main", "thread-exit", "worker"], ["worker", "gil", "main"]]}
+"""
+
+from tests.precision.programs import scene
+
+
+def progress() -> None:
+    print("never printed")
+
+
+if __name__ == "__main__":
+    callback = scene.Callback(progress)
+    free, keeping = scene.native(), scene.native(gil=True)
+    free.start_worker(callback)
+    scene.discover("worker")
+    scene.ready()
+    keeping.join_worker()

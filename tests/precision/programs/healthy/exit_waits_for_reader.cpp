@@ -1,0 +1,20 @@
+/* clasp-developers/clasp#1836: `exit` waits for the lock of stdin, which a thread has that reads from it.
+
+   `exit` flushes all streams; here `fflush` does, because whether `exit` takes their locks depends on the version of
+   glibc. The process hangs until somebody types something or closes the input; no two threads wait for each other.
+
+Truth: {"expect": "hang"} */
+#include "../scene.hpp"
+
+int main() {
+    scene::enrol("main");
+    std::thread reader = scene::thread("reader", [] { getchar(); });
+    reader.detach();
+    /* the lock is taken when trylock fails */
+    while (ftrylockfile(stdin) == 0) {
+        funlockfile(stdin);
+        sched_yield();
+    }
+    scene::ready();
+    fflush(nullptr);
+}

@@ -1,0 +1,36 @@
+"""bpo-1856: daemon threads that sleep, for hours or for moments, some of them with a lock in their hands.
+
+Others wait for these locks: what they wait for ends with the nap of the holder.
+
+Truth: {"expect": "healthy"}
+"""
+
+import threading
+import time
+
+from tests.precision.programs import scene
+
+locks = [threading.Lock() for _ in range(3)]
+
+
+def doze(number: int) -> None:
+    while True:
+        with locks[number]:
+            time.sleep(0.005 * (number + 1))
+
+
+def hibernate() -> None:
+    with threading.Lock():
+        time.sleep(10000)
+
+
+if __name__ == "__main__":
+    for number in range(3):
+        scene.thread(f"napping-{number}", doze, number)
+        scene.thread(f"napping-too-{number}", doze, number)
+        scene.thread(f"sleeping-{number}", hibernate)
+    scene.ready()
+    while not scene.stopping.is_set():
+        for lock in locks:
+            with lock:
+                pass

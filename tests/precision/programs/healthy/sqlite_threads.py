@@ -1,0 +1,32 @@
+"""rogerbinns/apsw#551: SQLite calls Python functions back from many threads, each with a connection of its own.
+
+A connection that threads share deadlocks for real, and not only in the way that `sqlite_create_function` shows.
+
+Truth: {"expect": "healthy"}
+"""
+
+import sqlite3
+import threading
+
+from tests.precision.programs import scene
+
+lock = threading.Lock()
+
+
+def double(number: int) -> int:
+    with lock:
+        return number * 2
+
+
+def work() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.create_function("double", 1, double)
+    while not scene.stopping.is_set():
+        assert connection.execute("select double(21)").fetchone() == (42,)
+
+
+if __name__ == "__main__":
+    threads = [scene.thread(f"thread-{number}", work) for number in range(5)]
+    scene.ready()
+    for thread in threads:
+        thread.join()

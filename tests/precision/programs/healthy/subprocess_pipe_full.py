@@ -1,0 +1,17 @@
+"""The documentation of `Popen.wait`: it hangs when the child's output fills a pipe that nobody reads.
+
+The main thread waits for the child to end, the child for somebody to read. No lock is involved, and what the child
+waits for is in another process; no two threads of this one wait for each other.
+
+Truth: {"expect": "hang"}
+"""
+
+import subprocess
+import sys
+
+from tests.precision.programs import scene
+
+if __name__ == "__main__":
+    process = subprocess.Popen([sys.executable, "-c", "print('x' * 1000000)"], stdout=subprocess.PIPE)
+    scene.ready()
+    process.wait()

@@ -1,0 +1,114 @@
+"""What the score calls right, silent and false."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.precision.harness import FALSE, RIGHT, SILENT, Json, Program, Score, judge
+
+THREADS = {101: "main", 102: "worker", 103: "third"}
+NUMBERS = {"main": 1, "worker": 2, "third": 3}
+CYCLE = [("main", "mutex", "worker"), ("worker", "gil", "main")]
+
+
+def program(tmp_path: Path, truth: str) -> Program:
+    path = tmp_path / "program.py"
+    path.write_text('"""project/repository#1: a report that says in some more words what it is about\n\n'
+                    f'Truth: {truth}\n"""\n')
+    return Program.read(path)
+
+
+def document(*deadlocks: Sequence[tuple[str, str, str | None]], behind: tuple[str, ...] = (),
+             orphan: str | None = None) -> Json:
+    """A document with the edges of some deadlocks, and threads that are stuck behind each of them.
+
+    :param orphan: why the owners of the locks are no living threads.
+    """
+    kinds = {kind for edges in deadlocks for _, kind, _ in edges}
+    return {
+        "threads": [{"number": NUMBERS[role], "lwp": lwp} for lwp, role in THREADS.items()],
+        "locks": [{"id": f"{kind}:0x1", "kind": kind, "orphan": orphan} for kind in kinds],
+        "deadlocks": [
+            {"threads": sorted({NUMBERS[waiter] for waiter, _, _ in edges}),
+             "stuck_behind": [NUMBERS[role] for role in behind],
+             "edges": [{"waiter": NUMBERS[waiter], "lock": f"{kind}:0x1",
+                        "holder": None if holder is None else NUMBERS[holder]} for waiter, kind, holder in edges]}
+            for edges in deadlocks],
+    }
+
+
+@pytest.fixture
+def deadlocked(tmp_path: Path) -> Program:
+    """Main and worker wait for each other, the third thread is stuck because of them."""
+    return program(tmp_path, '{"expect": "deadlock", "behind": ["third"], '
+                             '"edges": [["main", "mutex|rwlock", "worker"], ["worker", "gil", "main"]]}')
+
+
+def test_the_true_cycle_is_right(deadlocked: Program) -> None:
+    assert judge(deadlocked, THREADS, document(CYCLE)) == (RIGHT, None)
+    assert judge(deadlocked, THREADS, document(CYCLE, behind=("third",)))[0] == RIGHT
+
+
+def test_nothing_and_half_of_it_are_silent(deadlocked: Program) -> None:
+    assert judge(deadlocked, THREADS, document())[0] == SILENT
+    assert judge(deadlocked, THREADS, document([CYCLE[0]]))[0] == SILENT
+
+
+@pytest.mark.parametrize("edges", [
+    [("main", "semaphore", "worker"), CYCLE[1]],  # another kind of lock
+    [("main", "mutex", "third"), CYCLE[1]],  # another holder
+    [*CYCLE, ("third", "gil", "main")],  # a thread that is only stuck behind
+])
+def test_what_is_not_so_is_false(deadlocked: Program, edges: Sequence[tuple[str, str, str | None]]) -> None:
+    assert judge(deadlocked, THREADS, document(edges))[0] == FALSE
+
+
+def test_a_thread_that_is_not_stuck_is_false(tmp_path: Path) -> None:
+    without_third = program(tmp_path, '{"expect": "deadlock", "edges": [["main", "mutex", "worker"], '
+                                      '["worker", "gil", "main"]]}')
+    assert judge(without_third, THREADS, document(CYCLE, behind=("third",)))[0] == FALSE
+
+
+def test_an_unknown_thread_is_false(deadlocked: Program) -> None:
+    assert judge(deadlocked, {101: "main"}, document(CYCLE))[0] == FALSE
+
+
+def test_an_owner_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
+    orphaned = program(tmp_path, '{"expect": "deadlock", "edges": [["main", "mutex", null]]}')
+    assert judge(orphaned, THREADS, document([("main", "mutex", None)], orphan="left behind by fork"))[0] == RIGHT
+    assert judge(orphaned, THREADS, document([("main", "mutex", "worker")]))[0] == FALSE
+    assert judge(orphaned, THREADS, document([("worker", "mutex", None)], orphan="thread exited"))[0] == FALSE
+
+
+def test_of_a_standstill_all_threads_may_be_named(tmp_path: Path) -> None:
+    standstill = program(tmp_path, '{"expect": "deadlock", "standstill": true, '
+                                   '"edges": [["main", "condvar", null], ["worker", "thread-exit", "main"]]}')
+    everybody = [("main", "futex", None), ("worker", "thread-exit", "main"), ("third", "semaphore", None)]
+    assert judge(standstill, THREADS, document(everybody)) == (RIGHT, None)
+    # that one of them holds up another is still to be true
+    assert judge(standstill, THREADS, document([*everybody, ("main", "condvar", "worker")]))[0] == FALSE
+
+
+def test_where_all_threads_are_stuck_a_standstill_is_true(deadlocked: Program) -> None:
+    everybody = [("main", "mutex", None), ("worker", "gil", None), ("third", "futex", None)]
+    assert judge(deadlocked, THREADS, document(everybody)) == (RIGHT, None)
+    # but not that an owner is gone, and a thread that the program has not told may go on
+    assert judge(deadlocked, THREADS, document(everybody, orphan="thread exited"))[0] == FALSE
+    assert judge(deadlocked, {101: "main", 102: "worker"}, document(everybody))[0] == FALSE
+
+
+@pytest.mark.parametrize("expect", ["healthy", "hang"])
+def test_any_deadlock_of_another_program_is_false(tmp_path: Path, expect: str) -> None:
+    other = program(tmp_path, f'{{"expect": "{expect}"}}')
+    assert judge(other, THREADS, document()) == (RIGHT, None)
+    assert judge(other, THREADS, document(CYCLE))[0] == FALSE
+
+
+def test_the_worst_look_counts() -> None:
+    score = Score("program", "3.11", "deadlock")
+    for verdict, why in ((RIGHT, None), (FALSE, "invented"), (SILENT, "missed"), (FALSE, "invented")):
+        score.add(verdict, why)
+    assert (score.looks, score.verdict, score.why) == (4, FALSE, ["invented", "missed"])

@@ -1,0 +1,45 @@
+"""gdbext never names a deadlock that is none, and its score on programs after public reports is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tests.precision import harness
+from tests.precision.harness import FALSE, LOOKS, Program, Score
+
+PROGRAMS = harness.programs()
+CASES = [pytest.param(program, python, id=f"{program.name}-{python}") for program in PROGRAMS
+         for python in program.pythons]
+
+
+def test_there_are_enough_programs_of_both_sorts() -> None:
+    expected = [program.expect for program in PROGRAMS]
+    assert len({program.name for program in PROGRAMS}) == len(PROGRAMS)
+    assert expected.count("deadlock") >= 22
+    assert expected.count("healthy") + expected.count("hang") >= 22
+
+
+@pytest.mark.parametrize(("program", "python"), CASES)
+def test_no_deadlock_is_invented(
+    program: Program, python: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    score = Score(program.name, python, program.expect)
+    with harness.running(program, python, tmp_path) as target:
+        roles = {tid: role for role, tid in target.threads.items()}
+        if program.expect == "healthy":
+            for document in harness.looks_at(target, LOOKS):
+                score.add(*harness.judge(program, roles, document))
+            target.end()
+        else:
+            target.wait_until_stuck()
+            score.add(*harness.judge(program, roles, harness.look_live(target)))
+            # GDB has just let go of it
+            target.wait_until_stuck(0.1)
+            score.add(*harness.judge(program, roles, harness.look_at_core(target)))
+    record_property("precision", json.dumps(asdict(score)))
+    assert score.verdict != FALSE, f"{program.name}: {'; '.join(score.why)}"
