@@ -19,6 +19,7 @@ from gdbext.analysis.site import Sites
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
+from gdbext.layout.select import libgomp_layouts
 from gdbext.layout.table import Layouts
 from gdbext.native.calls import called
 from gdbext.native.elf import find_dynamic_symbol
@@ -31,7 +32,6 @@ from gdbext.native.libgomp import (
     find_team_places,
     is_libgomp,
     iter_teams,
-    libgomp_layouts,
     team_of_barrier,
 )
 from gdbext.native.names import public_name

@@ -112,6 +112,18 @@ def glibc_structs(name: str, machine: str) -> Iterator[Struct]:
             yield layouts[name]
 
 
+@functools.lru_cache(maxsize=4)
+def libgomp_layouts(machine: str) -> Layouts:
+    """The structures of GNU OpenMP.
+
+    :raises UnknownLayout: there is no table for this machine.
+    """
+    path = _HOME / "tables" / f"libgomp-12-{machine}.json"
+    if not path.exists():
+        raise UnknownLayout(f"no layout for libgomp, {machine}")
+    return _load(path)
+
+
 def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:
     """Lay the numbers of a process's own `_Py_DebugOffsets` over a table.
 

@@ -9,15 +9,12 @@ Sources: GCC 12.2 libgomp/libgomp.h, libgomp/team.c, libgomp/config/linux/{bar,m
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-import gdbext.layout
-from gdbext.errors import GdbextError, UnknownLayout
-from gdbext.layout.table import Layouts, parse_table
+from gdbext.errors import GdbextError
+from gdbext.layout.table import Layouts
 from gdbext.native.elf import find_dynamic_symbol
 from gdbext.target.cache import read_u32, read_u64
 from gdbext.target.protocol import Memory, Module
@@ -42,18 +39,6 @@ _MAX_STATIC_TLS = 1 << 24
 # the thread pointer. The registers are those without a REX prefix.
 _LOAD = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\x48\x8b([\x05\x0d\x15\x1d\x35\x3d])(.{4})\x64(\x48?)\x8b(.)(.{4})",
                    re.DOTALL)
-
-
-@functools.lru_cache(maxsize=4)
-def libgomp_layouts(machine: str) -> Layouts:
-    """The structures of GNU OpenMP.
-
-    :raises UnknownLayout: there is no table for this machine.
-    """
-    path = Path(gdbext.layout.__file__).parent / "tables" / f"libgomp-12-{machine}.json"
-    if not path.exists():
-        raise UnknownLayout(f"no layout for libgomp, {machine}")
-    return parse_table(path.read_text(encoding="utf-8"))
 
 
 def is_libgomp(module: Module) -> bool:

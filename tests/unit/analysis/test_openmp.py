@@ -10,7 +10,7 @@ from gdbext.analysis.code import Code
 from gdbext.analysis.openmp import OpenMP, OpenMPWait
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.glibc.futex import FutexWait, Syscall
-from gdbext.native.libgomp import libgomp_layouts
+from gdbext.layout.select import libgomp_layouts
 from gdbext.target.protocol import Module, Section, Symbol, Target, ThreadRef
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import Builder

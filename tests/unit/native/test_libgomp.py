@@ -6,6 +6,7 @@ import time
 import pytest
 
 from gdbext.errors import GdbextError, MemoryUnreadable, UnknownLayout
+from gdbext.layout.select import libgomp_layouts
 from gdbext.native.calls import constant_arguments
 from gdbext.native.libgomp import (
     BarrierState,
@@ -14,7 +15,6 @@ from gdbext.native.libgomp import (
     find_team_places,
     is_libgomp,
     iter_teams,
-    libgomp_layouts,
     team_of_barrier,
 )
 from gdbext.target.protocol import Module
