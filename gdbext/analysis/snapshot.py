@@ -25,6 +25,7 @@ from gdbext.analysis.wait_for import find_deadlocks, find_standstill
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.model import EXCLUSIVE, Deadlock, Frame, Hold, Lock, Report, TargetInfo, Thread, Wait
+from gdbext.target.cache import read_u32
 
 #: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
 #: which glibc itself tells threads to end or to change their user.
@@ -159,7 +160,23 @@ class Snapshot:
 
     def _standstill(self, threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
         found = find_standstill(threads, self._locks.values(), self._threads.first)
-        return (found,) if found is not None and not self._may_get_signals() and not self._no_verdict() else ()
+        if found is None or self._may_get_signals() or self._no_verdict() or not self._all_would_sleep_again():
+            return ()
+        return (found,)
+
+    def _all_would_sleep_again(self) -> bool:
+        """Whether each thread that was stopped in its sleep would go on sleeping: its word is as it was.
+
+        Threads are stopped one after another, so one may have been woken by another that was stopped only later.
+        """
+        for seen in self._threads:
+            futex = seen.futex
+            try:
+                if futex is None or read_u32(self._target.memory, futex.address) != futex.expected:
+                    return False
+            except GdbextError:
+                return False
+        return True
 
     def _may_get_signals(self) -> bool:
         """Whether some signal's handler may set a thread going.

@@ -34,11 +34,10 @@ def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[De
 
 #: Kinds of locks that only threads of the process itself let go, unless they are shared with other processes.
 _OWN = frozenset((
-    "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "futex", "py-lock", "py-rlock",
-    "py-mutex", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io"))
+    "gil", "mutex", "rwlock", "barrier", "once", "thread-exit", "static-guard", "dynamic-linker", "stdio", "py-lock",
+    "py-rlock", "py-mutex", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io"))
 #: Kinds that programs use to wait for whatever may come, a signal's handler included.
-_EVENTS = frozenset(("py-event", "py-condition", "py-semaphore", "py-lock", "condvar", "semaphore", "futex"))
+_EVENTS = frozenset(("py-event", "py-condition", "py-semaphore", "py-lock"))
 #: What is waited for in some of these cannot come from a handler: work of other threads.
 _WORK = frozenset(("result is pending",))
 
