@@ -156,6 +156,10 @@ class PythonLocks:
 
     # -- who holds what --------------------------------------------------------------------------------------
 
+    def knows(self, lock: str) -> bool:
+        """Whether this is a lock that some thread waits for in the interpreter's own code."""
+        return lock in self._found
+
     def locks(self) -> list[Lock]:
         """Every lock of Python's that a thread waits for, with holders and waiters."""
         waiters: dict[str, list[Waiter]] = {}

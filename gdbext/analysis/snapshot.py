@@ -181,12 +181,14 @@ class Snapshot:
     def _may_get_signals(self) -> bool:
         """Whether some signal's handler may set a thread going.
 
-        Python catches SIGINT itself; handlers of errors end the process. Of a core handlers are not known: there, those
-        of a Python program run in its first thread, which is looked at, and of any other the worst is assumed.
+        Python catches SIGINT itself; handlers of errors end the process. Of a core handlers are not known: there, the
+        worst is assumed, but for a Python program whose first thread, which would run its handlers, waits in native
+        code: the interpreter runs them in its own waits only.
         """
         caught = self._target.proc.caught_signals() if self._target.proc is not None else None
         if caught is None:
-            return not self._python.gils
+            wait = self._threads[self._threads.first].wait if self._python.gils else None
+            return wait is None or self._python_locks.knows(wait.lock)
         return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
 
     def _no_verdict(self) -> str | None:

@@ -10,6 +10,7 @@ expect     ``deadlock``; ``healthy``: it goes on until it is told to end; ``hang
 edges      who waits, for which kind of lock (several, separated by ``|``, where each is true), held by whom; null for
            what no living thread can give
 behind     further threads that can never run again because of these
+waits      what those wait for, as in edges: a standstill names them too
 standstill true where no thread of the process can ever run again; where all threads are among the above it need not
            be said
 core       false where no core is to be made: GDB up to 13 writes all that is reserved for heaps into it, 64 MiB for
@@ -37,7 +38,7 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ STILL = 1.0
 #: How long a program goes on between two looks at most, in seconds.
 PAUSE = 0.01
 
-_KEYS = {"expect", "edges", "behind", "standstill", "core", "packages", "pythons", "flags", "extension"}
+_KEYS = {"expect", "edges", "behind", "waits", "standstill", "core", "packages", "pythons", "flags", "extension"}
 _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
 
 
@@ -73,6 +74,7 @@ class Program:
     expect: str
     edges: tuple[tuple[str, frozenset[str], str | None], ...]
     behind: frozenset[str]
+    waits: tuple[tuple[str, frozenset[str], str | None], ...]
     standstill: bool
     core: bool
     packages: tuple[str, ...]
@@ -99,8 +101,9 @@ class Program:
         return cls(
             path,
             data["expect"],
-            tuple((waiter, frozenset(kinds.split("|")), holder) for waiter, kinds, holder in data.get("edges", ())),
+            _edges(data.get("edges", ())),
             frozenset(data.get("behind", ())),
+            _edges(data.get("waits", ())),
             data.get("standstill", False),
             data.get("core", True),
             tuple(data.get("packages", ())),
@@ -108,6 +111,10 @@ class Program:
             tuple(data.get("flags", ())),
             data.get("extension"),
         )
+
+
+def _edges(listed: Iterable[tuple[str, str, str | None]]) -> tuple[tuple[str, frozenset[str], str | None], ...]:
+    return tuple((waiter, frozenset(kinds.split("|")), holder) for waiter, kinds, holder in listed)
 
 
 def programs() -> list[Program]:
@@ -409,4 +416,5 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
 
 def _is_told(program: Program, edge: tuple[str, str, str | None]) -> bool:
     waiter, kind, holder = edge
-    return any(waiter == own and kind in kinds and holder == other for own, kinds, other in program.edges)
+    return any(waiter == own and kind in kinds and holder == other
+               for own, kinds, other in (*program.edges, *program.waits))

@@ -100,6 +100,15 @@ def test_where_all_threads_are_stuck_a_standstill_is_true(deadlocked: Program) -
     assert judge(deadlocked, {101: "main", 102: "worker"}, document(everybody))[0] == FALSE
 
 
+def test_of_a_standstill_the_waits_of_those_behind_are_true(tmp_path: Path) -> None:
+    truth = ('{"expect": "deadlock", "behind": ["third"], %s'
+             '"edges": [["main", "mutex", "worker"], ["worker", "gil", "main"]]}')
+    everybody = [*CYCLE, ("third", "thread-exit", "main")]
+    assert judge(program(tmp_path, truth % '"waits": [["third", "thread-exit", "main"]], '), THREADS,
+                 document(everybody)) == (RIGHT, None)
+    assert judge(program(tmp_path, truth % ""), THREADS, document(everybody))[0] == FALSE
+
+
 @pytest.mark.parametrize("expect", ["healthy", "hang"])
 def test_any_deadlock_of_another_program_is_false(tmp_path: Path, expect: str) -> None:
     other = program(tmp_path, f'{{"expect": "{expect}"}}')

@@ -5,7 +5,7 @@
 
 Truth: {"expect": "deadlock",
         "edges": [["reader", "rwlock", "writer"], ["writer", "rwlock", "reader"]],
-        "behind": ["main", "second"]} */
+        "behind": ["main", "second"], "waits": [["main", "thread-exit", "reader"]]} */
 #include <pthread.h>
 #include "../scene.hpp"
 

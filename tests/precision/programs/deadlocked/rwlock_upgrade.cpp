@@ -4,7 +4,7 @@
 
 Truth: {"expect": "deadlock",
         "edges": [["one", "rwlock", "one"], ["one", "rwlock", "two"], ["two", "rwlock", "one"], ["two", "rwlock", "two"]],
-        "behind": ["main"]} */
+        "behind": ["main"], "waits": [["main", "thread-exit", "one"]]} */
 #include <mutex>
 #include <shared_mutex>
 #include "../scene.hpp"
