@@ -16,7 +16,7 @@ from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.naming import Names
-from gdbext.cpython.parking_lot import parked_on
+from gdbext.cpython.parking_lot import Parked, parked_on
 from gdbext.cpython.taken import TakenLock, TakenLocks
 from gdbext.cpython.waited import DEPTH, WaitedLocks
 from gdbext.cpython.with_blocks import WithBlocks
@@ -51,8 +51,14 @@ class _Reader:
         self.names = Names(python.objects, self.frames, self.locks)
         self.waited = WaitedLocks(memory, self.layouts, python.objects, self.frames, self.locks, python.interpreters,
                                   pthreads)
-        withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
-        self.taken = TakenLocks(python.objects, self.frames, withs, self.locks)
+        self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
+        self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks)
+
+    def enters(self, tstate: int, word: int) -> bool:
+        """Whether a thread that sleeps on a word does so for a `with` statement."""
+        stack = self.frames.raw(tstate, DEPTH)
+        waited = self.waited.find(word, stack)
+        return waited is not None and any(self._withs.is_entering(raw) for raw in stack[:waited[1] + 1])
 
 
 @dataclass
@@ -120,7 +126,7 @@ class PythonLocks:
         return reader
 
     def _recognise(self, reader: _Reader, stack_pointer: int, tstate: int, word: int) -> _Found | None:
-        parked = parked_on(self._memory, reader.layouts, word, stack_pointer, stack_pointer + _PARKING_SPAN)
+        parked = self._parked(reader, stack_pointer, word)
         if parked is not None:
             if parked.handed_off:
                 return None  # it has the lock already, and has only not run since
@@ -144,6 +150,9 @@ class PythonLocks:
         self._by_word[(id(reader), word)] = found
         return found
 
+    def _parked(self, reader: _Reader, stack_pointer: int, word: int) -> Parked | None:
+        return parked_on(self._memory, reader.layouts, word, stack_pointer, stack_pointer + _PARKING_SPAN)
+
     def _noted(self, reader: _Reader, lock: PyLock) -> _Found:
         # who waits with pthread_join has the same lock
         address = lock.address if lock.kind != "thread-exit" else lock.owner or 0
@@ -159,6 +168,23 @@ class PythonLocks:
     def knows(self, lock: str) -> bool:
         """Whether this is a lock that some thread waits for in the interpreter's own code."""
         return lock in self._found
+
+    def wants_alone(self, seen: SeenThread) -> bool:
+        """Whether a thread waits at a `with` statement, its own or one of Python's library on its behalf.
+
+        Nobody waits so for something to happen, as may be with ``acquire``: it wants what the lock protects.
+        """
+        if seen.futex is None or seen.wait is None or seen.wait.lock not in self._found:
+            return False
+        for python, tstate in seen.tstates:
+            try:
+                reader = self._reader(python)
+                parked = self._parked(reader, seen.registers["rsp"], seen.futex.address)
+                if reader.enters(tstate.address, parked.address if parked is not None else seen.futex.address):
+                    return True
+            except GdbextError:
+                continue
+        return False
 
     def locks(self) -> list[Lock]:
         """Every lock of Python's that a thread waits for, with holders and waiters."""

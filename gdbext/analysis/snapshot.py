@@ -159,10 +159,18 @@ class Snapshot:
                       tuple(self._findings.problems), tuple(self._findings.notes), self._no_verdict())
 
     def _standstill(self, threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
-        found = find_standstill(threads, self._locks.values(), self._threads.first)
-        if found is None or self._may_get_signals() or self._no_verdict() or not self._all_would_sleep_again():
+        first = self._threads.first
+        wants_alone = bool(first) and self._python_locks.wants_alone(self._threads[first])
+        found = find_standstill(threads, self._locks.values(), first, wants_alone)
+        if found is None or self._no_verdict() or not self._all_would_sleep_again():
             return ()
-        return (found,)
+        if len(threads) == 1 and wants_alone:
+            # typical of a child of fork; a handler of a signal does not release what it has not taken
+            why = "the process has no other thread that could release the lock"
+            if not self._locks[found.edges[0].lock].candidates:
+                why += ": its owner may have been left behind by fork"
+            return (replace(found, why=why),)
+        return () if self._may_get_signals() else (found,)
 
     def _all_would_sleep_again(self) -> bool:
         """Whether each thread that was stopped in its sleep would go on sleeping: its word is as it was.

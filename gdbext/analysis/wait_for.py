@@ -42,7 +42,8 @@ _EVENTS = frozenset(("py-event", "py-condition", "py-semaphore", "py-lock"))
 _WORK = frozenset(("result is pending",))
 
 
-def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int) -> Deadlock | None:
+def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int,
+                    wants_alone: bool = False) -> Deadlock | None:
     """A standstill: every thread waits, untimed, for what only the others could do.
 
     :param first: the process's first thread, in which Python runs the handlers of signals: where that one waits for
@@ -56,7 +57,8 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
         if (thread.waits is None or lock is None or thread.waits.timed or lock.shared or lock.kind not in _OWN
                 or lock.state == "free" or lock.kind == "gil" and not lock.holders):
             return None
-        if thread.number == first and lock.kind in _EVENTS and lock.state not in _WORK and not lock.holders:
+        if (thread.number == first and lock.kind in _EVENTS and lock.state not in _WORK and not lock.holders
+                and not wants_alone):
             return None
         holder = lock.holders[0].thread if lock.holders else None
         edges.append(Edge(thread.number, lock.id, holder, INFERRED))

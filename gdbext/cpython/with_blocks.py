@@ -27,6 +27,8 @@ _BOUND_BUILTINS = ("builtin_function_or_method", "builtin_method")
 # opcodes and the type of block of `with`, CPython 3.6 - 3.10 (Include/opcode.h)
 _SETUP_WITH, _SETUP_ASYNC_WITH, _EXTENDED_ARG = 143, 154, 144
 _SETUP_FINALLY = 122
+# sizes of the instructions that call ``__enter__``, in bytes: BEFORE_WITH, 3.11 - 3.13; CALL with its caches, 3.14
+_BEFORE_WITH_SIZE, _CALL_SIZE = 2, 8
 _MAX_BLOCKS = 20  # CO_MAXBLOCKS
 #: How many handlers deep an instruction may be.
 _MAX_NESTING = 200
@@ -61,6 +63,7 @@ class WithBlocks:
         self._lines: dict[tuple[int, int], dict[int, int | None]] = {}
         self._withs: dict[int, dict[int, int]] = {}
         self._exit_follows = layouts.version_tuple >= (3, 14)
+        self._enter_size = _CALL_SIZE if layouts.version_tuple >= (3, 14) else _BEFORE_WITH_SIZE
         if "PyFrameObject" in layouts and "f_iblock" in layouts["PyFrameObject"]:
             self._block_count = layouts["PyFrameObject"].reader("f_iblock")
 
@@ -72,6 +75,17 @@ class WithBlocks:
         if "_PyInterpreterFrame" in self._layouts:
             return self._by_exception_table(raw)
         return self._by_block_stack(raw)
+
+    def is_entering(self, raw: RawFrame) -> bool:
+        """Whether a frame is at a `with` statement: what it calls there is the ``__enter__`` of the context manager.
+
+        :raises GdbextError: the frame cannot be read.
+        """
+        if "_PyInterpreterFrame" not in self._layouts:
+            return raw.offset in self._with_statements(raw.code).values()
+        # what follows the instruction is the first that is protected by the block; ahead of a `try` statement the
+        # result of a call is dropped or stored before that
+        return any(entry.start == raw.offset + self._enter_size and entry.depth for entry in self._table(raw.code))
 
     # -- CPython 3.11 and later ------------------------------------------------------------------------------
 

@@ -51,12 +51,17 @@ static void end_like(int status) {
     _exit(WEXITSTATUS(status));
 }
 
-/* Children of children come here too, before and after: the first that does not end well is the one that counts. */
-static void end_like_child(void) {
-    int status, first = 0;
-    while (wait(&status) > 0 || errno == EINTR)
-        first = first ? first : status;
-    end_like(first);
+/* Children of children come here too, before and after. If the child itself ended well, the first of them that did not
+   is the one that counts: those of a child that dies are killed, and may be gone before it is. */
+static void end_like_child(pid_t child) {
+    int status, own = 0, other = 0;
+    for (pid_t ended; (ended = wait(&status)) > 0 || errno == EINTR;) {
+        if (ended == child)
+            own = status;
+        else if (ended > 0 && !other)
+            other = status;
+    }
+    end_like(own ? own : other);
 }
 
 /* Whoever started this process may set the limit only after it has forked. */
@@ -385,7 +390,7 @@ static int play_after_fork(int stay, char **names) {
     pid_t child = stay ? fork_child() : fork();
     insist(child >= 0, "no child process");
     if (child && stay)
-        end_like_child();
+        end_like_child(child);
     if (child)
         _exit(0);
     if (!stay) {
@@ -399,8 +404,9 @@ static int play_after_fork(int stay, char **names) {
 /* Go on as the first process of a PID namespace. */
 static void enter_namespace(void) {
     insist(!unshare(CLONE_NEWPID | CLONE_NEWNS), "no namespace");
-    if (fork_child())
-        end_like_child();
+    pid_t first = fork_child();
+    if (first)
+        end_like_child(first);
     insist(!mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), "no mounts of its own");
     insist(!mount("proc", "/proc", "proc", 0, NULL), "no /proc");
 }
@@ -413,8 +419,9 @@ int main(int argc, char **argv) {
     }
     // children of a child that has ended become this process's
     insist(!prctl(PR_SET_CHILD_SUBREAPER, 1), "no subreaper");
-    if (fork_child())
-        end_like_child();
+    pid_t child = fork_child();
+    if (child)
+        end_like_child(child);
     allow_core();
     if (!strcmp(argv[1], "run"))
         return execv(argv[2], argv + 2);

@@ -355,6 +355,12 @@ class FakePython:
             unit = 2 if self.version_tuple >= (3, 10) else 1
             instructions[10 * i + 10:10 * i + 12] = bytes([_SETUP_WITH, (handler - 10 * i - 12) // unit])
             blocks.append((122, handler // unit, each * (i + 1)))
+        if waiting is not None:
+            entering = 10 * count + 10
+            # since 3.14 an ordinary call, with three units of caches, calls __enter__
+            protected.append((entering + (8 if self.version_tuple >= (3, 14) else 2), 60, 100 - 4 * count,
+                              each * (count + 1)))
+            instructions[entering] = _SETUP_WITH
         at = self.frame(self.code(function, 100, 120, ten_byte_lines(self.version_tuple), file, first_traceable=0,
                                   variables=[name for name, _ in variables], names=names,
                                   exceptions=exception_table(protected), instructions=bytes(instructions)),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from gdbext.analysis.snapshot import Snapshot
-from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder, Lock, PyFrame, Report, Wait
+from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, Lock, PyFrame, Report, Wait
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python import VERSIONS, Exit, FakePython
 from tests.support.fake_target import WAIT_BITSET_REALTIME, WAIT_BITSET_SHARED, FakeTarget, FakeThread
@@ -112,13 +112,31 @@ def test_lock_that_may_be_released_meanwhile(program: Program, by: str) -> None:
     lock = program.python.lock()
     names = ("release",) if by == "itself" else ()
     program.waiter(lock, [lock], names=names)
-    if by == "another":
-        program.thread(program.frame(variables=[("signal", lock)], names=("release",)))
+    program.thread(program.frame(variables=[("signal", lock)], names=("release",)) if by == "another"
+                   else program.frame())
     report = program.look()
     assert report.deadlocks == ()
     found = lock_of(report, lock)
     assert (found.holders, found.candidates) == ((), (1,))
     assert found.why == f"{INSIDE}, but may have released it since"
+
+
+@pytest.mark.parametrize(("has_with", "why"), [(False, "left behind by fork"), (True, "no other thread")])
+def test_only_thread_at_a_with_statement(program: Program, has_with: bool, why: str) -> None:
+    lock = program.python.lock()
+    program.waiter(lock, [lock] if has_with else [], names=("release",))
+    deadlock, = program.look().deadlocks
+    assert (deadlock.evidence, deadlock.standstill) == (INFERRED, True)
+    assert [(edge.waiter, edge.lock, edge.holder) for edge in deadlock.edges] == [(1, f"py-lock:{lock:#x}", None)]
+    assert deadlock.why is not None
+    assert why in deadlock.why
+
+
+def test_only_thread_in_acquire(program: Program) -> None:
+    """It may wait for a signal, whose handler calls ``release``."""
+    lock = program.python.lock()
+    program.sleeps(program.thread(program.frame(variables=[("lock", lock)])), lock)
+    assert program.look().deadlocks == ()
 
 
 def test_release_elsewhere_says_nothing_of_a_lock_that_others_wait_for(program: Program) -> None:

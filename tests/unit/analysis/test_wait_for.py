@@ -258,6 +258,14 @@ def test_a_signal_may_be_what_the_first_thread_waits_for(kind: str) -> None:
     assert find_standstill(threads({1: "E", 2: "Q"}), [lock("E", kind=kind), QUEUE], 1) is None
 
 
+def test_first_thread_waits_for_what_a_lock_protects() -> None:
+    """At a `with` statement; nobody releases a lock from a signal's handler that others take so."""
+    locks = [lock("L", kind="py-lock"), QUEUE]
+    found = find_standstill(threads({1: "L", 2: "Q"}), locks, 1, wants_alone=True)
+    assert found is not None
+    assert found.threads == (1, 2)
+
+
 @pytest.mark.parametrize("change", [
     {"kind": "descriptor"}, {"kind": "spin-lock"}, {"shared": True}, {"state": "free"}, {"kind": "gil"},
 ], ids=["input", "it runs", "another process", "free", "GIL of nobody that is seen"])

@@ -18,13 +18,23 @@ def python(request: pytest.FixtureRequest) -> FakePython:
     return FakePython(FakeMemory(), str(request.param))
 
 
-def blocks(python: FakePython, frame: int) -> list[WithBlock]:
+def reader(python: FakePython, frame: int) -> tuple[WithBlocks, RawFrame]:
     tstate = python.build.new("PyThreadState")
     python.innermost(tstate, frame)
     objects = Objects(python.memory, python.layouts)
     frames = FrameReader(python.memory, python.layouts, objects)
     raw, = frames.raw(tstate)
-    return WithBlocks(python.memory, python.layouts, objects, frames).of(raw)
+    return WithBlocks(python.memory, python.layouts, objects, frames), raw
+
+
+def blocks(python: FakePython, frame: int) -> list[WithBlock]:
+    withs, raw = reader(python, frame)
+    return withs.of(raw)
+
+
+def is_entering(python: FakePython, frame: int) -> bool:
+    withs, raw = reader(python, frame)
+    return withs.is_entering(raw)
 
 
 def test_one_block(python: FakePython) -> None:
@@ -43,6 +53,14 @@ def test_who_waits_at_a_with_statement_has_not_entered_it(python: FakePython) ->
     waiting = python.exit_of(lock)
     assert blocks(python, python.in_with([], waiting)) == []
     assert blocks(python, python.in_with([python.exit_of(outer)], waiting)) == [WithBlock(outer, 101)]
+
+
+def test_who_is_at_a_with_statement(python: FakePython) -> None:
+    outer, lock = python.exit_of(python.lock()), python.exit_of(python.lock())
+    assert is_entering(python, python.in_with([], lock))
+    assert is_entering(python, python.in_with([outer], lock))
+    assert not is_entering(python, python.in_with([outer])), "inside of the block"
+    assert not is_entering(python, python.in_with([]))
 
 
 def test_frame_without_blocks(python: FakePython) -> None:
