@@ -24,11 +24,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     scores.sort(key=lambda score: (score["program"], score["python"]))
     counted: dict[str, dict[str, int]] = {}
     for score in scores:
-        row = counted.setdefault(score["expect"], {"right": 0, "silent": 0, "false": 0})
-        row[score["verdict"]] += 1
+        for target, verdict in score["verdicts"].items():
+            row = counted.setdefault(f"{score['expect']} {target}", {"right": 0, "silent": 0, "false": 0})
+            row[verdict] += 1
     terminalreporter.section("precision")
     for expect, row in sorted(counted.items()):
-        terminalreporter.line(f"{expect:8} " + ", ".join(f"{verdict} {number}" for verdict, number in row.items()))
+        terminalreporter.line(f"{expect:13} " + ", ".join(f"{verdict} {number}" for verdict, number in row.items()))
     for score in scores:
         if score["verdict"] != "right":
             why = "; ".join(score["why"])

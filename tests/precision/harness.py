@@ -359,23 +359,33 @@ _MAX_WHY = 3
 
 @dataclass
 class Score:
-    """What became of one program under one interpreter."""
+    """What became of one program under one interpreter: the worst look at it counts, and the worst of each kind."""
 
     program: str
     python: str
     expect: str
     looks: int = 0
     verdict: str = RIGHT
+    #: by what was looked at: ``live`` or ``core``
+    verdicts: dict[str, str] = field(default_factory=dict)
     #: what was wrong, or what was missing
     why: list[str] = field(default_factory=list)
 
-    def add(self, verdict: str, why: str | None) -> None:
-        """Take in one look: the worst one counts."""
+    def add(self, target: str, verdict: str, why: str | None) -> None:
+        """Take in one look.
+
+        :param target: what was looked at.
+        """
         self.looks += 1
-        if [RIGHT, SILENT, FALSE].index(verdict) > [RIGHT, SILENT, FALSE].index(self.verdict):
-            self.verdict = verdict
-        if why and why not in self.why and len(self.why) < _MAX_WHY:
-            self.why.append(why)
+        self.verdict = _worse(self.verdict, verdict)
+        self.verdicts[target] = _worse(self.verdicts.get(target, RIGHT), verdict)
+        told = f"{target}: {why}"
+        if why and told not in self.why and len(self.why) < _MAX_WHY:
+            self.why.append(told)
+
+
+def _worse(one: str, other: str) -> str:
+    return max(one, other, key=[RIGHT, SILENT, FALSE].index)
 
 
 def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple[str, str | None]:

@@ -118,6 +118,8 @@ def test_any_deadlock_of_another_program_is_false(tmp_path: Path, expect: str) -
 
 def test_the_worst_look_counts() -> None:
     score = Score("program", "3.11", "deadlock")
-    for verdict, why in ((RIGHT, None), (FALSE, "invented"), (SILENT, "missed"), (FALSE, "invented")):
-        score.add(verdict, why)
-    assert (score.looks, score.verdict, score.why) == (4, FALSE, ["invented", "missed"])
+    for target, verdict, why in (("live", RIGHT, None), ("core", FALSE, "invented"), ("live", SILENT, "missed"),
+                                 ("core", FALSE, "invented"), ("live", RIGHT, None)):
+        score.add(target, verdict, why)
+    assert (score.looks, score.verdict, score.why) == (5, FALSE, ["core: invented", "live: missed"])
+    assert score.verdicts == {"live": SILENT, "core": FALSE}

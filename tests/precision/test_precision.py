@@ -33,13 +33,13 @@ def test_no_deadlock_is_invented(
         roles = {tid: role for role, tid in target.threads.items()}
         if program.expect == "healthy":
             for document in harness.looks_at(target, LOOKS):
-                score.add(*harness.judge(program, roles, document))
+                score.add(document["target"]["kind"], *harness.judge(program, roles, document))
             target.end()
         else:
             target.wait_until_stuck()
-            score.add(*harness.judge(program, roles, harness.look_live(target)))
+            score.add("live", *harness.judge(program, roles, harness.look_live(target)))
             # GDB has just let go of it
             target.wait_until_stuck(0.1)
-            score.add(*harness.judge(program, roles, harness.look_at_core(target)))
+            score.add("core", *harness.judge(program, roles, harness.look_at_core(target)))
     record_property("precision", json.dumps(asdict(score)))
     assert score.verdict != FALSE, f"{program.name}: {'; '.join(score.why)}"
