@@ -25,10 +25,13 @@ DEBIAN_PYTHON = Path("/usr/bin/python3")
 MAIN_VERSIONS = ("3.9", "3.11", "3.12", "3.13")
 FURTHER_VERSIONS = ("3.6", "3.7", "3.8", "3.10")
 VERSIONS = (*MAIN_VERSIONS, *FURTHER_VERSIONS)
+# free-threaded builds; where there is one, it is under test in every scenario too
+FREE_THREADED_VERSIONS = ("3.13t", "3.14t", "3.15t")
 MAIN_NAMES = (*MAIN_VERSIONS, *(f"{version}-stripped" for version in MAIN_VERSIONS), "debian")
 FURTHER_NAMES = (*FURTHER_VERSIONS, *(f"{version}-stripped" for version in FURTHER_VERSIONS))
+FREE_THREADED_NAMES = (*FREE_THREADED_VERSIONS, *(f"{version}-stripped" for version in FREE_THREADED_VERSIONS))
 # every interpreter under test, by the name that test ids and GDBEXT_REQUIRE use
-NAMES = (*MAIN_NAMES, *FURTHER_NAMES)
+NAMES = (*MAIN_NAMES, *FURTHER_NAMES, *FREE_THREADED_NAMES)
 # what else GDBEXT_REQUIRE may name: Debian suites, interpreters that Debian packages for them besides the default
 # one (in whichever micro version the mirror has them), and GDBs besides the system's
 SUITES = ("bullseye", "trixie", "sid")
