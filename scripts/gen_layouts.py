@@ -2,10 +2,10 @@
 """Make a layout table from debug information: where the members of CPython's and glibc's structures lie.
 
 Input is an ELF file with DWARF 4 or 5 (an interpreter, a shared library, a detached debug file, which is also found
-by build id), or a folder of CPython's headers or of glibc's sources, which are compiled. `gdbext/layout/members.py`
-says which members are wanted; what the build does not have is left out. Output is one JSON file in
-`gdbext/layout/tables`, the same byte for byte each time. docs/layouts.md describes its format. Nothing of the input is
-run.
+by build id), or a folder of CPython's headers or of glibc's sources, which are compiled; what CPython's headers do not
+tell is in `cpython_private.h`. `gdbext/layout/members.py` says which members are wanted; what the build does not have
+is left out. Output is one JSON file in `gdbext/layout/tables`, the same byte for byte each time. docs/layouts.md
+describes its format. Nothing of the input is run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,12 @@ HEADERS = ("frameobject.h", "structmember.h", "internal/pycore_runtime.h", "inte
            "internal/pycore_frame.h", "internal/pycore_interpframe_structs.h", "internal/pycore_interpframe.h",
            "internal/pycore_gil.h", "internal/pycore_dict.h", "internal/pycore_moduleobject.h",
            "internal/pycore_code.h", "internal/pycore_lock.h", "internal/pycore_tstate.h",
-           "internal/pycore_critical_section.h", "internal/pycore_parking_lot.h", "internal/pycore_pythread.h")
+           "internal/pycore_critical_section.h", "internal/pycore_parking_lot.h", "internal/pycore_pythread.h",
+           "internal/pycore_brc.h")
+#: Structures whose ends depend on options of the build (JIT); no wanted member is there.
+OPEN_ENDED = ("PyInterpreterState", "_PyRuntimeState", "_PyThreadStateImpl")
+#: Declarations of what no header defines, 3.13 - 3.15.
+PRIVATE = Path(__file__).resolve().parent / "cpython_private.h"
 
 #: Extension modules with wanted structures, which most builds have as files of their own.
 EXTENSIONS = ("_asyncio", "_queue", "_multiprocessing")
@@ -461,9 +466,10 @@ def dwarf_of(elf: Any, path: Path, folders: Sequence[Path]) -> Any:
     raise GenerationError(f"{path} refers to {name.decode()}, which is not there")
 
 
-def extension_modules(path: Path, version: str) -> list[Path]:
+def extension_modules(path: Path, version: str, free_threaded: bool) -> list[Path]:
     """The files of `EXTENSIONS` that belong to an interpreter (in ``bin``) or a libpython (in ``lib``)."""
-    folder = path.parent.parent / "lib" / f"python{'.'.join(version.split('.')[:2])}" / "lib-dynload"
+    minor = ".".join(version.split(".")[:2]) + ("t" if free_threaded else "")
+    folder = path.parent.parent / "lib" / f"python{minor}" / "lib-dynload"
     return [file for name in EXTENSIONS for file in sorted(folder.glob(f"{name}.*.so"))]
 
 
@@ -483,25 +489,25 @@ def read_binary(runtime: str, path: Path, folders: Sequence[Path], version: str 
             structs, compiler = structs_of(dwarf_of(debug_elf, debug, folders), SPECS[runtime])
         if not structs:
             raise GenerationError(f"{debug} describes none of the structures of {runtime}")
-        for extension in extension_modules(path, version) if runtime == "cpython" else ():
-            with extension.open("rb") as other:
-                found = find_debug(extension, open_elf(other), folders)
-            with found.open("rb") as other:
-                missing = {name: spec for name, spec in CPYTHON.items() if name not in structs}
-                structs.update(structs_of(dwarf_of(open_elf(other), found, folders), missing)[0])
-        if build is None:
-            build = "default"
-            if runtime == "cpython":
-                if "PyObject" not in structs:
-                    raise GenerationError(f"{debug} does not describe PyObject")
-                build = cpython_flavour(structs, elf)
+        flavour = "default"
+        if runtime == "cpython":
+            if "PyObject" not in structs:
+                raise GenerationError(f"{debug} does not describe PyObject")
+            flavour = cpython_flavour(structs, elf)
+            for extension in extension_modules(path, version, flavour.startswith("free-threaded")):
+                with extension.open("rb") as other:
+                    found = find_debug(extension, open_elf(other), folders)
+                with found.open("rb") as other:
+                    missing = {name: spec for name, spec in CPYTHON.items() if name not in structs}
+                    structs.update(structs_of(dwarf_of(open_elf(other), found, folders), missing)[0])
+        build = build or flavour
         return Facts(version, build, machine, build_id_of(elf)), structs, f"{path.name}, {compiler}"
 
 
 # -- headers ----------------------------------------------------------------------------------------------------
 
 def header_source(free_threaded: bool) -> str:
-    """A C file that pulls in all structures that CPython's headers define."""
+    """A C file that pulls in all structures that CPython's headers define, and declares private ones."""
     lines = ["#define Py_BUILD_CORE 1"]
     if free_threaded:
         lines.append("#define Py_GIL_DISABLED 1")
@@ -509,7 +515,7 @@ def header_source(free_threaded: bool) -> str:
     for header in HEADERS:
         lines += [f"#if __has_include(<{header}>)", f"#include <{header}>", "#endif"]
     return "\n".join([*lines, "unsigned int gdbext_version = PY_VERSION_HEX;", "#ifdef Py_DEBUG",
-                      "int _Py_NegativeRefcount;", "#endif", ""])
+                      "Py_ssize_t _Py_RefTotal;", "#endif", PRIVATE.read_text(encoding="utf-8")])
 
 
 def _compile(text: str, folder: Path, compiler: str, options: Sequence[str]) -> Path:
@@ -541,6 +547,35 @@ def read_headers(folders: Sequence[str], compiler: str, options: Sequence[str], 
             facts = Facts(version or hex_version(word), cpython_flavour(structs, elf),
                           MACHINES.get(elf["e_machine"], str(elf["e_machine"])), "")
             return facts, structs, f"headers, {producer}"
+
+
+def differences(structs: Structs, known: Structs) -> list[str]:
+    """The structures, by name, that are not the same in two descriptions of a build.
+
+    For what was made of headers and what was made of debug information.
+    """
+    return sorted(name for name in {*structs, *known}
+                  if name not in structs or name not in known or structs[name]["members"] != known[name]["members"]
+                  or (structs[name]["size"] != known[name]["size"] and name not in OPEN_ENDED))
+
+
+def check_private(facts: Facts, structs: Structs) -> str:
+    """Compare what headers and declarations give for a default build with its table, if there is one.
+
+    Debug information of free-threaded builds is rare. The declarations of private structures are the same text for
+    both builds, so the default build's table, made of debug information, tells whether they are right.
+
+    :return: a remark if there is no such table, else an empty text.
+    :raises GenerationError: a structure differs.
+    """
+    table = TABLES / table_name("cpython", facts)
+    if not table.exists():
+        return f"there is no {table.name} to compare the declarations of {PRIVATE.name} with"
+    wrong = differences(structs, json.loads(table.read_text(encoding="utf-8"))["structs"])
+    if wrong:
+        raise GenerationError(f"headers and {PRIVATE.name} do not give for a default build what {table.name} has: "
+                              f"{', '.join(wrong)} (is the table older than the list of members?)")
+    return ""
 
 
 def read_glibc_source(tree: Path, compiler: str, version: str | None) -> tuple[Facts, Structs, str]:
@@ -709,6 +744,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                                                     options.free_threaded, options.version)
             if options.build:
                 facts = facts._replace(build=options.build)
+            if options.free_threaded:
+                default, private, _ = read_headers(options.headers.split(","), options.compiler, options.option, False,
+                                                   options.version)
+                remark = check_private(default, private)
+                if remark:
+                    print(f"gen_layouts: {remark}", file=sys.stderr)
         if getattr(options, "donor", None) is not None:
             taken = merge_donor(facts, structs, options.donor)
             if taken:

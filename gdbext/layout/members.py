@@ -4,8 +4,9 @@
 table and that no decoder asks for one that is not listed. A member that a version does not have is simply
 absent from that version's table: decoders ask ``Struct.__contains__``.
 
-A member is written as the C path below the structure (``ceval.gil``). A name to the left of ``=`` is what
-decoders call it when the path differs between versions; the alternatives are tried in order.
+A member is written as the C path below the structure (``ceval.gil``); a step into an array goes to its first
+element. A name to the left of ``=`` is what decoders call it when the path differs between versions; the alternatives
+are tried in order.
 """
 
 from __future__ import annotations
@@ -26,8 +27,20 @@ CPYTHON: dict[str, StructSpec] = {
         ("pyruntimestate",),
         ("interpreters_head = interpreters.head", "interpreters_main = interpreters.main",
          "finalizing = _finalizing | finalizing", "main_thread", "ceval_gil = ceval.gil",
-         "tstate_current = gilstate.tstate_current", "stoptheworld"),
-        "Include/internal/pycore_runtime.h (3.15: pycore_runtime_structs.h)"),
+         "tstate_current = gilstate.tstate_current", "stoptheworld",
+         # since 3.12: an array of Py_NSIG (65) elements, and `func` of the first one
+         "signal_handlers = signals.handlers", "signal_handlers_func = signals.handlers.func",
+         # since 3.13: bytes that threads park on, each a PyMutex, and a _PyRWMutex. By the last step of the path, since
+         # older versions have pointers to locks of other kinds in members of the same names
+         "stoptheworld_mutex", "allocators_mutex = allocators.mutex._bits", "atexit_mutex = atexit.mutex._bits",
+         "audit_hooks_mutex = audit_hooks.mutex._bits", "extensions_mutex = imports.extensions.mutex._bits",
+         "interpreters_mutex = interpreters.mutex._bits",
+         "pending_mainthread_mutex = ceval.pending_mainthread.mutex._bits",
+         "sys_trace_profile_mutex = ceval.sys_trace_profile_mutex._bits",
+         "tracemalloc_tables_lock = tracemalloc.tables_lock._bits",
+         "unicode_ids_mutex = unicode_state.ids.mutex._bits",
+         "xi_registry_mutex = xi.data_lookup.registry.mutex._bits | xi.registry.mutex._bits"),
+        "Include/internal/pycore_runtime.h (3.14 and later: pycore_runtime_structs.h)"),
     "_Py_DebugOffsets": StructSpec(
         ("_Py_DebugOffsets",),
         ("runtime_state.finalizing", "runtime_state.interpreters_head", "interpreter_state.id",
@@ -49,8 +62,26 @@ CPYTHON: dict[str, StructSpec] = {
         ("_is",),
         ("next", "id", "tstate_head = threads.head | tstate_head", "gil = ceval.gil", "own_gil = ceval.own_gil",
          "gil_embedded = _gil", "gil_drop_request = ceval.gil_drop_request", "modules = imports.modules | modules",
-         "sysdict", "finalizing = _finalizing | finalizing", "stoptheworld", "asyncio_tasks_head"),
-        "Include/internal/pycore_interp.h (3.6, 3.7: Include/pystate.h)"),
+         "sysdict", "finalizing = _finalizing | finalizing", "stoptheworld", "asyncio_tasks_head",
+         # since 3.13: bytes that threads park on, as in _PyRuntimeState; imports_lock and warnings_lock are each the
+         # first member of a _PyRecursiveMutex, *_once and *_once_flag a _PyOnceFlag, the others a PyMutex
+         "ast_once = ast.once.v", "asyncio_tasks_lock", "code_mutex = code_state.mutex._bits",
+         "dict_watcher_mutex = dict_state.watcher_mutex._bits",
+         "dict_watcher_setup_once = dict_state.watcher_setup_once.v",
+         "imports_lock = imports.lock.mutex._bits", "mem_free_queue_mutex = mem_free_queue.mutex._bits",
+         "pending_mutex = ceval.pending.mutex._bits", "qsbr_mutex = qsbr.mutex._bits",
+         "sys_profile_once_flag", "sys_trace_once_flag", "types_mutex = types.mutex._bits",
+         "warnings_lock = warnings.lock.mutex._bits", "warnings_mutex = warnings.mutex._bits",
+         "xi_registry_mutex = xi.data_lookup.registry.mutex._bits | xi.registry.mutex._bits",
+         # the same in free-threaded builds only; weakref_locks are many, and brc_table has one in each _brc_bucket
+         "atexit_ll_callbacks_lock = atexit.ll_callbacks_lock._bits", "brc_table = brc.table",
+         "codecs_search_path_mutex = codecs.search_path_mutex._bits",
+         "descriptor_mutex = cached_objects.descriptor_mutex._bits", "func_mutex = func_state.mutex._bits",
+         "gc_mutex = gc.mutex._bits", "imports_lazy_mutex = imports.lazy_mutex._bits",
+         "interned_mutex = cached_objects.interned_mutex._bits",
+         "memerrors_lock = exc_state.memerrors_lock._bits", "tlbc_indices_mutex = tlbc_indices.mutex._bits",
+         "unique_ids_mutex = unique_ids.mutex._bits", "weakref_locks"),
+        "Include/internal/pycore_interp.h (3.6, 3.7: Include/pystate.h; 3.14 and later: pycore_interp_structs.h)"),
     "PyThreadState": StructSpec(
         ("_ts",),
         ("prev", "next", "interp", "frame", "cframe", "current_frame", "base_frame", "thread_id",
@@ -73,6 +104,8 @@ CPYTHON: dict[str, StructSpec] = {
          "instr_ptr", "stacktop", "stackpointer", "tlbc_index", "return_offset", "owner", "is_entry",
          "localsplus", "f_locals", "f_globals"),
         "Include/internal/pycore_frame.h (3.11 and later; 3.15: pycore_interpframe_structs.h)"),
+    "_PyCodeArray": StructSpec(
+        ("_PyCodeArray",), ("size", "entries"), "Include/cpython/code.h (3.14 and later, free-threaded)"),
     "PyCodeObject": StructSpec(
         ("PyCodeObject",),
         ("co_nlocals", "co_nlocalsplus", "co_stacksize", "co_flags", "co_firstlineno", "co_code", "co_consts",
@@ -107,7 +140,7 @@ CPYTHON: dict[str, StructSpec] = {
     "PyDictObject": StructSpec(("PyDictObject",), ("ma_used", "ma_keys", "ma_values"), "Include/cpython/dictobject.h"),
     "PyDictKeysObject": StructSpec(
         ("_dictkeysobject",),
-        ("dk_size", "dk_log2_size", "dk_log2_index_bytes", "dk_kind", "dk_nentries", "dk_indices"),
+        ("dk_size", "dk_log2_size", "dk_log2_index_bytes", "dk_kind", "dk_mutex", "dk_nentries", "dk_indices"),
         "Objects/dict-common.h; since 3.11 Include/internal/pycore_dict.h"),
     "PyDictKeyEntry": StructSpec(
         ("PyDictKeyEntry",), ("me_hash", "me_key", "me_value"), "Objects/dict-common.h; since 3.11 pycore_dict.h"),
@@ -140,6 +173,22 @@ CPYTHON: dict[str, StructSpec] = {
         ("_stoptheworld_state",),
         ("mutex", "requested", "world_stopped", "is_global", "stop_event", "thread_countdown", "requester"),
         "Include/internal/pycore_interp.h (3.13 and later)"),
+    "PyMutex": StructSpec(("PyMutex",), ("_bits",), "Include/cpython/lock.h (3.13 and later; 3.15: pylock.h)"),
+    "_PyRecursiveMutex": StructSpec(
+        ("_PyRecursiveMutex",), ("mutex", "thread", "level"),
+        "Include/internal/pycore_lock.h (3.13 and later)"),
+    "_PyRWMutex": StructSpec(("_PyRWMutex",), ("bits",), "Include/internal/pycore_lock.h (3.13 and later)"),
+    "PyEvent": StructSpec(("PyEvent",), ("v",), "Include/internal/pycore_lock.h (3.13 and later)"),
+    "_PyOnceFlag": StructSpec(("_PyOnceFlag",), ("v",), "Include/internal/pycore_lock.h (3.13 and later)"),
+    "PyCriticalSection": StructSpec(
+        ("PyCriticalSection",), ("_cs_prev", "_cs_mutex"),
+        "Include/cpython/critical_section.h (3.13 and later, free-threaded; 3.15: critical_section.h, any build)"),
+    "PyCriticalSection2": StructSpec(
+        ("PyCriticalSection2",), ("_cs_base", "_cs_mutex2"),
+        "Include/cpython/critical_section.h (3.13 and later, free-threaded; 3.15: critical_section.h, any build)"),
+    "_brc_bucket": StructSpec(
+        ("_brc_bucket",), ("mutex", "root"),
+        "Include/internal/pycore_brc.h (3.13 and later, free-threaded): elements of brc.table"),
     "lockobject": StructSpec(("lockobject",), ("lock_lock", "lock"), "Modules/_threadmodule.c"),
     "rlockobject": StructSpec(
         ("rlockobject",),
@@ -227,8 +276,8 @@ GLIBC: dict[str, StructSpec] = {
         "sysdeps/nptl/internaltypes.h, struct pthread_barrier (2.22 and earlier: curr_event and what follows)"),
     "struct pthread": StructSpec(
         ("pthread",),
-        ("self = header.self", "tid", "robust_head", "joinid", "joinstate", "start_routine", "stackblock",
-         "stackblock_size", "lock", "exit_lock"),
+        ("self = header.self", "tid", "robust_head", "cancelhandling", "joinid", "joinstate", "start_routine",
+         "stackblock", "stackblock_size", "lock", "exit_lock"),
         "nptl/descr.h"),
     "struct robust_list_head": StructSpec(
         ("robust_list_head",), ("list", "futex_offset", "list_op_pending"), "nptl/descr.h, and the kernel's futex.h"),

@@ -213,9 +213,8 @@ def test_what_is_no_task_at_all(fake: FakeTasks) -> None:
         fake.reader().task(fake.instance("Thing"))
 
 
-@pytest.mark.parametrize(("version", "build"), [("3.6.15", "default"), ("3.14.10", "free-threaded")])
-def test_versions_that_are_not_decoded(version: str, build: str) -> None:
-    memory, layouts = FakeMemory(), cpython_layouts(version, build)
+def test_version_that_is_not_decoded() -> None:
+    memory, layouts = FakeMemory(), cpython_layouts("3.6.15")
     objects = Objects(memory, layouts)
     with pytest.raises(UnknownLayout, match="not decoded"):
         AsyncioReader(memory, layouts, objects, FrameReader(memory, layouts, objects), 0x1000)

@@ -21,6 +21,8 @@ SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP}
 
 #: Members that no table has, and why.
 NO_TABLE_HAS: dict[str, str] = {}
+#: Structures that only source files declare and that are no Python objects.
+NOT_OBJECTS = ("ThreadHandle", "wait_entry", "mutex_entry", "asyncio_state", "_Py_AsyncioModuleDebugOffsets")
 
 
 def read(name: str) -> Layouts:
@@ -237,10 +239,16 @@ def test_the_gil_is_the_same_in_all_default_builds(version: str) -> None:
     assert (gil["last_holder"].size, gil["last_holder"].signed) == (8, False)
 
 
-@pytest.mark.parametrize("version", ["3.13.5", "3.13.18", "3.14.10", "3.15.2"])
-def test_free_threaded_builds(version: str) -> None:
+#: Free-threaded builds that there are tables of, and default builds of the same version, or of one without a difference
+#: in what both builds have in common.
+FREE_THREADED = [("3.13.5", "3.13.5"), ("3.13.15", "3.13.18"), ("3.13.18", "3.13.18"), ("3.14.10", "3.14.10"),
+                 ("3.15.2", "3.15.2")]
+
+
+@pytest.mark.parametrize(("version", "counterpart"), FREE_THREADED)
+def test_free_threaded_builds(version: str, counterpart: str) -> None:
     layouts = read(f"cpython-{version}-free-threaded-x86_64")
-    default = read(f"cpython-{version}-default-x86_64")
+    default = read(f"cpython-{counterpart}-default-x86_64")
     assert layouts["_gil_runtime_state"].size == 216
     assert layouts["_gil_runtime_state"].offset("enabled") == 0
     assert layouts["_gil_runtime_state"].offset("locked") == 24
@@ -259,14 +267,146 @@ def test_free_threaded_builds(version: str) -> None:
 
 
 def test_what_else_moves_in_free_threaded_builds() -> None:
-    assert read("cpython-3.13.5-free-threaded-x86_64")["PyCodeObject"].offset("co_code_adaptive") == 216
-    assert read("cpython-3.13.5-free-threaded-x86_64")["PyInterpreterState"].offset("modules") == 7664
+    for version in ("3.13.5", "3.13.15"):
+        assert read(f"cpython-{version}-free-threaded-x86_64")["PyCodeObject"].offset("co_code_adaptive") == 216
+        assert read(f"cpython-{version}-free-threaded-x86_64")["PyInterpreterState"].offset("modules") == 7664
     for version, modules in (("3.14.10", 7712), ("3.15.2", 7592)):
         layouts = read(f"cpython-{version}-free-threaded-x86_64")
         assert layouts["PyCodeObject"].offset("co_code_adaptive") == 232
         assert layouts["PyInterpreterState"].offset("modules") == modules
         frame = layouts["_PyInterpreterFrame"]
         assert (frame.offset("tlbc_index"), frame.offset("return_offset"), frame.offset("owner")) == (72, 76, 78)
+
+
+@pytest.mark.parametrize(("version", "counterpart"), FREE_THREADED)
+def test_a_free_threaded_table_lacks_no_structure(version: str, counterpart: str) -> None:
+    layouts = read(f"cpython-{version}-free-threaded-x86_64")
+    default = read(f"cpython-{counterpart}-default-x86_64")
+    assert set(default.structs) - set(layouts.structs) == set()
+    for name, struct in default.structs.items():
+        assert set(struct.fields) - set(layouts[name].fields) == ({"ob_refcnt"} if name == "PyObject" else set()), name
+    own = {"_brc_bucket", "_PyCodeArray", "PyCriticalSection", "PyCriticalSection2"}
+    if version.startswith("3.13."):
+        own.remove("_PyCodeArray")
+    assert own <= set(layouts.structs)
+
+
+@pytest.mark.parametrize(("version", "counterpart"), FREE_THREADED)
+def test_what_only_source_files_declare_moves_by_the_larger_object_header(version: str, counterpart: str) -> None:
+    layouts = read(f"cpython-{version}-free-threaded-x86_64")
+    default = read(f"cpython-{counterpart}-default-x86_64")
+    private = [name for name, spec in CPYTHON.items() if spec.home.split()[0].endswith(".c") and name in default]
+    assert len(private) >= 16
+    header = layouts["PyObject"].size - default["PyObject"].size
+    for name in private:
+        grown = 0 if name in NOT_OBJECTS else header
+        assert {member: field.offset - grown for member, field in layouts[name].fields.items()} == {
+            member: field.offset for member, field in default[name].fields.items()}, name
+        # what a free-threaded build has more, or less, lies behind the members asked for
+        ends = {"asyncio_state": -16 if version.startswith("3.13.") else 0,
+                "TaskObj": 0 if version.startswith("3.13.") else 8}
+        assert layouts[name].size - default[name].size == grown + ends.get(name, 0), name
+
+
+#: Bytes that threads park on: (3.13.0, 3.14.10, 3.15.2 of the default build, free-threaded 3.13.15).
+PARKED_ON: dict[str, tuple[int | None, ...]] = {
+    "_PyRuntimeState.interpreters_mutex": (624, 800, 928, 624),
+    "_PyRuntimeState.xi_registry_mutex": (680, 856, 984, 680),
+    "_PyRuntimeState.allocators_mutex": (696, 872, 1000, 696),
+    "_PyRuntimeState.atexit_mutex": (2248, 2432, 2552, 2248),
+    "_PyRuntimeState.extensions_mutex": (2536, 2720, 2840, 2536),
+    "_PyRuntimeState.pending_mainthread_mutex": (2648, 2856, 2984, 2672),
+    "_PyRuntimeState.sys_trace_profile_mutex": (9872, None, None, 9896),
+    "_PyRuntimeState.stoptheworld_mutex": (10328, 10544, 10664, 10352),
+    "_PyRuntimeState.audit_hooks_mutex": (10416, 10632, 10752, 10440),
+    "_PyRuntimeState.unicode_ids_mutex": (10448, 10664, 10776, 10472),
+    "_PyRuntimeState.tracemalloc_tables_lock": (None, 10432, 10568, None),
+    "PyInterpreterState.pending_mutex": (40, 40, 40, 40),
+    "PyInterpreterState.imports_lock": (7704, 7736, 7688, 7712),
+    "PyInterpreterState.xi_registry_mutex": (10608, 10656, 10616, 10624),
+    "PyInterpreterState.warnings_mutex": (10680, None, None, 10696),
+    "PyInterpreterState.warnings_lock": (None, 10744, 10720, None),
+    "PyInterpreterState.qsbr_mutex": (10784, 10864, 10840, 10800),
+    "PyInterpreterState.code_mutex": (82544, 79800, 79808, 85632),
+    "PyInterpreterState.mem_free_queue_mutex": (82676, 79924, 79932, 85764),
+    "PyInterpreterState.ast_once": (82696, 79944, 79952, 85784),
+    "PyInterpreterState.types_mutex": (193064, 190336, 190504, 196152),
+    "PyInterpreterState.sys_profile_once_flag": (None, 223256, 223528, 196239),
+    "PyInterpreterState.asyncio_tasks_lock": (None, 10896, 10872, None),
+    "PyInterpreterState.dict_watcher_mutex": (None, 79820, 79828, None),
+    "PyInterpreterState.codecs_search_path_mutex": (None, None, None, 8000),
+    "PyInterpreterState.brc_table": (None, None, None, 11136),
+    "PyInterpreterState.weakref_locks": (None, None, None, 17304),
+    "PyInterpreterState.func_mutex": (None, None, None, 20088),
+    "PyInterpreterState.memerrors_lock": (None, None, None, 85748),
+}
+
+
+@pytest.mark.parametrize(("column", "build"), enumerate(["3.13.0-default", "3.14.10-default", "3.15.2-default",
+                                                         "3.13.15-free-threaded"]))
+def test_bytes_that_threads_park_on(column: int, build: str) -> None:
+    layouts = read(f"cpython-{build}-x86_64")
+    expected = {path: places[column] for path, places in PARKED_ON.items()}
+    assert offsets(layouts, expected) == expected
+    sizes = {path: layouts[struct][member].size for path in expected
+             for struct, _, member in [path.rpartition(".")] if layouts.has(struct, member)}
+    # PyMutex and _PyOnceFlag; a _PyRWMutex; two arrays
+    wide = {"_PyRuntimeState.stoptheworld_mutex": 8, "PyInterpreterState.weakref_locks": 127,
+            "PyInterpreterState.brc_table": 257 * 24}
+    assert sizes == {path: wide.get(path, 1) for path in sizes}
+
+
+def test_bytes_that_only_free_threaded_builds_park_on() -> None:
+    expected: dict[str, Places] = {
+        "3.14.10": {"gc_mutex": 7688, "imports_lazy_mutex": None, "atexit_ll_callbacks_lock": 10824,
+                    "unique_ids_mutex": 17104, "tlbc_indices_mutex": 17264, "asyncio_tasks_lock": 17320,
+                    "interned_mutex": 230416, "descriptor_mutex": None},
+        "3.15.2": {"gc_mutex": None, "imports_lazy_mutex": 7684, "atexit_ll_callbacks_lock": 10776,
+                   "unique_ids_mutex": 17056, "tlbc_indices_mutex": 17216, "asyncio_tasks_lock": 17272,
+                   "interned_mutex": 230632, "descriptor_mutex": 230712}}
+    for version, members in expected.items():
+        paths = {f"PyInterpreterState.{member}": at for member, at in members.items()}
+        assert offsets(read(f"cpython-{version}-free-threaded-x86_64"), paths) == paths
+        default = read(f"cpython-{version}-default-x86_64")
+        assert [member for member in members if default.has("PyInterpreterState", member)] == ["asyncio_tasks_lock"]
+
+
+@pytest.mark.parametrize("version", ["3.6.15", "3.9.18", "3.11.7", "3.12.1"])
+def test_locks_of_the_same_name_in_older_versions_are_others(version: str) -> None:
+    layouts = read(f"cpython-{version}-default-x86_64")
+    older = [path for path in PARKED_ON for struct, _, member in [path.rpartition(".")] if layouts.has(struct, member)]
+    assert older == []
+    assert "PyMutex" not in layouts
+
+
+@pytest.mark.parametrize("version", ["3.13.5", "3.13.15", "3.13.18", "3.14.10", "3.15.2"])
+def test_locks_of_a_free_threaded_build(version: str) -> None:
+    expected: Places = {
+        "PyMutex._bits": 0, "_PyRecursiveMutex.mutex": 0, "_PyRecursiveMutex.thread": 8, "_PyRecursiveMutex.level": 16,
+        "_PyRWMutex.bits": 0, "PyEvent.v": 0, "_PyOnceFlag.v": 0, "PyCriticalSection._cs_prev": 0,
+        "PyCriticalSection._cs_mutex": 8, "PyCriticalSection2._cs_base": 0, "PyCriticalSection2._cs_mutex2": 16,
+        "_brc_bucket.mutex": 0, "PyDictKeysObject.dk_mutex": 11}
+    layouts = read(f"cpython-{version}-free-threaded-x86_64")
+    assert offsets(layouts, expected) == expected
+    assert [layouts[name].size for name in ("PyMutex", "_PyRecursiveMutex", "_PyRWMutex", "PyEvent", "_PyOnceFlag",
+                                            "PyCriticalSection", "PyCriticalSection2", "_brc_bucket")] == [
+        1, 24, 8, 1, 1, 16, 24, 24]
+    if not version.startswith("3.13."):
+        assert (layouts["_PyCodeArray"].offset("size"), layouts["_PyCodeArray"].offset("entries")) == (0, 8)
+
+
+@pytest.mark.parametrize(("name", "at"), [
+    ("3.11.7-default-x86_64", None), ("3.12.1-default-x86_64", 464), ("3.13.0-default-x86_64", 1080),
+    ("3.13.5-default-aarch64", 1080), ("3.13.15-free-threaded-x86_64", 1080), ("3.14.10-default-x86_64", 1256),
+    ("3.14.10-free-threaded-x86_64", 1256), ("3.15.2-default-x86_64", 1384)])
+def test_signal_handlers(name: str, at: int | None) -> None:
+    runtime = read(f"cpython-{name}")["_PyRuntimeState"]
+    if at is None:
+        assert "signal_handlers" not in runtime
+        return
+    # 65 elements of an int and a pointer
+    assert (runtime["signal_handlers"].offset, runtime["signal_handlers"].size) == (at, 65 * 16)
+    assert (runtime["signal_handlers_func"].offset, runtime["signal_handlers_func"].size) == (at + 8, 8)
 
 
 def test_bit_fields_of_a_string() -> None:
@@ -442,6 +582,12 @@ def test_the_dynamic_linkers_own_structure(name: str, size: int, expected: tuple
 def test_condition_variables_lost_a_member(version: str, machine: str, expected: Places) -> None:
     paths = {f"pthread_cond_t.{name}": at for name, at in expected.items()}
     assert offsets(read(f"glibc-{version}-{machine}"), paths) == paths
+
+
+@pytest.mark.parametrize(("version", "machine"), ALL_GLIBC)
+def test_cancellation_of_a_thread(version: str, machine: str) -> None:
+    field = read(f"glibc-{version}-{machine}")["struct pthread"]["cancelhandling"]
+    assert (field.offset, field.size, field.signed) == (776 if machine == "x86_64" else 264, 4, True)
 
 
 @pytest.mark.parametrize(("name", "size", "expected"), [

@@ -339,6 +339,21 @@ def test_a_table_of_an_interpreter_made_anew(capsys: pytest.CaptureFixture[str])
     pytest.skip("no interpreter here is one that a table was made from")
 
 
+def free_threaded_pythons() -> list[Path]:
+    """Those with debug information that scripts/get-python made."""
+    store = Path(os.environ.get("GDBEXT_PYTHONS", Path.home() / ".cache" / "gdbext" / "pythons"))
+    return sorted(store.glob("3.*t/bin/python3.*t"))
+
+
+def test_a_table_of_a_free_threaded_interpreter_made_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    for path in free_threaded_pythons():
+        table = table_of("cpython", path)
+        if table is not None:
+            assert generated_again("cpython", path, capsys) == table.read_text(encoding="utf-8")
+            return
+    pytest.skip("no free-threaded interpreter here is one that a table was made from")
+
+
 def test_an_interpreter_says_the_same_of_itself() -> None:
     # since 3.13 the numbers are also constants in the interpreter's data
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
@@ -417,12 +432,15 @@ def test_a_table_of_the_system_libc_made_anew(capsys: pytest.CaptureFixture[str]
 
 
 def python_headers() -> list[Path]:
-    return [path for path in sorted(Path("/usr/include").glob("python3.*"))
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    return [path for path in (*sorted(Path("/usr/include").glob("python3.*")),
+                              *sorted(versions.glob("3.*/include/python3.*")))
             if (path / "internal" / "pycore_frame.h").exists() and (path / "pyconfig.h").exists()]
 
 
 @needs_gcc
 def test_headers_give_the_same_as_debug_information(capsys: pytest.CaptureFixture[str]) -> None:
+    compared = 0
     for folder in python_headers():
         status = gen_layouts.main(["cpython", "--headers", str(folder), "--output", "-"])
         out = capsys.readouterr()
@@ -431,18 +449,90 @@ def test_headers_give_the_same_as_debug_information(capsys: pytest.CaptureFixtur
         table = gen_layouts.TABLES / f"cpython-{made['version']}-default-{made['machine']}.json"
         if not table.exists():
             continue
+        compared += 1
         known = json.loads(table.read_text(encoding="utf-8"))["structs"]
-        # the ends of these two depend on options of the build; no wanted member is there
-        for structs in (known, made["structs"]):
-            for name in ("PyInterpreterState", "_PyRuntimeState"):
-                del structs[name]["size"]
-        # what only source files declare no header tells
-        for name in set(known) - set(made["structs"]):
-            assert re.match(r"(Objects|Modules|Python)/[\w/]+\.c", CPYTHON[name].home), name
-            del known[name]
-        assert made["structs"] == known
-        return
-    pytest.skip("no headers of a version that has a table")
+        differing = gen_layouts.differences(made["structs"], known)
+        if parse_table(out.out).version_tuple < (3, 13):
+            # what only source files declare no header tells
+            missing = {name for name in differing if name not in made["structs"]}
+            assert all(re.match(r"(Objects|Modules|Python)/[\w/]+\.c", CPYTHON[name].home) for name in missing)
+            differing = [name for name in differing if name not in missing]
+        assert differing == [], made["version"]
+    if not compared:
+        pytest.skip("no headers of a version that has a table")
+
+
+@needs_gcc
+def test_headers_compiled_as_a_debug_build(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = next(iter(reversed(python_headers())), None)
+    if folder is None:
+        pytest.skip("no headers")
+    status = gen_layouts.main(["cpython", "--headers", str(folder), "--option=-DPy_DEBUG", "--output", "-"])
+    out = capsys.readouterr()
+    assert status == 0, out.err
+    assert json.loads(out.out)["build"] == "default-debug"
+
+
+@needs_gcc
+def test_headers_of_a_free_threaded_build_give_the_same_as_its_debug_information() -> None:
+    compared = 0
+    for path in free_threaded_pythons():
+        headers = path.parent.parent / "include" / path.name
+        if not (headers / "internal" / "pycore_lock.h").exists():
+            continue
+        facts, known, _ = gen_layouts.read_binary("cpython", path, [Path("/usr/lib/debug")], None, None)
+        made_facts, made, _ = gen_layouts.read_headers([str(headers)], "gcc", [], True, None)
+        assert facts.build == "free-threaded"
+        assert made_facts == facts._replace(build_id="")
+        # private ones are among them, of the interpreter and of its extension modules
+        assert {"lockobject", "wait_entry", "TaskObj", "simplequeueobject", "SemLockObject"} <= set(known)
+        assert gen_layouts.differences(made, known) == []
+        compared += 1
+    if not compared:
+        pytest.skip("no free-threaded interpreter with headers and debug information here")
+
+
+@needs_gcc
+@pytest.mark.parametrize("version", ["0x030c0af0", "0x031000f0"])
+def test_nothing_is_declared_for_versions_that_it_was_not_read_from(tmp_path: Path, version: str) -> None:
+    # without Python.h: a declaration would not compile
+    compile_c(tmp_path, f'#define PY_VERSION_HEX {version}\n#include "{gen_layouts.PRIVATE}"\n')
+    with pytest.raises(subprocess.CalledProcessError):
+        compile_c(tmp_path, f'#define PY_VERSION_HEX 0x030d05f0\n#include "{gen_layouts.PRIVATE}"\n')
+
+
+def test_declarations_that_do_not_give_the_default_builds_table_are_refused(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gen_layouts, "TABLES", tmp_path)
+    facts = gen_layouts.Facts("3.14.0", "default", "x86_64", "")
+    structs: gen_layouts.Structs = {"lockobject": {"size": 24, "members": {"lock": [16, 1]}},
+                                    "_PyRuntimeState": {"size": 999, "members": {"stoptheworld": [64, 24]}}}
+    assert "no cpython-3.14.0-default-x86_64.json to compare" in gen_layouts.check_private(facts, structs)
+    table = tmp_path / gen_layouts.table_name("cpython", facts)
+    # the runtime's end depends on options of the build
+    known = {**structs, "_PyRuntimeState": {**structs["_PyRuntimeState"], "size": 1000}}
+    table.write_text(gen_layouts.table_text("cpython", facts, known, "P"), encoding="utf-8")
+    assert gen_layouts.check_private(facts, structs) == ""
+    for wrong in ({"size": 32, "members": {"lock": [16, 1]}}, {"size": 24, "members": {"lock": [17, 1]}},
+                  {"size": 24, "members": {}}):
+        with pytest.raises(gen_layouts.GenerationError, match="lockobject"):
+            gen_layouts.check_private(facts, {**structs, "lockobject": wrong})
+    with pytest.raises(gen_layouts.GenerationError, match="lockobject"):
+        gen_layouts.check_private(facts, {"_PyRuntimeState": structs["_PyRuntimeState"]})
+    with pytest.raises(gen_layouts.GenerationError, match="textio"):
+        gen_layouts.check_private(facts, {**structs, "textio": {"size": 8, "members": {}}})
+
+
+def test_extension_modules_are_those_of_the_build(tmp_path: Path) -> None:
+    for folder, file in (("python3.14", "_queue.cpython-314-x86_64-linux-gnu.so"),
+                         ("python3.14t", "_asyncio.cpython-314t-x86_64-linux-gnu.so")):
+        (tmp_path / "lib" / folder / "lib-dynload").mkdir(parents=True)
+        (tmp_path / "lib" / folder / "lib-dynload" / file).touch()
+    path = tmp_path / "bin" / "python3"
+    assert [found.name for found in gen_layouts.extension_modules(path, "3.14.1", False)] == [
+        "_queue.cpython-314-x86_64-linux-gnu.so"]
+    assert [found.name for found in gen_layouts.extension_modules(path, "3.14.1", True)] == [
+        "_asyncio.cpython-314t-x86_64-linux-gnu.so"]
 
 
 def test_system_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
