@@ -7,9 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from gdbext.errors import CorruptStructure
+from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.layout.table import Layouts
 from gdbext.target.protocol import Memory
+
+_EXITING, _TERMINATED = 1 << 4, 1 << 5  # EXITING_BITMASK, TERMINATED_BITMASK of `cancelhandling`
+
+
+def has_ended(memory: Memory, layouts: Layouts, pthread: int) -> bool:
+    """Whether the thread of a descriptor that is no living thread's has ended in this process.
+
+    The descriptor of a thread that has ended says so, if its memory is not gone; that of a thread that fork did not
+    take along is as it was when it ran.
+
+    Source: glibc 2.36 nptl/descr.h.
+
+    :param pthread: ``struct pthread *`` in the target.
+    """
+    try:
+        own, state = layouts["struct pthread"].reader("self", "cancelhandling")(memory, pthread)
+    except GdbextError:
+        return True
+    return own != pthread or bool(state & (_EXITING | _TERMINATED))
 
 
 def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:

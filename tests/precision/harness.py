@@ -13,6 +13,7 @@ behind     further threads that can never run again because of these
 waits      what those wait for, as in edges: a standstill names them too
 standstill true where no thread of the process can ever run again; where all threads are among the above it need not
            be said
+silent     where it is known that nothing is found, as ``live`` or ``core``, or ``core-3.11`` with that interpreter only
 core       false where no core is to be made: GDB up to 13 writes all that is reserved for heaps into it, 64 MiB for
            each thread, so that all other programs run with one heap
 packages   Python packages that it takes, by the names that are imported
@@ -50,8 +51,8 @@ Json = dict[str, Any]
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
-#: The usual interpreters.
-PYTHONS = ("3.11", "3.13")
+#: The usual interpreters, unless GDBEXT_PRECISION_PYTHONS names others, separated by commas.
+PYTHONS = tuple(os.environ.get("GDBEXT_PRECISION_PYTHONS", "3.11,3.13").split(","))
 #: Where C++ programs stand among the interpreters.
 NATIVE = "native"
 LOOKS = 50
@@ -62,7 +63,8 @@ STILL = 1.0
 #: How long a program goes on between two looks at most, in seconds.
 PAUSE = 0.01
 
-_KEYS = {"expect", "edges", "behind", "waits", "standstill", "core", "packages", "pythons", "flags", "extension"}
+_KEYS = {"expect", "edges", "behind", "waits", "standstill", "silent", "core", "packages", "pythons", "flags",
+         "extension"}
 _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
 
 
@@ -76,6 +78,7 @@ class Program:
     behind: frozenset[str]
     waits: tuple[tuple[str, frozenset[str], str | None], ...]
     standstill: bool
+    silent: tuple[str, ...]
     core: bool
     packages: tuple[str, ...]
     pythons: tuple[str, ...]
@@ -105,6 +108,7 @@ class Program:
             frozenset(data.get("behind", ())),
             _edges(data.get("waits", ())),
             data.get("standstill", False),
+            tuple(data.get("silent", ())),
             data.get("core", True),
             tuple(data.get("packages", ())),
             tuple(data.get("pythons", PYTHONS if path.suffix == ".py" else (NATIVE,))),
@@ -382,6 +386,12 @@ class Score:
         told = f"{target}: {why}"
         if why and told not in self.why and len(self.why) < _MAX_WHY:
             self.why.append(told)
+
+
+def unexpected(program: Program, score: Score) -> list[str]:
+    """Where a score is worse than what is known of the program."""
+    return [target for target, verdict in score.verdicts.items() if verdict == FALSE
+            or verdict == SILENT and not {target, f"{target}-{score.python}"} & {*program.silent}]
 
 
 def _worse(one: str, other: str) -> str:

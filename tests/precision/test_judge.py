@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.precision.harness import FALSE, RIGHT, SILENT, Json, Program, Score, judge
+from tests.precision.harness import FALSE, RIGHT, SILENT, Json, Program, Score, judge, unexpected
 
 THREADS = {101: "main", 102: "worker", 103: "third"}
 NUMBERS = {"main": 1, "worker": 2, "third": 3}
@@ -123,3 +123,12 @@ def test_the_worst_look_counts() -> None:
         score.add(target, verdict, why)
     assert (score.looks, score.verdict, score.why) == (5, FALSE, ["core: invented", "live: missed"])
     assert score.verdicts == {"live": SILENT, "core": FALSE}
+
+
+def test_silence_is_expected_only_where_it_is_told(tmp_path: Path) -> None:
+    known = program(tmp_path, '{"expect": "deadlock", "edges": [["main", "gil", "worker"]], "silent": ["core-3.11"]}')
+    for python, target, verdict, expected in (("3.11", "core", SILENT, []), ("3.13", "core", SILENT, ["core"]),
+                                              ("3.11", "live", SILENT, ["live"]), ("3.11", "core", FALSE, ["core"])):
+        score = Score("program", python, "deadlock")
+        score.add(target, verdict, "why")
+        assert unexpected(known, score) == expected

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.errors import CorruptStructure, MemoryUnreadable
-from gdbext.glibc.pthread import pthread_of_join, read_tid
+from gdbext.glibc.pthread import has_ended, pthread_of_join, read_tid
 from gdbext.layout.select import glibc_layouts
 from tests.support.fake_memory import Builder, FakeMemory
 
@@ -33,6 +33,17 @@ def test_finished_thread() -> None:
 def test_no_descriptor(members: dict[str, int]) -> None:
     with pytest.raises(CorruptStructure):
         read_tid(descriptor(**members), glibc_layouts("2.36", "x86_64"), AT)
+
+
+@pytest.mark.parametrize(("state", "ended"), [(0, False), (0x8, False), (0x40, False), (0x10, True), (0x30, True)])
+def test_thread_that_has_ended_says_so(state: int, ended: bool) -> None:
+    assert has_ended(descriptor(self=AT, cancelhandling=state), glibc_layouts("2.36", "x86_64"), AT) == ended
+
+
+def test_descriptor_that_is_gone() -> None:
+    layouts = glibc_layouts("2.36", "x86_64")
+    assert has_ended(FakeMemory(), layouts, AT)
+    assert has_ended(descriptor(self=AT + 64), layouts, AT)
 
 
 def test_unreadable() -> None:

@@ -4,7 +4,7 @@ The task scheduler joins its threads in its destructor, here one that `exit` run
 worker is to release a Python object and asks for the GIL.
 
 Truth: {"expect": "deadlock",
-        "edges": [["main", "thread-exit", "worker"], ["worker", "gil", "main"]]}
+        "edges": [["main", "thread-exit", "worker"], ["worker", "gil|stop-the-world", "main"]]}
 """
 
 import ctypes

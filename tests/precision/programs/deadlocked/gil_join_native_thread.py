@@ -4,7 +4,7 @@ The destructor of a bound C++ class stops its worker thread and waits for it. py
 held, and the worker was just about to call a Python function.
 
 Truth: {"expect": "deadlock",
-        "edges": [["main", "thread-exit", "worker"], ["worker", "gil", "main"]]}
+        "edges": [["main", "thread-exit", "worker"], ["worker", "gil|stop-the-world", "main"]]}
 """
 
 from tests.precision.programs import scene

@@ -5,7 +5,7 @@ the team want the GIL for the velocity field, which is written in Python.
 
 Truth: {"expect": "deadlock",
         "edges": [["main", "openmp-barrier", "team-1"], ["main", "openmp-barrier", "team-2"],
-                  ["team-1", "gil", "main"], ["team-2", "gil", "main"]]}
+                  ["team-1", "gil|stop-the-world", "main"], ["team-2", "gil|stop-the-world", "main"]]}
 """
 
 import os

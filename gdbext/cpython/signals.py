@@ -1,0 +1,109 @@
+"""Which signals have a handler written in Python: what `signal.signal` was given, as the interpreter keeps it.
+
+It keeps an array of {tripped, func}, one for each signal. Since CPython 3.12 that is a part of ``_PyRuntime``; before
+that it is a static variable, which is recognised in the module's ``.bss`` by what it holds.
+
+Source: CPython 3.13 Include/internal/pycore_signal.h (struct _signals_runtime_state), CPython 3.11
+Modules/signalmodule.c (Handlers).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from gdbext.cpython.objects import Objects
+from gdbext.cpython.runtime import PythonRuntime
+from gdbext.errors import GdbextError
+from gdbext.target.cache import read_u64
+from gdbext.target.protocol import Memory
+
+#: Py_NSIG on Linux: signals are numbered from 1 to 64.
+_NUMBERS = 65
+_INTERRUPT = 2  # SIGINT
+#: Size of an element, and where its `func` is, in bytes, where no layout tells.
+_STRIDE, _FUNC = 16, 8
+#: Largest ``.bss`` that is searched, in bytes.
+_MAX_SEARCHED = 16 << 20
+_DEFAULT_INTERRUPT = "default_int_handler"
+#: What asyncio has instead of it while a loop runs, which interrupts as well (Lib/asyncio/runners.py, 3.11 and later).
+_ASYNCIO_INTERRUPT = "_on_sigint"
+
+
+def handled_signals(memory: Memory, runtime: PythonRuntime, objects: Objects) -> frozenset[int] | None:
+    """Numbers of the signals that have a handler in Python, but for the interpreter's own of SIGINT.
+
+    A handler that native code has set itself is not among them.
+
+    :return: None where that is not known.
+    """
+    try:
+        handlers = _table(memory, runtime) or _search(memory, runtime, objects)
+        if not handlers:
+            return None
+        return frozenset(number for number, handler in enumerate(handlers, 1)
+                         if not _is_default(memory, runtime, objects, number, handler))
+    except GdbextError:
+        return None
+
+
+def _table(memory: Memory, runtime: PythonRuntime) -> Sequence[int] | None:
+    """``func`` of each signal from 1 on, in the runtime's table; None where it has none, or has not filled it yet."""
+    if not runtime.layouts.has("_PyRuntimeState", "signal_handlers_func"):
+        return None
+    known = runtime.layouts["_PyRuntimeState"]
+    table = known["signal_handlers"]
+    at, stride = known.offset("signal_handlers_func") - table.offset, table.size // _NUMBERS
+    data = memory.read(runtime.address + table.offset, table.size)
+    handlers = [struct.unpack_from("<Q", data, number * stride + at)[0] for number in range(1, _NUMBERS)]
+    return handlers if all(handlers) else None
+
+
+def _search(memory: Memory, runtime: PythonRuntime, objects: Objects) -> Sequence[int] | None:
+    """The same of a static variable: the only place with an empty element, and 64 that have an object each."""
+    section = runtime.module.section(".bss")
+    if section is None or not 0 < section.end - section.start <= _MAX_SEARCHED:
+        return None
+    size = (section.end - section.start) // 8
+    words = struct.unpack(f"<{size}Q", memory.read(section.start, 8 * size))
+    step, last = _STRIDE // 8, (_NUMBERS - 1) * _STRIDE // 8 + _FUNC // 8
+    found = []
+    for start in range(size - last):
+        # the quick test first: 64 pointers in a row are rare
+        if not words[start + last] or not words[start + step + 1] or words[start] or words[start + 1]:
+            continue
+        handlers = words[start + step + 1:start + last + 1:step]
+        if all(handlers) and all(word in (0, 1) for word in words[start + step:start + last:step]):
+            found.append(handlers)
+    fitting = [handlers for handlers in found if all(_is_object(objects, handler) for handler in set(handlers))]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _is_object(objects: Objects, address: int) -> bool:
+    try:
+        return objects.is_object(address)
+    except GdbextError:
+        return False
+
+
+def _is_default(memory: Memory, runtime: PythonRuntime, objects: Objects, number: int, handler: int) -> bool:
+    """Whether a handler (``PyObject *``) is SIG_DFL, SIG_IGN, None (not set by Python), or Python's own of SIGINT."""
+    layouts, kinds = runtime.layouts, objects.type_names(handler)
+    if "int" in kinds or "NoneType" in kinds:
+        return True
+    if number != _INTERRUPT:
+        return False
+    if "functools.partial" in kinds:
+        # its function is the first member of the object (Modules/_functoolsmodule.c, partialobject)
+        method = read_u64(memory, handler + layouts["PyObject"].size)
+        if objects.type_name(method) != "method":
+            return False
+        function, = layouts["PyMethodObject"].reader("im_func")(memory, method)
+        if objects.type_name(function) != "function":
+            return False
+        name, = layouts["PyFunctionObject"].reader("func_name")(memory, function)
+        return objects.key_name(name) == _ASYNCIO_INTERRUPT
+    if "builtin_function_or_method" not in kinds:
+        return False
+    definition, = layouts["PyCFunctionObject"].reader("m_ml")(memory, handler)
+    return objects.c_function_name(definition) == _DEFAULT_INTERRUPT
