@@ -86,6 +86,19 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class CriticalSection:
+    """A critical section of free-threaded CPython that a thread is in: a ``PyMutex *``, mostly that of an object.
+
+    `mutex` is None while it is not taken yet. A section that is not `active` was suspended: its mutex is free.
+    """
+
+    mutex: int | None
+    object: int | None
+    type: str | None
+    active: bool
+
+
+@dataclass(frozen=True)
 class Thread:
     """A thread of the target with what it runs, holds and waits for."""
 
@@ -105,6 +118,8 @@ class Thread:
     unmerged: str | None = None
     #: what it is blocked on in the system call, in words, where that is no lock
     blocked_on: str | None = None
+    #: innermost first; None where there is no free-threaded Python
+    critical_sections: tuple[CriticalSection, ...] | None = None
 
 
 @dataclass(frozen=True)

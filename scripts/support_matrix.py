@@ -2,7 +2,8 @@
 """Write docs/support.md: what gdbext is tested with and what it decodes, as the tests and tables themselves list it.
 
 The interpreters, scenarios, Debian releases and GDBs are those that the tests go through, the layouts those in
-`gdbext/layout/tables`, the kinds of locks those of `gdbext/analysis/lock_kinds.py`.
+`gdbext/layout/tables`, the kinds of locks those of `gdbext/analysis/lock_kinds.py`, the precision is what the headers
+of the programs in `tests/precision` tell and its tests insist on.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.gdb import (  # noqa: E402
     test_runtime_states,
     test_subinterpreters,
 )
+from tests.precision import harness  # noqa: E402
 from tests.support import interpreters, roots, samples  # noqa: E402
 
 PAGE = ROOT / "docs" / "support.md"
@@ -53,6 +55,9 @@ OWNERS = {
     "py-rlock": "recorded",
     "py-import": "recorded: the lock of a module that is being imported",
     "py-buffered-io": "recorded: the lock of a buffered file",
+    "py-mutex": "none: a `PyMutex` of CPython or an extension; candidates only, except where it was passed on already",
+    "py-critical-section": "recorded: the attached thread whose critical section names the object's lock",
+    "stop-the-world": "recorded: who asked for it, and the attached threads that have not stopped",
     "py-condition": "none: any thread may let its waiters go on; also queues and futures",
     "py-event": "none: any thread may set it",
     "py-semaphore": "none: any thread may release it",
@@ -74,6 +79,9 @@ _WITHOUT_ROW = {
     "py-rlock": "`threading.RLock`, handlers of `logging`",
     "py-import": "`import`",
     "py-buffered-io": "files",
+    "py-mutex": "`PyMutex_Lock`",
+    "py-critical-section": "`Py_BEGIN_CRITICAL_SECTION`, free-threaded",
+    "stop-the-world": "`gc.collect()` and others, free-threaded",
     "py-condition": "`threading.Condition`, `queue`, `concurrent.futures`",
     "py-event": "`threading.Event`",
     "py-semaphore": "`threading.Semaphore`, `multiprocessing`",
@@ -118,7 +126,7 @@ def page() -> str:
              "Made by `scripts/support_matrix.py --write` from the lists that the tests themselves go through; do not "
              "edit it.", "A test whose interpreter, Debian release or GDB is not to be had is skipped with the reason, "
              "unless `GDBEXT_REQUIRE`", "names it.", ""]
-    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _layouts):
+    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _precision, _layouts):
         parts += [*section(), ""]
     return "\n".join(parts[:-1]) + "\n"
 
@@ -200,6 +208,31 @@ def _locks() -> Iterator[str]:
     yield ""
     yield ("Native locks without Python (`tests/gdb/test_native.py`): " + ", ".join(samples.ABBA_VARIANTS)
            + ", two of them taken in opposite order.")
+
+
+def _precision() -> Iterator[str]:
+    yield "## Precision"
+    yield ""
+    programs = harness.programs()
+    yield (f"{len(programs)} programs after public reports of deadlocks, and of healthy programs of the same sort "
+           "(`tests/precision`), each run with the interpreters that it is for.")
+    yield (f"A deadlocked one is looked at as a process and as a core, a healthy one {harness.LOOKS} times while it "
+           "runs and as a core. Right: what is said is true and all of it")
+    yield ("is said; silent: nothing is said of a deadlock; false: something is said that is not so. The tests fail "
+           "where a program does worse than this; `scripts/precision` prints the score of a run.")
+    yield ""
+    counted: dict[tuple[str, str], list[int]] = {}
+    for program in programs:
+        for python in program.pythons:
+            for target in ("live", "core"):
+                row = counted.setdefault((program.expect, target), [0, 0])
+                row[not {target, f"{target}-{python}"}.isdisjoint(program.silent)] += 1
+    rows = [(expect, "process" if target == "live" else "core", str(right), str(silent), "0")
+            for (expect, target), (right, silent) in sorted(counted.items())]
+    yield from _table(("program", "looked at", "right", "silent", "false"), rows)
+    yield ""
+    yield ("Silent are, because of handlers of signals that a core does not tell or an owner that is not recorded: "
+           + ", ".join(f"{program.name} ({', '.join(program.silent)})" for program in programs if program.silent) + ".")
 
 
 def _layouts() -> Iterator[str]:

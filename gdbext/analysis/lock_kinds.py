@@ -50,9 +50,11 @@ _CONTENDED = 2
 class View:
     """A lock as its memory tells it, before owners are matched with threads.
 
-    `owner` is the recorded TID; `owner_thread` a thread number where the lock names a thread otherwise. `count` is
-    how many holders it counts and does not name, `find_holders` how these are looked for, unless circumstance has
-    told the `holders` already, or `candidates`. `elsewhere` tells that the owner may be in another process.
+    `owner` is the recorded TID; `owner_thread` a thread number where the lock names a thread otherwise, and
+    `owner_threads` are several that all have to let go. `repeats` tells that waits with a timeout are only repeated.
+    `count` is how many holders it counts and does not name, `find_holders` how these are looked for, unless
+    circumstance has told the `holders` already, or `candidates`. `elsewhere` tells that the owner may be in another
+    process.
     """
 
     kind: str
@@ -61,6 +63,8 @@ class View:
     mode: str = EXCLUSIVE
     owner: int | None = None
     owner_thread: int | None = None
+    owner_threads: tuple[int, ...] = ()
+    repeats: bool = False
     count: int = 0
     find_holders: str | None = None
     holders: tuple[int, ...] = ()

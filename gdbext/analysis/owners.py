@@ -20,6 +20,7 @@ from gdbext.analysis.lock_kinds import (
     view_spin_lock,
 )
 from gdbext.analysis.openmp import BARRIER, LOCK, OpenMP
+from gdbext.analysis.parked import ParkedWaits
 from gdbext.analysis.site import Sites
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.errors import GdbextError
@@ -48,13 +49,14 @@ class NativeLocks:
     """The locks of native code: those that threads wait for, and those that threads are known to hold anyway."""
 
     def __init__(self, target: Target, code: Code, library: CLibrary, threads: Threads, sites: Sites,
-                 findings: Findings) -> None:
+                 parked: ParkedWaits, findings: Findings) -> None:
         self._target = target
         self._memory = target.memory
         self._code = code
         self._library = library
         self._threads = threads
         self._sites = sites
+        self._parked = parked
         self._finder = HolderFinder(target, code, threads, sites)
         if library.layouts is not None:
             self._find_restarted_waits(library.layouts)
@@ -63,7 +65,7 @@ class NativeLocks:
             if seen.futex is not None:
                 sleepers[seen.futex.address] = sleepers.get(seen.futex.address, 0) + 1
         self._context = None
-        self._views: dict[str, View] = {}
+        self._views: dict[str, View] = {view.id: view for view in parked.held()}
         # what many threads share is worked out once
         self._view_of_wait: dict[tuple[object, ...], View] = {}
         if library.layouts is not None:
@@ -108,8 +110,14 @@ class NativeLocks:
 
     def wait(self, seen: SeenThread) -> Wait | None:
         """What a thread waits for: it sleeps on a futex word or spins; None if it does neither."""
+        parked = self._parked.view(seen)
+        if parked is not None:
+            self._views.setdefault(parked.id, parked)
+            return Wait(parked.id, parked.mode, not parked.repeats and seen.futex is not None and seen.futex.timed)
         if seen.futex is None:
             return self._spinning_wait(seen)
+        if self._parked.is_over(seen):
+            return None
         futex = seen.futex
         site = self._sites.site(seen.native(self._code))
         key = (futex, site)
@@ -201,6 +209,8 @@ class NativeLocks:
         orphan, why = view.orphan, view.why
         if view.owner_thread is not None:
             holders = (Holder(view.owner_thread, EXCLUSIVE, RECORDED),)
+        elif view.owner_threads:
+            holders = tuple(Holder(number, EXCLUSIVE, RECORDED) for number in view.owner_threads)
         elif view.owner is not None:
             number = self._threads.number_of_tid.get(view.owner)
             if number is not None:

@@ -11,21 +11,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.parked import ParkedWaits
 from gdbext.analysis.python_side import Python
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.naming import Names
-from gdbext.cpython.parking_lot import Parked, parked_on
 from gdbext.cpython.taken import TakenLock, TakenLocks
 from gdbext.cpython.waited import DEPTH, WaitedLocks
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError
+from gdbext.glibc.pthread import has_ended
+from gdbext.layout.table import Layouts
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder, Lock, Wait, Waiter
 from gdbext.target.protocol import Memory
 
-#: How far above the stack pointer a parked thread's entry is looked for, in bytes.
-_PARKING_SPAN = 1 << 16
 #: How many of the waiters of a lock are asked what they call it.
 _MAX_LOOKS = 4
 #: What follows the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
@@ -88,11 +88,17 @@ class _Holding:
 
 
 class PythonLocks:
-    """The locks of Python code that threads wait for."""
+    """The locks of Python code that threads wait for.
 
-    def __init__(self, memory: Memory, threads: Threads, findings: Findings) -> None:
+    :param library: layouts of the C library, None if they are not known.
+    """
+
+    def __init__(self, memory: Memory, library: Layouts | None, threads: Threads, parked: ParkedWaits,
+                 findings: Findings) -> None:
         self._memory = memory
+        self._library = library
         self._threads = threads
+        self._parked = parked
         self._findings = findings
         self._readers: dict[int, _Reader] = {}
         self._found: dict[str, _Found] = {}
@@ -110,7 +116,7 @@ class PythonLocks:
             return None
         for python, tstate in seen.tstates:
             try:
-                found = self._recognise(self._reader(python), seen.registers["rsp"], tstate.address, futex.address)
+                found = self._recognise(self._reader(python), seen, tstate.address, futex.address)
             except GdbextError as error:
                 self._findings.problem(f"thread {seen.number}", "unreadable", f"what Python waits for there: {error}")
                 continue
@@ -125,8 +131,8 @@ class PythonLocks:
             self._readers[id(python)] = reader
         return reader
 
-    def _recognise(self, reader: _Reader, stack_pointer: int, tstate: int, word: int) -> _Found | None:
-        parked = self._parked(reader, stack_pointer, word)
+    def _recognise(self, reader: _Reader, seen: SeenThread, tstate: int, word: int) -> _Found | None:
+        parked = self._parked.parked(seen)
         if parked is not None:
             if parked.handed_off:
                 return None  # it has the lock already, and has only not run since
@@ -149,9 +155,6 @@ class PythonLocks:
                 found.known_by.update([whose] if whose else [])
         self._by_word[(id(reader), word)] = found
         return found
-
-    def _parked(self, reader: _Reader, stack_pointer: int, word: int) -> Parked | None:
-        return parked_on(self._memory, reader.layouts, word, stack_pointer, stack_pointer + _PARKING_SPAN)
 
     def _noted(self, reader: _Reader, lock: PyLock) -> _Found:
         # who waits with pthread_join has the same lock
@@ -178,9 +181,8 @@ class PythonLocks:
             return False
         for python, tstate in seen.tstates:
             try:
-                reader = self._reader(python)
-                parked = self._parked(reader, seen.registers["rsp"], seen.futex.address)
-                if reader.enters(tstate.address, parked.address if parked is not None else seen.futex.address):
+                parked = self._parked.parked(seen)
+                if self._reader(python).enters(tstate.address, parked.address if parked else seen.futex.address):
                     return True
             except GdbextError:
                 continue
@@ -226,6 +228,9 @@ class PythonLocks:
             return _Holding(why=_NO_OWNER[lock.kind])
         if not lock.locked:
             return _Holding(why="it is free, and about to be taken")
+        passed_on = next((self._parked.passed_on[word] for word in lock.words if word in self._parked.passed_on), None)
+        if passed_on is not None:
+            return _Holding((Holder(passed_on, EXCLUSIVE, RECORDED),))
         if lock.owner is None:
             return _Holding(why="no thread of this process has it; another process may") if lock.shared else None
         number = self._threads.number_of_pthread.get(lock.owner)
@@ -234,8 +239,10 @@ class PythonLocks:
             return _Holding((Holder(number, EXCLUSIVE, RECORDED, taken_at=taken.at if taken else None),))
         owner = f"the thread with pthread_t {lock.owner:#x}"
         if self._threads.all_available:
-            # a child of fork has one thread; its parent's others are gone without having released anything
-            orphan = "left behind by fork" if len(self._threads) == 1 else "thread exited"
+            # the parent's threads that fork did not take along are gone without having released anything
+            is_left = len(self._threads) == 1 or (
+                self._library is not None and not has_ended(self._memory, self._library, lock.owner))
+            orphan = "left behind by fork" if is_left else "thread exited"
             return _Holding(orphan=orphan, why=f"its owner was {owner}")
         return _Holding(why=f"its owner is {owner}, which may be one that cannot be read")
 

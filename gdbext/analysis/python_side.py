@@ -18,6 +18,7 @@ from gdbext.cpython.runtime import (
     iter_interpreters,
     thread_names,
 )
+from gdbext.cpython.stop_the_world import not_stopped
 from gdbext.errors import GdbextError, RuntimeNotFound
 from gdbext.glibc.futex import FutexWait
 from gdbext.layout.table import Struct
@@ -325,17 +326,19 @@ class PythonSide:
                 gil = Gil(seen.lock, seen.state.address, seen.state.state, seen.holder, RECORDED,
                           tuple(seen.waiters), interpreter.drop_requested, seen.orphan)
             interpreters.append(Interpreter(interpreter.id, interpreter.address, gil,
-                                            self._stop_the_world(interpreter)))
+                                            self._stop_the_world(python, interpreter)))
         runtime = python.runtime
         return Runtime(runtime.version, runtime.build, runtime.address, runtime.layouts.source, runtime.module.name,
                        tuple(interpreters), python.finalizing)
 
-    def _stop_the_world(self, interpreter: InterpreterState) -> StopTheWorld:
-        if interpreter.stop_the_world is None or not interpreter.stop_the_world[0]:
+    def _stop_the_world(self, python: Python, interpreter: InterpreterState) -> StopTheWorld:
+        stop = interpreter.stop_the_world
+        if stop is None or not stop.requested:
+            # one of the whole runtime stops the threads of each interpreter
+            stop = python.runtime.stop_the_world(self._memory)
+        if stop is None or not stop.requested:
             return StopTheWorld(False)
         number_of = self.number_of_tstate
-        _, stopped, requester = interpreter.stop_the_world
-        waiting = () if stopped else tuple(sorted(
-            number_of[tstate.address] for tstate in interpreter.threads
-            if tstate.state == "attached" and tstate.address != requester and tstate.address in number_of))
-        return StopTheWorld(True, number_of.get(requester), waiting)
+        waiting = tuple(sorted(number_of[tstate.address] for tstate in not_stopped(stop, interpreter.threads)
+                               if tstate.address in number_of))
+        return StopTheWorld(True, number_of.get(stop.requester), waiting)

@@ -15,6 +15,7 @@ from gdbext.analysis.blocked import Blocked, BlockedWait
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
 from gdbext.analysis.owners import NativeLocks
+from gdbext.analysis.parked import ParkedWaits
 from gdbext.analysis.python_locks import PythonLocks
 from gdbext.analysis.python_side import PythonSide, TargetWithTypes
 from gdbext.analysis.site import Sites
@@ -22,6 +23,7 @@ from gdbext.analysis.stacks import merge
 from gdbext.analysis.tasks import AsyncioTasks, find_tasks
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.analysis.wait_for import find_deadlocks, find_standstill
+from gdbext.cpython.signals import handled_signals
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.model import EXCLUSIVE, Deadlock, Frame, Hold, Lock, Report, TargetInfo, Thread, Wait
@@ -54,8 +56,11 @@ class Snapshot:
         self._threads = Threads(target, self._library.layouts, self._findings)
         self._python = PythonSide(target, self._code, self._threads, self._findings)
         sites = Sites(target.memory, self._code, self._library.modules)
-        self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._findings)
-        self._python_locks = PythonLocks(target.memory, self._threads, self._findings)
+        self._parked = ParkedWaits(target.memory, self._code, self._threads, self._python, self._findings)
+        self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._parked,
+                                         self._findings)
+        self._python_locks = PythonLocks(target.memory, self._library.layouts, self._threads, self._parked,
+                                         self._findings)
         self._blocked = Blocked(target, self._code, self._threads, sites)
         self._blocked_on: dict[int, BlockedWait] = {}
         for seen in self._threads:
@@ -189,15 +194,19 @@ class Snapshot:
     def _may_get_signals(self) -> bool:
         """Whether some signal's handler may set a thread going.
 
-        Python catches SIGINT itself; handlers of errors end the process. Of a core handlers are not known: there, the
-        worst is assumed, but for a Python program whose first thread, which would run its handlers, waits in native
-        code: the interpreter runs them in its own waits only.
+        The interpreter's own of SIGINT and those of errors do not. Of a core only the handlers are known that Python
+        keeps itself; where it does not, the worst is assumed, but for a Python program whose first thread, which would
+        run them, waits in native code: the interpreter runs handlers in its own waits only.
         """
+        handled = [handled_signals(self._target.memory, python.runtime, python.objects)
+                   for python in self._python.pythons]
+        if any(handled):
+            return True
         caught = self._target.proc.caught_signals() if self._target.proc is not None else None
-        if caught is None:
-            wait = self._threads[self._threads.first].wait if self._python.gils else None
-            return wait is None or self._python_locks.knows(wait.lock)
-        return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
+        if caught is not None:
+            return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
+        wait = self._threads[self._threads.first].wait if self._python.gils else None
+        return wait is None or self._python_locks.knows(wait.lock) and None in handled
 
     def _no_verdict(self) -> str | None:
         if self.incomplete is not None:
@@ -218,4 +227,5 @@ class Snapshot:
                 syscall = seen.call.name or (blocked.syscall if blocked else "futex" if seen.wait is not None else None)
         return Thread(seen.number, seen.ref.lwp, seen.tid, seen.ref.name, seen.python_name,
                       seen.tstate.address if seen.tstate is not None else None, self._python.state(seen), status,
-                      syscall, tuple(seen.holds), seen.wait, blocked_on=blocked.text if blocked else None)
+                      syscall, tuple(seen.holds), seen.wait, blocked_on=blocked.text if blocked else None,
+                      critical_sections=self._parked.sections(seen.number))

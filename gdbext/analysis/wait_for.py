@@ -35,11 +35,14 @@ def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[De
 #: Kinds of locks that only threads of the process itself let go, unless they are shared with other processes.
 _OWN = frozenset((
     "gil", "mutex", "rwlock", "barrier", "once", "thread-exit", "static-guard", "dynamic-linker", "stdio", "py-lock",
-    "py-rlock", "py-mutex", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io"))
+    "py-rlock", "py-mutex", "py-critical-section", "stop-the-world", "py-event", "py-condition", "py-semaphore",
+    "py-import", "py-buffered-io"))
+#: Kinds that record who holds them: nobody does for the moment in which a thread goes on.
+_RECORDED = frozenset(("gil", "py-critical-section", "stop-the-world"))
 #: Kinds that programs use to wait for whatever may come, a signal's handler included.
 _EVENTS = frozenset(("py-event", "py-condition", "py-semaphore", "py-lock"))
 #: What is waited for in some of these cannot come from a handler: work of other threads.
-_WORK = frozenset(("result is pending",))
+_WORK = frozenset(("result is pending", "not all tasks are done", "queue is full"))
 
 
 def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int,
@@ -55,7 +58,7 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
     for thread in threads:
         lock = by_id.get(thread.waits.lock) if thread.waits is not None else None
         if (thread.waits is None or lock is None or thread.waits.timed or lock.shared or lock.kind not in _OWN
-                or lock.state == "free" or lock.kind == "gil" and not lock.holders):
+                or lock.state == "free" or lock.kind in _RECORDED and not lock.holders):
             return None
         if (thread.number == first and lock.kind in _EVENTS and lock.state not in _WORK and not lock.holders
                 and not wants_alone):

@@ -15,8 +15,9 @@ HELP = """Show who holds the GIL of every Python interpreter in the process, doi
 Usage: gil-holder [--json]
 
 For each interpreter of each CPython runtime: whether its GIL is held, free, or
-disabled (free-threaded build); the thread that holds it with its Python and
-native stack; the threads that wait for it. Nothing is run in the target.
+disabled (free-threaded build), and then which threads are attached, detached or
+suspended; the thread that holds it with its Python and native stack; the
+threads that wait for it. Nothing is run in the target.
 
   --json   print one JSON document, schema gdbext/1
 
@@ -35,6 +36,9 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     if not report.runtimes:
         raise snapshot.incomplete or RuntimeNotFound("no Python was found in the process")
     involved = gils | {waiter.thread for gil in snapshot.gils() for waiter in gil.waiters}
+    if any(gil.state == "disabled" for gil in snapshot.gils()):
+        # without a GIL each thread of Python may run
+        involved |= {thread.number for thread in report.threads if thread.python_state is not None}
     locks = {lock.id for lock in report.locks if lock.kind == "gil"}
     locks |= {thread.waits.lock for thread in report.threads if thread.number in gils and thread.waits}
     return Result(only(report, involved, locks), ("runtimes", "threads", "locks", "problems"),

@@ -29,6 +29,8 @@ _TAG_BITS = 3  # of a _PyStackRef, since 3.14
 _CELLS = 0x40 | 0x80  # CO_FAST_CELL, CO_FAST_FREE (Include/internal/pycore_code.h)
 #: Most variables, and most values on the value stack, of one frame.
 _MAX_SLOTS = 1 << 14
+#: Most threads of one interpreter that are believed to have copies of a function's bytecode.
+_MAX_COPIES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ class FrameReader:
         self._names: dict[int, Mapping[str, int]] = {}
         self._version = layouts.version_tuple
         self._tagged = self._version >= (3, 14)
+        self._has_copies = layouts.has("PyCodeObject", "co_tlbc") and layouts.has("_PyCodeArray", "entries")
+        self._copies: dict[int, tuple[int, ...]] = {}
         self._frame_format = None
         if "_PyInterpreterFrame" in layouts:
             frame = layouts["_PyInterpreterFrame"]
@@ -200,7 +204,7 @@ class FrameReader:
     def _frame(self, key: int, address: int, instruction: int, owner: int) -> PyFrame | None:
         """A frame of the code object at `address`; `key` is the pointer to it with its tag bits."""
         code = self._code(address)
-        offset = instruction - code.instructions
+        offset = self._offset(address, instruction)
         if not -2 <= offset <= code.size:
             raise CorruptStructure(address, f"an instruction of {code.name} lies outside its code")
         if owner == _OWNED_BY_THREAD and offset < 2 * code.first_traceable:
@@ -208,6 +212,33 @@ class FrameReader:
         line = line_of(code.line_table, code.first_line, offset, self._version)
         made = self._frames[(key, instruction, owner)] = PyFrame(code.name, code.qualified_name, code.file, line)
         return made
+
+    def _offset(self, address: int, instruction: int) -> int:
+        """Byte offset of an instruction in the code object at `address`, whichever copy of the code it is in.
+
+        In free-threaded builds each thread may have a copy of the bytecode of its own (CPython 3.14
+        Include/cpython/code.h, ``co_tlbc``).
+        """
+        code = self._code(address)
+        offset = instruction - code.instructions
+        if not self._has_copies or -2 <= offset <= code.size:
+            return offset
+        copies = self._copies.get(address)
+        if copies is None:
+            copies = self._copies[address] = self._read_copies(address)
+        return next((instruction - copy for copy in copies if -2 <= instruction - copy <= code.size), offset)
+
+    def _read_copies(self, address: int) -> tuple[int, ...]:
+        """Where each thread's copy of a code object's instructions begins, as far as threads have one."""
+        array, = self._layouts["PyCodeObject"].reader("co_tlbc")(self._memory, address)
+        if not array:
+            return ()
+        known = self._layouts["_PyCodeArray"]
+        size, = known.reader("size")(self._memory, array)
+        if not 0 <= size <= _MAX_COPIES:
+            raise CorruptStructure(array, f"{size} copies of the bytecode of one function")
+        entries = self._memory.read(array + known.offset("entries"), 8 * size)
+        return tuple([entry for entry in struct.unpack(f"<{size}Q", entries) if entry])
 
     def _object_frame(self, address: int, last: int) -> PyFrame:
         """A frame of the code object at `address` (CPython 3.10 and earlier); `last` is ``f_lasti``."""
@@ -302,7 +333,7 @@ class FrameReader:
             return None
         address = key & ~_TAG_BITS if self._tagged else key
         frame = self._frame(key, address, instruction, owner)
-        return (address, instruction - self._code(address).instructions, frame) if frame is not None else None
+        return (address, self._offset(address, instruction), frame) if frame is not None else None
 
     def _raw_objects(self, at: int, limit: int) -> list[RawFrame]:
         read = self._layouts["PyFrameObject"].reader("f_back", "f_code", "f_lasti")

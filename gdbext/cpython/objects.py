@@ -35,6 +35,7 @@ _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 _MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT, CPython 3.11 and later
 _INLINE_VALUES = 1 << 2  # Py_TPFLAGS_INLINE_VALUES, CPython 3.13 and later
 _HEAPTYPE = 1 << 9
+_TYPE_SUBCLASS = 1 << 31  # Py_TPFLAGS_TYPE_SUBCLASS
 
 
 class _Instances(NamedTuple):
@@ -84,6 +85,18 @@ class Objects:
         :param address: ``PyObject *``.
         """
         return self._name_of_type(self.type_address(address))
+
+    def is_object(self, address: int) -> bool:
+        """Whether an object lies at an address: its type is an object too, whose own type makes types.
+
+        :param address: ``PyObject *``, or any.
+        :raises MemoryUnreadable: there, or where its type should be.
+        """
+        if address & 7:
+            return False
+        kind = self.type_address(address)
+        flags, = self._layouts["PyTypeObject"].reader("tp_flags")(self._memory, self.type_address(kind))
+        return bool(flags & _TYPE_SUBCLASS)
 
     def _name_of_type(self, kind: int) -> str:
         name = self._type_names.get(kind)

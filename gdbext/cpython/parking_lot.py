@@ -15,10 +15,14 @@ from gdbext.target.protocol import Memory
 
 @dataclass(frozen=True)
 class Parked:
-    """A parked thread: the address that it waits at, and whether a mutex there has been passed on to it already."""
+    """A parked thread: the address that it waits at.
+
+    `is_mutex` tells that it waits for a ``PyMutex``, `handed_off` that this has been passed on to it already.
+    """
 
     address: int
     handed_off: bool
+    is_mutex: bool = True
 
 
 def parked_on(memory: Memory, layouts: Layouts, futex: int, stack_pointer: int, stack_end: int) -> Parked | None:
@@ -44,4 +48,5 @@ def parked_on(memory: Memory, layouts: Layouts, futex: int, stack_pointer: int, 
             handed_off = layouts["mutex_entry"].reader("handed_off")(memory, argument) == (1,)
     except GdbextError:
         return None
-    return Parked(address, handed_off)
+    # only who waits for a mutex has something to be told
+    return Parked(address, handed_off, bool(argument))

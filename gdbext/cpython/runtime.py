@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.gil import GilState, decode_gil, decode_static_gil
 from gdbext.cpython.objects import Objects
+from gdbext.cpython.stop_the_world import StopState, interpreters_stop, runtimes_stop
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, RuntimeNotFound, UnknownLayout
 from gdbext.layout.select import cpython_candidates, with_debug_offsets
 from gdbext.layout.table import Layouts, Struct
@@ -56,7 +57,7 @@ class InterpreterState:
     gil: GilState | None
     threads: tuple[ThreadState, ...]
     drop_requested: bool | None
-    stop_the_world: tuple[bool, bool, int] | None
+    stop_the_world: StopState | None
     problem: str | None = None
 
 
@@ -82,6 +83,10 @@ class PythonRuntime:
             symbol = find_dynamic_symbol(memory, self.module, "_Py_Finalizing")  # CPython 3.6
             return read_u64(memory, symbol.address) or None if symbol is not None else None
         return self.layouts["_PyRuntimeState"].reader("finalizing")(memory, self.address)[0] or None
+
+    def stop_the_world(self, memory: Memory) -> StopState | None:
+        """The stop that is about all interpreters; None in builds that never stop the world."""
+        return runtimes_stop(memory, self.layouts, self.address)
 
     def decode_gil(self, memory: Memory, interpreter: int) -> GilState:
         """The GIL of an interpreter (``PyInterpreterState *``).
@@ -339,7 +344,7 @@ def _interpreter(memory: Memory, runtime: PythonRuntime, address: int, number: i
     except GdbextError as error:
         threads, trouble = (), f"the thread states of interpreter {number}: {error}"
     return InterpreterState(address, number, gil, threads, _drop_requested(memory, layouts, address, gil, threads),
-                            _stop_the_world(memory, layouts, address), problem or trouble)
+                            interpreters_stop(memory, layouts, address), problem or trouble)
 
 
 def _thread_states(memory: Memory, layouts: Layouts,
@@ -387,19 +392,6 @@ def _drop_requested(memory: Memory, layouts: Layouts, interpreter: int, gil: Gil
     if holder is None or holder.eval_breaker is None:
         return None
     return bool(holder.eval_breaker & 1)
-
-
-def _stop_the_world(memory: Memory, layouts: Layouts, interpreter: int) -> tuple[bool, bool, int] | None:
-    """(requested, stopped, ``PyThreadState *`` of the requester), or None before CPython 3.13."""
-    known = layouts["PyInterpreterState"]
-    if "stoptheworld" not in known or "_stoptheworld_state" not in layouts:
-        return None
-    try:
-        requested, stopped, requester = layouts["_stoptheworld_state"].reader(
-            "requested", "world_stopped", "requester")(memory, interpreter + known.offset("stoptheworld"))
-    except GdbextError:
-        return None
-    return bool(requested), bool(stopped), requester
 
 
 def thread_names(memory: Memory, layouts: Layouts, objects: Objects, interpreter: int) -> dict[int, str]:

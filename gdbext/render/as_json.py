@@ -85,7 +85,7 @@ def _interpreter(interpreter: Interpreter) -> dict[str, Any]:
 
 def _thread(thread: Thread) -> dict[str, Any]:
     wait = thread.waits
-    return {
+    made = {
         "number": thread.number, "lwp": thread.lwp, "tid": thread.tid, "name": thread.name,
         "python_name": thread.python_name, "tstate": hex(thread.tstate) if thread.tstate else None,
         "python_state": thread.python_state, "status": thread.status, "syscall": thread.syscall,
@@ -96,6 +96,15 @@ def _thread(thread: Thread) -> dict[str, Any]:
                                             "evidence": wait.evidence, "why": wait.why},
         "stack": [_frame(frame) for frame in thread.stack],
     }
+    if thread.critical_sections is not None:
+        made["critical_sections"] = [
+            {"mutex": _address(section.mutex), "object": _address(section.object), "type": section.type,
+             "active": section.active} for section in thread.critical_sections]
+    return made
+
+
+def _address(value: int | None) -> str | None:
+    return None if value is None else hex(value)
 
 
 def _frame(frame: Frame) -> dict[str, Any]:

@@ -324,6 +324,8 @@ class TextRenderer:
         else:
             words = {"free": "GIL free", "disabled": "no GIL (free-threaded)", "unknown": "GIL unknown"}
             lines.append(f"  {name}{words[gil.state]}")
+            if gil.state == "disabled":
+                lines += self._states()
         if gil.waiters:
             asked = "; its holder has been asked to give it up" if gil.drop_requested else ""
             lines.append(f"    waited for by {self._numbers(gil.waiters)}{asked}")
@@ -336,6 +338,16 @@ class TextRenderer:
             who = self.thread_name(stop.requester) if stop.requester is not None else "an unknown thread"
             waits = f", waiting for {self._numbers(stop.waiting_for)}" if stop.waiting_for else ""
             lines.append(f"    stop-the-world requested by {who}{waits}")
+        return lines
+
+    def _states(self) -> list[str]:
+        """Without a GIL: which threads may run Python now, and which may not."""
+        lines = []
+        for state, meaning in (("attached", "may run Python"), ("detached", "outside of Python"),
+                               ("suspended", "stopped by another thread")):
+            numbers = [thread.number for thread in self._report.threads if thread.python_state == state]
+            if numbers:
+                lines.append(f"    {state} ({meaning}): {self._numbers(numbers)}")
         return lines
 
     def locks(self, chosen: Sequence[Lock]) -> str:
@@ -394,6 +406,10 @@ class TextRenderer:
                 lines = [f"{heading}: each {self.doing(first)}"]
         for hold in first.holds:
             lines += self._hold(hold, "  holds ")
+        for section in first.critical_sections or ():
+            if not section.active:
+                what = f"{section.type} object at {section.object:#x}" if section.object is not None else "a mutex"
+                lines.append(f"  has suspended its critical section of {printable(what)}")
         if first.unmerged:
             lines.append(f"  Python frames first, then native ones: {printable(first.unmerged)}")
         return lines

@@ -17,6 +17,7 @@ TARGETS = ("live", "gcore", "kernel-core")
 CASES = [
     *itertools.product(interpreters.MAIN_NAMES, samples.RAPIDS_VARIANTS, TARGETS),
     *itertools.product(interpreters.FURTHER_NAMES, ("rwlock", "readers"), ("live", "kernel-core")),
+    *itertools.product(interpreters.FREE_THREADED_NAMES, ("rwlock",), ("live", "kernel-core")),
 ]
 
 
@@ -25,6 +26,7 @@ class RapidsHang(Hang):
     """What each of its commands is."""
 
     target: str
+    free_threaded: bool
 
     @property
     def verdict(self) -> Report:
@@ -57,7 +59,7 @@ def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """One session with every command; the tests below look at parts of it."""
     name, variant, target = request.param
     python, symbols = interpreters.use(name)
-    with samples.rapids(python, variant, tmp_path_factory.mktemp("rapids")) as sample:
+    with samples.rapids(python, variant, tmp_path_factory.mktemp("rapids"), interpreters.with_gil(name)) as sample:
         lock = sample.truth.locks["table"]
         owner = "lock-owner" if lock.kind == "mutex" else "rwlock-owner"
         core = None
@@ -74,7 +76,7 @@ def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             "py-deadlocks",
         ]
         session = gdb_session.batch(where, commands, symbols=symbols)
-        yield RapidsHang(variant, sample.truth, session, target)
+        yield RapidsHang(variant, sample.truth, session, target, name in interpreters.FREE_THREADED_NAMES)
     if core:
         core.unlink()
 
@@ -91,7 +93,7 @@ def test_target_and_runtime(hang: RapidsHang) -> None:
     assert document["target"]["kind"] == ("live" if hang.target == "live" else "core")
     assert document["target"]["pid"] == hang.truth.pid
     (runtime,) = document["runtimes"]
-    assert runtime["build"] == "default"
+    assert runtime["build"] == ("free-threaded" if hang.free_threaded else "default")
     assert [interpreter["id"] for interpreter in runtime["interpreters"]] == [0]
 
 

@@ -27,16 +27,29 @@ def kernel_core(sample: Sample) -> Path:
 
     Skips the test where the kernel hands cores to a program or keeps them elsewhere.
     """
+    prefix = _prefix()
+    # not QUIT or INT: these are ignored in what a non-interactive shell put in the background
+    os.kill(sample.pid, signal.SIGABRT)
+    return _core_of(sample, signal.SIGABRT, prefix)
+
+
+def core_of_crash(sample: Sample) -> Path:
+    """The core that the kernel makes of a sample that is about to die of SIGSEGV by itself; see `kernel_core`."""
+    return _core_of(sample, signal.SIGSEGV, _prefix())
+
+
+def _prefix() -> str:
     pattern = _PATTERN.read_text().strip()
     if pattern.startswith("|"):
         pytest.skip(f"the kernel gives cores to a program: core_pattern is {pattern}")
     if "/" in pattern:
         pytest.skip(f"the kernel keeps cores elsewhere: core_pattern is {pattern}")
-    # not QUIT or INT: these are ignored in what a non-interactive shell put in the background
-    os.kill(sample.pid, signal.SIGABRT)
-    status = sample.process.wait(timeout=30)
-    assert status == -signal.SIGABRT, f"the sample ended otherwise: {status}"
-    prefix = pattern.partition("%")[0]
+    return pattern.partition("%")[0]
+
+
+def _core_of(sample: Sample, number: signal.Signals, prefix: str) -> Path:
+    status = sample.process.wait(timeout=60)
+    assert status == -number, f"the sample ended otherwise: {status}"
     found = sorted(sample.directory.glob(f"{prefix}*"))
     if not found:
         pytest.skip("the kernel wrote no core: the hard limit on the size of cores may be too low")

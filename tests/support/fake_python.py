@@ -16,6 +16,9 @@ VERSIONS = ("3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10", "3.15.
 #: Bytes behind a frame for variables and values.
 _ROOM = 512
 _SETUP_WITH = 143
+_TYPE_SUBCLASS = 1 << 31
+#: Versions with tables of free-threaded builds.
+FREE_THREADED = ("3.13.15", "3.14.10", "3.15.2")
 
 #: What a `with` statement leaves on the value stack.
 Exit = tuple[int, ...]
@@ -64,6 +67,8 @@ class FakePython:
             at = self.build.alloc(self.layouts["PyHeapTypeObject"].size)
             self._types[name] = self.build.put(
                 "PyTypeObject", at, tp_name=self.build.cstring(name.encode()), **members)
+            kind = at if name == "type" else self.type_object("type", tp_flags=_TYPE_SUBCLASS)
+            self.build.put("PyObject", at, ob_type=kind)
         return self._types[name]
 
     def _object(self, type_name: str, size: int) -> int:
@@ -252,6 +257,21 @@ class FakePython:
         self.build.put("wait_entry", stack, park_arg=argument, addr=address, is_unparking=leaving)
         self.build.put("llist_node", node, next=head, prev=head)
         return self.build.member("wait_entry", stack, "sema")
+
+    def section(self, at: int, *mutexes: int, previous: int = 0, active: bool = True) -> int:
+        """A critical section of one or two mutexes on a stack; what a thread state or the next one points to it with.
+
+        :param previous: the same of the section around it.
+        """
+        self.build.put("PyCriticalSection", at, _cs_prev=previous, _cs_mutex=mutexes[0])
+        if len(mutexes) > 1:
+            self.build.put("PyCriticalSection2", at, _cs_mutex2=mutexes[1])
+        return at | (len(mutexes) > 1) << 1 | (not active)
+
+    def mutex_of(self, address: int, locked: bool = True) -> int:
+        """The lock of an object (``PyMutex *``)."""
+        self.build.put("PyObject", address, ob_mutex=int(locked))
+        return self.build.member("PyObject", address, "ob_mutex")
 
     def code(self, name: str, line: int, size: int = 20, table: bytes | None = None, file: str = "/app/job.py",
              qualified_name: str | None = None, first_traceable: int = 1, *, variables: Sequence[str] = (),

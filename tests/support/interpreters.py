@@ -67,6 +67,11 @@ def use(name: str) -> tuple[Path, bool]:
     return interpreter.path, interpreter.symbols
 
 
+def with_gil(name: str) -> tuple[str, ...]:
+    """Options with which an interpreter has a GIL: a free-threaded one has none unless it is told to."""
+    return ("-X", "gil=1") if name in FREE_THREADED_NAMES else ()
+
+
 def do_without(name: str, missing: str) -> NoReturn:
     """End a test for which something is missing: it is skipped, or fails if GDBEXT_REQUIRE names that."""
     if is_required(name):

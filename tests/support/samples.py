@@ -71,6 +71,7 @@ _SYSCALL_NUMBERS = {
     "x86_64": {"futex": 202, "pause": 34, "read": 0},
     "aarch64": {"futex": 98, "read": 63},
 }
+_ASK_HEADERS = "import sys, sysconfig; print(sysconfig.get_config_var('INCLUDEPY'), sys.hexversion, sep='\\n')"
 # in the tree and not mounted there: a GDB outside that takes the tree as its sysroot needs the files too
 _SAMPLES_IN_TREE = Path("/opt/gdbext-samples")
 # seen this often in a row, a thread does not merely pass through the system call
@@ -407,11 +408,20 @@ def running(
 
 
 def rapids(
-    python: Path, variant: str, directory: Path, *, place: Place = HERE, variables: Mapping[str, str] | None = None
+    python: Path,
+    variant: str,
+    directory: Path,
+    options: Sequence[str] = (),
+    *,
+    place: Place = HERE,
+    variables: Mapping[str, str] | None = None,
 ) -> contextlib.AbstractContextManager[Sample]:
-    """The deadlock of GIL and driver lock; one of RAPIDS_VARIANTS."""
+    """The deadlock of GIL and driver lock; one of RAPIDS_VARIANTS.
+
+    :param options: of the interpreter.
+    """
     driver = build("libdrv.so", place)
-    argv: list[str | Path] = [python, SOURCES / "rapids.py", "--lock", variant, "--driver", driver]
+    argv: list[str | Path] = [python, *options, SOURCES / "rapids.py", "--lock", variant, "--driver", driver]
     return running(argv, directory, place=place, variables=variables)
 
 
@@ -451,6 +461,19 @@ def lines(
     argv: list[str | Path] = [python, *options, SOURCES / "lines.py"]
     # elsewhere CPython 3.6 would not compile code for all the file names that the sample makes up
     return running(argv, directory, place=place, variables={"LC_ALL": "C.UTF-8", **(variables or {})})
+
+
+def free_threaded(
+    python: Path, scene: str, directory: Path, *, stripped: bool = False, place: Place = HERE
+) -> contextlib.AbstractContextManager[Sample]:
+    """A scene of tests/samples/freethreaded.py; the interpreter needs its headers, for the extension that hangs.
+
+    :param stripped: whether the extension has lost its symbols.
+    """
+    headers, version = place.run([python, "-S", "-E", "-c", _ASK_HEADERS]).split("\n")[:2]
+    flags = (*_COMMON_CXX, "-g", "-shared", "-fPIC", f"-DBUILT_FOR={version}", "-isystem", headers)
+    extension = compiled("_freethreaded.so", "freethreaded.cc", flags, ("-lstdc++",), strip=stripped, place=place)
+    return running([python, SOURCES / "freethreaded.py", extension, scene], directory, place=place)
 
 
 def abba(

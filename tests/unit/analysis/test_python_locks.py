@@ -243,6 +243,16 @@ def test_owner_that_is_no_thread(program: Program, others: int, orphan: str) -> 
     assert [(deadlock.threads, deadlock.edges[0].holder) for deadlock in report.deadlocks] == [((1,), None)]
 
 
+@pytest.mark.parametrize(("state", "orphan"), [(0, "left behind by fork"), (0x10, "thread exited")])
+def test_owner_in_a_child_of_fork_that_has_started_threads(program: Program, state: int, orphan: str) -> None:
+    """The descriptor of a thread that fork did not take along is as it was when the thread ran."""
+    descriptor = 0x7F00_0DEA_D000
+    program.target.build.put("struct pthread", descriptor, self=descriptor, cancelhandling=state)
+    lock = rlock_waiter(program, descriptor)
+    program.target.thread()
+    assert lock_of(program.look(), lock).orphan == orphan
+
+
 def test_owner_that_may_be_a_thread_that_cannot_be_read(program: Program) -> None:
     lock = rlock_waiter(program, 0x7F00_0DEA_D000)
     program.target.thread().available = False

@@ -645,7 +645,7 @@ def test_interpreters_that_share_a_gil_have_one_lock() -> None:
 def test_stop_the_world_waits_for_attached_threads() -> None:
     target = PythonTarget("3.13.0")
     (_, requester), (busy, state), (_, _) = [target.python_thread() for _ in range(3)]
-    target.python.build.put("PyThreadState", state, state=1)
+    target.python.build.put("PyThreadState", state, state=1, eval_breaker=1 << 5)
     at = target.python.build.member("PyInterpreterState", target.interpreter, "stoptheworld")
     target.python.build.put("_stoptheworld_state", at, requested=1, requester=requester)
     stop = report_of(target).runtimes[0].interpreters[0].stop_the_world

@@ -268,7 +268,9 @@ def test_first_thread_waits_for_what_a_lock_protects() -> None:
 
 @pytest.mark.parametrize("change", [
     {"kind": "descriptor"}, {"kind": "spin-lock"}, {"shared": True}, {"state": "free"}, {"kind": "gil"},
-], ids=["input", "it runs", "another process", "free", "GIL of nobody that is seen"])
+    {"kind": "stop-the-world"}, {"kind": "py-critical-section"},
+], ids=["input", "it runs", "another process", "free", "GIL of nobody that is seen", "all have stopped",
+        "just let go"])
 def test_somebody_else_may_step_in(change: dict[str, object]) -> None:
     other = replace(QUEUE, **change)  # type: ignore[arg-type]
     assert find_standstill(threads({1: "F", 2: "Q"}), [FUTURE, other], 1) is None

@@ -23,7 +23,7 @@ def parked(python: FakePython, futex: int) -> Parked | None:
 def test_parked(python: FakePython, handed_off: int | None, expected: bool) -> None:
     # an event has no mutex to hand over
     futex = python.park(STACK + 0x80, LOCK, handed_off)
-    assert parked(python, futex) == Parked(LOCK, expected)
+    assert parked(python, futex) == Parked(LOCK, expected, handed_off is not None)
 
 
 def test_one_of_several_in_a_bucket(python: FakePython) -> None:
@@ -33,7 +33,7 @@ def test_one_of_several_in_a_bucket(python: FakePython) -> None:
     python.build.put("llist_node", head, next=node, prev=other)
     python.build.put("llist_node", node, next=other, prev=head)
     python.build.put("llist_node", other, next=head, prev=node)
-    assert parked(python, futex) == Parked(LOCK, False)
+    assert parked(python, futex) == Parked(LOCK, False, False)
 
 
 def test_semaphore_elsewhere(python: FakePython) -> None:

@@ -306,10 +306,15 @@ def test_stop_the_world(version: str) -> None:
     python.runtime()
     interpreter = python.interpreter()
     tstate = python.thread(interpreter, PTHREAD)
-    assert interpreters(python)[0].stop_the_world == (False, False, 0)
     at = python.build.member("PyInterpreterState", interpreter, "stoptheworld")
-    python.build.put("_stoptheworld_state", at, requested=1, requester=tstate)
-    assert interpreters(python)[0].stop_the_world == (True, False, tstate)
+    idle = interpreters(python)[0].stop_the_world
+    assert idle is not None
+    assert (idle.address, idle.requested) == (at, False)
+    python.build.put("_stoptheworld_state", at, requested=1, requester=tstate, thread_countdown=2)
+    stop = interpreters(python)[0].stop_the_world
+    assert stop is not None
+    assert (stop.requested, stop.stopped, stop.requester, stop.countdown) == (True, False, tstate, 2)
+    assert stop.event == python.build.member("_stoptheworld_state", at, "stop_event")
 
 
 def test_no_stop_the_world_before_3_13() -> None:

@@ -1,0 +1,78 @@
+"""Stop-the-world of CPython 3.13 and later: who asked all threads to stop, and which of them have not.
+
+A thread that is to go on waits at its own thread state's ``state``; who has asked waits at ``stop_event``, again and
+again for a millisecond, until each thread that was attached has stopped.
+
+Sources: CPython 3.13 Include/internal/pycore_interp.h (struct _stoptheworld_state), Python/pystate.c (stop_the_world),
+Include/internal/pycore_ceval.h (_PY_EVAL_PLEASE_STOP_BIT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gdbext.errors import GdbextError
+from gdbext.layout.table import Layouts
+from gdbext.target.protocol import Memory
+
+if TYPE_CHECKING:
+    from gdbext.cpython.runtime import ThreadState
+
+_PLEASE_STOP = 1 << 5
+
+
+@dataclass(frozen=True)
+class StopState:
+    """A ``struct _stoptheworld_state``: that of an interpreter, or of the whole runtime.
+
+    `event` is the address of its ``stop_event``, `requester` a ``PyThreadState *`` (0 for a thread that has none yet),
+    `countdown` the number of threads that have not stopped yet.
+    """
+
+    address: int
+    event: int
+    requested: bool
+    stopped: bool
+    countdown: int
+    requester: int
+
+
+def read_stop_state(memory: Memory, layouts: Layouts, address: int) -> StopState | None:
+    """Decode a ``struct _stoptheworld_state *``; None where it makes no sense, or cannot be read."""
+    known = layouts["_stoptheworld_state"]
+    try:
+        requested, stopped, countdown, requester = known.reader(
+            "requested", "world_stopped", "thread_countdown", "requester")(memory, address)
+    except GdbextError:
+        return None
+    if requested not in (0, 1) or stopped not in (0, 1) or countdown < 0:
+        return None
+    event = address + known.offset("stop_event")
+    return StopState(address, event, bool(requested), bool(stopped), countdown, requester)
+
+
+def interpreters_stop(memory: Memory, layouts: Layouts, interpreter: int) -> StopState | None:
+    """The stop of one interpreter (``PyInterpreterState *``); None before CPython 3.13."""
+    if not layouts.has("PyInterpreterState", "stoptheworld") or "_stoptheworld_state" not in layouts:
+        return None
+    return read_stop_state(memory, layouts, interpreter + layouts["PyInterpreterState"].offset("stoptheworld"))
+
+
+def runtimes_stop(memory: Memory, layouts: Layouts, runtime: int) -> StopState | None:
+    """The stop of all interpreters of a runtime (``_PyRuntimeState *``); None where nobody ever asks for it.
+
+    Only free-threaded builds stop the world.
+    """
+    if layouts.build != "free-threaded" or not layouts.has("_PyRuntimeState", "stoptheworld"):
+        return None
+    return read_stop_state(memory, layouts, runtime + layouts["_PyRuntimeState"].offset("stoptheworld"))
+
+
+def not_stopped(stop: StopState, tstates: Iterable[ThreadState]) -> list[ThreadState]:
+    """The threads that a stop still waits for: attached ones that were asked to stop."""
+    if not stop.requested or stop.stopped:
+        return []
+    return [tstate for tstate in tstates if tstate.state == "attached" and tstate.address != stop.requester
+            and (tstate.eval_breaker is None or tstate.eval_breaker & _PLEASE_STOP)]
