@@ -219,12 +219,13 @@ def _precision() -> Iterator[str]:
     yield (f"A deadlocked one is looked at as a process and as a core, a healthy one {harness.LOOKS} times while it "
            "runs and as a core. Right: what is said is true and all of it")
     yield ("is said; silent: nothing is said of a deadlock; false: something is said that is not so. The tests fail "
-           "where a program does worse than this; `scripts/precision` prints the score of a run.")
+           "where a program does worse than this. Each time they run a program with one of its interpreters, "
+           "`scripts/precision` with all; both print the score.")
     yield ""
     counted: dict[tuple[str, str], list[int]] = {}
     for program in programs:
         for python in program.pythons:
-            for target in ("live", "core"):
+            for target in ("live", "core") if program.core else ("live",):
                 row = counted.setdefault((program.expect, target), [0, 0])
                 row[not {target, f"{target}-{python}"}.isdisjoint(program.silent)] += 1
     rows = [(expect, "process" if target == "live" else "core", str(right), str(silent), "0")

@@ -18,7 +18,7 @@ core       false where no core is to be made: GDB up to 13 writes all that is re
            each thread, so that all other programs run with one heap
 packages   Python packages that it takes, by the names that are imported
 extension  the C++ source of an extension module that it takes, in `programs`
-pythons    interpreters to run it with, other than the usual ones
+pythons    interpreters that it is for, other than the usual ones
 flags      of the compiler
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
@@ -51,8 +51,10 @@ Json = dict[str, Any]
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
-#: The usual interpreters, unless GDBEXT_PRECISION_PYTHONS names others, separated by commas.
-PYTHONS = tuple(os.environ.get("GDBEXT_PRECISION_PYTHONS", "3.11,3.13").split(","))
+#: The usual interpreters.
+PYTHONS = ("3.11", "3.13", "3.13t")
+#: Names the interpreters to run programs with, separated by commas, or is ``all``; else each is run with one of its.
+CHOICE = "GDBEXT_PRECISION_PYTHONS"
 #: Where C++ programs stand among the interpreters.
 NATIVE = "native"
 LOOKS = 50
@@ -89,6 +91,17 @@ class Program:
     def name(self) -> str:
         """What the score calls it."""
         return self.path.stem
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The interpreters to run it with now."""
+        choice = os.environ.get(CHOICE, "")
+        if choice == "all":
+            return self.pythons
+        if choice:
+            return tuple(python for python in self.pythons if python in (NATIVE, *choice.split(",")))
+        # always the same one for a program, and now this one, now that one among all programs
+        return (self.pythons[zlib.crc32(self.name.encode()) % len(self.pythons)],)
 
     @classmethod
     def read(cls, path: Path) -> Program:

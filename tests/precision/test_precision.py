@@ -14,7 +14,7 @@ from tests.precision.harness import LOOKS, Program, Score
 
 PROGRAMS = harness.programs()
 CASES = [pytest.param(program, python, id=f"{program.name}-{python}") for program in PROGRAMS
-         for python in program.pythons]
+         for python in program.chosen]
 
 
 def test_there_are_enough_programs_of_both_sorts() -> None:

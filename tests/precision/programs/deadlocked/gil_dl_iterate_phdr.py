@@ -3,7 +3,7 @@
 The dynamic linker calls back under its lock; threadpoolctl's callback is a Python function. NumPy called the same
 function, through `backtrace`, without giving up the GIL.
 
-Truth: {"expect": "deadlock",
+Truth: {"expect": "deadlock", "pythons": ["3.11", "3.13"],
         "edges": [["main", "dynamic-linker", "lister"], ["lister", "gil", "main"]]}
 """
 

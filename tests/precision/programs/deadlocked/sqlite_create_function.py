@@ -3,7 +3,7 @@
 A query runs without the GIL and under the mutex of the connection, and calls a Python function. Another thread adds
 a function to the same connection, which takes that mutex with the GIL held.
 
-Truth: {"expect": "deadlock",
+Truth: {"expect": "deadlock", "pythons": ["3.11", "3.13"],
         "edges": [["main", "mutex", "query"], ["query", "gil", "main"]]}
 """
 
