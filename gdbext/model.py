@@ -15,6 +15,10 @@ DERIVED = "derived"
 INFERRED = "inferred"
 EVIDENCE = (RECORDED, DERIVED, INFERRED)
 
+#: Names of the locks of kind ``stop-the-world``: what stopped threads wait for, and what who stops them waits for.
+WORLD_TO_GO_ON = "for the world to go on"
+WORLD_TO_STOP = "for the world to stop"
+
 EXCLUSIVE = "exclusive"
 SHARED = "shared"
 

@@ -19,7 +19,7 @@ from gdbext.cpython.parking_lot import Parked, parked_on
 from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.stop_the_world import StopState, not_stopped
 from gdbext.errors import GdbextError
-from gdbext.model import CriticalSection
+from gdbext.model import WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
 from gdbext.target.protocol import Memory
 
 #: How far above the stack pointer a parked thread's entry is looked for, in bytes.
@@ -34,7 +34,6 @@ _ONCE = ("_once", "_once_flag")  # a _PyOnceFlag
 #: The members that lie where the tables say in builds with Py_DEBUG too, which have no tables of their own.
 _FIRM = ("interpreters_mutex", "xi_registry_mutex", "allocators_mutex", "pending_mutex", "gc_mutex", "imports_lock",
          "imports_lazy_mutex", "codecs_search_path_mutex")
-_WORLD, _STOP = "for the world to go on", "for the world to stop"
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,8 @@ class ParkedWaits:
         self._members: dict[int, list[tuple[int, int, str]]] = {}
         #: The thread that each mutex (``PyMutex *``) has been passed on to, which has not run since.
         self.passed_on: dict[int, int] = {}
+        #: The object (``PyObject *``) and its type's name, by the mutex that is its lock.
+        self.objects: dict[int, tuple[int, str]] = {}
         self._sections: dict[int, tuple[CriticalSection, ...]] = {}
         # mutex of an object -> threads that have it
         self._held: dict[int, set[int]] = {}
@@ -90,8 +91,17 @@ class ParkedWaits:
             self._sections[seen.number] = tuple(found)
 
     def _section(self, python: Python, mutex: int | None, active: bool) -> CriticalSection:
-        at = object_with(python.runtime.layouts, python.objects, mutex) if mutex is not None else None
-        return CriticalSection(mutex, at, python.objects.type_name(at) if at is not None else None, active)
+        at, kind = self._object(python, mutex) if mutex is not None else (None, None)
+        return CriticalSection(mutex, at, kind, active)
+
+    def _object(self, python: Python, mutex: int) -> tuple[int, str] | tuple[None, None]:
+        """The object whose lock a mutex is, and the name of its type."""
+        if mutex not in self.objects:
+            at = object_with(python.runtime.layouts, python.objects, mutex)
+            if at is None:
+                return None, None
+            self.objects[mutex] = at, python.objects.type_name(at)
+        return self.objects[mutex]
 
     def sections(self, number: int) -> tuple[CriticalSection, ...] | None:
         """The critical sections of a thread, the innermost first; None where no thread has any ever."""
@@ -110,8 +120,8 @@ class ParkedWaits:
 
     def _object_lock(self, python: Python, mutex: int) -> View:
         """The lock of an object, at the address of its ``ob_mutex``."""
-        at = object_with(python.runtime.layouts, python.objects, mutex)
-        name = f"{python.objects.type_name(at)} object at {at:#x}" if at is not None else None
+        at, kind = self._object(python, mutex)
+        name = f"{kind} object at {at:#x}" if at is not None else None
         locked = bool(self._memory.read(mutex, 1)[0] & _LOCKED)
         holders = self._held.get(mutex, set()) if locked else set()
         if mutex in self.passed_on:
@@ -139,7 +149,7 @@ class ParkedWaits:
             if other is python and any(about.address == tstate.address for about in world.tstates):
                 requester = self._side.number_of_tstate.get(world.stop.requester)
                 return View("stop-the-world", world.stop.address, "stopped" if world.stop.stopped else "stopping",
-                            owner_thread=requester, name=_WORLD,
+                            owner_thread=requester, name=WORLD_TO_GO_ON,
                             why=None if requester is not None else "who asked for it is not known")
         return None
 
@@ -150,8 +160,9 @@ class ParkedWaits:
                                if tstate.address in self._side.number_of_tstate))
         state = f"{world.stop.countdown} not stopped"
         if len(numbers) == world.stop.countdown:
-            return View("stop-the-world", world.stop.event, state, owner_threads=numbers, repeats=True, name=_STOP)
-        return View("stop-the-world", world.stop.event, state, repeats=True, candidates=numbers, name=_STOP,
+            return View("stop-the-world", world.stop.event, state, owner_threads=numbers, repeats=True,
+                        name=WORLD_TO_STOP)
+        return View("stop-the-world", world.stop.event, state, repeats=True, candidates=numbers, name=WORLD_TO_STOP,
                     why=f"{world.stop.countdown} threads counted, {len(numbers)} seen that have not stopped")
 
     # -- what a thread waits for -----------------------------------------------------------------------------
@@ -220,7 +231,7 @@ class ParkedWaits:
         if not parked.is_mutex:
             return View("py-event", address, "not set", wait_for="any", name=member,
                         why="an event has no owner: any thread may set it")
-        if member is None and object_with(python.runtime.layouts, python.objects, address) is not None:
+        if member is None and self._object(python, address)[0] is not None:
             return self._object_lock(python, address)
         locked = bool(self._memory.read(address, 1)[0] & _LOCKED)
         view = View("py-mutex", address, "locked" if locked else "free", name=member, find_holders=MENTIONS,

@@ -188,6 +188,15 @@ class PythonLocks:
                 continue
         return False
 
+    def name_of(self, address: int, numbers: Iterable[int]) -> str | None:
+        """What one of some threads calls an object (``PyObject *``), None if none near the top of its stack does."""
+        for number in numbers:
+            for reader, stack in self._stacks_of(number):
+                named = reader.names.find(stack, [address])
+                if named is not None:
+                    return named[0]
+        return None
+
     def locks(self) -> list[Lock]:
         """Every lock of Python's that a thread waits for, with holders and waiters."""
         waiters: dict[str, list[Waiter]] = {}

@@ -35,6 +35,10 @@ _HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGF
                        signal.SIGTRAP, signal.SIGSYS, 32, 33))
 
 
+#: How many of the waiters of an object's lock are asked what they call the object.
+_MAX_LOOKS = 4
+
+
 class Snapshot:
     """A look at a target, which must stay stopped while this lives.
 
@@ -75,11 +79,23 @@ class Snapshot:
         self._locks = {lock.id: lock for lock in [*self._native_locks.locks(), *self._python_locks.locks(),
                                                   *self._blocked.locks()]}
         self._locks.update((gil.lock, gil.as_lock()) for gil in self._python.gils)
+        self._name_objects()
         for lock in self._locks.values():
             for holder in lock.holders:
                 self._threads[holder.thread].holds.append(Hold(
                     lock.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
         self._stacks: dict[int, tuple[tuple[Frame, ...], str | None]] = {}
+
+    def _name_objects(self) -> None:
+        """Call the object whose lock threads wait for as their frames do."""
+        for lock in list(self._locks.values()):
+            if lock.kind == "py-critical-section" and lock.waiters and lock.address in self._parked.objects:
+                at, kind = self._parked.objects[lock.address]
+                threads = [*(waiter.thread for waiter in lock.waiters[:_MAX_LOOKS]),
+                           *(holder.thread for holder in lock.holders)]
+                name = self._python_locks.name_of(at, threads)
+                if name is not None:
+                    self._locks[lock.id] = replace(lock, name=f"{name} ({kind})")
 
     @property
     def incomplete(self) -> GdbextError | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from gdbext.model import (
     RECORDED,
     SHARED,
+    WORLD_TO_STOP,
     Deadlock,
     Edge,
     Frame,
@@ -101,6 +102,8 @@ class TextRenderer:
             lock.state, "held by")
         if lock.kind in _GATHERING:
             words = f"{printable(lock.state)}, still to come:"
+        if lock.kind == "stop-the-world":
+            words = f"{printable(lock.state)}:" if lock.name == WORLD_TO_STOP else "requested by"
         if lock.holders:
             names = ", ".join(self.thread_name(holder.thread) for holder in lock.holders[:_MANY])
             more = f" and {len(lock.holders) - _MANY} more" if len(lock.holders) > _MANY else ""
@@ -121,6 +124,9 @@ class TextRenderer:
         if lock.kind == "thread-exit":
             return []
         mode = " for reading" if hold.mode == SHARED else ""
+        if lock.kind == "stop-the-world":
+            how = " up: it has not stopped" if lock.name == WORLD_TO_STOP else ": it has requested it"
+            return [f"{indent}{self.style.mark(f'stop-the-world {lock.address:#x}', 'lock')}{how}"]
         lines = [f"{indent}{self.style.mark(self._lock_name(lock), 'lock')}{mode}"
                  f"{self._evidence(hold.evidence, hold.why)}"]
         taken = hold.taken_at
@@ -407,7 +413,7 @@ class TextRenderer:
         for hold in first.holds:
             lines += self._hold(hold, "  holds ")
         for section in first.critical_sections or ():
-            if not section.active:
+            if not section.active and section.mutex is not None:
                 what = f"{section.type} object at {section.object:#x}" if section.object is not None else "a mutex"
                 lines.append(f"  has suspended its critical section of {printable(what)}")
         if first.unmerged:

@@ -10,6 +10,9 @@ from gdbext.model import (
     INFERRED,
     RECORDED,
     SHARED,
+    WORLD_TO_GO_ON,
+    WORLD_TO_STOP,
+    CriticalSection,
     Deadlock,
     Edge,
     Gil,
@@ -64,6 +67,36 @@ def gil_deadlock() -> Report:
     deadlock = Deadlock((1, 2), RECORDED, (Edge(1, RWLOCK, 2), Edge(2, GIL, 1)), None, (3,))
     return Report(INFO, (runtime,), threads, locks, (deadlock,), (Problem("thread 5", "unreadable", "it runs"),),
                   ("no table for CPython 3.11.7; the one for 3.11.2 fits and is used",))
+
+
+def world_that_does_not_stop() -> Report:
+    """Thread 1 stops the world, which 2 keeps from stopping; 3 is suspended and has the list that 2 wants."""
+    going_on, stopping, section = "stop-the-world:0x100", "stop-the-world:0x104", "py-critical-section:0x20a"
+    shelf = CriticalSection(0x20A, 0x200, "list", True)
+    threads = (
+        Thread(1, 885, 1, "python", "collector", 0x55D0, "detached", "blocked", "futex",
+               (Hold(going_on, EXCLUSIVE, RECORDED),), Wait(stopping, EXCLUSIVE, False), critical_sections=()),
+        Thread(2, 886, 2, "python", "user", 0x55E0, "attached", "blocked", "futex",
+               (Hold(stopping, EXCLUSIVE, RECORDED),), Wait(section, EXCLUSIVE, False),
+               critical_sections=(CriticalSection(None, None, None, False),)),
+        Thread(3, 887, 3, "python", "sorter", 0x55F0, "suspended", "blocked", "futex",
+               (Hold(section, EXCLUSIVE, RECORDED),), Wait(going_on, EXCLUSIVE, False),
+               critical_sections=(shelf, CriticalSection(0x30A, 0x300, "dict", False))),
+        Thread(4, 888, 4, "jemalloc_bg_thd", status="blocked", syscall="poll", critical_sections=()),
+    )
+    locks = (
+        Lock(going_on, "stop-the-world", 0x100, WORLD_TO_GO_ON, "stopping", (Holder(1, EXCLUSIVE, RECORDED),),
+             (Waiter(3, EXCLUSIVE),)),
+        Lock(stopping, "stop-the-world", 0x104, WORLD_TO_STOP, "1 not stopped", (Holder(2, EXCLUSIVE, RECORDED),),
+             (Waiter(1, EXCLUSIVE),)),
+        Lock(section, "py-critical-section", 0x20A, "shelf (list)", "locked", (Holder(3, EXCLUSIVE, RECORDED),),
+             (Waiter(2, EXCLUSIVE),)),
+        Lock(GIL, "gil", 0x7F00, None, "disabled"),
+    )
+    runtime = Runtime("3.13.15", "free-threaded", 0x7E00, "table", "python3.13t",
+                      (Interpreter(0, 0x7D00, Gil(GIL, 0x7F00, "disabled"), StopTheWorld(True, 1, (2,))),))
+    deadlock = Deadlock((1, 2, 3), RECORDED, (Edge(1, stopping, 2), Edge(2, section, 3), Edge(3, going_on, 1)))
+    return Report(INFO, (runtime,), threads, locks, (deadlock,))
 
 
 def inferred_deadlock() -> Report:

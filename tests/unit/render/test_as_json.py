@@ -9,9 +9,19 @@ import pytest
 
 from gdbext.model import Report
 from gdbext.render.as_json import PARTS, SCHEMA, as_json, document
-from tests.support.fake_report import HOSTILE, RWLOCK, gil_deadlock, healthy, hostile, inferred_deadlock, orphaned
+from tests.support.fake_report import (
+    HOSTILE,
+    RWLOCK,
+    gil_deadlock,
+    healthy,
+    hostile,
+    inferred_deadlock,
+    orphaned,
+    world_that_does_not_stop,
+)
 
-REPORTS = {"gil": gil_deadlock, "inferred": inferred_deadlock, "orphaned": orphaned, "healthy": healthy}
+REPORTS = {"gil": gil_deadlock, "inferred": inferred_deadlock, "orphaned": orphaned, "healthy": healthy,
+           "world": world_that_does_not_stop}
 
 ADDRESS, NUMBER, TEXT, FLAG = "address", "number", "text", "flag"
 MODE, EVIDENCE = ("exclusive", "shared"), ("recorded", "derived", "inferred")
@@ -54,7 +64,7 @@ DOCUMENT = {
 #: Members beyond those that the schema began with, by the path of what has them.
 GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan"},
-         ".locks[]": {"why", "wait_for"}, ".threads[]": {"unmerged", "blocked_on"},
+         ".locks[]": {"why", "wait_for"}, ".threads[]": {"unmerged", "blocked_on", "critical_sections"},
          ".threads[].holds[]": {"taken_at"}, ".locks[].holders[]": {"taken_at"}}
 
 
@@ -129,6 +139,15 @@ def test_values() -> None:
     assert made["threads"][4]["tstate"] is None
     assert made["locks"][1]["candidates"] == [3, 4]
     assert made["problems"] == [{"where": "thread 5", "what": "unreadable", "why": "it runs"}]
+
+
+def test_critical_sections() -> None:
+    made = document(world_that_does_not_stop())
+    assert [thread["critical_sections"] for thread in made["threads"]] == [
+        [], [{"mutex": None, "object": None, "type": None, "active": False}],
+        [{"mutex": "0x20a", "object": "0x200", "type": "list", "active": True},
+         {"mutex": "0x30a", "object": "0x300", "type": "dict", "active": False}], []]
+    assert "critical_sections" not in document(gil_deadlock())["threads"][0]
 
 
 def test_orphan_has_no_holder() -> None:

@@ -21,9 +21,17 @@ from gdbext.model import (
 )
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
-from tests.support.fake_report import gil_deadlock, healthy, hostile, inferred_deadlock, orphaned
+from tests.support.fake_report import (
+    gil_deadlock,
+    healthy,
+    hostile,
+    inferred_deadlock,
+    orphaned,
+    world_that_does_not_stop,
+)
 
-REPORTS = {"gil": gil_deadlock, "inferred": inferred_deadlock, "orphaned": orphaned, "healthy": healthy}
+REPORTS = {"gil": gil_deadlock, "inferred": inferred_deadlock, "orphaned": orphaned, "healthy": healthy,
+           "world": world_that_does_not_stop}
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 LINES = {41: "    lib.update(self.table)  ", 17: "lock.acquire()"}
 
@@ -133,6 +141,37 @@ def test_stop_the_world() -> None:
     runtime = dataclasses.replace(report.runtimes[0], interpreters=(interpreter,))
     text = renderer(dataclasses.replace(report, runtimes=(runtime,))).gils()
     assert 'stop-the-world requested by thread 1 "MainThread", waiting for threads 2, 3' in text
+
+
+def test_world_that_does_not_stop() -> None:
+    text = renderer(world_that_does_not_stop()).deadlocks()
+    assert """
+Thread 1 (LWP 885, TID 1) "collector"
+  holds     stop-the-world 0x100: it has requested it
+  waits for stop-the-world 0x104 for the world to stop, 1 not stopped: thread 2 "user"
+""" in text
+    assert """
+  holds     stop-the-world 0x104 up: it has not stopped
+  waits for py-critical-section 0x20a shelf (list), held by thread 3 "sorter"
+""" in text
+    assert "waits for stop-the-world 0x100 for the world to go on, requested by thread 1 \"collector\"" in text
+
+
+def test_critical_sections_that_are_suspended() -> None:
+    text = all_texts(world_that_does_not_stop())["none"]
+    assert "has suspended its critical section of dict object at 0x300" in text
+    assert text.count("has suspended") == 1
+
+
+def test_states_of_threads_without_a_gil() -> None:
+    assert renderer(world_that_does_not_stop()).gils() == """\
+CPython 3.13.15, free-threaded in python3.13t (layout: table)
+  no GIL (free-threaded)
+    attached (may run Python): thread 2
+    detached (outside of Python): thread 1
+    suspended (stopped by another thread): thread 3
+    stop-the-world requested by thread 1 "collector", waiting for thread 2
+"""
 
 
 def test_interpreters_that_share_a_gil() -> None:
