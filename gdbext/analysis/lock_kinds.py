@@ -23,7 +23,7 @@ from gdbext.glibc.futex import (
     FutexWait,
 )
 from gdbext.layout.table import Layouts
-from gdbext.model import EXCLUSIVE
+from gdbext.model import EXCLUSIVE, RECORDED
 from gdbext.target.cache import read_u32
 from gdbext.target.protocol import Memory, Module
 
@@ -51,10 +51,10 @@ class View:
     """A lock as its memory tells it, before owners are matched with threads.
 
     `owner` is the recorded TID; `owner_thread` a thread number where the lock names a thread otherwise, and
-    `owner_threads` are several that all have to let go. `repeats` tells that waits with a timeout are only repeated.
-    `count` is how many holders it counts and does not name, `find_holders` how these are looked for, unless
-    circumstance has told the `holders` already, or `candidates`. `elsewhere` tells that the owner may be in another
-    process.
+    `owner_threads` are several that all have to let go, both known as `owner_evidence` has it. `repeats` tells that
+    waits with a timeout are only repeated. `count` is how many holders it counts and does not name, `find_holders` how
+    these are looked for, unless circumstance has told the `holders` already, or `candidates`. `elsewhere` tells that
+    the owner may be in another process.
     """
 
     kind: str
@@ -64,6 +64,7 @@ class View:
     owner: int | None = None
     owner_thread: int | None = None
     owner_threads: tuple[int, ...] = ()
+    owner_evidence: str = RECORDED
     repeats: bool = False
     count: int = 0
     find_holders: str | None = None

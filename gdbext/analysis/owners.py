@@ -207,10 +207,10 @@ class NativeLocks:
         holders: tuple[Holder, ...] = ()
         candidates: tuple[int, ...] = ()
         orphan, why = view.orphan, view.why
-        if view.owner_thread is not None:
-            holders = (Holder(view.owner_thread, EXCLUSIVE, RECORDED),)
-        elif view.owner_threads:
-            holders = tuple(Holder(number, EXCLUSIVE, RECORDED) for number in view.owner_threads)
+        if view.owner_thread is not None or view.owner_threads:
+            told = None if view.owner_evidence == RECORDED else view.why
+            owners = view.owner_threads if view.owner_thread is None else (view.owner_thread,)
+            holders = tuple(Holder(number, EXCLUSIVE, view.owner_evidence, told) for number in owners)
         elif view.owner is not None:
             number = self._threads.number_of_tid.get(view.owner)
             if number is not None:

@@ -19,7 +19,7 @@ from gdbext.cpython.parking_lot import Parked, parked_on
 from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.stop_the_world import StopState, not_stopped
 from gdbext.errors import GdbextError
-from gdbext.model import WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
+from gdbext.model import DERIVED, WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
 from gdbext.target.protocol import Memory
 
 #: How far above the stack pointer a parked thread's entry is looked for, in bytes.
@@ -123,11 +123,12 @@ class ParkedWaits:
         at, kind = self._object(python, mutex)
         name = f"{kind} object at {at:#x}" if at is not None else None
         locked = bool(self._memory.read(mutex, 1)[0] & _LOCKED)
-        holders = self._held.get(mutex, set()) if locked else set()
         if mutex in self.passed_on:
-            holders = {self.passed_on[mutex]}
+            return View("py-critical-section", mutex, "locked", owner_thread=self.passed_on[mutex], name=name)
+        holders = self._held.get(mutex, set()) if locked else set()
         if len(holders) == 1:
-            return View("py-critical-section", mutex, "locked", owner_thread=min(holders), name=name)
+            return View("py-critical-section", mutex, "locked", owner_thread=min(holders), owner_evidence=DERIVED,
+                        name=name, why="attached, in an active critical section of it")
         why = ("several threads have it in their critical sections" if holders else
                "no attached thread is in a critical section of it")
         return View("py-critical-section", mutex, "locked" if locked else "free", candidates=tuple(sorted(holders)),
@@ -160,8 +161,8 @@ class ParkedWaits:
                                if tstate.address in self._side.number_of_tstate))
         state = f"{world.stop.countdown} not stopped"
         if len(numbers) == world.stop.countdown:
-            return View("stop-the-world", world.stop.event, state, owner_threads=numbers, repeats=True,
-                        name=WORLD_TO_STOP)
+            return View("stop-the-world", world.stop.event, state, owner_threads=numbers, owner_evidence=DERIVED,
+                        repeats=True, name=WORLD_TO_STOP, why="attached, and asked to stop")
         return View("stop-the-world", world.stop.event, state, repeats=True, candidates=numbers, name=WORLD_TO_STOP,
                     why=f"{world.stop.countdown} threads counted, {len(numbers)} seen that have not stopped")
 

@@ -74,7 +74,7 @@ def section(role: str, *objects: Any, active: bool = True) -> None:
 
 
 def tell_section(each: Any, name: str, holder: str, waiters: "list[str]") -> None:
-    tell(name, "py-critical-section", extension.object_mutex_address(each), "locked", waiters, holder, "recorded")
+    tell(name, "py-critical-section", extension.object_mutex_address(each), "locked", waiters, holder, "derived")
 
 
 def say(scene: str, *within: "tuple[str, str, int]") -> "float | None":
@@ -256,7 +256,7 @@ def stop_the_world(attached: str, late: str) -> None:
     start("collector", lambda: gc.collect(extension.once_main_rests(at("collector", 2))))
     world, stop = extension.stop_addresses()
     tell("world", "stop-the-world", world, "stopping", [late], "collector", "recorded")
-    tell("stop", "stop-the-world", stop, "1 not stopped", ["collector"], attached, "recorded")
+    tell("stop", "stop-the-world", stop, "1 not stopped", ["collector"], attached, "derived")
     STATES.update({attached: "attached", "collector": "attached", late: "suspended", "main": "suspended"})
 
 

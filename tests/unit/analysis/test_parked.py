@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.analysis.snapshot import Snapshot
-from gdbext.model import EXCLUSIVE, RECORDED, CriticalSection, Holder, Lock, Report, Wait
+from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, CriticalSection, Holder, Lock, Report, Wait
 from tests.support.fake_python import FREE_THREADED, FakePython
 from tests.support.fake_target import WAIT_BITSET_REALTIME, FakeTarget, FakeThread
 
@@ -92,9 +92,9 @@ def test_critical_section_against_a_mutex(program: Program) -> None:
     report = program.look()
     found = lock_of(report, lock)
     assert (found.kind, found.state, found.name) == ("py-critical-section", "locked", f"list object at {shared:#x}")
-    assert found.holders == (Holder(1, EXCLUSIVE, RECORDED),)
+    assert found.holders == (Holder(1, EXCLUSIVE, DERIVED, "attached, in an active critical section of it"),)
     assert edges(report) == [{(1, f"mutex:{mutex:#x}", 2), (2, f"py-critical-section:{lock:#x}", 1)}]
-    assert report.deadlocks[0].evidence == RECORDED
+    assert report.deadlocks[0].evidence == DERIVED
     first = report.thread(1)
     assert first is not None
     assert first.critical_sections == (CriticalSection(lock, shared, "list", True),)
@@ -229,7 +229,8 @@ def test_world_that_waits_for_a_thread_which_waits_for_a_suspended_one(program: 
     report = program.look()
     assert edges(report) == [{(1, f"stop-the-world:{state:#x}", 3), (3, f"stop-the-world:{event:#x}", 2),
                               (2, f"mutex:{mutex:#x}", 1)}]
-    assert report.deadlocks[0].evidence == RECORDED
+    assert report.deadlocks[0].evidence == DERIVED
+    assert lock_of(report, state).holders == (Holder(3, EXCLUSIVE, RECORDED),)
     assert lock_of(report, event).state == "1 not stopped"
     stop = report.runtimes[0].interpreters[0].stop_the_world
     assert (stop.requested, stop.requester, stop.waiting_for) == (True, 3, (2,))
@@ -240,7 +241,7 @@ def test_who_stops_the_world_is_awake_now_and_then(program: Program) -> None:
     _, event = program.stop_the_world(program.thread(DETACHED), 1)
     report = program.look()
     assert wait_of(report, 2) == Wait(f"stop-the-world:{event:#x}", EXCLUSIVE, False)
-    assert lock_of(report, event).holders == (Holder(1, EXCLUSIVE, RECORDED),)
+    assert lock_of(report, event).holders == (Holder(1, EXCLUSIVE, DERIVED, "attached, and asked to stop"),)
     assert report.deadlocks == ()
 
 
