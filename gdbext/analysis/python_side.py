@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
@@ -41,6 +42,9 @@ from gdbext.target.protocol import Memory, Module, Target
 
 #: Among how many frames on top of a stack `take_gil` is looked for.
 _TAKE_GIL_DEPTH = 8
+#: Functions of the C library in which a thread that does not hold the GIL waits for it, and the size of their frames.
+_WAITING_FUNCTIONS = ("pthread_cond_timedwait", "pthread_cond_clockwait", "pthread_mutex_lock")
+_MAX_WAIT_FRAMES = 4096
 
 
 class TargetWithTypes(Target, Protocol):
@@ -265,6 +269,8 @@ class PythonSide:
             address, timeout = call.arguments[0], call.arguments[3]
             if gil.state.is_waited_for(address, timeout != 0, self._static_name(gil, address)):
                 return Wait(gil.lock, EXCLUSIVE, False)
+        elif call is None and seen.python is gil.python and self._in_wait_for(gil, seen):
+            return Wait(gil.lock, EXCLUSIVE, False)
         elif call is None and seen.python is gil.python and self._in_take_gil(seen):
             return Wait(gil.lock, EXCLUSIVE, False, DERIVED, "it runs take_gil, and another holds the GIL")
         return None
@@ -274,6 +280,27 @@ class PythonSide:
         if not gil.state.shared or self._code.module(address) is not gil.python.runtime.module:
             return None
         return self._code.symbol(address).function
+
+    def _in_wait_for(self, gil: SeenGil, seen: SeenThread) -> bool:
+        """Whether a thread is awake inside of a function of the C library in which it waits for the GIL.
+
+        The interpreter has called that function, and one of the GIL's own words is at hand in it: in a register, or on
+        the stack below the interpreter's frame. The names of these functions are exported.
+        """
+        native = seen.native(self._code)[:_TAKE_GIL_DEPTH]
+        depth = next((i for i, (pc, _) in enumerate(native) if self.interpreter_code[pc]), 0)
+        if not depth or not any(public_name(self._code.symbol(pc, i).function or "") in _WAITING_FUNCTIONS
+                                for i, (pc, _) in enumerate(native[:depth])):
+            return False
+        low, high = seen.registers["rsp"] & ~7, native[depth][1]
+        if not 0 < high - low <= _MAX_WAIT_FRAMES:
+            return False
+        try:
+            words = struct.unpack(f"<{(high - low) // 8}Q", self._memory.read(low, (high - low) // 8 * 8))
+        except GdbextError:
+            return False
+        return any(gil.state.is_waited_for(word, True, self._static_name(gil, word))
+                   for word in {*words, *seen.registers.values()})
 
     def _in_take_gil(self, seen: SeenThread) -> bool:
         for i, (pc, _) in enumerate(seen.native(self._code)[:_TAKE_GIL_DEPTH]):

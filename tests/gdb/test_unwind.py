@@ -40,7 +40,7 @@ def compare(where: list[str | Path], script: Path, *, symbols: bool) -> list[tup
 @pytest.mark.parametrize("name", interpreters.NAMES)
 def test_python(name: str, target: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
-    with samples.rapids(python, "readers", tmp_path) as sample:
+    with samples.rapids(python, "readers", tmp_path, interpreters.with_gil(name)) as sample:
         where: list[str | Path] = ["-p", str(sample.pid)]
         if target == "core":
             where = [python, cores.kernel_core(sample)]

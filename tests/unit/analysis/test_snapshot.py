@@ -552,6 +552,23 @@ def test_gil_waiter_caught_awake() -> None:
     assert (deadlock.threads, deadlock.evidence) == ((1, 2), DERIVED)
 
 
+@pytest.mark.parametrize("place", ["register", "stack", "elsewhere", "further out"])
+@pytest.mark.parametrize("function", ["__pthread_cond_timedwait", "pthread_cond_signal"])
+def test_waiter_caught_awake_within_its_wait(version: str, function: str, place: str) -> None:
+    """Before the system call or after it: what tells is the GIL's condition variable in the function that waits."""
+    target, _, worker, _ = gil_and_rwlock(version, "live")
+    cond = target.python.build.member("_gil_runtime_state", target.python.gil_of(target.interpreter), "cond")
+    worker.frames = [(LIBC_TEXT + 0x10, worker.stack), (target.eval + 0x50, worker.stack + 0x100),
+                     (APP_TEXT + 0x80, worker.stack + 0x800)]
+    worker.registers.update(rip=LIBC_TEXT + 0x10, orig_rax=2**64 - 1, rdi=cond if place == "register" else 0)
+    at = {"stack": 0x40, "further out": 0x180}.get(place)
+    if at is not None:
+        target.ram.u64(worker.stack + at, cond)
+    target.name(LIBC_TEXT + 0x10, function)
+    found = function != "pthread_cond_signal" and place in ("register", "stack")
+    assert [deadlock.evidence for deadlock in report_of(target).deadlocks] == [RECORDED] * found
+
+
 @pytest.mark.parametrize("member", ["mutex", "cond", "switch_cond", "switch_mutex"])
 def test_words_of_the_gil(member: str) -> None:
     target, _, worker, _ = gil_and_rwlock("3.11.7")
