@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from gdbext.analysis.code import Code, InterpreterCode
@@ -15,6 +15,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import (
     InterpreterState,
     PythonRuntime,
+    ThreadState,
     find_runtimes,
     iter_interpreters,
     thread_names,
@@ -95,6 +96,70 @@ class SeenGil:
                     tuple(Waiter(number, EXCLUSIVE) for number in self.waiters), (), self.orphan)
 
 
+def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int], findings: Findings) -> list[Python]:
+    """The CPython runtimes of a target with their interpreters and thread states; none where there is no Python.
+
+    :param pthreads: ``pthread_self()`` of the threads, to check layouts that were made for another build.
+    """
+    try:
+        runtimes, troubles = find_runtimes(target.memory, code.modules, target.architecture, set(pthreads),
+                                           target.debug_structs)
+    except RuntimeNotFound:
+        return []
+    for trouble in troubles:
+        findings.fail(str(trouble), trouble.hint)
+    return [_read_python(target.memory, runtime, findings) for runtime in runtimes]
+
+
+def _read_python(memory: Memory, runtime: PythonRuntime, findings: Findings) -> Python:
+    python = Python(memory, runtime)
+    if runtime.note:
+        findings.notes.append(runtime.note)
+    try:
+        python.interpreters = list(iter_interpreters(memory, runtime))
+    except GdbextError as error:
+        findings.problem(f"Python {runtime.version}", "unreadable", f"its interpreters: {error}")
+    if not python.interpreters:
+        findings.problem(f"Python {runtime.version}", "not applicable",
+                         "the runtime is not initialised, or already finalised")
+    return python
+
+
+def combined_stack(tstates: Sequence[tuple[Python, ThreadState]], current: ThreadState | None) -> PyStack:
+    """The Python stack of a thread, in all interpreters that it is in: one may have called into another.
+
+    :param current: the thread state that the thread runs in now.
+    """
+    stacks = []
+    for python, tstate in tstates:
+        try:
+            stacks.append(python.frames.stack(tstate.address))
+        except GdbextError as error:
+            stacks.append(PyStack((), (), str(error)))
+    if len(stacks) == 1:
+        return stacks[0]
+    # the stack grows down, so the innermost call has the lowest anchor; without anchors the thread state that
+    # runs now comes first
+    order = [(0 if tstate is current else 1) for _, tstate in tstates]
+    stacks = [stack for _, stack in sorted(zip(order, stacks), key=lambda pair: (
+        min((anchor for _, anchor in pair[1].calls if anchor is not None), default=0), pair[0]))]
+    problems = [stack.problem for stack in stacks if stack.problem]
+    return PyStack(tuple(frame for stack in stacks for frame in stack.frames),
+                   tuple(call for stack in stacks for call in stack.calls), "; ".join(problems) or None)
+
+
+def choose_tstate(tstates: Sequence[tuple[Python, ThreadState]],
+                  holders: Collection[int | None]) -> tuple[Python, ThreadState]:
+    """The thread state that a thread runs in, of those that it has in several interpreters.
+
+    It holds a GIL, or is attached.
+
+    :param holders: the thread states (``PyThreadState *``) that hold a GIL.
+    """
+    chosen = next((pair for pair in tstates if pair[1].address in holders), None)
+    return chosen or next((pair for pair in tstates if pair[1].state == "attached"), tstates[-1])
+
+
 class PythonSide:
     """All of Python in a target; links thread states to the threads."""
 
@@ -112,30 +177,12 @@ class PythonSide:
     # -- runtimes and thread states --------------------------------------------------------------------------
 
     def _read_runtimes(self, target: TargetWithTypes) -> list[Python]:
-        try:
-            runtimes, troubles = find_runtimes(self._memory, self._code.modules, target.architecture,
-                                               set(self._threads.number_of_pthread), target.debug_structs)
-        except RuntimeNotFound:
-            return []
-        for trouble in troubles:
-            self._findings.fail(str(trouble), trouble.hint)
-        return [self._read_runtime(runtime) for runtime in runtimes]
-
-    def _read_runtime(self, runtime: PythonRuntime) -> Python:
-        python = Python(self._memory, runtime)
-        if runtime.note:
-            self._findings.notes.append(runtime.note)
-        try:
-            python.interpreters = list(iter_interpreters(self._memory, runtime))
-        except GdbextError as error:
-            self._findings.problem(f"Python {runtime.version}", "unreadable", f"its interpreters: {error}")
-        if not python.interpreters:
-            self._findings.problem(f"Python {runtime.version}", "not applicable",
-                                   "the runtime is not initialised, or already finalised")
-        for interpreter in python.interpreters:
-            self._link_threads(python, interpreter)
-        python.finalizing = self._finalizing(python)
-        return python
+        pythons = read_pythons(target, self._code, self._threads.number_of_pthread, self._findings)
+        for python in pythons:
+            for interpreter in python.interpreters:
+                self._link_threads(python, interpreter)
+            python.finalizing = self._finalizing(python)
+        return pythons
 
     def _link_threads(self, python: Python, interpreter: InterpreterState) -> None:
         where = f"interpreter {interpreter.id}"
@@ -180,7 +227,8 @@ class PythonSide:
                     self._find_holder(gil)
         holders = {gil.state.holder for gil in found.values()}
         for seen in self._threads:
-            self._choose_tstate(seen, holders)
+            if seen.tstates:
+                seen.python, seen.tstate = choose_tstate(seen.tstates, holders)
         return list(found.values())
 
     def _find_holder(self, gil: SeenGil) -> None:
@@ -205,15 +253,6 @@ class PythonSide:
         else:
             self._findings.problem(gil.lock, "unreadable",
                                    f"the thread state {holder:#x} holds it; it may be a thread's that cannot be read")
-
-    @staticmethod
-    def _choose_tstate(seen: SeenThread, holders: Collection[int | None]) -> None:
-        # a thread may have a state in several interpreters; the one it runs in holds the GIL or is attached
-        if not seen.tstates:
-            return
-        chosen = next((pair for pair in seen.tstates if pair[1].address in holders), None)
-        chosen = chosen or next((pair for pair in seen.tstates if pair[1].state == "attached"), seen.tstates[-1])
-        seen.python, seen.tstate = chosen
 
     def gil_wait(self, seen: SeenThread) -> Wait | None:
         """A thread's wait for a GIL, or None; the GIL notes it among its waiters."""
@@ -312,25 +351,11 @@ class PythonSide:
     # -- for the report --------------------------------------------------------------------------------------
 
     def stack(self, seen: SeenThread) -> PyStack:
-        """The Python stack of a thread, in all interpreters that it is in: one may have called into another."""
-        stacks = []
-        for python, tstate in seen.tstates:
-            try:
-                stacks.append(python.frames.stack(tstate.address))
-            except GdbextError as error:
-                stacks.append(PyStack((), (), str(error)))
-        if len(stacks) == 1 and stacks[0].problem is None:
-            return stacks[0]
-        # the stack grows down, so the innermost call has the lowest anchor; without anchors the thread state that
-        # runs now comes first
-        order = [(0 if tstate is seen.tstate else 1) for _, tstate in seen.tstates]
-        stacks = [stack for _, stack in sorted(zip(order, stacks), key=lambda pair: (
-            min((anchor for _, anchor in pair[1].calls if anchor is not None), default=0), pair[0]))]
-        problems = [stack.problem for stack in stacks if stack.problem]
-        if problems:
-            self._findings.problem(f"thread {seen.number}", "unreadable", f"its Python stack: {'; '.join(problems)}")
-        return PyStack(tuple(frame for stack in stacks for frame in stack.frames),
-                       tuple(call for stack in stacks for call in stack.calls), "; ".join(problems) or None)
+        """The Python stack of a thread."""
+        stack = combined_stack(seen.tstates, seen.tstate)
+        if stack.problem:
+            self._findings.problem(f"thread {seen.number}", "unreadable", f"its Python stack: {stack.problem}")
+        return stack
 
     def state(self, seen: SeenThread) -> str | None:
         """``attached``, ``detached`` or ``suspended``; None for a thread without a thread state."""
