@@ -27,7 +27,7 @@ def merge(native: Sequence[tuple[int, int]], python: PyStack, is_eval: Callable[
     :return: the frames, and why they could not be interleaved (None where they were): then all Python frames come
         first.
     """
-    at, reason = _eval_frames(native, python, is_eval)
+    at, reason = eval_frames(native, python, is_eval)
     if at is None:
         kept: list[Item] = list(python.frames)
         kept += [i for i, (pc, _) in enumerate(native) if not is_interpreter(pc)]
@@ -43,9 +43,9 @@ def merge(native: Sequence[tuple[int, int]], python: PyStack, is_eval: Callable[
     return items, None
 
 
-def _eval_frames(native: Sequence[tuple[int, int]], python: PyStack,
+def eval_frames(native: Sequence[tuple[int, int]], python: PyStack,
                  is_eval: Callable[[int], bool]) -> tuple[list[int] | None, str | None]:
-    """Index of the native frame of each call of the eval loop, or None and the reason."""
+    """Index of the native frame of each call of the eval loop, or None and the reason; see `merge`."""
     anchors = [anchor for _, anchor in python.calls]
     if not anchors:
         return [], None

@@ -1,0 +1,181 @@
+"""The frame filter `gdbext-python`: GDB's own `bt` with Python frames in place of the interpreter's machinery.
+
+GDB numbers frames as they are; a Python frame has the number of the native frame that runs it, so `frame`, `up` and
+`down` go where they always do. `bt -no-filters` shows everything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Union, cast
+
+import gdb
+from gdb.FrameDecorator import FrameDecorator
+
+from gdbext.analysis.thread_stacks import MergedStack, ThreadStacks
+from gdbext.debugger.target import GdbTarget
+from gdbext.errors import GdbextError
+from gdbext.model import PyFrame
+from gdbext.render.escape import printable
+from gdbext.target.protocol import ThreadRef
+
+if TYPE_CHECKING:
+    from gdb.FrameDecorator import DAPFrameDecorator
+
+    Decorator = Union[FrameDecorator, DAPFrameDecorator]
+
+NAME = "gdbext-python"
+#: Before other filters: they need not look at the frames that are left out here.
+_PRIORITY = 1000
+#: As wide as GDB's numbers of frames.
+_INDENT = "    "
+_MACHINE_INTERFACE = re.compile(rb"\0--?(?:i|interpreter)(?:=|\0)(?:mi|dap)")
+_machine: bool | None = None
+
+
+class PythonFrame(FrameDecorator):
+    """A Python frame, as GDB prints it: function, file and line, without address and arguments.
+
+    :param numbered: whether GDB prints its number, which is that of the native frame: it does so once.
+    """
+
+    def __init__(self, base: Decorator, frame: PyFrame, numbered: bool = True) -> None:
+        super().__init__(cast(FrameDecorator, base))
+        self._frame = frame
+        self._numbered = numbered
+
+    def function(self) -> str:
+        """The function's name, where those of other frames are."""
+        return ("" if self._numbered or _is_machine_read() else _INDENT) + printable(self._frame.function, 120)
+
+    def filename(self) -> str:
+        """The file's name."""
+        return printable(self._frame.file, 300)
+
+    def line(self) -> int | None:
+        """The line that runs."""
+        return self._frame.line
+
+    def address(self) -> None:
+        """No address: that of the native frame is the same for all Python frames which it runs."""
+
+    def frame_args(self) -> None:
+        """No arguments: those of the native frame are the interpreter's."""
+
+    def frame_locals(self) -> None:
+        """No variables: those of the native frame are the interpreter's."""
+
+    def elided(self) -> None:
+        """Nothing is left out below it."""
+
+
+class NamelessFrame(FrameDecorator):
+    """A native frame without a name; with any filter GDB prints an empty one."""
+
+    def function(self) -> str:
+        """What GDB prints without filters."""
+        return "??"
+
+
+class Note(PythonFrame):
+    """A remark in place of a frame."""
+
+    def __init__(self, base: Decorator, text: str) -> None:
+        super().__init__(base, PyFrame(text, text, "", None))
+
+    def filename(self) -> None:  # type: ignore[override]
+        """Nowhere."""
+
+
+class FrameFilter:
+    """Puts Python frames into stacks that GDB prints. Whatever goes wrong, GDB's own frames are shown."""
+
+    def __init__(self) -> None:
+        self.name = NAME
+        self.priority = _PRIORITY
+        self.enabled = True
+        self._stacks: ThreadStacks | None = None
+        self._fails = False
+        gdb.frame_filters[NAME] = self
+        for event in (gdb.events.cont, gdb.events.exited, gdb.events.new_objfile, gdb.events.memory_changed,
+                      gdb.events.register_changed, gdb.events.inferior_call, gdb.events.clear_objfiles):
+            event.connect(self._forget)
+
+    def _forget(self, event: object) -> None:
+        self._stacks, self._fails = None, False
+
+    def filter(self, iterator: Iterator[Decorator]) -> Iterator[Decorator]:
+        """Replace frames; GDB calls this, innermost frame first."""
+        try:
+            merged = self._merged()
+        except (GdbextError, gdb.error, ArithmeticError, LookupError, TypeError, ValueError):
+            self._fails = True
+            return iterator
+        return iterator if merged is None else _replaced(iterator, merged)
+
+    def _merged(self) -> MergedStack | None:
+        if self._fails:
+            return None
+        thread: gdb.InferiorThread | None = gdb.selected_thread()
+        if thread is None or not thread.is_valid():
+            return None
+        target = SelectedThread()
+        if self._stacks is None:
+            self._stacks = ThreadStacks(target)
+        (ref,) = target.threads()
+        return self._stacks.merged(ref, target.registers(ref))
+
+
+def _is_machine_read() -> bool:
+    """Whether GDB talks to a program (MI) and not to a person; there is no other way to find out."""
+    global _machine
+    if _machine is None:
+        try:
+            with open("/proc/self/cmdline", "rb") as file:
+                _machine = _MACHINE_INTERFACE.search(file.read()) is not None
+        except OSError:
+            _machine = False
+    return _machine
+
+
+class SelectedThread(GdbTarget):
+    """The target as its selected thread has it; nothing switches threads, since GDB is in the middle of a stack."""
+
+    def threads(self) -> list[ThreadRef]:
+        """That thread."""
+        thread = gdb.selected_thread()
+        assert thread is not None
+        pid, lwp, tid = thread.ptid
+        return [ThreadRef(thread.num, lwp or tid or pid, None)]
+
+    def _switch(self, thread: ThreadRef) -> gdb.Frame:
+        return gdb.newest_frame()
+
+
+def _replaced(frames: Iterator[Decorator], merged: MergedStack) -> Iterator[Decorator]:
+    index = 0
+    first = True
+    waiting: list[Decorator] = []  # inlined calls, which GDB shows before the frame that they are a part of
+    for base in frames:
+        if first and merged.unmerged is not None:
+            yield Note(base, f"[Python frames cannot be placed: {printable(merged.unmerged, 200)}; see py-mixed-bt]")
+        first = False
+        frame = base.inferior_frame()
+        if frame.type() in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+            waiting.append(base)
+            continue
+        if index >= len(merged.native) or merged.native[index][0] != frame.pc():
+            # GDB unwinds otherwise from here on: its frames as they are
+            yield from itertools.chain(waiting, [base], frames)
+            return
+        if index in merged.python:
+            for i, python in enumerate(merged.python[index]):
+                yield PythonFrame(base, python, numbered=i == 0)
+        elif index not in merged.hidden:
+            yield from waiting
+            yield base if frame.name() else NamelessFrame(cast(FrameDecorator, base))
+        waiting.clear()
+        index += 1
+    yield from waiting

@@ -1,0 +1,150 @@
+"""GDB's own `bt` with Python frames in place of the interpreter's: the frame filter `gdbext-python`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, gdb_session, interpreters, samples
+from tests.support.samples import Truth
+
+NAMES = (*interpreters.MAIN_NAMES, *interpreters.FREE_THREADED_NAMES[:1])
+CASES = [*((name, "live") for name in NAMES),
+         *((f"{interpreters.ANY}-stripped", target) for target in ("gcore", "core"))]
+COMMANDS = ("bt", "bt -no-filters", "thread apply all bt", "bt 2", "disable frame-filter global gdbext-python", "bt")
+FRAME = re.compile(r"^(?:#(?P<number>\d+) +|    )(?:(?P<address>0x[0-9a-f]+) in )?(?P<function>.*?) \(.*\)"
+                   r"(?: (?:at|from) (?P<place>.*))?$")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A line of a backtrace; `number` is None for a further Python frame of the same native one."""
+
+    number: int | None
+    function: str
+    place: str
+    is_python: bool
+
+
+@dataclass(frozen=True)
+class Session:
+    """What `COMMANDS` printed, and the truth."""
+
+    truth: Truth
+    result: gdb_session.Result
+
+    def frames(self, index: int) -> list[Frame]:
+        """The frames that a command printed."""
+        return frames(self.result.outputs[index])
+
+
+def frames(text: str) -> list[Frame]:
+    found = []
+    for line in text.splitlines():
+        match = FRAME.match(line)
+        if match:
+            number, place = match["number"], match["place"] or ""
+            found.append(Frame(int(number) if number else None, match["function"], place,
+                               match["address"] is None and re.search(r"\.py:\d+$", place) is not None))
+    return found
+
+
+@pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """The deadlock of GIL and driver lock."""
+    name, target = request.param
+    python, symbols = interpreters.use(name)
+    with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids"), interpreters.with_gil(name)) as sample:
+        where: list[str | Path] = ["-p", str(sample.pid)]
+        if target != "live":
+            where = [python, cores.gdb_core(sample) if target == "gcore" else cores.kernel_core(sample)]
+        yield Session(sample.truth, gdb_session.batch(where, COMMANDS, symbols=symbols))
+    if target != "live":
+        Path(where[1]).unlink()
+
+
+def python_frames(shown: Sequence[Frame]) -> list[tuple[str, str]]:
+    return [(frame.function, frame.place) for frame in shown if frame.is_python]
+
+
+def test_python_frames_are_those_of_the_program(session: Session) -> None:
+    expected = [(function, f"{file}:{line}") for function, file, line in session.truth.threads["main"].stack]
+    assert python_frames(session.frames(0)) == expected
+    assert session.result.status == 0
+    assert "Traceback" not in session.result.stderr
+
+
+def test_native_frames_are_gdbs_own(session: Session) -> None:
+    """What is left has the numbers that GDB gives it, in order, and nothing of the eval loop is left."""
+    shown = [frame for frame in session.frames(0) if not frame.is_python]
+    everything = {frame.number: frame.function for frame in session.frames(1)}
+    assert [(frame.number, frame.function) for frame in shown] == [
+        (number, function) for number, function in everything.items() if number in {frame.number for frame in shown}]
+    assert not [frame.function for frame in shown if "PyEval" in frame.function]
+    assert {"drv_alloc"} <= {frame.function for frame in shown}
+    assert len(shown) < len(everything)
+
+
+def test_numbers_of_python_frames_are_those_of_the_eval_loop(session: Session) -> None:
+    numbers = [frame.number for frame in session.frames(0) if frame.number is not None]
+    assert numbers == sorted(set(numbers))
+    first = next(frame for frame in session.frames(0) if frame.is_python)
+    assert first.number is not None
+
+
+def test_all_threads(session: Session) -> None:
+    parts = re.split(r"^Thread (\d+) \(", session.result.outputs[2], flags=re.MULTILINE)[1:]
+    stacks = {int(number): frames(text) for number, text in zip(parts[::2], parts[1::2])}
+    expected = [[(function, f"{file}:{line}") for function, file, line in thread.stack]
+                for thread in session.truth.threads.values() if thread.stack]
+    found = [python_frames(stack) for stack in stacks.values()]
+    assert sorted(stack for stack in found if stack) == sorted(expected)
+
+
+def test_few_frames_and_none_filtered(session: Session) -> None:
+    assert session.frames(3) == session.frames(0)[:2]
+    assert session.frames(5) == session.frames(1)
+    assert not python_frames(session.frames(1))
+
+
+def test_programs_that_read_get_the_same(tmp_path: Path) -> None:
+    """GDB/MI, by which editors talk to it."""
+    python, _ = interpreters.use("3.11")
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
+        argv = [gdb_session.executable(), "-nx", "-q", "--interpreter=mi2", *gdb_session.settings(symbols=True),
+                "-iex", gdb_session.LOAD, "-p", str(sample.pid)]
+        typed = "-enable-frame-filters\n-stack-list-frames\n-gdb-exit\n"
+        done = subprocess.run(argv, input=typed, capture_output=True, text=True, timeout=gdb_session.TIMEOUT,
+                              check=False, env=gdb_session.environment(tmp_path))
+        (listed,) = (line for line in done.stdout.splitlines() if line.startswith("^done,stack="))
+        found = re.findall(r'\{(?:level="\d+",)?func="([^"]*)",file="([^"]*\.py)",line="(\d+)"', listed)
+        assert [(function, file, int(line)) for function, file, line in found] == [
+            tuple(frame) for frame in sample.truth.threads["main"].stack]
+
+
+@pytest.mark.parametrize("variant", ["future", "random", "zero", "loop"])
+def test_what_makes_no_sense_is_left_to_gdb(variant: str, tmp_path: Path) -> None:
+    with samples.impostor(variant, tmp_path) as sample:
+        result = gdb_session.batch(["-p", str(sample.pid)], ["bt", "bt -no-filters"])
+    assert [frame.function for frame in frames(result.outputs[0])] == [
+        frame.function for frame in frames(result.outputs[1])]
+    assert "Traceback" not in result.stderr
+    assert result.status == 0
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(("bt", "py-threads-locks"), 2)))
+def test_commands_and_backtraces_do_not_disturb_each_other(first: str, second: str, tmp_path: Path) -> None:
+    python, _ = interpreters.use("3.12")
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
+        result = gdb_session.batch(["-p", str(sample.pid)], ["thread 2", "frame 1", first, second, "frame", "bt"])
+    assert result.status == 0
+    assert "#1 " in result.outputs[4]
+    worker = next(thread for role, thread in sample.truth.threads.items() if role != "main" and thread.stack)
+    assert python_frames(frames(result.outputs[5])) == [
+        (function, f"{file}:{line}") for function, file, line in worker.stack]
