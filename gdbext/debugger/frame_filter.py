@@ -6,10 +6,11 @@ GDB numbers frames as they are; a Python frame has the number of the native fram
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Union, cast
+from typing import TYPE_CHECKING, Union
 
 import gdb
 from gdb.FrameDecorator import FrameDecorator
@@ -41,22 +42,25 @@ class PythonFrame(FrameDecorator):
     :param numbered: whether GDB prints its number, which is that of the native frame: it does so once.
     """
 
-    def __init__(self, base: Decorator, frame: PyFrame, numbered: bool = True) -> None:
-        super().__init__(cast(FrameDecorator, base))
-        self._frame = frame
-        self._numbered = numbered
+    def __init__(self, base: gdb.Frame, frame: PyFrame, numbered: bool = True) -> None:
+        super().__init__(base)
+        # a thousand threads have tens of thousands of frames
+        self._function, self._file = _printable(frame.function, frame.file)
+        self._line = frame.line
+        if not numbered and not _is_machine_read():
+            self._function = _INDENT + self._function
 
     def function(self) -> str:
         """The function's name, where those of other frames are."""
-        return ("" if self._numbered or _is_machine_read() else _INDENT) + printable(self._frame.function, 120)
+        return self._function
 
     def filename(self) -> str:
         """The file's name."""
-        return printable(self._frame.file, 300)
+        return self._file
 
     def line(self) -> int | None:
         """The line that runs."""
-        return self._frame.line
+        return self._line
 
     def address(self) -> None:
         """No address: that of the native frame is the same for all Python frames which it runs."""
@@ -82,7 +86,7 @@ class NamelessFrame(FrameDecorator):
 class Note(PythonFrame):
     """A remark in place of a frame."""
 
-    def __init__(self, base: Decorator, text: str) -> None:
+    def __init__(self, base: gdb.Frame, text: str) -> None:
         super().__init__(base, PyFrame(text, text, "", None))
 
     def filename(self) -> None:  # type: ignore[override]
@@ -128,6 +132,11 @@ class FrameFilter:
         return self._stacks.merged(ref, target.registers(ref))
 
 
+@functools.lru_cache(maxsize=4096)
+def _printable(function: str, file: str) -> tuple[str, str]:
+    return printable(function, 120), printable(file, 300)
+
+
 def _is_machine_read() -> bool:
     """Whether GDB talks to a program (MI) and not to a person; there is no other way to find out."""
     global _machine
@@ -159,10 +168,10 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack) -> Iterator[Deco
     first = True
     waiting: list[Decorator] = []  # inlined calls, which GDB shows before the frame that they are a part of
     for base in frames:
-        if first and merged.unmerged is not None:
-            yield Note(base, f"[Python frames cannot be placed: {printable(merged.unmerged, 200)}; see py-mixed-bt]")
-        first = False
         frame = base.inferior_frame()
+        if first and merged.unmerged is not None:
+            yield Note(frame, f"[Python frames cannot be placed: {printable(merged.unmerged, 200)}; see py-mixed-bt]")
+        first = False
         if frame.type() in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
             waiting.append(base)
             continue
@@ -172,10 +181,10 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack) -> Iterator[Deco
             return
         if index in merged.python:
             for i, python in enumerate(merged.python[index]):
-                yield PythonFrame(base, python, numbered=i == 0)
+                yield PythonFrame(frame, python, numbered=i == 0)
         elif index not in merged.hidden:
             yield from waiting
-            yield base if frame.name() else NamelessFrame(cast(FrameDecorator, base))
+            yield base if frame.name() else NamelessFrame(frame)
         waiting.clear()
         index += 1
     yield from waiting
