@@ -6,8 +6,9 @@ package. Thread references are GDB thread numbers, addresses and LWP ids are int
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Union
+from typing import NamedTuple, Union
 
 #: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
 RECORDED = "recorded"
@@ -40,14 +41,26 @@ class Problem:
     why: str
 
 
+class Columns(NamedTuple):
+    """Which part of its line a frame runs: from byte `start` of that line to before byte `end` of line `end_line`.
+
+    Bytes of UTF-8, counted from 0, as CPython 3.11 and later record them; characters are known only with the source.
+    """
+
+    start: int
+    end: int
+    end_line: int
+
+
 @dataclass(frozen=True)
 class PyFrame:
-    """One Python frame."""
+    """One Python frame. `columns` is None where they are not recorded."""
 
     function: str
     qualified_name: str
     file: str
     line: int | None
+    columns: Columns | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,41 @@ class NativeFrame:
 
 
 Frame = Union[PyFrame, NativeFrame]
+
+
+@dataclass(frozen=True)
+class Local:
+    """A variable of a frame: its name, its type's, and its value as text."""
+
+    name: str
+    type: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a presented stack: a frame with its `note`, or with a `text`, several frames that the text stands for.
+
+    `name` is what the function of a single frame is called in its own language, where its symbol does not say that.
+    """
+
+    frames: tuple[Frame, ...]
+    text: str | None = None
+    note: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class MixedStack:
+    """`frames` are innermost first, and each is in one of `parts`; `variables` are those of frames, by index.
+
+    `unmerged` says why Python and native frames could not be interleaved, None where they were.
+    """
+
+    frames: tuple[Frame, ...] = ()
+    parts: tuple[Part, ...] = ()
+    unmerged: str | None = None
+    variables: Mapping[int, Sequence[Local]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,6 +172,8 @@ class Thread:
     blocked_on: str | None = None
     #: innermost first; None where there is no free-threaded Python
     critical_sections: tuple[CriticalSection, ...] | None = None
+    #: of each frame of the stack, where they were asked for
+    variables: tuple[tuple[Local, ...], ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,13 @@ struct wait_entry {
     bool is_unparking;
 };
 
+/* -- Objects/rangeobject.c -- */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *start, *stop, *step, *length;
+} rangeobject;
+
 /* -- Objects/genobject.c, Objects/iterobject.c -- */
 
 typedef struct {

@@ -27,9 +27,9 @@ from elftools.elf.elffile import ELFFile
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gdbext.layout.members import CPYTHON, GLIBC, LIBGOMP, StructSpec  # noqa: E402
+from gdbext.layout.members import CPYTHON, GLIBC, LIBGOMP, NUMPY, StructSpec  # noqa: E402
 
-SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP}
+SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP, "numpy": NUMPY}
 TABLES = ROOT / "gdbext" / "layout" / "tables"
 MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
@@ -74,6 +74,10 @@ GLIBC_OPTIONS = ("-std=gnu99", "-fgnu89-inline", "-O2", "-fPIC", "-DPIC", "-DSHA
                  "-D_IO_MTSAFE_IO", "-DNOT_IN_libc=1", "-DMODULE_NAME=libpthread", "-DMODULE_libpthread=1",
                  "-DMODULE_testsuite=2", "-DHAVE_WEAK_SYMBOLS", "-DHAVE_ASM_WEAK_DIRECTIVE", "-DHAVE_FORCED_UNWIND")
 GLIBC_SOURCE = "#include <pthreadP.h>\n#include <internaltypes.h>\n#include <ldsodefs.h>\n#include <stdio.h>\n"
+
+#: What has the structures of NumPy 2, and that of NumPy 1 under another name.
+NUMPY_SOURCE = ("#define NPY_NO_DEPRECATED_API NPY_API_VERSION\n#define NPY_TARGET_VERSION NPY_1_22_API_VERSION\n"
+                "#include <Python.h>\n#include <numpy/ndarraytypes.h>\n")
 
 Member = list[Union[int, str]]
 Structs = dict[str, dict[str, Any]]
@@ -549,6 +553,23 @@ def read_headers(folders: Sequence[str], compiler: str, options: Sequence[str], 
             return facts, structs, f"headers, {producer}"
 
 
+def read_numpy_headers(folders: Sequence[str], compiler: str, options: Sequence[str],
+                       version: str | None) -> tuple[Facts, Structs, str]:
+    """The same of folders with NumPy's headers and CPython's, of a default build.
+
+    :raises GenerationError: they do not compile, or the version is not said: no header tells it.
+    """
+    if version is None:
+        raise GenerationError("headers of NumPy do not tell their version: say it with --version")
+    with tempfile.TemporaryDirectory() as name:
+        binary = _compile(NUMPY_SOURCE, Path(name), compiler, [*options, *(f"-I{folder}" for folder in folders)])
+        with binary.open("rb") as stream:
+            elf = open_elf(stream)
+            structs, producer = structs_of(elf.get_dwarf_info(), NUMPY)
+            machine = MACHINES.get(elf["e_machine"], str(elf["e_machine"]))
+            return Facts(version, "default", machine, ""), structs, f"headers, {producer}"
+
+
 def differences(structs: Structs, known: Structs) -> list[str]:
     """The structures, by name, that are not the same in two descriptions of a build.
 
@@ -690,18 +711,21 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="runtime", required=True, metavar="RUNTIME")
     for runtime, text in (("cpython", "an interpreter or libpython, or CPython's headers"),
                           ("glibc", "libc.so.6 (up to glibc 2.33: libpthread.so.0)"),
-                          ("libgomp", "libgomp.so.1, with the GCC's major version as --version")):
+                          ("libgomp", "libgomp.so.1, with the GCC's major version as --version"),
+                          ("numpy", "NumPy's headers, with its version as --version")):
         command = commands.add_parser(runtime, help=text, description=f"Make a table of {text}.")
         source = command.add_mutually_exclusive_group(required=True)
         source.add_argument("--file", type=Path, help="ELF file with debug information, or whose detached debug "
                                                       "file is found by build id")
-        if runtime == "cpython":
+        if runtime in ("cpython", "numpy"):
             source.add_argument("--headers", metavar="DIR[,DIR]",
-                                help="folders with Python.h and pyconfig.h, to be compiled")
-            command.add_argument("--free-threaded", action="store_true",
-                                 help="with --headers: define Py_GIL_DISABLED")
+                                help="folders with Python.h and pyconfig.h, and for NumPy with its own headers, to be "
+                                     "compiled")
             command.add_argument("--option", action="append", default=[],
                                  help="with --headers: a further option of the compiler, as --option=-DX; repeatable")
+        if runtime == "cpython":
+            command.add_argument("--free-threaded", action="store_true",
+                                 help="with --headers: define Py_GIL_DISABLED")
             command.add_argument("--donor", type=Path, metavar="TABLE",
                                  help="take structures that are not found from this table of the same minor version")
         elif runtime == "glibc":
@@ -739,6 +763,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                                                    options.build)
         elif options.runtime == "glibc":
             facts, structs, producer = read_glibc_source(options.source, options.compiler, options.version)
+        elif options.runtime == "numpy":
+            facts, structs, producer = read_numpy_headers(options.headers.split(","), options.compiler, options.option,
+                                                          options.version)
         else:
             facts, structs, producer = read_headers(options.headers.split(","), options.compiler, options.option,
                                                     options.free_threaded, options.version)

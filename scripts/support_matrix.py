@@ -31,7 +31,7 @@ from tests.support import interpreters, roots, samples  # noqa: E402
 PAGE = ROOT / "docs" / "support.md"
 TABLES = ROOT / "gdbext" / "layout" / "tables"
 
-_TABLE_NAME = re.compile(r"(cpython|glibc|libgomp)-(\d+(?:\.\d+)*)-(?:(.+)-)?(x86_64|aarch64)$")
+_TABLE_NAME = re.compile(r"(cpython|glibc|libgomp|numpy)-(\d+(?:\.\d+)*)-(?:(.+)-)?(x86_64|aarch64)$")
 #: How the owners of a kind of lock are known; each kind of `KINDS` must be here.
 OWNERS = {
     "gil": "recorded: the GIL names the thread state that holds it",

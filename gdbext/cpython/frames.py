@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gdbext.cpython.linetable import line_of
+from gdbext.cpython.linetable import line_of, positions_of
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.layout.table import Layouts
-from gdbext.model import PyFrame
+from gdbext.model import Columns, PyFrame
 from gdbext.target.cache import cached
 from gdbext.target.protocol import Memory
 
@@ -209,8 +209,14 @@ class FrameReader:
             raise CorruptStructure(address, f"an instruction of {code.name} lies outside its code")
         if owner == _OWNED_BY_THREAD and offset < 2 * code.first_traceable:
             return None  # has not begun to run: CPython does not show it either (_PyFrame_IsIncomplete)
-        line = line_of(code.line_table, code.first_line, offset, self._version)
-        made = self._frames[(key, instruction, owner)] = PyFrame(code.name, code.qualified_name, code.file, line)
+        line, columns = None, None
+        positions = positions_of(code.line_table, code.first_line, offset, self._version)
+        if positions is not None:
+            line, end_line, start, end = positions
+            if start is not None and end is not None and end_line is not None:
+                columns = Columns(start, end, end_line)
+        made = self._frames[(key, instruction, owner)] = PyFrame(
+            code.name, code.qualified_name, code.file, line, columns)
         return made
 
     def _offset(self, address: int, instruction: int) -> int:

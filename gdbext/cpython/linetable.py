@@ -1,8 +1,22 @@
-"""From an instruction to a line: the line tables of code objects, in all three formats. Pure bytes."""
+"""From an instruction to a line and columns: the line tables of code objects, in all three formats. Pure bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Positions(NamedTuple):
+    """Where the expression of an instruction stands in the source; None for what is not recorded.
+
+    Lines count from 1. Columns count from 0 and are bytes of UTF-8, whichever encoding the file has; that at
+    `end_column` of line `end_line` is the first behind the expression.
+    """
+
+    line: int | None
+    end_line: int | None
+    column: int | None
+    end_column: int | None
 
 
 def line_of(table: bytes, first_line: int, offset: int, version: tuple[int, ...]) -> int | None:
@@ -50,15 +64,56 @@ def _by_ranges(table: bytes, first_line: int, offset: int) -> int | None:
 def _by_locations(table: bytes, first_line: int, offset: int) -> int | None:
     """CPython 3.11 and later, InternalDocs/code_objects.md (before 3.14 Objects/locations.md)."""
     end = 0
-    for length, line in iter_locations(table, first_line):
+    for length, line, _, _ in _iter_entries(table, first_line):
         end += length
         if offset < end:
             return line
     return None
 
 
+def positions_of(table: bytes, first_line: int, offset: int, version: tuple[int, ...]) -> Positions | None:
+    """Lines and columns of the instruction at a byte offset of a code object; the parameters are those of `line_of`.
+
+    :return: None before CPython 3.11, and where the table does not reach the instruction.
+    """
+    if version < (3, 11):
+        return None
+    if offset < 0:
+        return Positions(first_line, None, None, None)
+    end = 0
+    for length, line, code, at in _iter_entries(table, first_line):
+        end += length
+        if offset < end:
+            return Positions(None, None, None, None) if line is None else _positions(table, line, code, at)
+    return None
+
+
+def _positions(table: bytes, line: int, code: int, at: int) -> Positions:
+    """What an entry of a location table tells; `code` is its kind, `at` where its columns begin."""
+    if code == 14:
+        lines, at = _varint(table, at)
+        column, at = _varint(table, at)
+        end_column, at = _varint(table, at)
+        if min(lines, column, end_column) < 0:
+            return Positions(line, line, None, None)
+        # counted from 1 here, 0 for none
+        return Positions(line, line + lines, column - 1 if column else None, end_column - 1 if end_column else None)
+    data = table[at:at + (0 if code == 13 else 2 if code >= 10 else 1)]
+    if not data or max(data) >= 0x80 or (code >= 10 and len(data) < 2):
+        return Positions(line, line, None, None)
+    if code >= 10:
+        return Positions(line, line, data[0], data[1])
+    column = 8 * code + (data[0] >> 4)
+    return Positions(line, line, column, column + (data[0] & 15))
+
+
 def iter_locations(table: bytes, first_line: int) -> Iterator[tuple[int, int | None]]:
     """(length in bytes, line) of each entry of a location table; ends at the first entry that is damaged."""
+    return ((length, line) for length, line, _, _ in _iter_entries(table, first_line))
+
+
+def _iter_entries(table: bytes, first_line: int) -> Iterator[tuple[int, int | None, int, int]]:
+    """Length in bytes, line and kind of each entry, and where its columns begin in the table."""
     line = first_line
     at = 0
     while at < len(table):
@@ -68,22 +123,30 @@ def iter_locations(table: bytes, first_line: int) -> Iterator[tuple[int, int | N
             return
         code, units = head >> 3 & 15, (head & 7) + 1
         if code == 15:
-            yield 2 * units, None
+            yield 2 * units, None, code, at
         else:
             if code in (13, 14):
-                number = shift = 0
-                while at < len(table):
-                    byte = table[at]
-                    at += 1
-                    number |= (byte & 63) << shift
-                    shift += 6
-                    if not byte & 64:
-                        break
-                    if shift > 60:  # no line has such a number; longer ones would take ever longer to add up
-                        return
+                number, at = _varint(table, at)
+                if number < 0:
+                    return
                 line += -(number >> 1) if number & 1 else number >> 1
             elif code in (10, 11, 12):
                 line += code - 10
-            yield 2 * units, line
+            yield 2 * units, line, code, at
         while at < len(table) and not table[at] & 0x80:  # columns
             at += 1
+
+
+def _varint(table: bytes, at: int) -> tuple[int, int]:
+    """A number in groups of six bits, the lowest first, and where it ends; -1 for one that is damaged."""
+    number = shift = 0
+    while at < len(table) and not table[at] & 0x80:
+        byte = table[at]
+        at += 1
+        number |= (byte & 63) << shift
+        shift += 6
+        if not byte & 64:
+            return number, at
+        if shift > 60:  # nothing is that large; longer ones would take ever longer to add up
+            break
+    return -1, at

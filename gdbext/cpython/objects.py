@@ -6,8 +6,8 @@ either returns a value or raises `CorruptStructure` or `MemoryUnreadable`.
 
 from __future__ import annotations
 
-import itertools
 import struct
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -26,12 +26,16 @@ MAX_ENTRIES = 1 << 16
 #: Most attributes of one object, and items of one tuple, that are looked at.
 MAX_ATTRIBUTES = 4096
 
+#: Most bytes, items or entries that an object is believed to have where only the first of them are read.
+_MAX_SIZE = 1 << 40
 #: Longest name that is looked for in a dict.
 _MAX_KEY = 256
 #: How many classes deep the bases of a type are followed.
 _MAX_BASES = 64
 
 _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+_UNITS = {1: "B", 2: "H", 4: "I"}
+_DIGIT = 30  # PyLong_SHIFT
 _MANAGED_DICT = 1 << 4  # Py_TPFLAGS_MANAGED_DICT, CPython 3.11 and later
 _INLINE_VALUES = 1 << 2  # Py_TPFLAGS_INLINE_VALUES, CPython 3.13 and later
 _HEAPTYPE = 1 << 9
@@ -84,7 +88,7 @@ class Objects:
 
         :param address: ``PyObject *``.
         """
-        return self._name_of_type(self.type_address(address))
+        return self.name_of_type(self.type_address(address))
 
     def is_object(self, address: int) -> bool:
         """Whether an object lies at an address: its type is an object too, whose own type makes types.
@@ -98,7 +102,8 @@ class Objects:
         flags, = self._layouts["PyTypeObject"].reader("tp_flags")(self._memory, self.type_address(kind))
         return bool(flags & _TYPE_SUBCLASS)
 
-    def _name_of_type(self, kind: int) -> str:
+    def name_of_type(self, kind: int) -> str:
+        """The ``tp_name`` of a type (``PyTypeObject *``)."""
         name = self._type_names.get(kind)
         if name is None:
             pointer, = self._layouts["PyTypeObject"].reader("tp_name")(self._memory, kind)
@@ -128,7 +133,7 @@ class Objects:
             names: list[str] = []
             at = kind
             while at and len(names) < _MAX_BASES:
-                names.append(self._name_of_type(at))
+                names.append(self.name_of_type(at))
                 at, = base(self._memory, at)
             known = self._bases[kind] = tuple(names)
         return known
@@ -140,16 +145,50 @@ class Objects:
 
         :raises CorruptStructure: it is no string.
         """
+        length, kind, data = self._characters(address)
+        cut = min(length, MAX_STRING)
+        text = self._memory.read(data, cut * kind).decode(_CODECS[kind], "replace")
+        return text if cut == length else text + "..."
+
+    def string_start(self, address: int, limit: int) -> tuple[str, int]:
+        """The first `limit` characters of a ``str`` (``PyUnicodeObject *``), and how many it has.
+
+        Other than in `string` lone surrogates stay what they are. See there for source and errors.
+        """
+        length, kind, data = self._characters(address)
+        cut = min(length, limit)
+        units = struct.unpack(f"<{cut}{_UNITS[kind]}", self._memory.read(data, cut * kind))
+        return "".join([chr(unit) if unit <= sys.maxunicode else "\ufffd" for unit in units]), length
+
+    def _characters(self, address: int) -> tuple[int, int, int]:
+        """How many characters a ``str`` has, of how many bytes each, and where they lie."""
         length, kind, compact, is_ascii = self._unicode(self._memory, address)
         if kind not in _CODECS or length < 0 or (is_ascii and kind != 1):
             raise CorruptStructure(address, "not a str")
-        cut = min(length, MAX_STRING)
         if compact:
-            data = address + (self._ascii_size if is_ascii else self._compact_size)
-        else:
-            data, = self._layouts["PyUnicodeObject"].reader("data")(self._memory, address)
-        text = self._memory.read(data, cut * kind).decode(_CODECS[kind], "replace")
-        return text if cut == length else text + "..."
+            return length, kind, address + (self._ascii_size if is_ascii else self._compact_size)
+        return length, kind, self._layouts["PyUnicodeObject"].reader("data")(self._memory, address)[0]
+
+    def size(self, address: int) -> int:
+        """How many items a ``list`` or ``tuple``, or bytes a ``bytes`` or ``bytearray`` has (``PyVarObject *``).
+
+        :raises CorruptStructure: less than none, or more than fit into memory.
+        """
+        size, = self._size_of(self._memory, address)
+        if not 0 <= size <= _MAX_SIZE:
+            raise CorruptStructure(address, f"an object of {size} items")
+        return size
+
+    def bytes_start(self, address: int, limit: int) -> bytes:
+        """The first `limit` bytes of a ``bytes`` (``PyBytesObject *``); `size` tells how many it has."""
+        at = address + self._layouts["PyBytesObject"].offset("ob_sval")
+        return self._memory.read(at, min(self.size(address), limit))
+
+    def bytearray_start(self, address: int, limit: int) -> bytes:
+        """The same of a ``bytearray`` (``PyByteArrayObject *``)."""
+        size = min(self.size(address), limit)
+        at, = self._layouts["PyByteArrayObject"].reader("ob_start")(self._memory, address)
+        return self._memory.read(at, size) if size else b""
 
     def bytes(self, address: int) -> bytes:
         """The contents of a ``bytes`` (``PyBytesObject *``).
@@ -172,29 +211,48 @@ class Objects:
         """The items of a ``list`` (``PyListObject *``); see `tuple_items`."""
         return self._items(address, self._layouts["PyListObject"].reader("ob_item")(self._memory, address)[0])
 
+    def tuple_start(self, address: int, limit: int) -> tuple[int, ...]:
+        """The first `limit` items of a ``tuple`` (``PyTupleObject *``); `size` tells how many it has."""
+        return self._words(address + self._layouts["PyTupleObject"].offset("ob_item"), min(self.size(address), limit))
+
+    def list_start(self, address: int, limit: int) -> tuple[int, ...]:
+        """The same of a ``list`` (``PyListObject *``)."""
+        size = min(self.size(address), limit)
+        return self._words(self._layouts["PyListObject"].reader("ob_item")(self._memory, address)[0], size)
+
+    def _words(self, at: int, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"<{count}Q", self._memory.read(at, 8 * count)) if count else ()
+
     def _items(self, address: int, at: int) -> tuple[int, ...]:
         size, = self._size_of(self._memory, address)
         if not 0 <= size <= MAX_ATTRIBUTES:
             raise CorruptStructure(address, f"a sequence of {size} items")
-        return struct.unpack(f"<{size}Q", self._memory.read(at, 8 * size)) if size else ()
+        return self._words(at, size)
 
-    def integer(self, address: int) -> int:
-        """The value of an ``int`` (``PyLongObject *``) of at most 120 bits.
+    def integer(self, address: int, limit: int = 120) -> int:
+        """The value of an ``int`` (``PyLongObject *``) of at most `limit` bits.
 
         Source: CPython 3.13 Include/cpython/longintrepr.h; ``lv_tag`` since 3.12, before that a signed ``ob_size``.
         """
+        count, negative = self._digits(address)
+        if count > limit // _DIGIT:
+            raise CorruptStructure(address, f"an int of {count} digits")
+        data = self._memory.read(address + self._layouts["PyLongObject"].offset("ob_digit"), 4 * count)
+        value = sum(int.from_bytes(data[4 * i:4 * i + 4], "little") << _DIGIT * i for i in range(count))
+        return -value if negative else value
+
+    def integer_bits(self, address: int) -> int:
+        """How many bits the digits of an ``int`` (``PyLongObject *``) have room for."""
+        return _DIGIT * self._digits(address)[0]
+
+    def _digits(self, address: int) -> tuple[int, bool]:
+        """How many digits an ``int`` has, and whether it is negative."""
         known = self._layouts["PyLongObject"]
         if "lv_tag" in known:
             tag, = known.reader("lv_tag")(self._memory, address)
-            count, negative = tag >> 3, tag & 3 == 2
-        else:
-            size, = self._size_of(self._memory, address)
-            count, negative = abs(size), size < 0
-        if count > 4:
-            raise CorruptStructure(address, f"an int of {count} digits")
-        data = self._memory.read(address + known.offset("ob_digit"), 4 * count)
-        value = sum(int.from_bytes(data[4 * i:4 * i + 4], "little") << 30 * i for i in range(count))
-        return -value if negative else value
+            return tag >> 3, tag & 3 == 2
+        size, = self._size_of(self._memory, address)
+        return abs(size), size < 0
 
     def dict_items(self, address: int) -> Iterator[tuple[int, int]]:
         """(key, value) addresses of a ``dict`` (``PyDictObject *``), at most `MAX_ENTRIES` of them.
@@ -204,19 +262,56 @@ class Objects:
         keys, values = self._layouts["PyDictObject"].reader("ma_keys", "ma_values")(self._memory, address)
         yield from self._entries(keys, self._split_values(values) if values else 0)
 
+    def dict_slots(self, address: int, limit: int) -> Iterator[tuple[int, int]]:
+        """The first `limit` entries of a ``dict`` of any size, with 0 for the value in those that are not in use."""
+        keys, values = self._layouts["PyDictObject"].reader("ma_keys", "ma_values")(self._memory, address)
+        yield from self._filled(keys, self._split_values(values) if values else 0, limit)
+
+    def dict_size(self, address: int) -> int:
+        """How many entries a ``dict`` (``PyDictObject *``) has."""
+        return self._layouts["PyDictObject"].reader("ma_used")(self._memory, address)[0]
+
     def _split_values(self, values: int) -> int:
         # the array of values lies behind a small header since 3.13, before that at once
         return values + self._values_at
 
     def _entries(self, keys: int, values: int) -> Iterator[tuple[int, int]]:
-        for i, (key, value) in enumerate(self._slots(keys)):
-            if values:
-                value = read_u64(self._memory, values + 8 * i)
-            if key and value:
-                yield key, value
+        return (entry for entry in self._filled(keys, values) if all(entry))
 
-    def _slots(self, keys: int) -> Iterator[tuple[int, int]]:
-        """(key, value) of each entry of a ``PyDictKeysObject``, unused ones and those of a split table too."""
+    def _filled(self, keys: int, values: int, limit: int | None = None) -> Iterator[tuple[int, int]]:
+        slots = self._slots(keys, limit)
+        if not values:
+            yield from slots
+            return
+        names = [key for key, _ in slots]
+        for i in dict.fromkeys((*self._insertion_order(values), *range(len(names)))):
+            if i < len(names):
+                yield names[i], read_u64(self._memory, values + 8 * i)
+
+    def _insertion_order(self, values: int) -> tuple[int, ...]:
+        """Places in an array of values, in the order in which they were filled, as far as that is recorded.
+
+        Instances of a class share the names, since 3.14 in any order, and have an order of their own (CPython 3.14
+        Include/internal/pycore_dict.h, get_insertion_order_array; 3.12 _PyDictValues_AddToInsertionOrder).
+        """
+        try:
+            if self._layouts.has("PyDictValues", "capacity"):
+                capacity, size = self._layouts["PyDictValues"].reader("capacity", "size")(
+                    self._memory, values - self._values_at)
+                return tuple(self._memory.read(values + 8 * capacity, min(capacity, size)))
+            if self._version >= (3, 11):
+                # bytes in front of the array, from its start downwards: the length of all this, how many, which
+                size, = self._memory.read(values - 2, 1)
+                return tuple(reversed(self._memory.read(values - 2 - size, size)))
+        except GdbextError:
+            pass
+        return ()
+
+    def _slots(self, keys: int, limit: int | None = None) -> Iterator[tuple[int, int]]:
+        """(key, value) of each entry of a ``PyDictKeysObject``, unused ones and those of a split table too.
+
+        With a limit only the first of them, however many there are.
+        """
         known = self._layouts["PyDictKeysObject"]
         count, = known.reader("dk_nentries")(self._memory, keys)
         unicode_keys = False
@@ -232,8 +327,10 @@ class Objects:
                 raise CorruptStructure(keys, "dict keys of impossible size")
             width = 1 if size <= 0xFF else 2 if size <= 0xFFFF else 4 if size <= 0xFFFFFFFF else 8
             entries = keys + known.offset("dk_indices") + size * width
-        if not 0 <= count <= MAX_ENTRIES:
+        if not 0 <= count <= (MAX_ENTRIES if limit is None else _MAX_SIZE):
             raise CorruptStructure(keys, f"a dict of {count} entries")
+        if limit is not None:
+            count = min(count, limit)
         entry = self._layouts["PyDictUnicodeEntry" if unicode_keys else "PyDictKeyEntry"]
         read = entry.reader("me_key", "me_value")
         for i in range(count):
@@ -276,13 +373,13 @@ class Objects:
         """(name, value) of the instance attributes of an object, at most `MAX_ATTRIBUTES` of them; see `attribute`."""
         namespace, keys, values = self._attributes_at(address)
         if namespace:
-            entries = self.dict_items(namespace)
+            entries = self.dict_slots(namespace, MAX_ATTRIBUTES)
         elif keys:
-            entries = self._entries(keys, values)
+            entries = self._filled(keys, values, MAX_ATTRIBUTES)
         else:
             return
-        for key, value in itertools.islice(entries, MAX_ATTRIBUTES):
-            name = self.key_name(key)
+        for key, value in entries:
+            name = self.key_name(key) if key and value else None
             if name is not None:
                 yield name, value
 

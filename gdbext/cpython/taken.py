@@ -116,7 +116,8 @@ class TakenLocks:
                 lock = self._lock_of(block.manager, kinds)
                 if lock:
                     sure, unless_waiting = self._released_by(releasers, lock)
-                    yield TakenLock(lock, replace(raw.frame, line=block.line), released or sure, unless_waiting)
+                    at = replace(raw.frame, line=block.line, columns=None)
+                    yield TakenLock(lock, at, released or sure, unless_waiting)
                 elif self._enters_with_release(block.manager):
                     releasers.append(partial(self._manager, block.manager))
             except GdbextError:

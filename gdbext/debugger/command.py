@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import sys
+import time
 from dataclasses import replace
 
 import gdb
@@ -13,18 +13,20 @@ from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import Arguments, complete, parse
 from gdbext.commands.base import Command, Result
 from gdbext.debugger.confirm import SecondLook
+from gdbext.debugger.settings import Settings, settings
 from gdbext.debugger.target import GdbTarget, Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.render.as_json import as_json
 from gdbext.render.escape import printable
-from gdbext.render.source import source_lines
+from gdbext.render.source import SourceFiles
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 
-_MAX_SOURCE = 8 << 20
 # what makes an expression write to the target; comparisons are fine
 _OPERATORS = re.compile(r"<<=|>>=|[-+*/%&|^]=|<=|>=|==|!=|\+\+|--|=")
 _COMPARISONS = {"<=", ">=", "==", "!="}
+# `info target`: "Local core dump file:\n\t`/tmp/core', file type elf64-x86-64."
+_CORE_FILE = re.compile(r"^Local core dump file:\s*[`'](.+)', file type", re.MULTILINE)
 
 _notices_shown: set[str] = set()
 
@@ -72,7 +74,12 @@ class GdbCommand(gdb.Command):
             return
         with Session() as target:
             addresses = [_evaluate(expression)] if expression else []
+            if self._command.takes == "thread":
+                addresses = _selected_thread()
             snapshot = Snapshot(target)
+            chosen = settings()
+            snapshot.limits = replace(snapshot.limits, depth=chosen.locals_depth, items=chosen.locals_items,
+                                      characters=chosen.locals_width)
             result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)
         for option, content in result.files:
@@ -105,30 +112,56 @@ class GdbCommand(gdb.Command):
     def _render(self, target: GdbTarget, result: Result, arguments: Arguments) -> str:
         if "json" in arguments:
             return as_json(result.report, result.parts) + "\n"
-        style = Style(_wants_colour())
+        chosen = settings()
+        style = Style(chosen.wants_colour)
         notice = ""
         if style.notice and style.notice not in _notices_shown:
             _notices_shown.add(style.notice)
             notice = f"Note: {style.notice}\n"
-        return notice + result.text(TextRenderer(result.whole or result.report, style, SourceLines(target)))
+        source = _source_files(target, chosen)
+        text = result.text(TextRenderer(result.whole or result.report, style, source, chosen.context_lines))
+        return notice + text + "".join(f"Note: {note}\n" for note in source.notes())
 
 
-class SourceLines:
-    """Lines of the target's source files, each file read once."""
+def _source_files(target: GdbTarget, chosen: Settings) -> SourceFiles:
+    """Where the source of the target's frames is read."""
+    if target.kind == "core":
+        return SourceFiles(chosen.source_path, chosen.source_anywhere, since=_core_written, what="core")
+    if not target.is_native:
+        return SourceFiles(chosen.source_path, chosen.source_anywhere)
+    root = f"/proc/{target.pid}/root"
+    if not os.path.isdir(f"{root}/"):  # that of another user's process, say
+        root = ""
+    return SourceFiles(chosen.source_path, chosen.source_anywhere, root, lambda: _started(target.pid))
 
-    def __init__(self, target: GdbTarget) -> None:
-        self._target = target
-        self._files: dict[str, list[str]] = {}
 
-    def __call__(self, path: str, line: int) -> str | None:
-        """The text of a line, or None where there is no such file or line."""
-        lines = self._files.get(path)
-        if lines is None:
-            data = None
-            if path.endswith((".py", ".pyw")):  # a code object's file name may be any text
-                data = self._target.read_host_file(path, _MAX_SOURCE)
-            lines = self._files[path] = source_lines(data) if data is not None else []
-        return lines[line - 1] if 0 < line <= len(lines) else None
+def _core_written() -> float | None:
+    """When the core was written, in seconds since 1970, as far as its file tells; None if it does not."""
+    match = _CORE_FILE.search(gdb.execute("info target", to_string=True))
+    try:
+        return os.stat(match[1]).st_mtime if match else None
+    except OSError:
+        return None
+
+
+def _started(pid: int) -> float | None:
+    """When a process began, in seconds since 1970: ``starttime`` of /proc/PID/stat; None if it cannot be read.
+
+    Source: Linux 6.1 fs/proc/array.c, do_task_stat; ticks since the machine was booted.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            ticks = int(file.read(4096).rpartition(b")")[2].split()[19])
+        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        return booted + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _selected_thread() -> list[int]:
+    """The number of the selected thread; empty where there is none."""
+    thread: gdb.InferiorThread | None = gdb.selected_thread()
+    return [thread.num] if thread is not None else []
 
 
 def _evaluate(expression: str) -> int:
@@ -160,10 +193,3 @@ def _write_file(path: str, content: str) -> None:
             file.write(content)
     except OSError as error:
         raise UsageError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None
-
-
-def _wants_colour() -> bool:
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
-        return False
-    # GDB's Python replaces sys.stdout by its own stream, so the terminal is asked for by its descriptor
-    return bool(gdb.parameter("style enabled")) and os.isatty(1) and sys.flags.interactive == 0

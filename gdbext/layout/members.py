@@ -137,6 +137,18 @@ CPYTHON: dict[str, StructSpec] = {
     "PyLongObject": StructSpec(
         ("_longobject",), ("lv_tag = long_value.lv_tag", "ob_digit = long_value.ob_digit | ob_digit"),
         "Include/cpython/longintrepr.h"),
+    "PyFloatObject": StructSpec(
+        ("PyFloatObject",), ("ob_fval",), "Include/cpython/floatobject.h (3.9 and earlier: Include/floatobject.h)"),
+    "PyComplexObject": StructSpec(
+        ("PyComplexObject",), ("real = cval.real", "imag = cval.imag"),
+        "Include/cpython/complexobject.h (3.10 and earlier: Include/complexobject.h)"),
+    "PyByteArrayObject": StructSpec(
+        ("PyByteArrayObject",), ("ob_start",),
+        "Include/cpython/bytearrayobject.h (3.8 and earlier: Include/bytearrayobject.h)"),
+    "PySliceObject": StructSpec(("PySliceObject",), ("start", "stop", "step"), "Include/sliceobject.h"),
+    "rangeobject": StructSpec(("rangeobject",), ("start", "stop", "step"), "Objects/rangeobject.c"),
+    "PyBaseExceptionObject": StructSpec(
+        ("PyBaseExceptionObject",), ("args",), "Include/cpython/pyerrors.h (3.7 and earlier: Include/pyerrors.h)"),
     "PyDictObject": StructSpec(("PyDictObject",), ("ma_used", "ma_keys", "ma_values"), "Include/cpython/dictobject.h"),
     "PyDictKeysObject": StructSpec(
         ("_dictkeysobject",),
@@ -155,10 +167,16 @@ CPYTHON: dict[str, StructSpec] = {
     "PyMethodObject": StructSpec(("PyMethodObject",), ("im_func", "im_self"), "Include/cpython/classobject.h"),
     "PyCFunctionObject": StructSpec(("PyCFunctionObject",), ("m_ml", "m_self"), "Include/cpython/methodobject.h"),
     "PyMethodDescrObject": StructSpec(
-        ("PyMethodDescrObject",), ("d_name = d_common.d_name",), "Include/cpython/descrobject.h"),
+        ("PyMethodDescrObject",), ("d_type = d_common.d_type", "d_name = d_common.d_name"),
+        "Include/cpython/descrobject.h"),
+    "PyMemberDescrObject": StructSpec(
+        ("PyMemberDescrObject",), ("d_member",), "Include/cpython/descrobject.h (3.10 and earlier: descrobject.h)"),
+    "PyMemberDef": StructSpec(
+        ("PyMemberDef",), ("type", "offset"), "Include/descrobject.h (3.11 and earlier: structmember.h)"),
     "PyMethodDef": StructSpec(("PyMethodDef",), ("ml_name",), "Include/methodobject.h"),
     "PyFunctionObject": StructSpec(
-        ("PyFunctionObject",), ("func_name", "func_closure", "func_code"), "Include/cpython/funcobject.h"),
+        ("PyFunctionObject",), ("func_name", "func_qualname", "func_closure", "func_code"),
+        "Include/cpython/funcobject.h"),
     "PyCellObject": StructSpec(("PyCellObject",), ("ob_ref",), "Include/cpython/cellobject.h"),
     "PyGenObject": StructSpec(
         ("PyGenObject", "_PyGenObject"), ("gi_frame", "gi_iframe", "gi_frame_state"),
@@ -212,7 +230,7 @@ CPYTHON: dict[str, StructSpec] = {
     "llist_node": StructSpec(
         ("llist_node",), ("next", "prev"), "Include/internal/pycore_llist.h (3.12 and later)"),
     "mutex_entry": StructSpec(("mutex_entry",), ("handed_off",), "Python/lock.c (3.13 and later)"),
-    "PySetObject": StructSpec(("PySetObject",), ("mask", "table"), "Include/cpython/setobject.h"),
+    "PySetObject": StructSpec(("PySetObject",), ("used", "mask", "table"), "Include/cpython/setobject.h"),
     "setentry": StructSpec(("setentry",), ("key", "hash"), "Include/cpython/setobject.h"),
     "PyAsyncGenASend": StructSpec(("PyAsyncGenASend",), ("ags_gen",), "Objects/genobject.c"),
     "PyAsyncGenAThrow": StructSpec(("PyAsyncGenAThrow",), ("agt_gen",), "Objects/genobject.c"),
@@ -295,4 +313,16 @@ LIBGOMP: dict[str, StructSpec] = {
     "gomp_team": StructSpec(
         ("gomp_team",), ("nthreads", "prev_team = prev_ts.team", "prev_team_id = prev_ts.team_id", "barrier"),
         "GCC libgomp/libgomp.h"),
+}
+
+NUMPY: dict[str, StructSpec] = {
+    "PyArrayObject": StructSpec(
+        ("tagPyArrayObject_fields",), ("ob_base", "nd", "dimensions", "descr"),
+        "numpy/_core/include/numpy/ndarraytypes.h (1.x: numpy/core/include)"),
+    # NumPy 2, and as NumPy 1 has it
+    "PyArray_Descr": StructSpec(
+        ("_PyArray_DescrNumPy2",), ("typeobj", "elsize", "alignment"), "numpy/_core/include/numpy/ndarraytypes.h"),
+    "PyArray_DescrProto": StructSpec(
+        ("PyArray_DescrProto",), ("typeobj", "elsize", "alignment"),
+        "numpy/_core/include/numpy/ndarraytypes.h (1.x: PyArray_Descr)"),
 }

@@ -124,6 +124,18 @@ def libgomp_layouts(machine: str) -> Layouts:
     return _load(path)
 
 
+@functools.lru_cache(maxsize=4)
+def numpy_layouts(machine: str) -> Layouts:
+    """The structures of NumPy arrays, with both layouts of what describes their elements.
+
+    :raises UnknownLayout: there is no table for this machine.
+    """
+    found = _tables("numpy", "default", machine)
+    if not found:
+        raise UnknownLayout(f"no layout for NumPy, {machine}")
+    return _load(found[-1][1])
+
+
 def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:
     """Lay the numbers of a process's own `_Py_DebugOffsets` over a table.
 

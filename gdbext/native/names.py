@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 # glibc names one function several times (`__GI___pthread_mutex_lock`, `___pthread_rwlock_wrlock`); debuggers show
 # whichever comes first
@@ -36,3 +37,271 @@ def without_parameters(name: str) -> str:
         if depth == 0:
             return plain[:i] or name
     return name
+
+
+# -- Cython --------------------------------------------------------------------------------------------------------
+
+# wrapper (pw), body of a `def` (pf), `cdef` function (f), body of a generator (gb); before that what tells variants for
+# fused types apart, and the classes of Cython's own
+_CYTHON = re.compile(r"^(?:__pyx_\w*?)?__pyx_(pw|pf|f|gb)_(\d.*)$", re.DOTALL)
+# Cython's own module of memory views, in each extension that uses them: the only one whose symbols have a dot to spell
+# out, and its length is told as if they did not
+_CYTHON_VIEWS, _SPELT_OUT = "15View.MemoryView_", "15View_dot_MemoryView_"
+_OUTLINED = re.compile(r"(?:\._omp_fn\.\d+)+$")
+_NUMBER = re.compile(r"\d+")
+
+
+def cython_name(symbol: str, module: str | None = None) -> str | None:
+    """The qualified name of the function that a symbol made by Cython stands for; None for any other symbol.
+
+    ``__pyx_pw_8cholesky_1factor_batch`` -> ``cholesky.factor_batch``. Modules, classes and functions around it are
+    told by length and name, then comes a number that makes the symbol unique (not with `cdef` functions). A class
+    with a name in lower case cannot always be told from such a number; it is left out then. Bodies of generators are
+    called ``generator`` by Cython itself.
+
+    Source: Cython 3.0 Cython/Compiler/Symtab.py (Scope), Naming.py, Nodes.py.
+
+    :param module: the file that the symbol is in, such as ``cholesky.cpython-311-x86_64-linux-gnu.so``.
+    """
+    match = _CYTHON.match(_OUTLINED.sub("", symbol))
+    if match is None:
+        return None
+    kind, rest = match.groups()
+    stem = module.partition(".")[0] if module else ""
+    if rest.startswith(_SPELT_OUT):
+        rest, stem = rest.replace(_SPELT_OUT, _CYTHON_VIEWS, 1), ""
+    parts: list[str] = []
+    while True:
+        number = _NUMBER.match(rest)
+        if number is None:
+            break
+        start = number.end()
+        end = start + int(number[0][:4])
+        part, after = rest[start:end], rest[end + 1:]
+        in_module = parts and (not stem or stem in parts)
+        is_part = part and rest[end:end + 1] == "_" and after and (
+            not in_module or kind == "f" or after[0].isdigit() or kind != "pw" and part[0].isupper())
+        if not is_part:
+            rest = rest[start:]
+            break
+        parts.append(part)
+        rest = after
+    return ".".join([*parts, rest]) if parts and rest else None
+
+
+# -- Rust ----------------------------------------------------------------------------------------------------------
+
+#: Bounds of one symbol, since back references can make a short one stand for a very long name.
+_MAX_RUST_DEPTH, _MAX_RUST_STEPS, _MAX_RUST_NAME = 100, 5_000, 4_000
+_RUST_BASIC = {
+    "a": "i8", "b": "bool", "c": "char", "d": "f64", "e": "str", "f": "f32", "h": "u8", "i": "isize", "j": "usize",
+    "l": "i32", "m": "u32", "n": "i128", "o": "u128", "p": "_", "s": "i16", "t": "u16", "u": "()", "v": "...",
+    "x": "i64", "y": "u64", "z": "!",
+}
+_BASE_62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def rust_name(symbol: str) -> str | None:
+    """The name that a symbol of Rust's own mangling (v0) stands for, hashes left out; None if it is no such symbol.
+
+    For debuggers that know only the older mangling, which is that of C++ with a hash at the end: GDB up to 10.
+
+    Source: Rust RFC 2603; rustc 1.65 compiler/rustc_symbol_mangling/src/v0.rs.
+    """
+    if not symbol.startswith("_R") or not symbol.isascii():
+        return None
+    try:
+        name = _RustSymbol(symbol.partition(".")[0][2:]).path(in_value=True)
+    except (_NotRust, ValueError, IndexError):
+        return None
+    return name if name.isprintable() else None
+
+
+class _NotRust(Exception):
+    """A symbol that does not follow the grammar, or goes beyond the bounds."""
+
+
+class _RustSymbol:
+    """A parser of what follows ``_R``. Positions of back references are counted from there too."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self._steps = 0
+
+    def _next(self) -> str:
+        self._at += 1
+        return self._text[self._at - 1]
+
+    def _eat(self, letter: str) -> bool:
+        if self._text[self._at:self._at + 1] != letter:
+            return False
+        self._at += 1
+        return True
+
+    def _enter(self) -> None:
+        self._depth += 1
+        self._steps += 1
+        if self._depth > _MAX_RUST_DEPTH or self._steps > _MAX_RUST_STEPS:
+            raise _NotRust
+
+    def _leave(self, text: str) -> str:
+        self._depth -= 1
+        if len(text) > _MAX_RUST_NAME:
+            raise _NotRust
+        return text
+
+    def _base_62(self) -> int:
+        if self._eat("_"):
+            return 0
+        value = 0
+        while not self._eat("_"):
+            value = value * 62 + _BASE_62.index(self._next())
+            if value >= 1 << 64:
+                raise _NotRust
+        return value + 1
+
+    def _optional(self, tag: str) -> int:
+        return self._base_62() + 1 if self._eat(tag) else 0
+
+    def _identifier(self) -> str:
+        is_punycode = self._eat("u")
+        start = self._at
+        # no number begins with 0, but the name of a closure, which has none, may be followed by another
+        while self._text[self._at:self._at + 1].isdigit() and self._text[start:self._at] != "0":
+            self._at += 1
+        size = int(self._text[start:self._at][:6])
+        self._eat("_")
+        name = self._text[self._at:self._at + size]
+        if len(name) != size:
+            raise _NotRust
+        self._at += size
+        if is_punycode:
+            plain, mark, coded = name.rpartition("_")
+            # longer ones would take long to decode
+            name = f"{plain}{'-' if mark else ''}{coded}".encode()[:200].decode("punycode")
+        return name
+
+    def _back(self, parse: Callable[[], str]) -> str:
+        here = self._at - 1
+        target = self._base_62()
+        if target >= here:
+            raise _NotRust
+        after, self._at = self._at, target
+        text = parse()
+        self._at = after
+        return text
+
+    def path(self, in_value: bool) -> str:
+        """A path. In an expression its generic arguments follow ``::``."""
+        self._enter()
+        tag = self._next()
+        if tag == "B":
+            return self._leave(self._back(lambda: self.path(in_value)))
+        if tag == "C":
+            self._optional("s")
+            return self._leave(self._identifier())
+        if tag == "N":
+            space = self._next()
+            outer = self.path(in_value)
+            number = self._optional("s")
+            name = self._identifier()
+            if space.isupper():
+                what = {"C": "closure", "S": "shim"}.get(space, space)
+                return self._leave(f"{outer}::{{{what}{':' if name else ''}{name}#{number}}}")
+            return self._leave(f"{outer}::{name}" if name else outer)
+        if tag == "I":
+            base = self.path(in_value)
+            arguments = ", ".join(filter(None, self._until_end(self._generic)))
+            return self._leave(f"{base}{'::' if in_value else ''}<{arguments}>")
+        if tag in "MX":  # where the `impl` is does not belong to the name
+            self._optional("s")
+            self.path(in_value=False)
+        if tag == "M":
+            return self._leave(f"<{self._type()}>")
+        if tag in "XY":
+            own = self._type()
+            return self._leave(f"<{own} as {self.path(in_value=False)}>")
+        raise _NotRust
+
+    def _until_end(self, parse: Callable[[], str]) -> list[str]:
+        found = []
+        while not self._eat("E"):
+            found.append(parse())
+        return found
+
+    def _generic(self) -> str:
+        if self._eat("L"):
+            self._base_62()
+            return ""  # a lifetime
+        return self._constant() if self._eat("K") else self._type()
+
+    def _type(self) -> str:
+        self._enter()
+        tag = self._next()
+        if tag in _RUST_BASIC:
+            return self._leave(_RUST_BASIC[tag])
+        if tag == "B":
+            return self._leave(self._back(self._type))
+        if tag == "A":
+            item = self._type()
+            return self._leave(f"[{item}; {self._constant()}]")
+        if tag == "S":
+            return self._leave(f"[{self._type()}]")
+        if tag == "T":
+            items = self._until_end(self._type)
+            return self._leave(f"({', '.join(items)}{',' if len(items) == 1 else ''})")
+        if tag in "RQ":
+            self._optional("L")
+            return self._leave(f"&{'mut ' if tag == 'Q' else ''}{self._type()}")
+        if tag in "PO":
+            return self._leave(f"*{'const' if tag == 'P' else 'mut'} {self._type()}")
+        if tag == "F":
+            return self._leave(self._function())
+        if tag == "D":
+            self._optional("G")
+            traits = self._until_end(self._trait)
+            if not self._eat("L"):
+                raise _NotRust
+            self._base_62()
+            return self._leave(f"dyn {' + '.join(traits)}")
+        self._at -= 1
+        return self._leave(self.path(in_value=False))
+
+    def _function(self) -> str:
+        self._optional("G")
+        words = "unsafe " if self._eat("U") else ""
+        if self._eat("K"):
+            language = "C" if self._eat("C") else self._identifier().replace("_", "-")
+            words += f'extern "{language}" '
+        takes = ", ".join(self._until_end(self._type))
+        gives = self._type()
+        return f"{words}fn({takes})" + (f" -> {gives}" if gives != "()" else "")
+
+    def _trait(self) -> str:
+        name = self.path(in_value=False)
+        bound = []
+        while self._eat("p"):
+            associated = self._identifier()
+            bound.append(f"{associated} = {self._type()}")
+        if not bound:
+            return name
+        return f"{name[:-1]}, {', '.join(bound)}>" if name.endswith(">") else f"{name}<{', '.join(bound)}>"
+
+    def _constant(self) -> str:
+        self._enter()
+        if self._eat("p"):
+            return self._leave("_")
+        if self._eat("B"):
+            return self._leave(self._back(self._constant))
+        kind = self._next()
+        if kind not in "abchijlmnostxy":  # strings and structures cannot be told from wrong symbols so easily
+            raise _NotRust
+        sign = "-" if self._eat("n") else ""
+        end = self._text.index("_", self._at)
+        value = int(self._text[self._at:end][:32] or "0", 16)
+        self._at = end + 1
+        if kind == "b":
+            return self._leave("true" if value else "false")
+        return self._leave(repr(chr(value)) if kind == "c" and value < 0x110000 else f"{sign}{value}")

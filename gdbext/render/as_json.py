@@ -85,7 +85,7 @@ def _interpreter(interpreter: Interpreter) -> dict[str, Any]:
 
 def _thread(thread: Thread) -> dict[str, Any]:
     wait = thread.waits
-    made = {
+    made: dict[str, Any] = {
         "number": thread.number, "lwp": thread.lwp, "tid": thread.tid, "name": thread.name,
         "python_name": thread.python_name, "tstate": hex(thread.tstate) if thread.tstate else None,
         "python_state": thread.python_state, "status": thread.status, "syscall": thread.syscall,
@@ -96,6 +96,8 @@ def _thread(thread: Thread) -> dict[str, Any]:
                                             "evidence": wait.evidence, "why": wait.why},
         "stack": [_frame(frame) for frame in thread.stack],
     }
+    for frame, variables in zip(made["stack"], thread.variables or ()):
+        frame["locals"] = [{"name": each.name, "type": each.type, "value": each.value} for each in variables]
     if thread.critical_sections is not None:
         made["critical_sections"] = [
             {"mutex": _address(section.mutex), "object": _address(section.object), "type": section.type,
@@ -110,7 +112,8 @@ def _address(value: int | None) -> str | None:
 def _frame(frame: Frame) -> dict[str, Any]:
     if isinstance(frame, PyFrame):
         return {"language": "python", "function": frame.function, "qualified_name": frame.qualified_name,
-                "file": frame.file, "line": frame.line}
+                "file": frame.file, "line": frame.line,
+                "columns": list(frame.columns) if frame.columns is not None else None}
     return {"language": "native", "function": frame.function, "module": frame.module, "pc": hex(frame.pc),
             "file": frame.file, "line": frame.line}
 

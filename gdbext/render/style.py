@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _CODES = {"bad": "1;31", "good": "32", "lock": "1;33", "name": "1;36", "dim": "2"}
+_BOLD, _NOT_BOLD = "\x1b[1m", "\x1b[22m"
+_SGR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 class Style:
@@ -33,8 +36,26 @@ class Style:
         """The text in the colour of ``bad``, ``good``, ``lock``, ``name`` or ``dim``."""
         return f"\x1b[{_CODES[kind]}m{text}\x1b[0m" if self.colour else text
 
-    def source(self, text: str) -> str:
-        """A line of Python, highlighted; the text must be printable already."""
-        if self._highlight is None:
+    def source(self, text: str, bold: tuple[int, int] | None = None) -> str:
+        """A line of Python, highlighted; the text must be printable already.
+
+        :param bold: first character of a part that stands out, and the first one behind it.
+        """
+        if not self.colour:
             return text
-        return str(self._highlight(text))
+        highlighted = str(self._highlight(text)) if self._highlight is not None else text
+        return highlighted if bold is None else _embolden(highlighted, *bold)
+
+
+def _embolden(text: str, start: int, end: int) -> str:
+    """The text with a part of its visible characters bold; pygments ends each colour with all attributes off."""
+    made: list[str] = []
+    at = 0
+    for part in _SGR.split(text):
+        if not part.startswith("\x1b"):
+            first, last = (min(max(place - at, 0), len(part)) for place in (start, end))
+            at += len(part)
+            if first < last:
+                part = f"{part[:first]}{_BOLD}{part[first:last]}{_NOT_BOLD}{part[last:]}"
+        made.append(part)
+    return "".join(made)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from gdbext.model import (
     RECORDED,
     SHARED,
     WORLD_TO_STOP,
+    Columns,
     Deadlock,
     Edge,
     Frame,
     Hold,
     Interpreter,
     Lock,
+    MixedStack,
+    NativeFrame,
+    Part,
     PyFrame,
     Report,
     Runtime,
@@ -42,19 +49,24 @@ _ON_DESCRIPTOR = {"waiting to read": "waits to read from", "waiting to write": "
 _GATHERING = ("barrier", "openmp-barrier")
 #: How many thread numbers a list shows before it says how many more there are.
 _MANY = 20
+#: How many characters of a source line are shown, and how many are looked at.
+_SOURCE_WIDTH = 160
+_MAX_COLUMN = 1 << 16
 
 
 class TextRenderer:
     """Renders one report.
 
     :param source: where source lines come from.
+    :param context: how many lines before and after a source line are shown, too.
     """
 
-    def __init__(self, report: Report, style: Style, source: Source) -> None:
+    def __init__(self, report: Report, style: Style, source: Source, context: int = 0) -> None:
         self._report = report
         #: How words are marked.
         self.style = style
         self._source = source
+        self._context = context
         self._threads = {thread.number: thread for thread in report.threads}
         self._locks = {lock.id: lock for lock in report.locks}
         self._single_gil = sum(lock.kind == "gil" for lock in report.locks) == 1
@@ -133,9 +145,8 @@ class TextRenderer:
         if taken is not None:
             place = f"{printable(taken.file, 300)}:{taken.line if taken.line is not None else '?'}"
             lines.append(" " * len(indent) + f"taken by {printable(taken.function, 120)} at {place}")
-            text = self._source(taken.file, taken.line) if taken.line is not None else None
-            if text and text.strip():
-                lines.append(" " * (len(indent) + 4) + self.style.source(printable(text.strip(), 160)))
+            # its columns are those of what it runs now
+            lines += self._source_lines(taken.file, taken.line, None, " " * (len(indent) + 4))
         return lines
 
     def _wait(self, thread: Thread, lock: Lock) -> str:
@@ -170,14 +181,48 @@ class TextRenderer:
         if isinstance(frame, PyFrame):
             lines = [f"{number} {printable(frame.function, 120)} at {printable(frame.file, 300)}:"
                      f"{frame.line if frame.line is not None else '?'}"]
-            text = self._source(frame.file, frame.line) if frame.line is not None else None
-            if text and text.strip():
-                lines.append("         " + self.style.source(printable(text.strip(), 160)))
-            return lines
+            return lines + self._source_lines(frame.file, frame.line, frame.columns, " " * 9)
         place = f" at {printable(frame.file, 300)}:{frame.line}" if frame.file and frame.line else ""
         name = printable(frame.function, 200) if frame.function else f"{frame.pc:#x}"
         module = f" in {printable(frame.module, 100)}" if frame.module else ""
         return [self.style.mark(f"#{index:<3}", "dim") + f" {name} (){module}{place}"]
+
+    def _source_lines(self, file: str, line: int | None, columns: Columns | None, indent: str) -> list[str]:
+        """A source line, the part that runs marked, with the lines around it that were asked for."""
+        text = self._source(file, line) if line is not None else None
+        if line is None or not text or not text.strip():
+            return []
+        part = _part(text, line, columns) if columns is not None else None
+        if not self._context:
+            return self._marked(text, part, indent)
+        around = {number: self._source(file, number) or ""
+                  for number in range(max(line - self._context, 1), line + self._context + 1)}
+        shown = [number for number, other in around.items() if other.strip()]
+        margins = {number: _margin(around[number]) for number in shown}
+        least, width = min(margins.values()), len(str(shown[-1]))
+        margins = {number: min(margin - least, _SOURCE_WIDTH) for number, margin in margins.items()}
+        lines = []
+        for number in range(shown[0], shown[-1] + 1):
+            start = f"{indent}{'->' if number == line else '  '} {number:>{width}}"
+            if number == line:
+                lines += self._marked(text, part, f"{start}  {' ' * margins[number]}")
+            elif number in margins:
+                body = self.style.source(printable(around[number].strip(), _SOURCE_WIDTH))
+                lines.append(f"{start}  {' ' * margins[number]}{body}")
+            else:
+                lines.append(start)
+        return lines
+
+    def _marked(self, text: str, part: tuple[int, int] | None, start: str) -> list[str]:
+        """A source line, stripped, behind the start of a line; below it what marks a part of it."""
+        body = text.strip()
+        if part is None or part[0] >= _SOURCE_WIDTH:
+            return [start + self.style.source(printable(body, _SOURCE_WIDTH))]
+        before = printable(body[:part[0]])
+        inside = printable(body[part[0]:min(part[1], _SOURCE_WIDTH)])
+        bold = len(before), len(before) + len(inside)
+        return [start + self.style.source(printable(body, _SOURCE_WIDTH), bold),
+                " " * (len(start) + _width(before)) + "^" * _width(inside)]
 
     def stack(self, frames: Sequence[Frame], limit: int | None) -> list[str]:
         """Frames, one a line with its source; at most `limit` of them."""
@@ -188,6 +233,38 @@ class TextRenderer:
         if len(shown) < len(frames):
             lines += self._skipped(len(frames) - len(shown))
         return lines
+
+    def mixed(self, thread: Thread, mixed: MixedStack, count: int | None) -> str:
+        """One thread with its stack, boundaries named.
+
+        :param count: at most so many entries, of the outermost if it is negative; None: all.
+        """
+        lines = [f"{self._heading(thread)} {self.doing(thread)}"]
+        for hold in thread.holds:
+            lines += self._hold(hold, "  holds ")
+        if mixed.unmerged:
+            lines.append(f"  Python frames first, then native ones: {printable(mixed.unmerged)}")
+        starts = list(itertools.accumulate((len(part.frames) for part in mixed.parts), initial=0))
+        entries = list(zip(mixed.parts, starts))
+        shown = entries if count is None else entries[:count] if count > 0 else entries[count:]
+        for part, start in shown:
+            lines += [f"  {line}" for line in self._part(part, start, mixed)]
+        if len(shown) < len(entries) and (count or 0) > 0:
+            lines.append("  (More stack frames follow...)")
+        return "\n".join(lines + self._problems()) + "\n"
+
+    def _part(self, part: Part, index: int, mixed: MixedStack) -> list[str]:
+        if part.text is not None:
+            frames = f" ({len(part.frames)} frames)" if len(part.frames) > 1 else ""
+            return [self.style.mark(f"     ... {printable(part.text, 200)}{frames}", "dim")]
+        (frame,) = part.frames
+        if part.name is not None and isinstance(frame, NativeFrame):
+            frame = replace(frame, function=part.name)
+        first, *source = self._frame(index, frame)
+        note = f" [{printable(part.note, 200)}]" if part.note else ""
+        values = [f"         {self.style.mark(printable(each.name, 60), 'name')}: {printable(each.type, 80)} = "
+                  f"{printable(each.value, 400)}" for each in mixed.variables.get(index, ())]
+        return [first + note, *source, *values]
 
     def _verdict_stack(self, frames: Sequence[Frame]) -> list[str]:
         """The frames that tell what a thread is doing: named native ones and the innermost Python ones."""
@@ -428,3 +505,33 @@ class TextRenderer:
         lines += [f"Not known: {printable(problem.where)}: {problem.what}: {printable(problem.why)}"
                   for problem in self._report.problems]
         return lines
+
+
+def _part(text: str, line: int, columns: Columns) -> tuple[int, int] | None:
+    """Where the part that runs begins and ends in the stripped line, in characters; None if it is all of the line.
+
+    Of a part that goes on in further lines it is what is in the first; None too if the line is not long enough to be
+    what was compiled.
+    """
+    data = text[:_MAX_COLUMN].encode("utf-8", "replace")
+    ending = text[:_MAX_COLUMN].rstrip()
+    if columns.start >= len(data) or (columns.end_line == line and columns.end > len(data)):
+        return None
+    margin, length = len(text) - len(text.lstrip()), len(text.strip())
+    start = len(data[:columns.start].decode("utf-8", "ignore"))
+    end = len(data[:columns.end].decode("utf-8", "ignore")) if columns.end_line == line else len(ending)
+    start, end = max(start - margin, 0), min(end - margin, length)
+    return (start, end) if start < end and (start, end) != (0, length) else None
+
+
+def _margin(text: str) -> int:
+    """How far a line is indented, with tabs of eight columns as Python counts them."""
+    return len(text[:len(text) - len(text.lstrip())].expandtabs())
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+               for char in text)

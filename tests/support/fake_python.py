@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -213,6 +214,33 @@ class FakePython:
         """A method written in Python, bound to an object."""
         at = self._object("method", self.layouts["PyMethodObject"].size)
         return self.build.put("PyMethodObject", at, im_func=function, im_self=owner)
+
+    def builtin(self, type_name: str, struct_name: str, **members: int) -> int:
+        """An object of a type written in C."""
+        return self.build.put(struct_name, self._object(type_name, self.layouts[struct_name].size), **members)
+
+    def words(self, struct_name: str, **doubles: float) -> dict[str, int]:
+        """Members of type ``double`` as the words that `builtin` takes."""
+        return {name: int.from_bytes(struct.pack("<d", value), "little") for name, value in doubles.items()}
+
+    def set_object(self, *items: int, type_name: str = "set", size: int = 8, dropped: Sequence[int] = ()) -> int:
+        """A ``set`` with a table of `size` entries, in which keys that were taken out come first."""
+        entry = self.layouts["setentry"]
+        table = self.build.alloc(entry.size * size)
+        for i, key in enumerate([*dropped, *items]):
+            self.build.put("setentry", table + i * entry.size, key=key, hash=-1 if i < len(dropped) else 7 + i)
+        return self.builtin(type_name, "PySetObject", used=len(items), mask=size - 1, table=table)
+
+    def class_object(self, name: str, base: str = "object", metaclass: str = "type", **namespace: int) -> int:
+        """A class written in Python, without `__dict__`; objects of it are made with `builtin`."""
+        at = self.type_object(name, tp_flags=_HEAPTYPE, tp_base=self.type_object(base))
+        self.build.put("PyTypeObject", at, tp_dict=self.namespace(**namespace))
+        return self.build.put("PyObject", at, ob_type=self.type_object(metaclass))
+
+    def slot(self, offset: int, kind: int = 16) -> int:
+        """What a class has in its namespace for a name in `__slots__`; the kind is ``T_OBJECT_EX``."""
+        member = self.build.new("PyMemberDef", type=kind, offset=offset)
+        return self.builtin("member_descriptor", "PyMemberDescrObject", d_member=member)
 
     # -- locks -----------------------------------------------------------------------------------------------
 

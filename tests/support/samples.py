@@ -33,6 +33,7 @@ import resource
 import select
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ _COMMON = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
 # left out of a lock's truth is what is not so
 _COMMON_CXX = ("-O2", "-std=gnu++20", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread")
 _BUILDS = {
+    "libboundaries.so": ("boundaries.c", (*_COMMON, "-shared", "-fPIC", "-fvisibility=hidden"), False),
     "libdrv.so": ("drv.c", (*_COMMON, "-shared", "-fPIC", "-fvisibility=hidden"), True),
     "abba": ("abba.c", (*_COMMON, "-g"), False),
     "abba-stripped": ("abba.c", _COMMON, True),
@@ -72,6 +74,15 @@ _SYSCALL_NUMBERS = {
     "aarch64": {"futex": 98, "read": 63},
 }
 _ASK_HEADERS = "import sys, sysconfig; print(sysconfig.get_config_var('INCLUDEPY'), sys.hexversion, sep='\\n')"
+_WRITE_CFFI = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import cffi
+builder = cffi.FFI()
+builder.cdef('int apply(int (*callback)(int), int value); extern "Python" int called_back(int);')
+builder.set_source("boundaries_cffi", open(sys.argv[2]).read())
+builder.emit_c_code(sys.argv[3])
+"""
 # in the tree and not mounted there: a GDB outside that takes the tree as its sysroot needs the files too
 _SAMPLES_IN_TREE = Path("/opt/gdbext-samples")
 # seen this often in a row, a thread does not merely pass through the system call
@@ -460,6 +471,46 @@ def lines(
     """
     argv: list[str | Path] = [python, *options, SOURCES / "lines.py"]
     # elsewhere CPython 3.6 would not compile code for all the file names that the sample makes up
+    return running(argv, directory, place=place, variables={"LC_ALL": "C.UTF-8", **(variables or {})})
+
+
+def boundaries(
+    python: Path, scenes: Sequence[str], directory: Path, packages: Path | None = None
+) -> contextlib.AbstractContextManager[Sample]:
+    """Threads that hang in Python code which native code has called; the main thread in the handler of a signal.
+
+    :param packages: where what PyPI has is installed that the scenes take, pybind11 among it.
+    """
+    argv: list[str | Path] = [python, SOURCES / "boundaries.py", "--library", build("libboundaries.so")]
+    variables = {}
+    if packages is not None:
+        variables["PYTHONPATH"] = str(packages)
+        for name in ("cffi", "pybind11", "nanobind"):
+            argv += [f"--{name}", _boundaries_extension(name, python, packages)]
+    return running([*argv, *scenes], directory, variables=variables)
+
+
+def _boundaries_extension(name: str, python: Path, packages: Path) -> Path:
+    headers, version = HERE.run([python, "-S", "-E", "-c", _ASK_HEADERS]).split("\n")[:2]
+    flags = ["-shared", "-fPIC", "-g", f"-DBUILT_FOR={version}", "-isystem", headers]
+    if name == "cffi":
+        with tempfile.TemporaryDirectory(prefix="gdbext-cffi-") as folder:
+            source = Path(folder) / "boundaries_cffi.c"
+            HERE.run([python, "-c", _WRITE_CFFI, packages, SOURCES / "boundaries.c", source])
+            return compiled("boundaries_cffi.so", str(source), [*_COMMON, *flags], strip=False)
+    inside = packages / name
+    for part in ("include", "src", "ext/robin_map/include"):
+        flags += ["-isystem", str(inside / part)]
+    # -O2 would leave nothing of the library between the function and Python
+    return compiled(f"boundaries_{name}.so", f"boundaries_{name}.cpp",
+                    [*_COMMON_CXX, "-O1", "-fvisibility=hidden", *flags], ("-lstdc++",), strip=False)
+
+
+def values(
+    python: Path, directory: Path, *, place: Place = HERE, variables: Mapping[str, str] | None = None
+) -> contextlib.AbstractContextManager[Sample]:
+    """A program that hangs with values of many kinds in its variables; values.json in its directory tells them."""
+    argv: list[str | Path] = [python, SOURCES / "values.py"]
     return running(argv, directory, place=place, variables={"LC_ALL": "C.UTF-8", **(variables or {})})
 
 

@@ -9,7 +9,7 @@ from gdbext.cpython import frames as frames_module
 from gdbext.cpython.frames import FrameReader, PyStack, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError, MemoryUnreadable
-from gdbext.model import PyFrame
+from gdbext.model import Columns, PyFrame
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, Call, FakePython, cpython_layouts
 
@@ -95,6 +95,22 @@ def test_line_of_the_current_instruction(python: FakePython, offset: int, line: 
     tstate = python.build.new("PyThreadState")
     innermost(python, tstate, python.frame(python.code("f", 7, 12, table, first_traceable=0), offset=offset))
     assert [found.line for found in read(python, tstate).frames] == [line]
+
+
+@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize(("entry", "line", "columns"), [
+    (b"\xf0\x04\x06\x09\x05", 9, Columns(8, 4, 15)),  # several lines
+    (b"\xd0\x08\x0c", 7, Columns(8, 12, 7)),  # two bytes of columns
+    (b"\x88\x25", 7, Columns(10, 15, 7)),  # one byte
+    (b"\xe8\x02", 8, None),  # none
+    (b"\xf0\x04\x06\x09\x00", 9, None),  # no end
+    (b"\xd0\x08", 7, None),  # cut
+])
+def test_columns_of_the_current_instruction(python: FakePython, entry: bytes, line: int,
+                                            columns: Columns | None) -> None:
+    tstate = python.build.new("PyThreadState")
+    innermost(python, tstate, python.frame(python.code("f", 7, 2, entry, first_traceable=0), offset=0))
+    assert read(python, tstate).frames == (PyFrame("f", "f", "/app/job.py", line, columns),)
 
 
 def test_frame_before_its_first_instruction(python: FakePython) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import base64
 import dis
+import json
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -10,7 +13,8 @@ from typing import Any, cast
 import pytest
 
 from gdbext.cpython import linetable
-from gdbext.cpython.linetable import iter_locations, line_of
+from gdbext.cpython.linetable import Positions, iter_locations, line_of, positions_of
+from tests.support import interpreters
 from tests.support.fake_memory import noise
 
 # -- the format of the Python that runs the tests, on real code -----------------------------------------------
@@ -89,8 +93,48 @@ def test_real_modules(module: object) -> None:
 def test_positions_agree(name: str) -> None:
     if sys.version_info >= (3, 11):
         for code in codes(compile(SOURCES[name], "x.py", "exec")):
-            for index, (line, *_) in enumerate(code.co_positions()):
-                assert line_of(code.co_linetable, code.co_firstlineno, 2 * index, sys.version_info[:2]) == line
+            for index, positions in enumerate(code.co_positions()):
+                where = code.co_linetable, code.co_firstlineno, 2 * index, sys.version_info[:2]
+                assert line_of(*where) == positions[0]
+                assert positions_of(*where) == positions
+
+
+#: Prints version, table, first line and positions of every code object of a few modules and of the sources.
+DUMP = """
+import argparse, ast, asyncio.base_events, base64, dataclasses, json, sys, typing
+def dump(code):
+    print(json.dumps([sys.version_info[:2], base64.b64encode(code.co_linetable).decode(), code.co_firstlineno,
+                      list(code.co_positions()), code.co_name]))
+    for constant in code.co_consts:
+        if hasattr(constant, "co_code"):
+            dump(constant)
+for module in (argparse, ast, asyncio.base_events, dataclasses, typing):
+    with open(module.__file__, encoding="utf-8") as file:
+        dump(compile(file.read(), module.__file__, "exec"))
+for source in json.load(sys.stdin):
+    dump(compile(source, "x.py", "exec"))
+"""
+WIDE = {"bytes": "größe = ('ä', \U0001f40d := 1)".replace("\U0001f40d", "ж") + "\nx = größe.count('ä')\n",
+        "no names": "def f():\n    pass\n"}
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_positions_as_cpython_has_them(version: str) -> None:
+    python, _ = interpreters.use(version)
+    given = json.dumps([*SOURCES.values(), *WIDE.values()])
+    ran = subprocess.run([python, "-I", "-c", DUMP], input=given, capture_output=True, text=True, check=True)
+    instructions = columns = 0
+    for line in ran.stdout.splitlines():
+        found, table, first_line, expected, name = json.loads(line)
+        assert tuple(found) == tuple(int(part) for part in version.split("."))
+        data = base64.b64decode(table)
+        got = [positions_of(data, first_line, 2 * i, tuple(found)) for i in range(len(expected))]
+        assert got == [Positions(*positions) for positions in expected], name
+        assert positions_of(data, first_line, 2 * len(expected), tuple(found)) is None
+        instructions += len(expected)
+        columns += sum(positions[2] is not None for positions in expected)
+    assert instructions > 50_000
+    assert columns > 40_000
 
 
 def test_beyond_the_table() -> None:
@@ -158,8 +202,34 @@ def test_locations() -> None:
     assert sum(length for length, _ in iter_locations(LOCATIONS, 100)) == 2 * len(LINES)
 
 
+def test_positions() -> None:
+    nothing = Positions(None, None, None, None)
+    expected = [
+        Positions(101, 101, None, None), *[Positions(101, 101, 1, 3)] * 2, Positions(101, 101, 75, 79),
+        Positions(101, 101, 1, 2), Positions(102, 102, 1, 2), Positions(104, 104, 1, 2), *[nothing] * 8,
+        Positions(103, 103, 0, 0), Positions(153, 153, None, None), Positions(121, 121, 64, 0),
+        Positions(121, 121, 0, 0), None,
+    ]
+    for version in ((3, 11, 7), (3, 13, 0), (3, 15, 2)):
+        assert [positions_of(LOCATIONS, 100, 2 * i, version) for i in range(len(expected))] == expected
+        assert positions_of(LOCATIONS, 100, -2, version) == Positions(100, None, None, None)
+
+
+def test_positions_of_several_lines() -> None:
+    table = entry(14, 1, b"\x02\x03\x05\x42\x01")
+    assert positions_of(table, 7, 0, (3, 12)) == Positions(8, 11, 4, 65)
+    assert positions_of(entry(14, 1, b"\x00\x01\x00\x00"), 7, 0, (3, 12)) == Positions(7, 8, None, None)
+
+
+@pytest.mark.parametrize("version", [(3, 6), (3, 9, 18), (3, 10, 13)])
+def test_no_positions_before_3_11(version: tuple[int, ...]) -> None:
+    for table in (LOCATIONS, LNOTAB, RANGES, b""):
+        assert positions_of(table, 1, 0, version) is None
+
+
 def test_locations_of_nothing() -> None:
     assert line_of(b"", 1, 0, (3, 12)) is None
+    assert positions_of(b"", 1, 0, (3, 12)) is None
 
 
 @pytest.mark.parametrize("table", [b"\x00", b"\x7f" * 10, b"\x01" + LOCATIONS])
@@ -174,6 +244,8 @@ def bounded(table: bytes, version: tuple[int, ...]) -> None:
     for offset in (0, 2, 1000, 1 << 28):
         line = line_of(table, 1, offset, version)
         assert line is None or isinstance(line, int)
+        positions = positions_of(table, 1, offset, version)
+        assert positions is None or positions.line == line
     assert time.monotonic() - start < 10
 
 
@@ -192,6 +264,9 @@ def test_a_large_table_of_one_byte(version: tuple[int, ...], byte: int) -> None:
 def test_a_number_that_does_not_end() -> None:
     bounded(entry(13, 1, b"\x7f" * (1 << 20)), (3, 11))
     bounded(entry(14, 1, b"\x7f" * (1 << 20)), (3, 11))
+    endless = entry(14, 1, b"\x02" + b"\x7f" * (1 << 20))
+    bounded(endless, (3, 11))
+    assert positions_of(endless, 1, 0, (3, 11)) == Positions(2, 2, None, None)
 
 
 @pytest.mark.parametrize("size", range(len(LOCATIONS)))
@@ -201,3 +276,10 @@ def test_cut_location_table(size: int) -> None:
     whole = sum(length for length, _ in iter_locations(LOCATIONS[:size], 100)) // 2
     assert got[whole:] == [None] * (len(LINES) - whole)
     assert got[:max(whole - 8, 0)] == LINES[:max(whole - 8, 0)]
+
+
+@pytest.mark.parametrize("cut", [entry(0, 1), entry(10, 1, b"\x01"), entry(14, 1, b"\x00\x00\x05"),
+                                 entry(14, 1, b"\x00\x00\x05\x41"), entry(14, 1, b"\x00\x41")])
+def test_columns_that_are_cut(cut: bytes) -> None:
+    for rest in (b"", entry(0, 1, b"\x12")):
+        assert positions_of(cut + rest, 5, 0, (3, 13)) == Positions(5, 5, None, None)

@@ -9,15 +9,16 @@ from typing import Optional
 import pytest
 
 import gdbext.layout
+from gdbext.errors import UnknownLayout
 from gdbext.layout import select
-from gdbext.layout.members import CPYTHON, GLIBC, LIBGOMP, StructSpec
+from gdbext.layout.members import CPYTHON, GLIBC, LIBGOMP, NUMPY, StructSpec
 from gdbext.layout.table import Layouts, parse_table
 
 FOLDER = Path(gdbext.layout.__file__).parent / "tables"
 PATHS = sorted(FOLDER.glob("*.json"))
 Places = dict[str, Optional[int]]
 Members = dict[str, Places]
-SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP}
+SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP, "numpy": NUMPY}
 
 #: Members that no table has, and why.
 NO_TABLE_HAS: dict[str, str] = {}
@@ -613,3 +614,19 @@ def test_struct_pthread(name: str, size: int, expected: Places) -> None:
     paths = {f"struct pthread.{member}": at for member, at in expected.items()}
     assert offsets(layouts, paths) == paths
     assert layouts["struct pthread"].size == size
+
+
+# -- NumPy ------------------------------------------------------------------------------------------------------
+
+def test_arrays_of_numpy() -> None:
+    layouts = select.numpy_layouts("x86_64")
+    expected: Places = {
+        "PyArrayObject.nd": 24, "PyArrayObject.dimensions": 32, "PyArrayObject.descr": 56,
+        "PyArray_Descr.typeobj": 16, "PyArray_Descr.elsize": 40, "PyArray_Descr.alignment": 48,
+        "PyArray_DescrProto.typeobj": 16, "PyArray_DescrProto.elsize": 32, "PyArray_DescrProto.alignment": 36}
+    assert offsets(layouts, expected) == expected
+    # NumPy 2 counts bytes of an element with 64 bits
+    assert (layouts["PyArray_Descr"]["elsize"].size, layouts["PyArray_DescrProto"]["elsize"].size) == (8, 4)
+    assert layouts["PyArrayObject"]["ob_base"].size == read("cpython-3.11.7-default-x86_64")["PyObject"].size
+    with pytest.raises(UnknownLayout):
+        select.numpy_layouts("aarch64")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
-from gdbext.model import Report
+from gdbext.model import Columns, PyFrame, Report
 from gdbext.render.as_json import PARTS, SCHEMA, as_json, document
 from tests.support.fake_report import (
     HOSTILE,
@@ -65,6 +66,7 @@ DOCUMENT = {
 GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan"},
          ".locks[]": {"why", "wait_for"}, ".threads[]": {"unmerged", "blocked_on", "critical_sections"},
+         ".threads[].stack[]": {"columns"},
          ".threads[].holds[]": {"taken_at"}, ".locks[].holders[]": {"taken_at"}}
 
 
@@ -135,10 +137,19 @@ def test_values() -> None:
         {"language": "native", "function": "update_table", "module": "libdrv.so", "pc": "0x7f0000002000",
          "file": "/src/drv.c", "line": 12},
         {"language": "python", "function": "update", "qualified_name": "Table.update", "file": "/app/job.py",
-         "line": 41}]
+         "line": 41, "columns": None}]
     assert made["threads"][4]["tstate"] is None
     assert made["locks"][1]["candidates"] == [3, 4]
     assert made["problems"] == [{"where": "thread 5", "what": "unreadable", "why": "it runs"}]
+
+
+def test_columns() -> None:
+    report = gil_deadlock()
+    frame = PyFrame("f", "f", "/app/job.py", 41, Columns(4, 17, 43))
+    first = dataclasses.replace(report.threads[0], stack=(frame, *report.threads[0].stack))
+    stack = document(dataclasses.replace(report, threads=(first,)))["threads"][0]["stack"]
+    assert [made.get("columns", "none of native code") for made in stack] == [
+        [4, 17, 43], "none of native code", "none of native code", None, None, "none of native code"]
 
 
 def test_critical_sections() -> None:

@@ -9,9 +9,11 @@ from gdbext.model import (
     DERIVED,
     EXCLUSIVE,
     RECORDED,
+    Columns,
     Deadlock,
     Edge,
     Gil,
+    Hold,
     Lock,
     PyFrame,
     Report,
@@ -293,3 +295,122 @@ def test_hostile_source_line() -> None:
     made = TextRenderer(gil_deadlock(), Style(), lambda file, line: "x = '\x1b[2J'\r\n")
     assert "\x1b" not in made.deadlocks()
     assert "x = '\\x1b[2J'" in made.deadlocks()
+
+
+# -- source lines ---------------------------------------------------------------------------------------------
+
+def shown_source(text: str, columns: Columns | None, colour: bool = False, line: int = 5) -> list[str]:
+    """What is shown below a frame that runs a part of a line."""
+    frame = PyFrame("f", "f", "/app/job.py", line, columns)
+    made = TextRenderer(healthy(), Style(colour), lambda file, number: text if number == line else None)
+    return made.stack((frame,), None)[1:]
+
+
+@pytest.mark.parametrize(("text", "columns", "expected"), [
+    ("    x = f(a) + g(b)", (8, 12), ["x = f(a) + g(b)", "    ^^^^"]),
+    ("    x = f(a) + g(b)  # why", (15, 19), ["x = f(a) + g(b)  # why", "           ^^^^"]),
+    ("\tx = f(a)", (5, 9), ["x = f(a)", "    ^^^^"]),
+    # all of the line
+    ("    f(a)  ", (4, 8), ["f(a)"]),
+    ("    f(a)  ", (0, 10), ["f(a)"]),
+    ("f(a)  # why", (0, 4), ["f(a)  # why", "^^^^"]),
+    # bytes are not characters, and characters are not columns of a terminal
+    ("x = 'ä' + f('ß')", (11, 18), ["x = 'ä' + f('ß')", "          ^^^^^^"]),
+    ("x = '日本' + f('語')", (15, 23), ["x = '日本' + f('語')", "             ^^^^^^^"]),
+    ("x = 'e\u0301' + f(1)", (12, 16), ["x = 'e\u0301' + f(1)", "          ^^^^"]),
+    ("x = '\U0001f40d', f(1)", (12, 16), ["x = '\U0001f40d', f(1)", "          ^^^^"]),
+    # what is escaped is longer
+    ("x = '\x1b', f('\x07')", (9, 15), ["x = '\\x1b', f('\\x07')", "            ^^^^^^^^^"]),
+    # not the line that was compiled
+    ("x = 1", (9, 15), ["x = 1"]),
+    ("x = f", (4, 15), ["x = f"]),
+    ("x = 1", (1 << 60, 1 << 61), ["x = 1"]),
+    ("x = 1", (3, 1), ["x = 1"]),
+    ("x = 1", (2, 2), ["x = 1"]),
+    # in the middle of a character, as only a damaged table has it
+    ("x = 'ä'", (6, 7), ["x = 'ä'", "     ^"]),
+])
+def test_the_part_that_runs(text: str, columns: tuple[int, int], expected: list[str]) -> None:
+    assert shown_source(text, Columns(*columns, 5)) == [" " * 9 + line for line in expected]
+
+
+def test_a_part_of_several_lines_is_shown_to_the_end_of_its_first() -> None:
+    assert shown_source("    x = f(  # why", Columns(8, 3, 7)) == [" " * 9 + "x = f(  # why",
+                                                                    " " * 9 + "    ^^^^^^^^^"]
+    assert shown_source("    f(  ", Columns(4, 3, 7)) == [" " * 9 + "f("]
+
+
+def test_no_part_without_columns() -> None:
+    assert shown_source("    x = f(a)", None) == [" " * 9 + "x = f(a)"]
+
+
+def test_the_part_of_a_long_line() -> None:
+    text = "x = " + "a + " * 60 + "b"
+    shown = [" " * 9 + text[:160] + "..."]
+    assert shown_source(text, Columns(200, 201, 5)) == shown
+    assert shown_source(text, Columns(156, 201, 5)) == [*shown, " " * 9 + " " * 156 + "^^^^"]
+    assert shown_source("  " + "x" * (1 << 20), Columns(70_000, 70_001, 5)) == [" " * 9 + "x" * 160 + "..."]
+
+
+def test_the_part_is_bold_in_colour() -> None:
+    line, carets = shown_source("    x = f(a) + g(b)", Columns(8, 12, 5), colour=True)
+    assert SGR.sub("", line) == " " * 9 + "x = f(a) + g(b)"
+    assert carets == " " * 9 + "    ^^^^"
+    assert line.count("\x1b[1m") >= 1
+    first, last = line.index("\x1b[1m"), line.rindex("\x1b[22m")
+    assert len(SGR.sub("", line[:first])) == 9 + 4
+    assert len(SGR.sub("", line[:last])) == 9 + 8
+
+
+def test_where_a_lock_was_taken_has_no_part() -> None:
+    report = gil_deadlock()
+    taken = PyFrame("take", "take", "/app/job.py", 17, Columns(0, 4, 17))
+    first = dataclasses.replace(report.threads[0], holds=(Hold("gil:0", EXCLUSIVE, RECORDED, None, taken),))
+    text = renderer(dataclasses.replace(report, threads=(first, *report.threads[1:]))).deadlocks()
+    assert "taken by take at /app/job.py:17\n" in text
+    assert "lock.acquire()" in text
+    assert "^" not in text
+
+
+FILE = ["import x", "", "def f(a):", "    with a:", "\tg(a, 1)", "", "    return \x1b[2J", "", "x.y()", "日本"]
+
+
+def with_context(line: int, context: int, columns: Columns | None = None, colour: bool = False) -> list[str]:
+    """What is shown below a frame at a line of `FILE`."""
+    frame = PyFrame("f", "f", "/app/job.py", line, columns)
+    made = TextRenderer(healthy(), Style(colour),
+                        lambda file, number: FILE[number - 1] if 0 < number <= len(FILE) else None, context)
+    return made.stack((frame,), None)[1:]
+
+
+def test_context_lines() -> None:
+    assert with_context(5, 2, Columns(6, 7, 5)) == [
+        "            3  def f(a):",
+        "            4      with a:",
+        "         -> 5          g(a, 1)",
+        "                            ^",
+        "            6",
+        "            7      return \\x1b[2J",
+    ]
+
+
+def test_context_at_the_ends_of_a_file() -> None:
+    assert with_context(1, 2) == ["         -> 1  import x", "            2", "            3  def f(a):"]
+    # empty lines at either end are left out
+    assert with_context(1, 1) == ["         -> 1  import x"]
+    assert with_context(10, 2) == ["             9  x.y()", "         -> 10  日本"]
+    assert with_context(11, 2) == []
+    assert with_context(2, 2) == []
+
+
+def test_context_in_colour_is_the_same_text() -> None:
+    for line in range(1, 11):
+        coloured = with_context(line, 3, Columns(0, 1, line), colour=True)
+        assert [SGR.sub("", text) for text in coloured] == with_context(line, 3, Columns(0, 1, line))
+
+
+def test_context_of_hostile_source() -> None:
+    made = TextRenderer(gil_deadlock(), Style(), lambda file, line: " " * (line * 1000) + "\x1b[2J\u202e\n", 20)
+    text = made.deadlocks()
+    assert not {char for char in text if char != "\n" and not char.isprintable()}
+    assert max(map(len, text.splitlines())) < 400

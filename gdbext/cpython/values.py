@@ -1,0 +1,688 @@
+"""Python values and local variables as text in the form of `repr`, decoded from memory; no code of the target runs.
+
+Builtin types, their subclasses, instances with what `__dict__` and `__slots__` hold, and numpy arrays. Whatever the
+memory holds, each value ends after a bounded number of reads; what lies in it and cannot be read is shown as such.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from gdbext.cpython.frames import FrameReader, RawFrame
+from gdbext.cpython.objects import Objects
+from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.layout.select import numpy_layouts
+from gdbext.layout.table import Layouts
+from gdbext.target.cache import read_u64
+from gdbext.target.protocol import Memory
+
+#: What stands for a value whose memory is damaged or not there.
+UNREADABLE = "<unreadable>"
+#: Most variables of one frame that are told.
+MAX_VARIABLES = 100
+
+#: Largest int whose value is computed, in bits, and the decimal digits that every Python turns into text
+#: (``sys.set_int_max_str_digits``).
+_MAX_BITS = 1 << 15
+_MAX_DIGITS = 4000
+#: Most classes that one class is derived from, and most entries of all their namespaces.
+_MAX_CLASSES = 64
+_MAX_CLASS_ENTRIES = 4096
+#: Longest name of a class, function or module that is read, in characters; type names are cut to as many bytes.
+_MAX_NAME = 200
+#: How deep is gone whatever is asked for: each object takes some frames of Python's own stack.
+_MAX_DEPTH = 50
+#: Most cells that are followed from one to the next.
+_MAX_CELLS = 8
+#: How much of a set's table is read at a time, in entries.
+_CHUNK = 64
+#: NPY_MAXDIMS, and the largest alignment of an element in bytes.
+_MAX_DIMENSIONS = 64
+_MAX_ALIGNMENT = 64
+
+_HEAPTYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_OBJECT_MEMBERS = (6, 16)  # T_OBJECT and T_OBJECT_EX of structmember.h, since 3.12 with other names in descrobject.h
+_CONSTANTS = {"NoneType": "None", "ellipsis": "Ellipsis", "NotImplementedType": "NotImplemented"}
+_ENUM_CLASSES = ("EnumMeta", "EnumType")  # the second since 3.11
+_WEAK_REFERENCES = ("weakref", "weakref.ReferenceType")  # the second since 3.12
+_WEAK_PROXIES = ("weakproxy", "weakcallableproxy", "weakref.ProxyType", "weakref.CallableProxyType")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is told of one value.
+
+    `depth` counts containers and objects in each other, `items` are those of one of them, and `reads` the objects and
+    entries that are looked at. No part of the text is begun behind `characters` of it; what is open is closed.
+    """
+
+    depth: int = 3
+    items: int = 10
+    characters: int = 200
+    reads: int = 4096
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A type: its ``tp_name``, whether it was made at run time, and the builtin type that it is derived from, if any.
+
+    `exact` tells that it is that builtin type itself.
+    """
+
+    address: int
+    name: str
+    heap: bool
+    builtin: str = ""
+    exact: bool = False
+
+    @property
+    def short_name(self) -> str:
+        """Its ``__name__``."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class _Class:
+    """What the namespaces of a class and of its bases tell of the instances.
+
+    `fields` are those of a dataclass and `names` those of a named tuple, `members` (``PyDictObject *``) the members of
+    an enumeration; `slots` are names from `__slots__` and where the values lie, in bytes.
+    """
+
+    slots: tuple[tuple[str, int], ...] = ()
+    fields: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    members: int = 0
+
+
+class ValueReader:
+    """Values of one runtime of one target; types are looked at once."""
+
+    def __init__(self, memory: Memory, layouts: Layouts, objects: Objects) -> None:
+        self._memory = memory
+        self._layouts = layouts
+        self._objects = objects
+        self._kinds: dict[int, _Kind] = {}
+        self._classes: dict[int, _Class] = {}
+
+    def text(self, address: int, limits: Limits = DEFAULT_LIMITS) -> str:
+        """A value in the form of Python's `repr`, as far as that can be told without running its code.
+
+        Objects of classes with a `__repr__` of their own are shown by their attributes, those of other types by type
+        and address. It is raw: a name may hold any character.
+
+        :param address: ``PyObject *``.
+        :raises GdbextError: the value itself cannot be read, or is no object. What it consists of may be `UNREADABLE`.
+        """
+        return _Look(self._memory, self._layouts, self._objects, self, limits).value(address, 0)
+
+    def type_name(self, address: int) -> str:
+        """The ``tp_name`` of a value's type; see `Objects.type_name`."""
+        return self._objects.type_name(address)
+
+    def kind(self, address: int) -> _Kind:
+        """A type (``PyTypeObject *``)."""
+        known = self._kinds.get(address)
+        if known is None:
+            known = self._kinds[address] = self._read_kind(address)
+        return known
+
+    def _read_kind(self, address: int) -> _Kind:
+        read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_base", "tp_mro")
+        flags, base, order = read(self._memory, address)
+        name, made = self._objects.name_of_type(address), bool(flags & _HEAPTYPE)
+        chain = [address]
+        while base and len(chain) < _MAX_CLASSES:
+            chain.append(base)
+            base = read(self._memory, base)[1]
+        if order and not made:
+            # numpy.float64 is a float, and has another base first
+            chain += self._objects.tuple_start(order, _MAX_CLASSES)
+        for at in chain:
+            # classes written in Python may be called as the builtin ones, but are made at run time
+            if not read(self._memory, at)[0] & _HEAPTYPE:
+                known = self._objects.name_of_type(at)
+                if known in _BUILTIN:
+                    return _Kind(address, name, made, known, at == address)
+        return _Kind(address, name, made)
+
+    def class_of(self, kind: _Kind) -> _Class:
+        """What the class of an instance tells of it; nothing of types that were not made at run time."""
+        if not kind.heap:
+            return _Class()
+        known = self._classes.get(kind.address)
+        if known is None:
+            # in damaged memory reading it may lead here again
+            self._classes[kind.address] = _Class()
+            try:
+                known = self._classes[kind.address] = self._read_class(kind.address)
+            except GdbextError:
+                del self._classes[kind.address]
+                raise
+        return known
+
+    def _read_class(self, address: int) -> _Class:
+        slots: dict[str, int] = {}
+        wanted = dict.fromkeys(("__dataclass_fields__", "_fields", "_member_map_"), 0)
+        descriptor = self._layouts["PyMemberDescrObject"].reader("d_member")
+        member = self._layouts["PyMemberDef"].reader("type", "offset")
+        for name, value in self._namespaces(address):
+            if name in wanted:
+                wanted[name] = value
+                continue
+            try:
+                if self._objects.type_name(value) == "member_descriptor" and not name.startswith("__"):
+                    kind, offset = member(self._memory, descriptor(self._memory, value)[0])
+                    if kind in _OBJECT_MEMBERS and offset > 0:
+                        slots[name] = offset
+            except GdbextError:
+                continue
+        fields, names, members = (wanted[name] for name in ("__dataclass_fields__", "_fields", "_member_map_"))
+        if members and not self._is_enumeration(address):
+            members = 0
+        return _Class(tuple(slots.items()), self._dataclass_fields(fields) if fields else None,
+                      self._field_names(names) if names else None, members)
+
+    def _namespaces(self, address: int) -> Iterator[tuple[str, int]]:
+        """(name, value) of what a class and its bases define, the bases' first, as far as it can be read."""
+        read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_dict", "tp_mro")
+        order = read(self._memory, address)[2]
+        classes = self._objects.tuple_start(order, _MAX_CLASSES) if order else (address,)
+        left = _MAX_CLASS_ENTRIES
+        for kind in reversed(classes):
+            try:
+                flags, namespace, _ = read(self._memory, kind)
+                if not flags & _HEAPTYPE or not namespace:
+                    continue  # a builtin type: since 3.12 it has its namespace elsewhere
+                for key, value in self._objects.dict_slots(namespace, left):
+                    left -= 1
+                    name = self._objects.key_name(key) if key and value else None
+                    if name is not None:
+                        yield name, value
+            except GdbextError:
+                continue
+
+    def _is_enumeration(self, address: int) -> bool:
+        return any(name in _ENUM_CLASSES for name in self._objects.type_names(address))
+
+    def _field_names(self, address: int) -> tuple[str, ...] | None:
+        """The names in the ``_fields`` of a named tuple (``PyTupleObject *``)."""
+        try:
+            if self._objects.type_name(address) == "tuple":
+                names = [self._objects.key_name(item) for item in self._objects.tuple_start(address, _MAX_CLASSES)]
+                return tuple([name or "?" for name in names])
+        except GdbextError:
+            pass
+        return None
+
+    def _dataclass_fields(self, address: int) -> tuple[str, ...] | None:
+        """The names of the fields of a dataclass (``PyDictObject *``) that its `__repr__` is to show."""
+        names = []
+        try:
+            if self._objects.type_name(address) != "dict":
+                return None
+            for key, field in self._objects.dict_slots(address, _MAX_CLASS_ENTRIES):
+                name = self._objects.key_name(key) if key and field else None
+                if name is not None and self._shows(field):
+                    names.append(name)
+        except GdbextError:
+            return None
+        return tuple(names)
+
+    def _shows(self, field: int) -> bool:
+        kind = self.kind(self._objects.type_address(field))
+        for name, offset in self.class_of(kind).slots if kind.name == "Field" else ():
+            if name == "repr":
+                shown = read_u64(self._memory, field + offset)
+                return self._objects.type_name(shown) != "bool" or self._objects.integer(shown) != 0
+        return True
+
+
+class _Look:
+    """One value on its way to text: what may still be written and read, and the objects that are open."""
+
+    def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, reader: ValueReader, limits: Limits) -> None:
+        self._memory = memory
+        self._layouts = layouts
+        self._objects = objects
+        self._reader = reader
+        self._limits = replace(limits, depth=min(limits.depth, _MAX_DEPTH))
+        self._characters = limits.characters
+        self._reads = limits.reads
+        self._open: set[int] = set()
+
+    def value(self, address: int, depth: int) -> str:
+        """The text of an object that lies `depth` others deep."""
+        self._reads -= 1
+        kind = self._reader.kind(self._objects.type_address(address))
+        for _ in range(_MAX_CELLS):
+            if kind.builtin != "cell":
+                break
+            contents, = self._layouts["PyCellObject"].reader("ob_ref")(self._memory, address)
+            if not contents:
+                return self._leaf(f"<empty cell at {address:#x}>")
+            address, kind = contents, self._reader.kind(self._objects.type_address(contents))
+        if kind.heap:
+            known = self._reader.class_of(kind)
+            if known.members:
+                return self._enumeration(address, kind, known, depth)
+            if known.fields is not None:
+                return self._dataclass(address, kind, known.fields, depth)
+            if not kind.builtin:
+                return self._instance(address, kind, depth)
+        if not kind.builtin:
+            return self._leaf(f"<{kind.name} at {address:#x}>")
+        return _BUILTIN[kind.builtin](self, address, kind, depth)
+
+    def _part(self, address: int, depth: int) -> str:
+        """The text of a part of a value, which may be damaged."""
+        try:
+            return self.value(address, depth)
+        except GdbextError:
+            return self._leaf(UNREADABLE)
+
+    def _leaf(self, text: str) -> str:
+        self._characters -= len(text)
+        return text
+
+    def _of(self, kind: _Kind, text: str) -> str:
+        """The text of an object of a builtin type, or of a class derived from it."""
+        return text if kind.exact else f"{kind.short_name}({text})"
+
+    def _joined(self, items: Iterable[T], show: Callable[[T], str], count: int | None = None) -> str:
+        """The items with commas between them, as many as may be told; there are `count`, if that is known."""
+        parts: list[str] = []
+        for item in items:
+            if len(parts) >= self._limits.items or self._characters <= 0 or self._reads <= 0:
+                count = len(parts) + 1
+                break
+            parts.append(show(item))
+            self._characters -= 2
+        if count is not None and count > len(parts):
+            parts.append("...")
+        return ", ".join(parts)
+
+    def _nested(self, address: int, depth: int, show: Callable[[], str], otherwise: str) -> str:
+        """The text of an object that others are in, or another one if it is open already or lies too deep."""
+        if address in self._open or depth >= self._limits.depth:
+            return self._leaf(otherwise)
+        self._open.add(address)
+        try:
+            return show()
+        finally:
+            self._open.discard(address)
+
+    # -- numbers and strings ---------------------------------------------------------------------------------
+
+    def _constant(self, address: int, kind: _Kind, depth: int) -> str:
+        return self._leaf(_CONSTANTS[kind.builtin])
+
+    def _bool(self, address: int, kind: _Kind, depth: int) -> str:
+        return self._leaf(str(self._objects.integer(address) != 0))
+
+    def _int(self, address: int, kind: _Kind, depth: int) -> str:
+        bits = self._objects.integer_bits(address)
+        if bits > _MAX_BITS:
+            return self._leaf(f"<{kind.short_name} of about {int(bits * math.log10(2))} digits>")
+        value = self._objects.integer(address, _MAX_BITS)
+        digits = int(abs(value).bit_length() * math.log10(2))
+        digits += abs(value) >= 10 ** digits
+        if digits > min(self._limits.characters, _MAX_DIGITS):
+            return self._leaf(f"<{kind.short_name} of {digits} digits>")
+        return self._leaf(self._of(kind, str(value)))
+
+    def _float(self, address: int, kind: _Kind, depth: int) -> str:
+        value, = self._doubles(self._layouts["PyFloatObject"].reader("ob_fval")(self._memory, address))
+        return self._leaf(self._of(kind, repr(value)))
+
+    def _complex(self, address: int, kind: _Kind, depth: int) -> str:
+        real, imag = self._doubles(self._layouts["PyComplexObject"].reader("real", "imag")(self._memory, address))
+        return self._leaf(self._of(kind, repr(complex(real, imag))))
+
+    @staticmethod
+    def _doubles(words: Sequence[int]) -> Sequence[float]:
+        return struct.unpack(f"<{len(words)}d", struct.pack(f"<{len(words)}Q", *words))
+
+    def _str(self, address: int, kind: _Kind, depth: int) -> str:
+        text, length = self._objects.string_start(address, max(self._characters, 1))
+        return self._leaf(self._of(kind, self._quoted(text, length)))
+
+    def _bytes(self, address: int, kind: _Kind, depth: int) -> str:
+        data = self._objects.bytes_start(address, max(self._characters, 1))
+        return self._leaf(self._of(kind, self._quoted(data, self._objects.size(address))))
+
+    def _bytearray(self, address: int, kind: _Kind, depth: int) -> str:
+        data = self._objects.bytearray_start(address, max(self._characters, 1))
+        return self._leaf(f"{kind.short_name}({self._quoted(data, self._objects.size(address))})")
+
+    def _quoted(self, start: str | bytes, length: int) -> str:
+        """The start of a string of `length` characters, as much of it as there is room for."""
+        room = max(self._characters, 1)
+        text = repr(start)
+        while len(text) > room + len("b''") and len(start) > 1:
+            start = start[:max(len(start) * room // len(text), 1)]
+            text = repr(start)
+        # behind the closing quote, where no text of the program's can be
+        return text if len(start) == length else f"{text}..."
+
+    def _name(self, address: int) -> str:
+        """The name (``PyUnicodeObject *``) of a class, function or module."""
+        text, length = self._objects.string_start(address, _MAX_NAME)
+        return text if len(text) == length else f"{text}..."
+
+    # -- containers ------------------------------------------------------------------------------------------
+
+    def _list(self, address: int, kind: _Kind, depth: int) -> str:
+        items = self._objects.list_start(address, self._limits.items + 1)
+
+        def show() -> str:
+            return f"[{self._joined(items, lambda item: self._item(item, depth + 1))}]"
+
+        return self._of(kind, self._nested(address, depth, show, "[...]") if items else self._leaf("[]"))
+
+    def _item(self, item: int, depth: int) -> str:
+        return self._part(item, depth) if item else self._leaf("<NULL>")
+
+    def _tuple(self, address: int, kind: _Kind, depth: int) -> str:
+        items = self._objects.tuple_start(address, self._limits.items + 1)
+        names = self._reader.class_of(kind).names
+        if names is not None and len(names) == self._objects.size(address):
+            return self._call(kind, address, list(zip(names, items)), depth)
+
+        def show() -> str:
+            text = self._joined(items, lambda item: self._item(item, depth + 1))
+            return f"({text},)" if len(items) == 1 else f"({text})"
+
+        return self._of(kind, self._nested(address, depth, show, "(...)") if items else self._leaf("()"))
+
+    def _set(self, address: int, kind: _Kind, depth: int) -> str:
+        size, = self._layouts["PySetObject"].reader("used")(self._memory, address)
+
+        def show() -> str:
+            return f"{{{self._joined(self._set_items(address), lambda item: self._part(item, depth + 1), size)}}}"
+
+        if not size:
+            return self._leaf(f"{kind.short_name}()")
+        text = self._nested(address, depth, show, "{...}")
+        return text if kind.exact and kind.builtin == "set" else f"{kind.short_name}({text})"
+
+    def _set_items(self, address: int) -> Iterator[int]:
+        # Objects/setobject.c: a key that was taken out leaves another one behind, with a hash that no object has
+        mask, table = self._layouts["PySetObject"].reader("mask", "table")(self._memory, address)
+        if mask < 0 or mask & (mask + 1):
+            raise CorruptStructure(address, f"a set whose table has {mask + 1} entries")
+        entry = self._layouts["setentry"]
+        start, form, places = entry.packed("key", "hash")
+        for first in range(0, mask + 1, _CHUNK):
+            if self._reads <= 0:
+                return
+            self._reads -= 1
+            data = self._memory.read(table + first * entry.size, min(_CHUNK, mask + 1 - first) * entry.size)
+            for offset in range(start, len(data), entry.size):
+                values = form.unpack_from(data, offset)
+                if values[places[0]] and values[places[1]] != -1:
+                    yield values[places[0]]
+
+    def _dict(self, address: int, kind: _Kind, depth: int) -> str:
+        size = self._objects.dict_size(address)
+
+        def show() -> str:
+            return f"{{{self._joined(self._entries(address), lambda pair: self._pair(pair, depth + 1), size)}}}"
+
+        if not size:
+            return self._leaf("{}" if kind.exact and kind.builtin == "dict" else f"{kind.short_name}()")
+        text = self._nested(address, depth, show, "{...}")
+        return text if kind.exact and kind.builtin == "dict" else f"{kind.short_name}({text})"
+
+    def _entries(self, address: int) -> Iterator[tuple[int, int]]:
+        for key, value in self._objects.dict_slots(address, self._reads):
+            self._reads -= 1
+            if key and value:
+                yield key, value
+
+    def _pair(self, pair: tuple[int, int], depth: int) -> str:
+        key = self._part(pair[0], depth)
+        self._characters -= 2
+        return f"{key}: {self._part(pair[1], depth)}"
+
+    def _slice(self, address: int, kind: _Kind, depth: int) -> str:
+        parts = self._layouts["PySliceObject"].reader("start", "stop", "step")(self._memory, address)
+
+        def show() -> str:
+            return f"slice({self._joined(parts, lambda part: self._part(part, depth + 1))})"
+
+        return self._nested(address, depth, show, "slice(...)")
+
+    def _range(self, address: int, kind: _Kind, depth: int) -> str:
+        numbers = self._layouts["rangeobject"].reader("start", "stop", "step")(self._memory, address)
+
+        def show() -> str:
+            parts = [self._part(number, depth + 1) for number in numbers]
+            return f"range({', '.join(parts[:2] if parts[2] == '1' else parts)})"
+
+        return self._nested(address, depth, show, "range(...)")
+
+    def _cell(self, address: int, kind: _Kind, depth: int) -> str:
+        return self._leaf(f"<cell at {address:#x}>")  # the last of many
+
+    # -- instances -------------------------------------------------------------------------------------------
+
+    def _instance(self, address: int, kind: _Kind, depth: int) -> str:
+        bare = f"<{kind.name} at {address:#x}>"
+        if address in self._open:
+            return self._leaf(f"<... at {address:#x}>")
+        attributes = self._attributes(address, kind)
+        first = next(attributes, None)
+        if first is None:
+            return self._leaf(bare)
+
+        def show() -> str:
+            self._characters -= len(bare)
+            shown = self._joined(itertools.chain([first], attributes), lambda pair: self._named(pair, depth + 1))
+            return f"{bare[:-1]}: {shown}>"
+
+        return self._nested(address, depth, show, bare)
+
+    def _named(self, pair: tuple[str, int], depth: int) -> str:
+        self._characters -= len(pair[0]) + 1
+        return f"{pair[0]}={self._item(pair[1], depth)}"
+
+    def _attributes(self, address: int, kind: _Kind) -> Iterator[tuple[str, int]]:
+        """(name, value) of what an object has in `__slots__` and in its `__dict__`, as far as it can be read."""
+        for name, offset in self._reader.class_of(kind).slots:
+            try:
+                value = read_u64(self._memory, address + offset)
+            except GdbextError:
+                continue
+            if value:
+                yield name, value
+        try:
+            for pair in self._objects.attributes(address):
+                self._reads -= 1
+                yield pair
+        except GdbextError:
+            return
+
+    def _dataclass(self, address: int, kind: _Kind, fields: tuple[str, ...], depth: int) -> str:
+        if address in self._open:
+            return self._leaf(f"<... at {address:#x}>")
+        known = dict(self._attributes(address, kind))
+        return self._call(kind, address, [(name, known[name]) for name in fields if name in known], depth)
+
+    def _call(self, kind: _Kind, address: int, parts: Sequence[tuple[str, int]], depth: int) -> str:
+        """An object in the form of the call that makes one like it."""
+        def show() -> str:
+            self._characters -= len(kind.short_name) + 2
+            return f"{kind.short_name}({self._joined(parts, lambda pair: self._named(pair, depth + 1))})"
+
+        return self._nested(address, depth, show, f"{kind.short_name}(...)")
+
+    def _exception(self, address: int, kind: _Kind, depth: int) -> str:
+        arguments, = self._layouts["PyBaseExceptionObject"].reader("args")(self._memory, address)
+        if address in self._open:
+            return self._leaf(f"<... at {address:#x}>")
+
+        def show() -> str:
+            self._characters -= len(kind.short_name) + 2
+            items = self._objects.tuple_start(arguments, self._limits.items + 1) if arguments else ()
+            return f"{kind.short_name}({self._joined(items, lambda item: self._item(item, depth + 1))})"
+
+        return self._nested(address, depth, show, f"{kind.short_name}(...)")
+
+    def _enumeration(self, address: int, kind: _Kind, known: _Class, depth: int) -> str:
+        name = next((self._objects.key_name(key) or "?"
+                     for key, value in self._objects.dict_slots(known.members, _MAX_CLASS_ENTRIES)
+                     if key and value == address), None)
+        label = f"{kind.short_name}.{name}" if name is not None else kind.short_name
+        self._characters -= len(label) + 4
+        if kind.builtin in ("int", "str", "float", "bytes", "tuple"):
+            plain = _Kind(kind.address, kind.builtin, False, kind.builtin, True)
+            return f"<{label}: {_BUILTIN[kind.builtin](self, address, plain, depth)}>"
+        value = next((value for attribute, value in self._attributes(address, kind) if attribute == "_value_"), 0)
+        shown = self._nested(address, depth, lambda: self._part(value, depth + 1), "...") if value else "?"
+        return f"<{label}: {shown}>"
+
+    # -- code ------------------------------------------------------------------------------------------------
+
+    def _function(self, address: int, kind: _Kind, depth: int) -> str:
+        return self._leaf(f"<function {self._qualified_name(address)} at {address:#x}>")
+
+    def _qualified_name(self, function: int) -> str:
+        name, = self._layouts["PyFunctionObject"].reader("func_qualname")(self._memory, function)
+        return self._name(name)
+
+    def _short(self, address: int) -> str:
+        """An object by type and address alone."""
+        return f"{self._objects.type_name(address)} at {address:#x}"
+
+    def _method(self, address: int, kind: _Kind, depth: int) -> str:
+        function, owner = self._layouts["PyMethodObject"].reader("im_func", "im_self")(self._memory, address)
+        name = self._objects.type_name(function)
+        if name == "function":
+            name = self._qualified_name(function)
+        return self._leaf(f"<bound method {name} of <{self._short(owner)}>>")
+
+    def _builtin_function(self, address: int, kind: _Kind, depth: int) -> str:
+        definition, owner = self._layouts["PyCFunctionObject"].reader("m_ml", "m_self")(self._memory, address)
+        name = self._objects.c_function_name(definition)
+        if not owner or self._objects.type_name(owner) == "module":
+            return self._leaf(f"<built-in function {name}>")
+        return self._leaf(f"<built-in method {name} of {self._short(owner)}>")
+
+    def _method_descriptor(self, address: int, kind: _Kind, depth: int) -> str:
+        owner, name = self._layouts["PyMethodDescrObject"].reader("d_type", "d_name")(self._memory, address)
+        return self._leaf(f"<method '{self._name(name)}' of '{self._objects.name_of_type(owner)}' objects>")
+
+    def _class(self, address: int, kind: _Kind, depth: int) -> str:
+        known = self._reader.kind(address)
+        if not known.heap:
+            return self._leaf(f"<class '{known.name}'>")
+        qualified_name, = self._layouts["PyHeapTypeObject"].reader("ht_qualname")(self._memory, address)
+        name = self._name(qualified_name) if qualified_name else known.short_name
+        module = self._name_in(self._objects.class_namespace(address), "__module__")
+        return self._leaf(f"<class '{name}'>" if module in (None, "builtins") else f"<class '{module}.{name}'>")
+
+    def _module(self, address: int, kind: _Kind, depth: int) -> str:
+        namespace, = self._layouts["PyModuleObject"].reader("md_dict")(self._memory, address)
+        name = self._name_in(namespace, "__name__")
+        return self._leaf(f"<module at {address:#x}>" if name is None else f"<module '{name}'>")
+
+    def _name_in(self, namespace: int, wanted: str) -> str | None:
+        """The ``str`` that a namespace (``PyDictObject *``) has under a name, or None."""
+        for key, value in self._objects.dict_slots(namespace, _MAX_CLASS_ENTRIES) if namespace else ():
+            if key and value and self._objects.key_name(key) == wanted:
+                return self._name(value) if self._objects.type_name(value) == "str" else None
+        return None
+
+    def _weak_reference(self, address: int, kind: _Kind, depth: int) -> str:
+        target, = self._layouts["PyWeakReference"].reader("wr_object")(self._memory, address)
+        name = "weakproxy" if kind.builtin in _WEAK_PROXIES else "weakref"
+        referent = self._objects.type_name(target)
+        where = "dead" if referent == "NoneType" else f"to '{referent}' at {target:#x}"
+        return self._leaf(f"<{name} at {address:#x}; {where}>")
+
+    # -- numpy -----------------------------------------------------------------------------------------------
+
+    def _array(self, address: int, kind: _Kind, depth: int) -> str:
+        try:
+            return self._leaf(f"<{kind.name} {self._shape(address)} at {address:#x}>")
+        except GdbextError:
+            return self._leaf(f"<{kind.name} at {address:#x}>")
+
+    def _shape(self, address: int) -> str:
+        """Element type and shape of a numpy array (``PyArrayObject *``).
+
+        Source: NumPy 2.4 numpy/_core/include/numpy/ndarraytypes.h.
+
+        :raises CorruptStructure: it is no array.
+        """
+        known = numpy_layouts(self._layouts.machine)
+        array = known["PyArrayObject"]
+        # the table is of a build with a GIL: in others the header of every object is larger, and nothing else
+        grown = self._layouts["PyObject"].size - array["ob_base"].size
+        dimensions, shape, descriptor = array.reader("nd", "dimensions", "descr")(self._memory, address + grown)
+        if not 0 <= dimensions <= _MAX_DIMENSIONS:
+            raise CorruptStructure(address, f"an array of {dimensions} dimensions")
+        sizes = struct.unpack(f"<{dimensions}q", self._memory.read(shape, 8 * dimensions)) if dimensions else ()
+        if any(size < 0 for size in sizes):
+            raise CorruptStructure(address, "an array of impossible shape")
+        scalar, = known["PyArray_Descr"].reader("typeobj")(self._memory, descriptor + grown)
+        name = self._objects.name_of_type(scalar).rpartition(".")[2].rstrip("_")
+        if name in ("str", "bytes", "void"):
+            # as numpy calls them: with how many bits an element has
+            name += str(8 * self._element_size(known, descriptor + grown))
+        return f"{name} ({', '.join(map(str, sizes))}{',' if dimensions == 1 else ''})"
+
+    def _element_size(self, known: Layouts, descriptor: int) -> int:
+        # NumPy 1 and 2 have it in different places, as they have the alignment, which is small: where the one has it
+        # the other has a pointer, or flags of which few are in use
+        for name in ("PyArray_Descr", "PyArray_DescrProto"):
+            size, alignment = known[name].reader("elsize", "alignment")(self._memory, descriptor)
+            if 0 < alignment <= _MAX_ALIGNMENT and not alignment & (alignment - 1) and size >= 0:
+                return size
+        raise CorruptStructure(descriptor, "an array's elements have no size")
+
+
+_Show = Callable[[_Look, int, _Kind, int], str]
+#: How objects are shown that are of a builtin type, or of one derived from it, by its ``tp_name``.
+_BUILTIN: dict[str, _Show] = {
+    **dict.fromkeys(_CONSTANTS, _Look._constant),
+    "bool": _Look._bool, "int": _Look._int, "float": _Look._float, "complex": _Look._complex,
+    "str": _Look._str, "bytes": _Look._bytes, "bytearray": _Look._bytearray,
+    "list": _Look._list, "tuple": _Look._tuple, "set": _Look._set, "frozenset": _Look._set,
+    "dict": _Look._dict, "frozendict": _Look._dict, "slice": _Look._slice, "range": _Look._range,
+    "BaseException": _Look._exception, "function": _Look._function, "method": _Look._method,
+    "builtin_function_or_method": _Look._builtin_function, "method_descriptor": _Look._method_descriptor,
+    "type": _Look._class, "module": _Look._module, "cell": _Look._cell, "numpy.ndarray": _Look._array,
+    **dict.fromkeys((*_WEAK_REFERENCES, *_WEAK_PROXIES), _Look._weak_reference),
+}
+
+
+def locals_of(frames: FrameReader, reader: ValueReader, raw: RawFrame,
+              limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, str, str]]:
+    """Name, type and text of a frame's variables that have a value, at most `MAX_VARIABLES` of them.
+
+    The type is the ``tp_name``, or ``?``; a value that cannot be read is `UNREADABLE`.
+
+    :raises GdbextError: the frame's variables cannot be read.
+    """
+    found = []
+    for name, address in frames.variables(raw)[:MAX_VARIABLES]:
+        kind, text = "?", UNREADABLE
+        try:
+            kind = reader.type_name(address)
+            text = reader.text(address, limits)
+        except GdbextError:
+            pass
+        found.append((name, kind, text))
+    return found

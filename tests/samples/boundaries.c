@@ -1,0 +1,7 @@
+/* A library that calls what it is given, for boundaries.py. */
+
+__attribute__((visibility("default"), noipa)) int apply(int (*callback)(int), int value)
+{
+    int result = callback(value);
+    return result + 1;
+}
