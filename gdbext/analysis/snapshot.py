@@ -14,6 +14,7 @@ from dataclasses import replace
 from gdbext.analysis.blocked import Blocked, BlockedWait
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.mixed import mixed_stack
 from gdbext.analysis.owners import NativeLocks
 from gdbext.analysis.parked import ParkedWaits
 from gdbext.analysis.python_locks import PythonLocks
@@ -24,9 +25,10 @@ from gdbext.analysis.tasks import AsyncioTasks, find_tasks
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.analysis.wait_for import find_deadlocks, find_standstill
 from gdbext.cpython.signals import handled_signals
+from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
-from gdbext.model import EXCLUSIVE, Deadlock, Frame, Hold, Lock, Report, TargetInfo, Thread, Wait
+from gdbext.model import EXCLUSIVE, Deadlock, Frame, Hold, Local, Lock, MixedStack, Report, TargetInfo, Thread, Wait
 from gdbext.target.cache import read_u32
 
 #: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
@@ -85,6 +87,8 @@ class Snapshot:
                 self._threads[holder.thread].holds.append(Hold(
                     lock.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
         self._stacks: dict[int, tuple[tuple[Frame, ...], str | None]] = {}
+        #: How much of a variable is told where variables are asked for.
+        self.limits = DEFAULT_LIMITS
 
     def _name_objects(self) -> None:
         """Call the object whose lock threads wait for as their frames do."""
@@ -143,6 +147,19 @@ class Snapshot:
         if known is None:
             known = self._stacks[number] = self._merged(self._threads[number])
         return known
+
+    def mixed(self, number: int, limits: Limits | None = None) -> MixedStack:
+        """The stack of a thread as `py-mixed-bt` shows it, with variables where limits for them are given."""
+        seen = self._threads[number]
+        if seen.unavailable is not None:
+            return MixedStack()
+
+        def variables(index: int) -> list[Local]:
+            return [Local(*each) for each in self._target.variables(seen.ref, index)]
+
+        return mixed_stack(self._target.memory, self._code, seen, self._python.stack(seen),
+                           self._python.interpreter_code.__getitem__, variables if limits else None,
+                           limits or DEFAULT_LIMITS)
 
     def tasks(self) -> AsyncioTasks:
         """Event loops and tasks of asyncio; to be asked for before the report, which tells what could not be read."""

@@ -17,7 +17,8 @@ _AMOUNT = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,3})?")
 class Option:
     """``--name``, ``--name=VALUE`` with one of `choices`, or ``--name VALUE`` when `value` names it.
 
-    With a `default` the value may be left out: ``--name``, ``--name 2``, ``--name=2``; it must be a number then.
+    With a `default` the value may be left out: ``--name``, ``--name 2``, ``--name=2``; it must be a number then. One
+    that is `short` may be written ``-name`` too, as GDB's own commands have it.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Option:
     choices: tuple[str, ...] = ()
     value: str | None = None
     default: str | None = None
+    short: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,11 @@ def parse(words: Sequence[str], options: Sequence[Option]) -> Arguments:
             rest += left
             break
         if not word.startswith("--"):
-            rest.append(word)
-            continue
+            option = known.get(word[1:]) if word.startswith("-") else None
+            if option is None or not option.short:
+                rest.append(word)
+                continue
+            word = f"-{word}"
         name, equals, value = word[2:].partition("=")
         option = known.get(name)
         if option is None:
@@ -91,7 +96,7 @@ def complete(word: str, options: Sequence[Option]) -> list[str]:
         if option.choices:
             words += [f"--{option.name}={choice}" for choice in option.choices]
         else:
-            words.append(f"--{option.name}")
+            words.append(f"{'-' if option.short else '--'}{option.name}")
     return [candidate for candidate in words if candidate.startswith(word)]
 
 

@@ -28,9 +28,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Command:
-    """A command. `takes` says what `run` gets besides options: ``nothing``, ``address`` or ``threads``.
+    """A command. `takes` says what `run` gets besides options: ``nothing``, ``address``, ``threads`` or ``thread``.
 
-    `run` gets the snapshot, the options, and for an address the evaluated addresses (none or one). A command that can
+    `run` gets the snapshot, the options, and for an address the evaluated addresses (none or one); for ``thread`` it
+    is the number of the selected thread instead. A command that can
     look twice has `confirmed`, which makes its result of the report of both looks.
     """
 

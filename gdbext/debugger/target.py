@@ -50,6 +50,10 @@ class GdbMemory:
             raise MemoryUnreadable(address, size) from None
 
 
+#: How many variables of one frame are told, and how long a value may be, in characters.
+_MAX_VARIABLES, _MAX_VALUE = 50, 200
+
+
 class GdbTarget:
     """The selected inferior as a `Target`.
 
@@ -130,6 +134,21 @@ class GdbTarget:
             if not found:
                 raise ThreadUnavailable(f"thread {thread.number} cannot be unwound: {error}") from None
         return found
+
+    def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
+        """See `Target.variables`; those of calls inlined there come first."""
+        frame: gdb.Frame | None = self._switch(thread)
+        found: dict[str, tuple[str, str, str]] = {}
+        try:
+            while frame is not None and index >= 0:
+                for variable in _variables(frame) if index == 0 else ():
+                    found.setdefault(variable[0], variable)
+                if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+                    index -= 1
+                frame = frame.older()
+        except gdb.error:
+            pass  # what was found before is right
+        return list(found.values())[:_MAX_VARIABLES]
 
     def modules(self) -> Sequence[Module]:
         """Loaded files with their sections, as `info files` lists them."""
@@ -222,6 +241,30 @@ class Session:
             self._thread.switch()
             if self._frame is not None and self._frame.is_valid():
                 self._frame.select()
+
+
+def _variables(frame: gdb.Frame) -> Iterator[tuple[str, str, str]]:
+    """Arguments and local variables of a frame, the innermost block's first; nothing is called to print them."""
+    try:
+        block: gdb.Block | None = frame.block()
+    except RuntimeError:  # no debug information
+        return
+    seen: set[str] = set()
+    while block is not None:
+        for symbol in block:
+            if not (symbol.is_argument or symbol.is_variable) or symbol.name in seen:
+                continue
+            seen.add(symbol.name)
+            try:
+                value = symbol.value(frame)
+                # raw: pretty-printers are other people's code, and may call functions of the target
+                text = value.format_string(raw=True, max_elements=10, max_depth=2, repeat_threshold=10)
+            except (gdb.error, RuntimeError, UnicodeDecodeError):
+                text = "<unreadable>"
+            yield symbol.name, str(symbol.type), text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}..."
+        if block.function is not None:
+            return
+        block = block.superblock
 
 
 def _source_line(address: int) -> tuple[str | None, int | None]:

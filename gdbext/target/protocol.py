@@ -120,6 +120,13 @@ class Target(Protocol):
         """The function or variable that covers an address; file and line if debug information tells them."""
         ...
 
+    def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
+        """Name, type and value of the variables of a native frame, as far as debug information tells of them.
+
+        :param index: of the frame, calls that were inlined and tail calls left out; the innermost is 0.
+        """
+        ...
+
     def read_host_file(self, path: str, limit: int) -> bytes | None:
         """At most `limit` bytes of a file of the target's file system; None where there is none to be had."""
         ...

@@ -21,6 +21,7 @@ COMMANDS = (
     "lock-owner",
     "py-threads-locks",
     "py-deadlocks",
+    "py-mixed-bt",
 )
 
 

@@ -19,6 +19,7 @@ COMMANDS = (
     "lock-owner",
     "py-threads-locks",
     "py-deadlocks",
+    "py-mixed-bt",
 )
 
 

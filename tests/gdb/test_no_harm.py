@@ -19,7 +19,10 @@ COMMANDS = (
     "lock-owner",
     "rwlock-owner {lock}",
     "lock-owner {lock} --json",
+    "py-mixed-bt -full",
+    "py-mixed-bt -full --json",
     "bt",
+    "bt -full",
 )
 # what a program without Python can be asked
 NATIVE_COMMANDS = tuple(command for command in COMMANDS if not command.startswith("gil-holder"))

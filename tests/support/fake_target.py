@@ -57,6 +57,7 @@ class FakeTarget:
         self.files: dict[str, bytes] = {}
         self.symbols: dict[int, Symbol] = {}
         self.told: list[tuple[str, str, str]] = []
+        self.locals: dict[tuple[int, int], list[tuple[str, str, str]]] = {}
         self.loaded: list[Module] = []
         self.mapped: list[tuple[int, str]] = []
         self.build_ids: dict[str, str] = {}
@@ -172,6 +173,10 @@ class FakeTarget:
     def symbol(self, address: int) -> Symbol:
         """The symbol that was given to the address, or to the one after it: callers ask for the call before."""
         return self.symbols.get(address) or self.symbols.get(address + 1) or Symbol(None)
+
+    def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
+        """See `Target.variables`."""
+        return self.locals.get((thread.number, index), [])
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
         """A file that was given."""

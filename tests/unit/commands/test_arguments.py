@@ -8,7 +8,7 @@ from gdbext.commands.arguments import JSON, Arguments, Option, complete, parse, 
 from gdbext.errors import UsageError
 
 OPTIONS = (JSON, Option("each", "show each"), Option("stacks", "how much", choices=("full", "top", "none")),
-           Option("dot", "write the graph", value="FILE"))
+           Option("dot", "write the graph", value="FILE"), Option("full", "show more", short=True))
 
 
 @pytest.mark.parametrize(("line", "options", "rest"), [
@@ -23,6 +23,9 @@ OPTIONS = (JSON, Option("each", "show each"), Option("stacks", "how much", choic
     ("--dot=a=b", {"dot": "a=b"}, ()),
     ("-- --json", {}, ("--json",)),
     ("-1 -x &table", {}, ("-1", "-x", "&table")),
+    ("-full 5", {"full": ""}, ("5",)),
+    ("--full -5", {"full": ""}, ("-5",)),
+    ("-json", {}, ("-json",)),
 ])
 def test_parse(line: str, options: dict[str, str], rest: tuple[str, ...]) -> None:
     found = parse(line.split(), OPTIONS)
