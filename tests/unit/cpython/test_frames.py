@@ -11,7 +11,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.model import Columns, PyFrame
 from tests.support.fake_memory import FakeMemory, NoiseMemory
-from tests.support.fake_python import VERSIONS, Call, FakePython, cpython_layouts
+from tests.support.fake_python import VERSIONS, Call, FakePython, cpython_layouts, ten_byte_lines
 
 STACK = 0x7F00_0000_0000
 
@@ -264,6 +264,30 @@ def test_code_is_decoded_once_for_many_threads(python: FakePython) -> None:
     python.memory.reads.clear()
     assert all(reader.stack(tstate).frames == (frame("work", 3),) for tstate in threads[1:])
     assert len(python.memory.reads) <= 5 * 19
+
+
+@pytest.mark.parametrize("version", ["3.14.10", "3.15.2"])
+@pytest.mark.parametrize(("damage", "line"), [(None, 102), ("no copies", None), ("huge", None), ("unmapped", None)])
+def test_copies_of_bytecode_that_threads_have(version: str, damage: str | None, line: int | None) -> None:
+    """In free-threaded builds each thread may run a copy of a function's instructions of its own."""
+    python = FakePython(FakeMemory({STACK: bytes(0x1000)}), version, build="free-threaded")
+    code = python.code("work", 100, 120, ten_byte_lines(python.version_tuple), first_traceable=0)
+    copies = [code + python.layouts["PyCodeObject"].offset("co_code_adaptive"), 0, python.build.alloc(120)]
+    array = python.build.alloc(64)
+    at = array + python.layouts["_PyCodeArray"].offset("entries")
+    python.build.put("_PyCodeArray", array, size=1 << 40 if damage == "huge" else len(copies))
+    python.memory.u64(at, *copies)
+    tlbc = {"no copies": 0, "unmapped": 0xDEAD_0000}.get(damage or "", array)
+    python.build.put("PyCodeObject", code, co_tlbc=tlbc)
+    tstate = thread(python)
+    at = python.frame(code)
+    python.build.put("_PyInterpreterFrame", at, instr_ptr=copies[2] + 24)
+    innermost(python, tstate, at)
+    stack = read(python, tstate)
+    assert [found.line for found in stack.frames] == ([line] if line is not None else [])
+    assert (stack.problem is None) == (line is not None)
+    raws = reader_of(python).raw(tstate)
+    assert [raw.offset for raw in raws] == ([24] if line is not None else [])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
