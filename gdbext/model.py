@@ -54,13 +54,17 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class PyFrame:
-    """One Python frame. `columns` is None where they are not recorded."""
+    """One Python frame. `columns` is None where they are not recorded.
+
+    `kind` is ``generator``, ``coroutine`` or ``async generator``, None for an ordinary function.
+    """
 
     function: str
     qualified_name: str
     file: str
     line: int | None
     columns: Columns | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True)

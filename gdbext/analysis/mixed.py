@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from gdbext.analysis.boundaries import Facts, present, read_imports, split
 from gdbext.analysis.code import Code
+from gdbext.analysis.python_side import Python
 from gdbext.analysis.stacks import merge
 from gdbext.analysis.threads import SeenThread
 from gdbext.cpython.frames import PyStack, RawFrame
@@ -66,10 +67,12 @@ def _python_variables(memory: Memory, frames: Sequence[Frame], seen: SeenThread,
     if python is None or [frames[index] for index in places] != [raw.frame for raw in raws]:
         return {}
     reader = ValueReader(memory, python.runtime.layouts, python.objects)
-    found: dict[int, Sequence[Local]] = {}
-    for index, raw in zip(places, raws):
-        try:
-            found[index] = tuple(Local(*each) for each in locals_of(python.frames, reader, raw, limits))
-        except GdbextError:
-            continue
-    return found
+    return {index: variables_of(python, reader, raw, limits) for index, raw in zip(places, raws)}
+
+
+def variables_of(python: Python, reader: ValueReader, raw: RawFrame, limits: Limits) -> tuple[Local, ...]:
+    """The variables of a Python frame; none where they cannot be read."""
+    try:
+        return tuple(Local(*each) for each in locals_of(python.frames, reader, raw, limits))
+    except GdbextError:
+        return ()

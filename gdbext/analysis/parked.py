@@ -184,6 +184,20 @@ class ParkedWaits:
                 return python, parked
         return None
 
+    def _just_returned(self, seen: SeenThread) -> Parked | None:
+        """Where a thread was parked until a moment ago: its sleep has ended, and it has not run since.
+
+        Who stops the world sleeps for a millisecond again and again; the first thread state of a thread is made in a
+        stopped world, so that the state of the stop does not name every requester.
+        """
+        call = seen.call
+        if call is None or call.blocked or call.name not in ("futex", None):
+            return None
+        low = seen.registers["rsp"]
+        found = (parked_on(self._memory, python.runtime.layouts, call.arguments[0], low, low + PARKING_SPAN)
+                 for python in self._pythons)
+        return next((parked for parked in found if parked is not None), None)
+
     def parked(self, seen: SeenThread) -> Parked | None:
         """Where a thread is parked, None if it is not."""
         found = self._look(seen) if self._pythons else None
@@ -203,6 +217,10 @@ class ParkedWaits:
             return self._view(*found, seen) if not found[1].handed_off else None
         if seen.futex is not None:
             return None
+        returned = self._just_returned(seen)
+        for _, world in self._worlds:
+            if returned is not None and returned.address == world.stop.event and not world.stop.stopped:
+                return self._stopping(world)
         # it waits for a millisecond, looks again, and may be caught between the two
         return next((self._stopping(world) for _, world in self._worlds if not world.stop.stopped
                      and self._side.number_of_tstate.get(world.stop.requester) == seen.number), None)

@@ -5,17 +5,21 @@ The runtimes with their thread states are read once, so this lives as long as th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from gdbext.analysis.code import Code, InterpreterCode
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.mixed import variables_of
 from gdbext.analysis.python_side import Python, TargetWithTypes, choose_tstate, combined_stack, read_pythons
 from gdbext.analysis.stacks import eval_frames
+from gdbext.cpython.frames import PyStack
 from gdbext.cpython.runtime import ThreadState
+from gdbext.cpython.values import Limits, ValueReader
 from gdbext.errors import GdbextError
-from gdbext.model import PyFrame
+from gdbext.model import Local, PyFrame
 from gdbext.target.protocol import ThreadRef
 
 
@@ -25,7 +29,8 @@ class MergedStack:
 
     `native` are (program counter, stack pointer), innermost first. `python` has the Python frames that run in a native
     frame, by its index; `hidden` are the indices of the interpreter's other frames. Where the two cannot be merged,
-    `unmerged` says why, `python` and `hidden` are empty and `apart` has the Python frames.
+    `unmerged` says why, `python` and `hidden` are empty and `apart` has the Python frames. `variables` gives those of
+    each Python frame, innermost first; nothing is read before it is called.
     """
 
     native: Sequence[tuple[int, int]]
@@ -33,6 +38,7 @@ class MergedStack:
     hidden: frozenset[int]
     unmerged: str | None = None
     apart: tuple[PyFrame, ...] = ()
+    variables: Callable[[Limits], Sequence[Sequence[Local]]] = lambda limits: ()
 
 
 class ThreadStacks:
@@ -45,6 +51,7 @@ class ThreadStacks:
         if target.architecture != "x86_64":
             raise GdbextError(f"the target's architecture is {target.architecture}", "only x86-64 is decoded so far")
         findings = Findings()
+        self._memory = target.memory
         self._code = Code(target, findings)
         pythons = read_pythons(target, self._code, (), findings)
         self._interpreter_code = InterpreterCode(self._code, [python.runtime.module for python in pythons])
@@ -74,4 +81,18 @@ class ThreadStacks:
             placed[index] = tuple(islice(frames, count))
         is_interpreter = self._interpreter_code
         hidden = frozenset(i for i, (pc, _) in enumerate(native) if i not in placed and is_interpreter[pc])
-        return MergedStack(native, placed, hidden)
+        return MergedStack(native, placed, hidden, variables=partial(self._variables, tstates, stack))
+
+    def _variables(self, tstates: Sequence[tuple[Python, ThreadState]], stack: PyStack,
+                   limits: Limits) -> list[Sequence[Local]]:
+        if len(tstates) != 1:
+            return []
+        ((python, tstate),) = tstates
+        try:
+            raws = python.frames.raw(tstate.address)
+        except GdbextError:
+            return []
+        if [raw.frame for raw in raws] != list(stack.frames):
+            return []
+        reader = ValueReader(self._memory, python.runtime.layouts, python.objects)
+        return [variables_of(python, reader, raw, limits) for raw in raws]

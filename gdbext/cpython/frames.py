@@ -27,6 +27,8 @@ _OWNED_BY_NATIVE = 3
 _OWNED_BY_THREAD = 0
 _TAG_BITS = 3  # of a _PyStackRef, since 3.14
 _CELLS = 0x40 | 0x80  # CO_FAST_CELL, CO_FAST_FREE (Include/internal/pycore_code.h)
+#: Bits of ``co_flags`` (CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR; Include/cpython/code.h).
+_KINDS = ((0x20, "generator"), (0x80, "coroutine"), (0x200, "async generator"))
 #: Most variables, and most values on the value stack, of one frame.
 _MAX_SLOTS = 1 << 14
 #: Most threads of one interpreter that are believed to have copies of a function's bytecode.
@@ -85,6 +87,7 @@ class _Code:
     instructions: int
     size: int
     first_traceable: int
+    kind: str | None
 
 
 class FrameReader:
@@ -216,7 +219,7 @@ class FrameReader:
             if start is not None and end is not None and end_line is not None:
                 columns = Columns(start, end, end_line)
         made = self._frames[(key, instruction, owner)] = PyFrame(
-            code.name, code.qualified_name, code.file, line, columns)
+            code.name, code.qualified_name, code.file, line, columns, code.kind)
         return made
 
     def _offset(self, address: int, instruction: int) -> int:
@@ -252,7 +255,7 @@ class FrameReader:
         if made is None:
             code = self._code(address)
             line = line_of(code.line_table, code.first_line, self._in_bytes(last), self._version)
-            made = PyFrame(code.name, code.qualified_name, code.file, line)
+            made = PyFrame(code.name, code.qualified_name, code.file, line, None, code.kind)
             self._frames[(address, last, _OWNED_BY_THREAD)] = made
         return made
 
@@ -489,8 +492,8 @@ class FrameReader:
         if self._objects.type_name(address) != "code":
             raise CorruptStructure(address, "a frame's code object is no code object")
         known = self._layouts["PyCodeObject"]
-        file, name, table, first_line = known.reader("co_filename", "co_name", "co_linetable", "co_firstlineno")(
-            self._memory, address)
+        file, name, table, first_line, flags = known.reader(
+            "co_filename", "co_name", "co_linetable", "co_firstlineno", "co_flags")(self._memory, address)
         qualified = name
         if "co_qualname" in known:
             qualified, = known.reader("co_qualname")(self._memory, address)
@@ -504,5 +507,6 @@ class FrameReader:
         text = self._objects.string(name)
         made = self._codes[address] = _Code(
             text, self._objects.string(qualified) if qualified != name else text, self._objects.string(file),
-            first_line, self._objects.bytes(table), instructions, size, first_traceable)
+            first_line, self._objects.bytes(table), instructions, size, first_traceable,
+            next((kind for flag, kind in _KINDS if flags & flag), None))
         return made

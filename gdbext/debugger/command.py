@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from dataclasses import replace
 
 import gdb
@@ -13,20 +12,18 @@ from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import Arguments, complete, parse
 from gdbext.commands.base import Command, Result
 from gdbext.debugger.confirm import SecondLook
-from gdbext.debugger.settings import Settings, settings
+from gdbext.debugger.settings import settings
+from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget, Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.render.as_json import as_json
 from gdbext.render.escape import printable
-from gdbext.render.source import SourceFiles
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 
 # what makes an expression write to the target; comparisons are fine
 _OPERATORS = re.compile(r"<<=|>>=|[-+*/%&|^]=|<=|>=|==|!=|\+\+|--|=")
 _COMPARISONS = {"<=", ">=", "==", "!="}
-# `info target`: "Local core dump file:\n\t`/tmp/core', file type elf64-x86-64."
-_CORE_FILE = re.compile(r"^Local core dump file:\s*[`'](.+)', file type", re.MULTILINE)
 
 _notices_shown: set[str] = set()
 
@@ -118,44 +115,9 @@ class GdbCommand(gdb.Command):
         if style.notice and style.notice not in _notices_shown:
             _notices_shown.add(style.notice)
             notice = f"Note: {style.notice}\n"
-        source = _source_files(target, chosen)
+        source = source_files(target, chosen)
         text = result.text(TextRenderer(result.whole or result.report, style, source, chosen.context_lines))
         return notice + text + "".join(f"Note: {note}\n" for note in source.notes())
-
-
-def _source_files(target: GdbTarget, chosen: Settings) -> SourceFiles:
-    """Where the source of the target's frames is read."""
-    if target.kind == "core":
-        return SourceFiles(chosen.source_path, chosen.source_anywhere, since=_core_written, what="core")
-    if not target.is_native:
-        return SourceFiles(chosen.source_path, chosen.source_anywhere)
-    root = f"/proc/{target.pid}/root"
-    if not os.path.isdir(f"{root}/"):  # that of another user's process, say
-        root = ""
-    return SourceFiles(chosen.source_path, chosen.source_anywhere, root, lambda: _started(target.pid))
-
-
-def _core_written() -> float | None:
-    """When the core was written, in seconds since 1970, as far as its file tells; None if it does not."""
-    match = _CORE_FILE.search(gdb.execute("info target", to_string=True))
-    try:
-        return os.stat(match[1]).st_mtime if match else None
-    except OSError:
-        return None
-
-
-def _started(pid: int) -> float | None:
-    """When a process began, in seconds since 1970: ``starttime`` of /proc/PID/stat; None if it cannot be read.
-
-    Source: Linux 6.1 fs/proc/array.c, do_task_stat; ticks since the machine was booted.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            ticks = int(file.read(4096).rpartition(b")")[2].split()[19])
-        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        return booted + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def _selected_thread() -> list[int]:

@@ -9,17 +9,21 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Union
 
 import gdb
-from gdb.FrameDecorator import FrameDecorator
+from gdb.FrameDecorator import FrameDecorator, SymValueWrapper
 
 from gdbext.analysis.thread_stacks import MergedStack, ThreadStacks
+from gdbext.cpython.values import Limits
+from gdbext.debugger.settings import Settings, settings
+from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
-from gdbext.model import PyFrame
+from gdbext.model import Local, PyFrame
 from gdbext.render.escape import printable
+from gdbext.render.source import SourceFiles
 from gdbext.target.protocol import ThreadRef
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ NAME = "gdbext-python"
 _PRIORITY = 1000
 #: As wide as GDB's numbers of frames.
 _INDENT = "    "
+_BELOW = " " * 8
 _MACHINE_INTERFACE = re.compile(rb"\0--?(?:i|interpreter)(?:=|\0)(?:mi|dap)")
 _machine: bool | None = None
 
@@ -40,15 +45,25 @@ class PythonFrame(FrameDecorator):
     """A Python frame, as GDB prints it: function, file and line, without address and arguments.
 
     :param numbered: whether GDB prints its number, which is that of the native frame: it does so once.
+    :param text: the source line that runs, where it is known.
+    :param variables: gives its variables.
     """
 
-    def __init__(self, base: gdb.Frame, frame: PyFrame, numbered: bool = True) -> None:
+    def __init__(self, base: gdb.Frame, frame: PyFrame, numbered: bool = True, text: str | None = None,
+                 variables: Callable[[], Sequence[Local]] = tuple) -> None:
         super().__init__(base)
+        self._variables = variables
         # a thousand threads have tens of thousands of frames
-        self._function, self._file = _printable(frame.function, frame.file)
+        self._function, self._file = _printable(frame.function, frame.file, frame.kind)
         self._line = frame.line
-        if not numbered and not _is_machine_read():
+        if _is_machine_read():
+            return
+        if not numbered:
             self._function = _INDENT + self._function
+        if text is not None and text.strip():
+            # GDB prints nothing below a frame, so that the line goes with the file's name
+            self._file += f":{frame.line}\n{_BELOW}{printable(text.strip(), 160)}"
+            self._line = None
 
     def function(self) -> str:
         """The function's name, where those of other frames are."""
@@ -68,8 +83,12 @@ class PythonFrame(FrameDecorator):
     def frame_args(self) -> None:
         """No arguments: those of the native frame are the interpreter's."""
 
-    def frame_locals(self) -> None:
-        """No variables: those of the native frame are the interpreter's."""
+    def frame_locals(self) -> Iterator[SymValueWrapper] | None:
+        """Its variables for ``bt -full``, their values as texts; those of the native frame are the interpreter's."""
+        found: list[SymValueWrapper] = [
+            SymValueWrapper(printable(each.name, 60), printable(each.value, 400))  # type: ignore[misc, call-arg]
+            for each in self._variables()]
+        return iter(found) if found else None
 
     def elided(self) -> None:
         """Nothing is left out below it."""
@@ -101,6 +120,7 @@ class FrameFilter:
         self.priority = _PRIORITY
         self.enabled = True
         self._stacks: ThreadStacks | None = None
+        self._source: tuple[Settings, SourceFiles] | None = None
         self._fails = False
         gdb.frame_filters[NAME] = self
         for event in (gdb.events.cont, gdb.events.exited, gdb.events.new_objfile, gdb.events.memory_changed,
@@ -108,7 +128,7 @@ class FrameFilter:
             event.connect(self._forget)
 
     def _forget(self, event: object) -> None:
-        self._stacks, self._fails = None, False
+        self._stacks, self._source, self._fails = None, None, False
 
     def filter(self, iterator: Iterator[Decorator]) -> Iterator[Decorator]:
         """Replace frames; GDB calls this, innermost frame first."""
@@ -117,7 +137,7 @@ class FrameFilter:
         except (GdbextError, gdb.error, ArithmeticError, LookupError, TypeError, ValueError):
             self._fails = True
             return iterator
-        return iterator if merged is None else _replaced(iterator, merged)
+        return iterator if merged is None or self._source is None else _replaced(iterator, merged, self._source[1])
 
     def _merged(self) -> MergedStack | None:
         if self._fails:
@@ -128,13 +148,16 @@ class FrameFilter:
         target = SelectedThread()
         if self._stacks is None:
             self._stacks = ThreadStacks(target)
+        chosen = settings()
+        if self._source is None or self._source[0] != chosen:
+            self._source = chosen, source_files(target, chosen)
         (ref,) = target.threads()
         return self._stacks.merged(ref, target.registers(ref))
 
 
 @functools.lru_cache(maxsize=4096)
-def _printable(function: str, file: str) -> tuple[str, str]:
-    return printable(function, 120), printable(file, 300)
+def _printable(function: str, file: str, kind: str | None) -> tuple[str, str]:
+    return printable(function, 120) + (f" [{kind}]" if kind else ""), printable(file, 300)
 
 
 def _is_machine_read() -> bool:
@@ -163,9 +186,20 @@ class SelectedThread(GdbTarget):
         return gdb.newest_frame()
 
 
-def _replaced(frames: Iterator[Decorator], merged: MergedStack) -> Iterator[Decorator]:
-    index = 0
+def _replaced(frames: Iterator[Decorator], merged: MergedStack,
+              source: Callable[[str, int], str | None]) -> Iterator[Decorator]:
+    index = shown = 0
     first = True
+
+    @functools.cache
+    def all_variables() -> Sequence[Sequence[Local]]:
+        chosen = settings()
+        return merged.variables(Limits(chosen.locals_depth, chosen.locals_items, chosen.locals_width))
+
+    def variables(number: int) -> Sequence[Local]:
+        found = all_variables()
+        return found[number] if number < len(found) else ()
+
     waiting: list[Decorator] = []  # inlined calls, which GDB shows before the frame that they are a part of
     for base in frames:
         frame = base.inferior_frame()
@@ -181,7 +215,9 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack) -> Iterator[Deco
             return
         if index in merged.python:
             for i, python in enumerate(merged.python[index]):
-                yield PythonFrame(frame, python, numbered=i == 0)
+                text = source(python.file, python.line) if python.line is not None else None
+                yield PythonFrame(frame, python, i == 0, text, functools.partial(variables, shown))
+                shown += 1
         elif index not in merged.hidden:
             yield from waiting
             yield base if frame.name() else NamelessFrame(frame)

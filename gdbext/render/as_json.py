@@ -113,7 +113,7 @@ def _frame(frame: Frame) -> dict[str, Any]:
     if isinstance(frame, PyFrame):
         return {"language": "python", "function": frame.function, "qualified_name": frame.qualified_name,
                 "file": frame.file, "line": frame.line,
-                "columns": list(frame.columns) if frame.columns is not None else None}
+                "columns": list(frame.columns) if frame.columns is not None else None, "kind": frame.kind}
     return {"language": "native", "function": frame.function, "module": frame.module, "pc": hex(frame.pc),
             "file": frame.file, "line": frame.line}
 

@@ -179,7 +179,8 @@ class TextRenderer:
     def _frame(self, index: int, frame: Frame) -> list[str]:
         number = self.style.mark(f"#{index:<3}", "dim")
         if isinstance(frame, PyFrame):
-            lines = [f"{number} {printable(frame.function, 120)} at {printable(frame.file, 300)}:"
+            kind = f" [{frame.kind}]" if frame.kind else ""
+            lines = [f"{number} {printable(frame.function, 120)}{kind} at {printable(frame.file, 300)}:"
                      f"{frame.line if frame.line is not None else '?'}"]
             return lines + self._source_lines(frame.file, frame.line, frame.columns, " " * 9)
         place = f" at {printable(frame.file, 300)}:{frame.line}" if frame.file and frame.line else ""

@@ -17,7 +17,8 @@ from tests.support.samples import Truth
 NAMES = (*interpreters.MAIN_NAMES, *interpreters.FREE_THREADED_NAMES[:1])
 CASES = [*((name, "live") for name in NAMES),
          *((f"{interpreters.ANY}-stripped", target) for target in ("gcore", "core"))]
-COMMANDS = ("bt", "bt -no-filters", "thread apply all bt", "bt 2", "disable frame-filter global gdbext-python", "bt")
+COMMANDS = ("bt", "bt -no-filters", "thread apply all bt", "bt 2", "disable frame-filter global gdbext-python", "bt",
+            "enable frame-filter global gdbext-python", "bt -full", "set gdbext source path", "bt")
 FRAME = re.compile(r"^(?:#(?P<number>\d+) +|    )(?:(?P<address>0x[0-9a-f]+) in )?(?P<function>.*?) \(.*\)"
                    r"(?: (?:at|from) (?P<place>.*))?$")
 
@@ -111,6 +112,25 @@ def test_few_frames_and_none_filtered(session: Session) -> None:
     assert session.frames(3) == session.frames(0)[:2]
     assert session.frames(5) == session.frames(1)
     assert not python_frames(session.frames(1))
+
+
+def test_source_lines_stand_below_python_frames(session: Session) -> None:
+    lines = session.result.outputs[0].splitlines()
+    for function, file, line in session.truth.threads["main"].stack:
+        assert line is not None
+        (at,) = [i for i, shown in enumerate(lines) if shown.endswith(f"{function} () at {file}:{line}")]
+        assert lines[at + 1] == " " * 8 + Path(file).read_text().splitlines()[line - 1].strip()
+    # where no file may be read, the frames are there all the same
+    without = session.result.outputs[9]
+    assert python_frames(frames(without)) == python_frames(session.frames(0))
+    assert "drv_alloc(witness" not in without
+
+
+def test_variables_of_python_frames(session: Session) -> None:
+    lines = session.result.outputs[7].splitlines()
+    assert '        nbytes = "4096"' in lines
+    assert '        total = "0"' in lines
+    assert not [line for line in session.result.outputs[0].splitlines() if "nbytes = " in line]
 
 
 def test_programs_that_read_get_the_same(tmp_path: Path) -> None:

@@ -245,7 +245,8 @@ def test_who_stops_the_world_is_awake_now_and_then(program: Program) -> None:
     assert report.deadlocks == ()
 
 
-def test_thread_without_a_state_stops_the_world(program: Program) -> None:
+@pytest.mark.parametrize("result", [-512, -110], ids=["asleep", "just awake"])
+def test_thread_without_a_state_stops_the_world(program: Program, result: int) -> None:
     """One that is about to get its first thread state: nobody is noted as who asked for it."""
     attached = program.thread(ATTACHED, eval_breaker=PLEASE_STOP)
     native = program.target.thread()
@@ -253,6 +254,7 @@ def test_thread_without_a_state_stops_the_world(program: Program) -> None:
     state = program.python.build.member("_PyRuntimeState", program.python.runtime_address, "stoptheworld")
     program.python.build.put("_stoptheworld_state", state, requester=0)
     program.parks(native, event, mutex=False, timeout=0x1000)
+    native.registers["rax"] = result % 2**64  # ERESTARTSYS, ETIMEDOUT
     program.target.waits_for_mutex(attached, program.target.mutex(native.ref.lwp))
     deadlock, = program.look().deadlocks
     assert deadlock.threads == (1, 2)

@@ -66,7 +66,7 @@ DOCUMENT = {
 GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan"},
          ".locks[]": {"why", "wait_for"}, ".threads[]": {"unmerged", "blocked_on", "critical_sections"},
-         ".threads[].stack[]": {"columns"},
+         ".threads[].stack[]": {"columns", "kind", "locals"},
          ".threads[].holds[]": {"taken_at"}, ".locks[].holders[]": {"taken_at"}}
 
 
@@ -137,7 +137,7 @@ def test_values() -> None:
         {"language": "native", "function": "update_table", "module": "libdrv.so", "pc": "0x7f0000002000",
          "file": "/src/drv.c", "line": 12},
         {"language": "python", "function": "update", "qualified_name": "Table.update", "file": "/app/job.py",
-         "line": 41, "columns": None}]
+         "line": 41, "columns": None, "kind": None}]
     assert made["threads"][4]["tstate"] is None
     assert made["locks"][1]["candidates"] == [3, 4]
     assert made["problems"] == [{"where": "thread 5", "what": "unreadable", "why": "it runs"}]

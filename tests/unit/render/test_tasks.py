@@ -179,7 +179,7 @@ def test_json() -> None:
     assert made["tasks"][0] == {
         "id": "0x10", "name": "a", "loop": "0x7000", "thread": 1, "state": "pending",
         "stack": [{"language": "python", "function": "work", "qualified_name": "Job.work", "file": "/app/job.py",
-                   "line": 5, "columns": None}],
+                   "line": 5, "columns": None, "kind": None}],
         "awaits": {"task": "0x20", "tasks": ["0x20"], "other_futures": 0, "what": "asyncio.wait_for", "holders": [],
                    "timed": True},
         "awaited_by": []}
