@@ -10,9 +10,10 @@ from gdbext.analysis.python_side import Python
 from gdbext.analysis.stacks import merge
 from gdbext.analysis.threads import SeenThread
 from gdbext.cpython.frames import PyStack, RawFrame
+from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.values import Limits, ValueReader, locals_of
 from gdbext.errors import GdbextError
-from gdbext.model import Frame, Local, MixedStack, PyFrame
+from gdbext.model import Local, MixedStack, PyFrame
 from gdbext.target.protocol import Memory
 
 #: Gives the variables of a native frame, the innermost being 0.
@@ -32,46 +33,48 @@ def mixed_stack(memory: Memory, code: Code, seen: SeenThread, python: PyStack, i
     items, unmerged = merge(native, python, lambda pc: own is not None and own.is_eval(code, pc), lambda pc: False)
     kept, left_out = split(items, native, is_interpreter)
     frames = tuple(code.frame(native[item][0], item) if isinstance(item, int) else item for item in kept)
-    raws = _raw_frames(seen)
-    facts = Facts(left_out, lambda pc: code.frame(pc, 1).function, lambda: _imports(seen, raws))
+    facts = Facts(left_out, lambda pc: code.frame(pc, 1).function, lambda: _imports(seen))
     found: dict[int, Sequence[Local]] = {}
     if variables is not None:
-        found.update(_python_variables(memory, frames, seen, raws, limits))
+        places = {index: frame for index, frame in enumerate(frames) if isinstance(frame, PyFrame)}
+        found.update(zip(places, python_variables(memory, seen.tstates, list(places.values()), limits)))
         for index, item in enumerate(kept):
             if isinstance(item, int):
                 found[index] = variables(item)
     return MixedStack(frames, tuple(present(frames, facts)), unmerged, found)
 
 
-def _raw_frames(seen: SeenThread) -> list[RawFrame]:
-    """A thread's Python frames as they lie in memory; of several interpreters, nothing tells their order."""
+def _imports(seen: SeenThread) -> Sequence[str | None]:
     if len(seen.tstates) != 1:
-        return []
+        return ()
     ((python, tstate),) = seen.tstates
     try:
-        return python.frames.raw(tstate.address)
+        return read_imports(python.frames, python.objects, python.frames.raw(tstate.address))
+    except GdbextError:
+        return ()
+
+
+def python_variables(memory: Memory, tstates: Sequence[tuple[Python, ThreadState]], frames: Sequence[PyFrame],
+                     limits: Limits) -> list[tuple[Local, ...]]:
+    """The variables of a thread's Python frames; empty where these are not found in memory again.
+
+    :param tstates: of the thread; of several interpreters nothing tells the order of their frames.
+    :param frames: innermost first.
+    """
+    if len(tstates) != 1:
+        return []
+    ((python, tstate),) = tstates
+    try:
+        raws = python.frames.raw(tstate.address)
     except GdbextError:
         return []
-
-
-def _imports(seen: SeenThread, raws: Sequence[RawFrame]) -> Sequence[str | None]:
-    python = seen.python
-    return read_imports(python.frames, python.objects, raws) if python is not None else ()
-
-
-def _python_variables(memory: Memory, frames: Sequence[Frame], seen: SeenThread, raws: Sequence[RawFrame],
-                      limits: Limits) -> dict[int, Sequence[Local]]:
-    """The variables of the Python frames, where each of them is found in memory again."""
-    places = [index for index, frame in enumerate(frames) if isinstance(frame, PyFrame)]
-    python = seen.python
-    if python is None or [frames[index] for index in places] != [raw.frame for raw in raws]:
-        return {}
+    if [raw.frame for raw in raws] != list(frames):
+        return []
     reader = ValueReader(memory, python.runtime.layouts, python.objects)
-    return {index: variables_of(python, reader, raw, limits) for index, raw in zip(places, raws)}
+    return [_variables(python, reader, raw, limits) for raw in raws]
 
 
-def variables_of(python: Python, reader: ValueReader, raw: RawFrame, limits: Limits) -> tuple[Local, ...]:
-    """The variables of a Python frame; none where they cannot be read."""
+def _variables(python: Python, reader: ValueReader, raw: RawFrame, limits: Limits) -> tuple[Local, ...]:
     try:
         return tuple(Local(*each) for each in locals_of(python.frames, reader, raw, limits))
     except GdbextError:

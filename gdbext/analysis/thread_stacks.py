@@ -12,12 +12,11 @@ from itertools import islice
 
 from gdbext.analysis.code import Code, InterpreterCode
 from gdbext.analysis.findings import Findings
-from gdbext.analysis.mixed import variables_of
+from gdbext.analysis.mixed import python_variables
 from gdbext.analysis.python_side import Python, TargetWithTypes, choose_tstate, combined_stack, read_pythons
 from gdbext.analysis.stacks import eval_frames
-from gdbext.cpython.frames import PyStack
 from gdbext.cpython.runtime import ThreadState
-from gdbext.cpython.values import Limits, ValueReader
+from gdbext.cpython.values import Limits
 from gdbext.errors import GdbextError
 from gdbext.model import Local, PyFrame
 from gdbext.target.protocol import ThreadRef
@@ -81,18 +80,5 @@ class ThreadStacks:
             placed[index] = tuple(islice(frames, count))
         is_interpreter = self._interpreter_code
         hidden = frozenset(i for i, (pc, _) in enumerate(native) if i not in placed and is_interpreter[pc])
-        return MergedStack(native, placed, hidden, variables=partial(self._variables, tstates, stack))
-
-    def _variables(self, tstates: Sequence[tuple[Python, ThreadState]], stack: PyStack,
-                   limits: Limits) -> list[Sequence[Local]]:
-        if len(tstates) != 1:
-            return []
-        ((python, tstate),) = tstates
-        try:
-            raws = python.frames.raw(tstate.address)
-        except GdbextError:
-            return []
-        if [raw.frame for raw in raws] != list(stack.frames):
-            return []
-        reader = ValueReader(self._memory, python.runtime.layouts, python.objects)
-        return [variables_of(python, reader, raw, limits) for raw in raws]
+        variables = partial(python_variables, self._memory, tstates, stack.frames)
+        return MergedStack(native, placed, hidden, variables=variables)
