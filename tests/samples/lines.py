@@ -1898,24 +1898,32 @@ class Hanging:
             raise
 
     def await_end(self) -> None:
-        """Wait until the thread is found again and again in the system call, waiting without limit."""
+        """Wait until the thread is found again and again in the system call, waiting without limit, and has not run."""
         seen = 0
+        before = None  # type: Optional[Tuple[str, str]]
         while seen < 3:
             assert self.thread.is_alive(), f"{self.role} has ended: {self.error!r}"
             time.sleep(0.0005)
-            seen = seen + 1 if self.tid and self.hangs() else 0
+            now = self.hangs() if self.tid else None
+            seen = seen + 1 if now is not None and now == before else 0
+            before = now
 
-    def hangs(self) -> bool:
+    def hangs(self) -> "Optional[Tuple[str, str]]":
+        """What it waits for and how often it has gone to sleep so far; None if it does not wait as it is to."""
         try:
             with open(f"/proc/self/task/{self.tid}/syscall") as file:
                 number, *arguments = file.read().split()
+            with open(f"/proc/self/task/{self.tid}/status") as file:
+                (switches,) = [line for line in file if line.startswith("voluntary_ctxt_switches:")]
         except FileNotFoundError:  # it has ended
-            return False
+            return None
         if number not in NUMBERS[self.syscall]:
-            return False
+            return None
         if self.syscall == "read":
-            return int(arguments[0], 16) & 0xFFFFFFFF == NEVER_READABLE  # a C int
-        return int(arguments[3], 16) == 0
+            is_end = int(arguments[0], 16) & 0xFFFFFFFF == NEVER_READABLE  # a C int
+        else:
+            is_end = int(arguments[3], 16) == 0
+        return (arguments[0], switches) if is_end else None
 
 
 def bind(construct: Construct, go: Go) -> Go:
