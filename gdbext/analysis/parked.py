@@ -177,9 +177,13 @@ class ParkedWaits:
     def _find(self, seen: SeenThread) -> tuple[Python, Parked] | None:
         if seen.futex is None or seen.futex.expected:  # who is parked sleeps on a semaphore and expects it to be 0
             return None
+        return self._parked_at(seen, seen.futex.address)
+
+    def _parked_at(self, seen: SeenThread, futex: int) -> tuple[Python, Parked] | None:
+        """Where a thread is parked that sleeps on a word, and by which runtime."""
         low = seen.registers["rsp"]
         for python in [python for python, _ in seen.tstates] or self._pythons:
-            parked = parked_on(self._memory, python.runtime.layouts, seen.futex.address, low, low + PARKING_SPAN)
+            parked = parked_on(self._memory, python.runtime.layouts, futex, low, low + PARKING_SPAN)
             if parked is not None:
                 return python, parked
         return None
@@ -193,10 +197,8 @@ class ParkedWaits:
         call = seen.call
         if call is None or call.blocked or call.name not in ("futex", None):
             return None
-        low = seen.registers["rsp"]
-        found = (parked_on(self._memory, python.runtime.layouts, call.arguments[0], low, low + PARKING_SPAN)
-                 for python in self._pythons)
-        return next((parked for parked in found if parked is not None), None)
+        found = self._parked_at(seen, call.arguments[0])
+        return found[1] if found is not None else None
 
     def parked(self, seen: SeenThread) -> Parked | None:
         """Where a thread is parked, None if it is not."""

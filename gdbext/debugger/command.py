@@ -74,9 +74,7 @@ class GdbCommand(gdb.Command):
             if self._command.takes == "thread":
                 addresses = _selected_thread()
             snapshot = Snapshot(target)
-            chosen = settings()
-            snapshot.limits = replace(snapshot.limits, depth=chosen.locals_depth, items=chosen.locals_items,
-                                      characters=chosen.locals_width)
+            snapshot.limits = settings().limits
             result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)
         for option, content in result.files:

@@ -16,7 +16,6 @@ import gdb
 from gdb.FrameDecorator import FrameDecorator, SymValueWrapper
 
 from gdbext.analysis.thread_stacks import MergedStack, ThreadStacks
-from gdbext.cpython.values import Limits
 from gdbext.debugger.settings import Settings, settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
@@ -193,8 +192,7 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack,
 
     @functools.cache
     def all_variables() -> Sequence[Sequence[Local]]:
-        chosen = settings()
-        return merged.variables(Limits(chosen.locals_depth, chosen.locals_items, chosen.locals_width))
+        return merged.variables(settings().limits)
 
     def variables(number: int) -> Sequence[Local]:
         found = all_variables()

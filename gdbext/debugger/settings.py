@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import gdb
 
+from gdbext.cpython.values import Limits
 from gdbext.render.escape import printable
 
 SET_HELP = """Change how gdbext reads source and writes reports.
@@ -45,6 +46,11 @@ class Settings:
     locals_depth: int = 2
     locals_items: int = 10
     locals_width: int = 80
+
+    @property
+    def limits(self) -> Limits:
+        """How much is told of one variable."""
+        return Limits(self.locals_depth, self.locals_items, self.locals_width)
 
     @property
     def wants_colour(self) -> bool:

@@ -62,12 +62,9 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     name, target = request.param
     python, symbols = interpreters.use(name)
     with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids"), interpreters.with_gil(name)) as sample:
-        where: list[str | Path] = ["-p", str(sample.pid)]
-        if target != "live":
-            where = [python, cores.gdb_core(sample) if target == "gcore" else cores.kernel_core(sample)]
-        yield Session(sample.truth, gdb_session.batch(where, COMMANDS, symbols=symbols))
-    if target != "live":
-        Path(where[1]).unlink()
+        with cores.place(sample, python, target) as where:
+            result = gdb_session.batch(where, COMMANDS, symbols=symbols)
+        yield Session(sample.truth, result)
 
 
 def python_frames(shown: Sequence[Frame]) -> list[tuple[str, str]]:

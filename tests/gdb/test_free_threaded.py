@@ -58,16 +58,10 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     python, symbols = interpreters.use(name)
     with samples.free_threaded(python, scene, tmp_path_factory.mktemp("scene"), stripped=not symbols) as sample:
         more = json.loads((sample.directory / "more.json").read_text())
-        core = None
-        where: list[str | Path] = ["-p", str(sample.pid)]
-        if target != "live":
-            core = cores.gdb_core(sample) if target == "gcore" else cores.kernel_core(sample)
-            where = [python, core]
         commands = ["py-threads-locks --json", "py-deadlocks --json", "gil-holder --json", "gil-holder"]
-        session = gdb_session.batch(where, commands, symbols=symbols)
+        with cores.place(sample, python, target) as where:
+            session = gdb_session.batch(where, commands, symbols=symbols)
         yield Look(scene, sample.truth, session, target, more)
-    if core:
-        core.unlink()
 
 
 def test_everything_was_told(seen: Look) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -62,11 +61,6 @@ def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with samples.rapids(python, variant, tmp_path_factory.mktemp("rapids"), interpreters.with_gil(name)) as sample:
         lock = sample.truth.locks["table"]
         owner = "lock-owner" if lock.kind == "mutex" else "rwlock-owner"
-        core = None
-        where: list[str | Path] = ["-p", str(sample.pid)]
-        if target != "live":
-            core = cores.gdb_core(sample) if target == "gcore" else cores.kernel_core(sample)
-            where = [python, core]
         commands = [
             "py-threads-locks --json",
             "py-deadlocks --json",
@@ -75,10 +69,9 @@ def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             f"{owner} --json",
             "py-deadlocks",
         ]
-        session = gdb_session.batch(where, commands, symbols=symbols)
+        with cores.place(sample, python, target) as where:
+            session = gdb_session.batch(where, commands, symbols=symbols)
         yield RapidsHang(variant, sample.truth, session, target, name in interpreters.FREE_THREADED_NAMES)
-    if core:
-        core.unlink()
 
 
 def test_no_command_fails(hang: RapidsHang) -> None:

@@ -59,14 +59,9 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     python, symbols = interpreters.use(name)
     with samples.running([python, PROGRAM, variant], tmp_path_factory.mktemp("pylocks")) as sample:
         more = json.loads((sample.directory / "more.json").read_text())
-        core = None
-        where: list[str | Path] = ["-p", str(sample.pid)]
-        if target != "live":
-            core = cores.gdb_core(sample) if target == "gcore" else cores.kernel_core(sample)
-            where = [python, core]
-        yield look(sample, more, where, symbols=symbols)
-    if core:
-        core.unlink()
+        with cores.place(sample, python, target) as where:
+            seen = look(sample, more, where, symbols=symbols)
+        yield seen
 
 
 def test_everything_was_told(seen: Look) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,22 @@ from tests.support import gdb_session
 from tests.support.samples import Sample
 
 _PATTERN = Path("/proc/sys/kernel/core_pattern")
+
+
+@contextlib.contextmanager
+def place(sample: Sample, executable: Path, target: str) -> Iterator[list[str | Path]]:
+    """Arguments with which GDB finds a sample or a core of it, which is removed afterwards.
+
+    :param target: ``live``, ``gcore`` or the kernel's core, whatever that is called.
+    """
+    if target == "live":
+        yield ["-p", str(sample.pid)]
+        return
+    core = gdb_core(sample) if target == "gcore" else kernel_core(sample)
+    try:
+        yield [executable, core]
+    finally:
+        core.unlink()
 
 
 def gdb_core(sample: Sample) -> Path:
