@@ -14,6 +14,7 @@ from gdbext.model import NativeFrame
 from gdbext.native.elf import build_id_at, first_page
 from gdbext.native.names import public_name
 from gdbext.native.unwind import Unwinder
+from gdbext.target.address_space import AddressSpace
 from gdbext.target.modules import ModuleMap
 from gdbext.target.protocol import Module, Symbol, Target, ThreadRef
 
@@ -41,6 +42,7 @@ class Code:
         self._foreign = len(self.modules) < len(everything)
         self._unwinder = Unwinder(target.memory, self.modules)
         self._frames: dict[tuple[int, bool], NativeFrame] = {}
+        self._space: AddressSpace | None = None
 
     def _reliable(self, modules: Sequence[Module]) -> list[Module]:
         """The modules whose files are those that a core was made with.
@@ -114,10 +116,32 @@ class Code:
         if self._foreign:  # the debugger would go by the wrong files
             return innermost
         try:
-            return self._target.unwind(thread, MAX_NATIVE_FRAMES)
+            return self._believable(thread, self._target.unwind(thread, MAX_NATIVE_FRAMES))
         except GdbextError as error:
             self._findings.problem(f"thread {thread.number}", "unreadable", f"its native stack: {error}")
             return innermost
+
+
+    def _believable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The frames up to one in a file that is not there: the debugger can only guess who called it."""
+        for i, (pc, _) in enumerate(frames[:-1]):
+            if self._ranges.find(pc) is not None:
+                continue
+            path = self.missing_file(pc)
+            if path is not None:
+                self._findings.problem(f"thread {thread.number}", "unreadable",
+                                       f"its native stack outside of {path.rpartition('/')[2]}, whose file is missing")
+                return frames[:i + 1]
+        return frames
+
+    def missing_file(self, address: int) -> str | None:
+        """The file that was mapped at an address and that the debugger does not have; None if it lies in none."""
+        if self._space is None:
+            self._space = AddressSpace(self._target.regions())
+        region = self._space.find(address)
+        if region is None or region.path is None or not region.path.startswith("/") or self.module(address) is not None:
+            return None
+        return region.path
 
 
 class InterpreterCode(dict[int, bool]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 import gdb
@@ -18,20 +18,32 @@ from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.layout.members import CPYTHON
 from gdbext.layout.table import Struct
 from gdbext.native.names import without_parameters
+from gdbext.native.signals import FAULT_SIGNALS
+from gdbext.target.address_space import AddressSpace, Region
 from gdbext.target.cache import CachedMemory
+from gdbext.target.core_file import CoreFile, read_core_file
+from gdbext.target.modules import ModuleMap
 from gdbext.target.proc import Proc
-from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
+from gdbext.target.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
 
 #: Registers of x86-64 that decoding needs, by GDB's names.
 _REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9", "fs_base")
+
+#: Registers that a function leaves to its caller as they were (System V AMD64 psABI 1.0, 3.2.1), and where it is.
+_KEPT_BY_CALLS = ("rip", "rsp", "rbx", "rbp", "r12", "r13", "r14", "r15")
 
 # `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable,
 # and names without a leading dot for the segments of a core
 _SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\.\S+)(?: in (.+))?$")
 # `info proc mappings`, the start of a file: "  0x7f36fd91e000  0x7f36fd922000  0x4000  0x0  [r--p] /usr/lib/liblzma.so"
 _MAPPING = re.compile(r"^\s*(0x[0-9a-f]+)\s+0x[0-9a-f]+\s+0x[0-9a-f]+\s+0x0\s+(?:[rwxsp-]{4}\s+)?(/.*\S)\s*$")
-# `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"
-_SYMBOLIC = re.compile(r"^0x[0-9a-f]+ <(.+?)(?:\+\d+)?>$", re.DOTALL)
+# `info files`: "Local core dump file:" and on the next line "	`/tmp/core.1', file type elf64-x86-64."
+_CORE_FILE = re.compile(r"^Local core dump file:\s+`(.+)', file type ", re.MULTILINE)
+# `disassemble/r`: "=> 0x0000555555555139 <get+4>:	48 8b 47 18	mov    0x18(%rdi),%rax"
+_INSTRUCTION = re.compile(r"^(?:=>)?\s*(0x[0-9a-f]+)(?: <.*?>)?:\t((?:[0-9a-f]{2} ?)+?) *\t(.*)$")
+# `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"; less than 0 in a part that lies before the rest
+_SYMBOLIC = re.compile(r"^0x[0-9a-f]+ <(.+?)(?:[-+]\d+)?>$", re.DOTALL)
+_PLAIN_NAME = re.compile(r"^[A-Za-z_][\w.$]*$", re.ASCII)
 # mangled by Rust: its own scheme, or that of C++ with a hash at the end
 _RUST = re.compile(r"^_R|17h[0-9a-f]{16}E")
 
@@ -50,6 +62,36 @@ class GdbMemory:
             raise MemoryUnreadable(address, size) from None
 
 
+class CoreMemory:
+    """Memory of a core, without what is not in it: GDB reads zeros where neither the core nor a file has anything.
+
+    :param is_loaded: whether an address lies in a file that GDB has loaded.
+    """
+
+    def __init__(self, memory: Memory, regions: Sequence[Region], is_loaded: Callable[[int], bool]) -> None:
+        self._memory = memory
+        self._space = AddressSpace(regions)
+        self._is_loaded = is_loaded
+        self._has_file: dict[str, bool] = {}
+
+    def read(self, address: int, size: int) -> bytes:
+        """Exactly `size` bytes; see `Memory.read`."""
+        region = self._space.find(address)
+        if (region is not None and region.kept is not None and address + size > region.kept
+                and not self._is_mapped(region.path) and not self._is_loaded(address)):
+            raise MemoryUnreadable(address, size)
+        return self._memory.read(address, size)
+
+    def _is_mapped(self, path: str | None) -> bool:
+        """Whether GDB can read a mapping from its file."""
+        if path is None:
+            return False
+        if path not in self._has_file:
+            sysroot = str(gdb.parameter("sysroot") or "")
+            self._has_file[path] = os.path.isfile(path if sysroot == "target:" else f"{sysroot}{path}")
+        return self._has_file[path]
+
+
 #: How many variables of one frame are told, and how long a value may be, in characters.
 _MAX_VARIABLES, _MAX_VALUE = 50, 200
 
@@ -66,17 +108,24 @@ class GdbTarget:
             raise NoTarget("there is no process and no core")
         self._inferior = inferior
         self.pid = inferior.pid
+        self._selected = _selected_number()
         self._connection = _connection_kind(inferior)
         self.kind = "core" if self._connection == "core" else "live"
         self.executable = _executable(inferior)
         self.architecture = _architecture()
-        self.memory: Memory = CachedMemory(GdbMemory(inferior))
         self.proc = Proc(self.pid) if self._connection == "native" else None
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
         self._modules: list[Module] | None = None
         self._symbols: dict[int, Symbol] = {}
         self._problems: list[tuple[str, str, str]] = []
+        self._core: CoreFile | None = None
+        self._core_read = False
+        self._module_map: ModuleMap | None = None
+        memory: Memory = GdbMemory(inferior)
+        if self.kind == "core" and self.regions():
+            memory = CoreMemory(memory, self.regions(), self._is_loaded)
+        self.memory: Memory = CachedMemory(memory)
 
     @property
     def is_native(self) -> bool:
@@ -163,6 +212,11 @@ class GdbTarget:
                              for path, found in sections.items()]
         return self._modules
 
+    def _is_loaded(self, address: int) -> bool:
+        if self._module_map is None:
+            self._module_map = ModuleMap(self.modules())
+        return self._module_map.find(address) is not None
+
     def mapped_files(self) -> list[tuple[int, str]]:
         """See `Target.mapped_files`."""
         if self.kind != "core":
@@ -201,6 +255,81 @@ class GdbTarget:
         except gdb.error:
             pass
         return Symbol(function, *_source_line(address))
+
+    def selected(self) -> int | None:
+        """See `Target.selected`; as it was when the look began."""
+        return self._selected
+
+    def signal(self, thread: ThreadRef) -> SignalInfo | None:
+        """See `Target.signal`."""
+        self._switch(thread)
+        try:
+            info = gdb.parse_and_eval("$_siginfo")
+            number, code, fields = int(info["si_signo"]), int(info["si_code"]), info["_sifields"]
+            if number in FAULT_SIGNALS and code > 0:
+                return SignalInfo(number, code, int(fields["_sigfault"]["si_addr"]) & 0xFFFFFFFFFFFFFFFF)
+            return SignalInfo(number, code, None, int(fields["_kill"]["si_pid"]), int(fields["_kill"]["si_uid"]))
+        except (gdb.error, ValueError):  # a core notes it for the thread that died, a remote machine may not tell it
+            return None
+
+    def frame_registers(self, thread: ThreadRef, index: int) -> dict[str, int]:
+        """See `Target.frame_registers`."""
+        frame: gdb.Frame | None = self._switch(thread)
+        try:
+            while frame is not None:
+                if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+                    if index == 0:
+                        break
+                    index -= 1
+                frame = frame.older()
+        except gdb.error:
+            return {}
+        values: dict[str, int] = {}
+        if frame is None:
+            return values
+        for name in _KEPT_BY_CALLS:
+            try:
+                values[name] = int(frame.read_register(name)) & 0xFFFFFFFFFFFFFFFF
+            except (gdb.error, ValueError):  # not saved
+                continue
+        return values
+
+    def regions(self) -> tuple[Region, ...]:
+        """See `Target.regions`: of a process from its /proc, of a core from its headers."""
+        if self.proc is not None:
+            return self.proc.regions()
+        core = self._core_file()
+        return core.regions if core is not None else ()
+
+    def core_missing(self) -> int:
+        """See `Target.core_missing`."""
+        core = self._core_file()
+        return core.missing if core is not None else 0
+
+    def _core_file(self) -> CoreFile | None:
+        if not self._core_read:
+            self._core_read = True
+            match = _CORE_FILE.search(gdb.execute("info files", to_string=True)) if self.kind == "core" else None
+            self._core = read_core_file(match[1]) if match else None
+        return self._core
+
+    def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
+        """See `Target.disassemble`."""
+        try:
+            text = gdb.execute(f"with disassembly-flavor att -- disassemble /r {low:#x},{high:#x}", to_string=True)
+        except gdb.error:
+            return []
+        return [(int(match[1], 16), len(match[2].split()), match[3])
+                for match in map(_INSTRUCTION.match, text.splitlines()) if match]
+
+    def demangle(self, name: str) -> str:
+        """See `Target.demangle`."""
+        if not _PLAIN_NAME.match(name):
+            return name
+        try:
+            return gdb.execute(f"demangle -l c++ -- {name}", to_string=True).strip()
+        except gdb.error:
+            return name
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
         """A regular file of the target's file system (its own root, for a live process)."""
@@ -304,6 +433,11 @@ def _connection_kind(inferior: gdb.Inferior) -> str:
     if re.search(r"^Local core dump file:", text, re.MULTILINE):
         return "core"
     return "native" if "\nNative process:" in text else "remote"
+
+
+def _selected_number() -> int | None:
+    thread: gdb.InferiorThread | None = gdb.selected_thread()
+    return thread.num if thread is not None else None
 
 
 def _executable(inferior: gdb.Inferior) -> str | None:

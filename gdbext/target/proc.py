@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gdbext.target.address_space import Region
+
 #: How long other processes are looked at, in seconds, and how many of them.
 SCAN_SECONDS = 0.2
 _MOST_PROCESSES = 20_000
@@ -37,8 +39,9 @@ _CLOCKS = (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME)
 #: File systems whose files are devices, or are made by the kernel when they are read.
 _NO_FILES = frozenset(("cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "proc", "sysfs", "tracefs"))
 
-# a line of /proc/PID/maps: "7f36fd91e000-7f36fd922000 r--p ..."; the last letter is "s" where memory is shared
-_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) [r-][w-][x-]([ps]) ")
+# a line of /proc/PID/maps: "7f36fd91e000-7f36fd922000 r--p 00000000 fe:01 1041    /usr/lib/libm.so.6"; the last letter
+# is "s" where memory is shared
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ([r-][w-][x-])([ps]) ([0-9a-f]+) \S+ \d+ *(.*)$")
 
 _NETLINK_SOCK_DIAG = 4
 _UNIX_DIAG_PEER = 2
@@ -187,7 +190,7 @@ class Proc:
         self._locks: dict[str, list[FileLock]] | None = None
         self._mounts: dict[int, tuple[str, str]] | None = None
         self._children: list[int] | None = None
-        self._mappings: list[tuple[int, int, bool]] | None = None
+        self._regions: tuple[Region, ...] | None = None
 
     # -- descriptors -----------------------------------------------------------------------------------------
 
@@ -375,14 +378,14 @@ class Proc:
 
     def is_private(self, address: int) -> bool:
         """Whether memory is surely the process's own: no other process can have a lock there."""
-        if self._mappings is None:
-            found = []
-            for line in (self._read(f"{self.pid}/maps", _MOST_BYTES) or "").splitlines():
-                match = _MAPPING.match(line)
-                if match:
-                    found.append((int(match[1], 16), int(match[2], 16), match[3] == "p"))
-            self._mappings = found
-        return any(low <= address < high and private for low, high, private in self._mappings)
+        return any(region.start <= address < region.end and not region.shared for region in self.regions())
+
+    def regions(self) -> tuple[Region, ...]:
+        """The address space, by ascending address; empty if the process may not be looked at."""
+        if self._regions is None:
+            lines = (self._read(f"{self.pid}/maps", _MOST_BYTES) or "").splitlines()
+            self._regions = tuple(_region(match) for match in map(_MAPPING.match, lines) if match)
+        return self._regions
 
     def now(self, clock: int) -> float | None:
         """What a clock tells the process, in seconds; None if it may tell it another time than the debugger."""
@@ -459,6 +462,12 @@ def is_path(link: str) -> bool:
 def _text(raw: str) -> str:
     text = raw if raw.isascii() else os.fsencode(raw).decode("utf-8", "backslashreplace")
     return text[:_MOST_CHARACTERS]
+
+
+def _region(match: re.Match[str]) -> Region:
+    start, end, permissions, kind, offset, path = match.groups()
+    return Region(int(start, 16), int(end, 16), permissions.replace("-", ""), _text(path) or None, int(offset, 16),
+                  kind == "s")
 
 
 def _info(text: str) -> DescriptorInfo | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gdbext.target.address_space import Region
 from gdbext.target.proc import Proc
 
 
@@ -75,6 +76,20 @@ class Symbol:
     line: int | None = None
 
 
+@dataclass(frozen=True)
+class SignalInfo:
+    """A signal as the kernel tells of it (``siginfo_t``).
+
+    `address` is that of a fault (``si_addr``), None for a signal that was sent: then `pid` and `uid` are the sender's.
+    """
+
+    number: int
+    code: int
+    address: int | None
+    pid: int | None = None
+    uid: int | None = None
+
+
 class Target(Protocol):
     """A stopped process, or a core."""
 
@@ -125,6 +140,41 @@ class Target(Protocol):
 
         :param index: of the frame, calls that were inlined and tail calls left out; the innermost is 0.
         """
+        ...
+
+    def selected(self) -> int | None:
+        """The number of the thread that the debugger shows; of a core at first the one that died."""
+        ...
+
+    def signal(self, thread: ThreadRef) -> SignalInfo | None:
+        """The signal that a thread was stopped by, None if that is not known.
+
+        :raises ThreadUnavailable: the thread runs or has no registers.
+        """
+        ...
+
+    def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
+        """Registers of a native frame that calls keep (``rbx``, ``rbp``, ``r12`` to ``r15``), and ``rip`` and ``rsp``.
+
+        :param index: of the frame, counted as in `variables`.
+        :return: empty where there is no such frame; without those that are not known.
+        """
+        ...
+
+    def regions(self) -> Sequence[Region]:
+        """The address space, by ascending address; empty where it is not known."""
+        ...
+
+    def core_missing(self) -> int:
+        """How many bytes are cut off at the end of the core; 0 of a process."""
+        ...
+
+    def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
+        """(address, size, text in AT&T syntax) of each instruction that begins in [low, high); empty if unreadable."""
+        ...
+
+    def demangle(self, name: str) -> str:
+        """The name that a mangled one (``_Z...``) stands for, as it is if it is none."""
         ...
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.layout.select import glibc_layouts
 from gdbext.layout.table import Struct
+from gdbext.target.address_space import Region
 from gdbext.target.proc import Proc
-from gdbext.target.protocol import Memory, Module, Section, Symbol, ThreadRef
+from gdbext.target.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
 from tests.support.fake_memory import Builder, FakeMemory
 
 FUTEX, READ, POLL, RESTART_SYSCALL = 202, 0, 7, 219
@@ -61,6 +62,13 @@ class FakeTarget:
         self.loaded: list[Module] = []
         self.mapped: list[tuple[int, str]] = []
         self.build_ids: dict[str, str] = {}
+        self.shown: int | None = 1
+        self.signals: dict[int, SignalInfo] = {}
+        self.older_registers: dict[tuple[int, int], dict[str, int]] = {}
+        self.mappings: list[Region] = []
+        self.cut_off = 0
+        self.instructions: list[tuple[int, int, str]] = []
+        self.demangled: dict[str, str] = {}
         self._add_modules(glibc)
 
     def _add_modules(self, glibc: str) -> None:
@@ -177,6 +185,34 @@ class FakeTarget:
     def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
         """See `Target.variables`."""
         return self.locals.get((thread.number, index), [])
+
+    def selected(self) -> int | None:
+        """See `Target.selected`."""
+        return self.shown
+
+    def signal(self, thread: ThreadRef) -> SignalInfo | None:
+        """See `Target.signal`."""
+        return self.signals.get(thread.number)
+
+    def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
+        """See `Target.frame_registers`."""
+        return self.older_registers.get((thread.number, index), {})
+
+    def regions(self) -> Sequence[Region]:
+        """See `Target.regions`."""
+        return self.mappings
+
+    def core_missing(self) -> int:
+        """See `Target.core_missing`."""
+        return self.cut_off
+
+    def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
+        """See `Target.disassemble`."""
+        return [each for each in self.instructions if low <= each[0] < high]
+
+    def demangle(self, name: str) -> str:
+        """See `Target.demangle`."""
+        return self.demangled.get(name, name)
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
         """A file that was given."""
