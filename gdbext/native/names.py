@@ -39,6 +39,32 @@ def without_parameters(name: str) -> str:
     return name
 
 
+_LONG = 60
+
+
+def short_name(name: str) -> str:
+    """A demangled C++ name as people say it: without parameters, and what is in ``<>`` left out if it is long.
+
+    ``std::map<int, mesh::Mesh*, ...>::find(int const&)`` -> ``std::map<...>::find``
+    """
+    plain, found, operator = without_parameters(name).partition("::operator")
+    if found:  # what follows may be a < or a > that is no bracket
+        return short_name(plain) + found + operator
+    if len(plain) <= _LONG or "<" not in plain:
+        return plain
+    depth, made = 0, []
+    for char in plain:
+        if char == ">":
+            depth -= 1
+        if depth == 0:
+            made.append(char)
+        if char == "<":
+            if depth == 0:
+                made.append("...")
+            depth += 1
+    return "".join(made) if depth == 0 else plain
+
+
 # -- Cython --------------------------------------------------------------------------------------------------------
 
 # wrapper (pw), body of a `def` (pf), `cdef` function (f), body of a generator (gb); before that what tells variants for
