@@ -176,6 +176,8 @@ class Thread:
     blocked_on: str | None = None
     #: innermost first; None where there is no free-threaded Python
     critical_sections: tuple[CriticalSection, ...] | None = None
+    #: what the stack is shown as; empty: each frame as it is
+    parts: tuple[Part, ...] = ()
     #: of each frame of the stack, where they were asked for
     variables: tuple[tuple[Local, ...], ...] | None = None
 
@@ -363,6 +365,103 @@ class EventLoop:
 
 
 @dataclass(frozen=True)
+class Operand:
+    """A value that the faulting instruction used: a register's, or an address made of registers.
+
+    `what` is what lies at that value, as far as it can be told; `came_from` how it got into the register.
+    """
+
+    text: str
+    value: int
+    what: str | None = None
+    came_from: str | None = None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What stopped the program.
+
+    `signal` is its name, `code` that of ``si_code``; `sender` is the process (and user) that sent it, if one did.
+    `kind` is one of the words of docs/json.md, `text` says it in a sentence. `address` is what was touched, `access`
+    how (``read``, ``write``, ``execute``), `size` how many bytes. `message` is what the program left to be read about
+    it. `in_handler` is true if a handler of the signal was running: registers are those from before it.
+    """
+
+    signal: str
+    code: str | None
+    kind: str
+    text: str
+    evidence: str = RECORDED
+    why: str | None = None
+    sender: tuple[int, int] | None = None
+    address: int | None = None
+    access: str | None = None
+    size: int | None = None
+    pc: int = 0
+    instruction: str | None = None
+    operands: tuple[Operand, ...] = ()
+    registers: Mapping[str, int] = field(default_factory=dict)
+    message: str | None = None
+    in_handler: bool = False
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """Calls that repeat: `round` are the frames of one round, by their place in the stack, `rounds` how often they do.
+
+    `frames` counts the native ones that were read; of a deeper stack `used` bytes tell how deep it may be.
+    """
+
+    round: tuple[int, ...]
+    rounds: int
+    frames: int
+    whole: bool
+    used: int | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that a thread has broken (None: no particular one). `rule` is one of the words of docs/json.md."""
+
+    rule: str
+    thread: int | None
+    text: str
+    evidence: str = RECORDED
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A thread that may have raced with the one that died, with the reasons to think so, strongest first.
+
+    `covered` tells which synchronisation both had in common, or that there was none.
+    """
+
+    thread: int
+    reasons: tuple[str, ...]
+    covered: str
+    common_locks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Crash:
+    """Why a thread died: the fault, its stack, rules that were broken, and who else was there.
+
+    `guilty` is the frame of the stack, by index, that is to be looked at first; `missing` tells, a line each, which
+    files or parts of the core are not there.
+    """
+
+    thread: int
+    fault: Fault
+    stack: MixedStack
+    guilty: int | None = None
+    recursion: Recursion | None = None
+    findings: tuple[Finding, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """All that one look at a target found out; commands show parts of it."""
 
@@ -381,6 +480,7 @@ class Report:
     tasks: tuple[Task, ...] = ()
     #: addresses of tasks each of which waits for the next, and the last for the first
     task_cycles: tuple[tuple[int, ...], ...] = ()
+    crash: Crash | None = None
 
     def thread(self, number: int) -> Thread | None:
         """The thread of that number, or None."""

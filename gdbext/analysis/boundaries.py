@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -49,18 +49,20 @@ class Facts:
 
 
 def split(items: Sequence[Item], native: Sequence[tuple[int, int]],
-          is_interpreter: Callable[[int], bool]) -> tuple[list[Item], dict[int, list[int]]]:
+          is_interpreter: Callable[[int], bool],
+          shown: Collection[int] = ()) -> tuple[list[Item], dict[int, list[int]]]:
     """Take the interpreter's own frames out of a stack that was merged with them, and keep where they were.
 
     :param items: the result of `stacks.merge` with all native frames but those of the eval loop.
     :param native: (program counter, stack pointer) of each native frame.
     :param is_interpreter: whether a program counter lies in the interpreter.
+    :param shown: native frames, by index, that stay in any case.
     :return: what is left, and for `Facts` the program counters directly outside of each item of that.
     """
     kept: list[Item] = []
     left_out: dict[int, list[int]] = {}
     for item in items:
-        if isinstance(item, int) and is_interpreter(native[item][0]):
+        if isinstance(item, int) and item not in shown and is_interpreter(native[item][0]):
             left_out.setdefault(len(kept) - 1, []).append(native[item][0])
         else:
             kept.append(item)
@@ -76,7 +78,7 @@ def read_imports(frames: FrameReader, objects: Objects, stack: Sequence[RawFrame
     """
     found: list[str | None] = []
     for raw in stack:
-        if _is_find_and_load(raw.frame):
+        if is_import(raw.frame):
             try:
                 at = frames.variable(raw, "name")
                 found.append(objects.string(at) if at else None)
@@ -243,15 +245,16 @@ def _ufunc(run: Run) -> str | None:
     return None
 
 
-def _is_find_and_load(frame: Frame) -> bool:
+def is_import(frame: Frame) -> bool:
+    """Whether a frame is the one of the import system that knows the name of the module."""
     return (isinstance(frame, PyFrame) and frame.function == "_find_and_load"
             and _compiled(_IMPORT_FILES).search(frame.file) is not None)
 
 
 def _import(run: Run) -> str:
     """The module that is imported, and for the sake of which others if there are several."""
-    before = sum(map(_is_find_and_load, run.stack[:run.start]))
-    count = sum(map(_is_find_and_load, run.frames))
+    before = sum(map(is_import, run.stack[:run.start]))
+    count = sum(map(is_import, run.frames))
     names = [name for name in run.facts.imports[before:before + count] if name]
     if not names and isinstance(run.inner, PyFrame) and run.inner.function == "<module>":
         names = [_module_of(run.inner.file)]
@@ -265,6 +268,16 @@ def _module_of(file: str) -> str:
     path = re.sub(r"(/__init__)?\.pyc?$", "", file)
     _, found, inside = path.rpartition("-packages/")
     return inside.replace("/", ".") if found else path.rpartition("/")[2]
+
+
+def _signal_handler(run: Run) -> str | None:
+    names = [*run.facts.callers(run.start)]
+    at = next(index for index, name in enumerate(names) if _compiled(_CHECK_SIGNALS).search(name))
+    # since CPython 3.12 PyErr_CheckSignals collects garbage too: in functions that a stripped interpreter does not name
+    if names[at].endswith("CheckSignals") and "" in names[max(at - 1, 0):at]:
+        # which calls it up to 3.7 only
+        return "signal handler" if "Py_MakePendingCalls" in names[at + 1:at + 2] else None
+    return "signal handler"
 
 
 def _python_start(run: Run) -> str | None:
@@ -292,7 +305,10 @@ _UFUNC = r"^(ufunc_generic_\w*call|PyUFunc_\w+|try_trivial_\w+|execute_(legacy_)
 _OF_PYTHON_H = r"^_?PyObject_(Vectorcall|VectorcallTstate|CallNoArg|CallOneArg)(\(|$)"
 _NUMBA = r"^_dispatcher\."
 _COLLECTOR = (r"^_?(gc_collect\w*|PyGC_Collect\w*|Py_RunGC|collect|collect_with_callback|collect_generations"
-              r"|delete_garbage|finalize_garbage|handle_weakrefs)$")
+              r"|delete_garbage|finalize_garbage|handle_weakrefs)$"
+              # up to 3.11 what is made collects when it is time, and runs no other Python code; these are exported
+              r"|^(_PyObject_GC_(Malloc|New|NewVar)|PyType_GenericAlloc)$")
+_CHECK_SIGNALS = r"^_?PyErr_CheckSignals\w*$"
 _DEALLOCATION = r"^(PyObject_CallFinalizerFromDealloc|subtype_dealloc)$"
 
 #: Tried in order; the first that fits a frame and has something to tell wins.
@@ -300,29 +316,31 @@ RULES: tuple[Rule, ...] = (
     # libffi 3.4 src/x86/unix64.S: ffi_call_unix64, ffi_closure_unix64; CPython 3.13 Modules/_ctypes/callproc.c,
     # callbacks.c, which are an extension module of their own in every build with shared ones
     Rule("ctypes", NATIVE, place=r"^(libffi[-.]|_ctypes\.)", fold=_foreign_call("ctypes", r"^_ctypes\.")),
-    # cffi 1.17 src/c/_cffi_backend.c: cdata_call, invoke_callback; call_python.c: cffi_call_python
+    # cffi 2.0 src/c/_cffi_backend.c: cdata_call, invoke_callback; src/c/call_python.c: cffi_call_python
     Rule("cffi", NATIVE, place=r"^(libffi[-.]|_cffi_backend\.)", fold=_foreign_call("cffi", r"^_cffi_backend\.")),
-    # cffi 1.17 src/cffi/recompiler.py (_generate_cpy_function_decl): `_cffi_f_NAME` takes the arguments from Python,
-    # `_cffi_d_NAME` is for calls through a pointer
+    # cffi 2.0 src/cffi/recompiler.py (_generate_cpy_function_decl): `_cffi_f_NAME` takes the arguments from Python,
+    # `_cffi_d_NAME` those of C, for calls through a pointer
     Rule("cffi, compiled", NATIVE, function=r"^_cffi_[df]_\w", fold=_cffi_wrapper, each=True),
-    # Cython 3.0 Cython/Compiler/Naming.py: pywrap_prefix, pyfunc_prefix, func_prefix, genbody_prefix
+    # Cython 3.1 Cython/Compiler/Naming.py: pywrap_prefix, pyfunc_prefix, func_prefix, genbody_prefix
     Rule("Cython function", NATIVE, function=r"__pyx_(pw|pf|f|gb)_\d", note=_cython, each=True),
-    # Cython 3.0 Cython/Utility/ObjectHandling.c, ModuleSetupCode.c: helpers begin like this
+    # Cython 3.1 Cython/Utility/ObjectHandling.c, CythonFunction.c, ModuleSetupCode.c: helpers begin like this
     Rule("Cython helper", NATIVE, function=r"^__Pyx_", note="Cython's own"),
     # pybind11 2.13 include/pybind11/pybind11.h: cpp_function::dispatcher calls the function that `initialize` has made
-    # of the user's; detail/object_api and detail/*_collector in cast.h call Python
+    # of the user's; cast.h: detail::object_api::operator(), detail::simple_collector and detail::unpacking_collector
+    # call Python
     Rule("pybind11", NATIVE, function=r"^([\w:]+[*&]* )?pybind11::(cpp_function|detail)::|" + _OF_PYTHON_H,
          fold=_calls_or_is_called("pybind11")),
-    # nanobind 2.2 src/nb_func.cpp: nb_func_vectorcall_simple, nb_func_vectorcall_complex; include/nanobind/nb_func.h:
+    # nanobind 2.9 src/nb_func.cpp: nb_func_vectorcall_simple, nb_func_vectorcall_complex; include/nanobind/nb_func.h:
     # func_create; src/common.cpp: obj_vectorcall calls Python
     Rule("nanobind", NATIVE, function=r"^([\w:]+[*&]* )?nanobind::detail::|" + _OF_PYTHON_H,
          fold=_calls_or_is_called("nanobind")),
-    # NumPy 2.0 numpy/_core/src/umath/ufunc_object.c: ufunc_generic_fastcall, try_trivial_single_output_loop,
-    # execute_ufunc_loop; loops.c.src: PyUFunc_On_Om, which calls Python; in 1.x the module lies in numpy/core
+    # NumPy 2.0 to 2.3 numpy/_core/src/umath/ufunc_object.c: ufunc_generic_vectorcall, ufunc_generic_fastcall,
+    # try_trivial_single_output_loop, execute_ufunc_loop; loops.c.src: PyUFunc_On_Om, which calls Python. The same in
+    # 1.26 numpy/core; in 1.19 ufunc_generic_call, execute_legacy_ufunc_loop and iterator_loop
     Rule("NumPy", NATIVE, place=r"^_multiarray_umath\.", fold=_ufunc),
-    # PyO3 0.22 src/impl_/trampoline.rs, pymethods.rs and extract_argument.rs lead from Python to Rust, within
-    # std::panic::catch_unwind (Rust 1.80 library/std/src/panicking.rs); src/types/any.rs calls Python;
-    # pyo3-macros-backend/src/pyimpl.rs makes the trampolines of methods within `py_methods::ITEMS`
+    # PyO3 0.25 and 0.29 src/impl_/trampoline.rs, pymethods.rs and extract_argument.rs lead from Python to Rust, within
+    # std::panic::catch_unwind (Rust 1.89 library/std/src/panicking.rs); src/types/any.rs calls Python; in 0.25
+    # pyo3-macros-backend/src/pyimpl.rs and pymethod.rs make the trampolines of methods within `py_methods::ITEMS`
     Rule("PyO3", NATIVE, function=r"^<?(pyo3(\[[0-9a-f]+\])?::|std(\[[0-9a-f]+\])?::panic(king|::catch_unwind))"
          r"|::py_methods::ITEMS::", fold=_calls_or_is_called("PyO3")),
     # Rust RFC 2603 (v0 mangling; GDB 10 leaves it as it is, later ones show the crates' hashes); the older mangling
@@ -330,8 +348,8 @@ RULES: tuple[Rule, ...] = (
     # implementations
     Rule("Rust", NATIVE, function=r"^_R[A-Z]|\w\[[0-9a-f]{4,16}\]::|::h[0-9a-f]{16}$|\{\{?closure[#}]"
          r"|^<(?!lambda).+>::|^(core|alloc)::", note="Rust", each=True),
-    # numba 0.60 numba/_dispatcher.cpp: Dispatcher_call, compile_and_invoke and call_cfunc call machine code that is in
-    # no file; numba/core/itanium_mangler.py and funcdesc.py: ABI tags v1, v2 ... tell specialisations apart
+    # numba 0.61 numba/_dispatcher.cpp: Dispatcher_call, compile_and_invoke and call_cfunc call machine code that is in
+    # no file; numba/core/itanium_mangler.py (mangle_identifier): ABI tags v1, v2 ... tell specialisations apart
     Rule("numba", NATIVE, place=_NUMBA, fold="numba dispatch"),
     # GDB 13 gdb/jit.c: what a JIT registers with GDB has names then, but no file
     Rule("generated code", NATIVE, place=r"^$", note=_generated),
@@ -351,7 +369,8 @@ RULES: tuple[Rule, ...] = (
     # CPython 3.6 to 3.15 Lib/importlib: frozen as `importlib._bootstrap` and `importlib._bootstrap_external`
     Rule("import", PYTHON, place=_IMPORT_FILES, fold=_import),
     # CPython 3.13 Python/gc.c, gc_free_threading.c: gc_collect_main, finalize_garbage; before 3.13 Modules/gcmodule.c,
-    # before 3.10 `collect`
+    # before 3.10 `collect`, and up to 3.11 _PyObject_GC_Alloc and _PyObject_GC_Link, which collect; from 3.12 on
+    # allocating only asks for that to be done, in Python/ceval_gil.c and PyErr_CheckSignals
     Rule("finaliser, by the collector", PYTHON, function=r"(^|\.)__del__$", called_by=_COLLECTOR,
          note="__del__ run by the garbage collector", each=True),
     Rule("collector's callback", PYTHON, called_by=_COLLECTOR, note="run by the garbage collector", each=True),
@@ -359,8 +378,9 @@ RULES: tuple[Rule, ...] = (
     # which is exported; the collector calls what these call too, but not them unless the last reference goes
     Rule("finaliser", PYTHON, function=r"(^|\.)__del__$", called_by=_DEALLOCATION,
          note="__del__ run as the last reference went", each=True),
-    # CPython 3.13 Modules/signalmodule.c: _PyErr_CheckSignalsTstate calls the handlers that are written in Python
-    Rule("signal handler", PYTHON, called_by=r"^_?PyErr_CheckSignals\w*$", note="signal handler", each=True),
+    # CPython 3.13 Modules/signalmodule.c: _PyErr_CheckSignalsTstate calls the handlers that are written in Python;
+    # before 3.9 PyErr_CheckSignals or _PyErr_CheckSignals itself. From 3.13 on only PyErr_CheckSignals is exported
+    Rule("signal handler", PYTHON, called_by=_CHECK_SIGNALS, note=_signal_handler, each=True),
 )
 
 

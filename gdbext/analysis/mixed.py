@@ -1,13 +1,15 @@
-"""One thread's stack in all languages, as a person reads it: boundaries named, with the variables of its frames."""
+"""Stacks in all languages, as a person reads them: boundaries named, with the variables of frames where asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from gdbext.analysis.boundaries import Facts, present, read_imports, split
+from gdbext.analysis.boundaries import Facts, is_import, present, read_imports, split
 from gdbext.analysis.code import Code
 from gdbext.analysis.python_side import Python
-from gdbext.analysis.stacks import merge
+from gdbext.analysis.stacks import Item, eval_frames, merge
 from gdbext.analysis.threads import SeenThread
 from gdbext.cpython.frames import PyStack, RawFrame
 from gdbext.cpython.runtime import ThreadState
@@ -20,28 +22,72 @@ from gdbext.target.protocol import Memory
 NativeVariables = Callable[[int], Sequence[Local]]
 
 
-def mixed_stack(memory: Memory, code: Code, seen: SeenThread, python: PyStack, is_interpreter: Callable[[int], bool],
-                variables: NativeVariables | None, limits: Limits) -> MixedStack:
-    """Merge a thread's stacks and name what leads from one language to the other.
+class _Known(NamedTuple):
+    mixed: MixedStack
+    items: Sequence[Item]
+    python: Sequence[PyFrame]  # kept, since they are known by where they lie in our memory
 
-    :param python: its Python frames.
+
+class MixedStacks:
+    """The stacks of a target's threads; boundaries are looked for once in those that are the same.
+
     :param is_interpreter: whether a program counter lies in the interpreter.
-    :param variables: where the variables of frames are wanted, tells those of native ones.
     """
-    native = seen.native(code)
-    own = seen.python
-    items, unmerged = merge(native, python, lambda pc: own is not None and own.is_eval(code, pc), lambda pc: False)
-    kept, left_out = split(items, native, is_interpreter)
-    frames = tuple(code.frame(native[item][0], item) if isinstance(item, int) else item for item in kept)
-    facts = Facts(left_out, lambda pc: code.frame(pc, 1).function, lambda: _imports(seen))
-    found: dict[int, Sequence[Local]] = {}
-    if variables is not None:
-        places = {index: frame for index, frame in enumerate(frames) if isinstance(frame, PyFrame)}
-        found.update(zip(places, python_variables(memory, seen.tstates, list(places.values()), limits)))
+
+    def __init__(self, code: Code, is_interpreter: Callable[[int], bool]) -> None:
+        self._code = code
+        self._is_interpreter = is_interpreter
+        self._known: dict[object, _Known] = {}
+
+    def stack(self, seen: SeenThread, python: PyStack) -> MixedStack:
+        """Merge a thread's stacks and name what leads from one language to the other.
+
+        :param python: its Python frames.
+        """
+        mixed, _ = self._items(seen, python)
+        return mixed
+
+    def with_variables(self, seen: SeenThread, python: PyStack, memory: Memory, native_variables: NativeVariables,
+                       limits: Limits, shown: Collection[int] = ()) -> MixedStack:
+        """The same with the variables of all frames.
+
+        :param native_variables: tells those of native frames.
+        :param shown: native frames, by index, that are to be seen although they are the interpreter's.
+        """
+        mixed, kept = self._items(seen, python, shown)
+        places = {index: frame for index, frame in enumerate(mixed.frames) if isinstance(frame, PyFrame)}
+        found: dict[int, Sequence[Local]] = dict(zip(places, python_variables(
+            memory, seen.tstates, list(places.values()), limits)))
         for index, item in enumerate(kept):
             if isinstance(item, int):
-                found[index] = variables(item)
-    return MixedStack(frames, tuple(present(frames, facts)), unmerged, found)
+                found[index] = native_variables(item)
+        return replace(mixed, variables=found)
+
+    def _items(self, seen: SeenThread, python: PyStack,
+               shown: Collection[int] = ()) -> tuple[MixedStack, Sequence[Item]]:
+        code, own = self._code, seen.python
+        native = seen.native(code)
+
+        def is_eval(pc: int) -> bool:
+            return own is not None and own.is_eval(code, pc)
+
+        at, _ = eval_frames(native, python, is_eval)
+        # all that follows from a stack follows from these; Python frames that are equal are the same objects
+        key = (tuple([pc for pc, _ in native]), tuple(map(id, python.frames)), None if at is None else tuple(at),
+               tuple([count for count, _ in python.calls]), frozenset(shown))
+        known = self._known.get(key)
+        if known is not None:
+            return known.mixed, known.items
+        items, unmerged = merge(native, python, is_eval, lambda pc: False)
+        kept, left_out = split(items, native, self._is_interpreter, shown)
+        frames = tuple([code.frame(native[item][0], item) if isinstance(item, int) else item for item in kept])
+        # where frames are not in their places, nothing is known of what calls them
+        facts = Facts({} if unmerged else left_out, lambda pc: code.frame(pc, 1).function, lambda: _imports(seen))
+        mixed = MixedStack(frames, tuple(present(frames, facts)), unmerged)
+        # modules of different names may be imported by the same frames, and stacks fail to merge in different ways
+        if unmerged is None and not any(map(is_import, frames)):
+            self._known[key] = _Known(mixed, kept, python.frames)
+        return mixed, kept
 
 
 def _imports(seen: SeenThread) -> Sequence[str | None]:

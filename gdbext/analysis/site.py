@@ -15,7 +15,8 @@ from gdbext.target.protocol import Memory, Module
 MAX_DEPTH = 12
 #: Libraries in which threads block on behalf of whoever called them.
 _RUNTIME = re.compile(r"^(?:libc|libpthread|libdl|librt|ld-linux-x86-64|libstdc\+\+|libc\+\+|libc\+\+abi|libgomp|"
-                      r"libomp|libiomp5)(?:-[0-9a-f.]+)?\.so[.0-9]*$|^ld-2\.\d+\.so$")
+                      r"libomp|libiomp5|libgcc_s|libtsan|libasan|liblsan|libubsan)(?:-[0-9a-f.]+)?\.so[.0-9]*$"
+                      r"|^ld-2\.\d+\.so$")
 #: The C++ half of a wait: what of a frame's function name is left out.
 _TEMPLATE = re.compile(r"[<(].*", re.DOTALL)
 

@@ -14,13 +14,12 @@ from dataclasses import replace
 from gdbext.analysis.blocked import Blocked, BlockedWait
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
-from gdbext.analysis.mixed import mixed_stack
+from gdbext.analysis.mixed import MixedStacks
 from gdbext.analysis.owners import NativeLocks
 from gdbext.analysis.parked import ParkedWaits
 from gdbext.analysis.python_locks import PythonLocks
 from gdbext.analysis.python_side import PythonSide, TargetWithTypes
 from gdbext.analysis.site import Sites
-from gdbext.analysis.stacks import merge
 from gdbext.analysis.tasks import AsyncioTasks, find_tasks
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.analysis.wait_for import find_deadlocks, find_standstill
@@ -28,7 +27,7 @@ from gdbext.cpython.signals import handled_signals
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
-from gdbext.model import EXCLUSIVE, Deadlock, Frame, Hold, Local, Lock, MixedStack, Report, TargetInfo, Thread, Wait
+from gdbext.model import EXCLUSIVE, Deadlock, Hold, Local, Lock, MixedStack, Report, TargetInfo, Thread, Wait
 from gdbext.target.cache import read_u32
 
 #: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
@@ -86,7 +85,8 @@ class Snapshot:
             for holder in lock.holders:
                 self._threads[holder.thread].holds.append(Hold(
                     lock.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
-        self._stacks: dict[int, tuple[tuple[Frame, ...], str | None]] = {}
+        self._mixed = MixedStacks(self._code, self._python.interpreter_code.__getitem__)
+        self._stacks: dict[int, MixedStack] = {}
         #: How much of a variable is told where variables are asked for.
         self.limits = DEFAULT_LIMITS
 
@@ -141,41 +141,24 @@ class Snapshot:
             self._locks[found.id] = found
         return found, note
 
-    def stack(self, number: int) -> tuple[tuple[Frame, ...], str | None]:
-        """The merged stack of a thread, innermost first, and why it could not be merged (None where it was)."""
-        known = self._stacks.get(number)
-        if known is None:
-            known = self._stacks[number] = self._merged(self._threads[number])
-        return known
-
     def mixed(self, number: int, limits: Limits | None = None) -> MixedStack:
-        """The stack of a thread as `py-mixed-bt` shows it, with variables where limits for them are given."""
+        """The stack of a thread in all languages, with variables where limits for them are given."""
         seen = self._threads[number]
         if seen.unavailable is not None:
             return MixedStack()
-
-        def variables(index: int) -> list[Local]:
-            return [Local(*each) for each in self._target.variables(seen.ref, index)]
-
-        return mixed_stack(self._target.memory, self._code, seen, self._python.stack(seen),
-                           self._python.interpreter_code.__getitem__, variables if limits else None,
-                           limits or DEFAULT_LIMITS)
+        if limits is not None:
+            return self._mixed.with_variables(
+                seen, self._python.stack(seen), self._target.memory,
+                lambda index: [Local(*each) for each in self._target.variables(seen.ref, index)], limits)
+        known = self._stacks.get(number)
+        if known is None:
+            known = self._stacks[number] = self._mixed.stack(seen, self._python.stack(seen))
+        return known
 
     def tasks(self) -> AsyncioTasks:
         """Event loops and tasks of asyncio; to be asked for before the report, which tells what could not be read."""
         return find_tasks(self._target.memory, self._python.pythons, self._python.number_of_tstate,
                           self._code.modules, self._findings)
-
-    def _merged(self, seen: SeenThread) -> tuple[tuple[Frame, ...], str | None]:
-        if seen.unavailable is not None:
-            return (), None
-        native = seen.native(self._code)
-        python = seen.python
-        items, unmerged = merge(native, self._python.stack(seen),
-                                lambda pc: python is not None and python.is_eval(self._code, pc),
-                                self._python.interpreter_code.__getitem__)
-        frame = self._code.frame
-        return tuple([frame(native[item][0], item) if isinstance(item, int) else item for item in items]), unmerged
 
     def report(self, stacks: Callable[[Thread], bool]) -> Report:
         """All that was found out; only threads that `stacks` chooses come with their stacks."""
@@ -185,11 +168,11 @@ class Snapshot:
         filled = []
         for thread in threads:
             if thread.number in involved or stacks(thread):
-                frames, unmerged = self.stack(thread.number)
-                thread = replace(thread, stack=frames, unmerged=unmerged)
-                if unmerged:
+                mixed = self.mixed(thread.number)
+                thread = replace(thread, stack=mixed.frames, parts=mixed.parts, unmerged=mixed.unmerged)
+                if mixed.unmerged:
                     self._findings.problem(f"thread {thread.number}", "not applicable",
-                                           f"Python and native frames are not interleaved: {unmerged}")
+                                           f"Python and native frames are not interleaved: {mixed.unmerged}")
             filled.append(thread)
         target = self._target
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name)

@@ -73,12 +73,12 @@ class ThreadStacks:
             return None
         native = self._code.unwind(thread, registers)
         at, unmerged = eval_frames(native, stack, lambda pc: python.is_eval(self._code, pc))
+        variables = partial(python_variables, self._memory, tstates, stack.frames)
         if at is None or stack.problem is not None:
-            return MergedStack(native, {}, frozenset(), unmerged or stack.problem, stack.frames)
+            return MergedStack(native, {}, frozenset(), unmerged or stack.problem, stack.frames, variables)
         placed, frames = {}, iter(stack.frames)
         for index, (count, _) in zip(at, stack.calls):
             placed[index] = tuple(islice(frames, count))
         is_interpreter = self._interpreter_code
         hidden = frozenset(i for i, (pc, _) in enumerate(native) if i not in placed and is_interpreter[pc])
-        variables = partial(python_variables, self._memory, tstates, stack.frames)
         return MergedStack(native, placed, hidden, variables=variables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,13 @@ class SeenThread:
     def number(self) -> int:
         """The debugger's number."""
         return self.ref.number
+
+    def at(self, registers: Mapping[str, int], native: list[tuple[int, int]]) -> SeenThread:
+        """The same thread at another place of its stack: with registers and frames from there on."""
+        other = copy.copy(self)
+        other.registers = registers
+        other._native = native
+        return other
 
     def native(self, code: Code) -> list[tuple[int, int]]:
         """(program counter, stack pointer) of its native frames, innermost first."""

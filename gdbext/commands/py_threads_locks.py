@@ -16,9 +16,12 @@ HELP = """Show every thread with its Python and native stack, what it holds and 
 
 Usage: py-threads-locks [--each] [--stacks=full|top|none] [--tasks] [--dot FILE] [--json] [THREADS]
 
-THREADS are numbers as `info threads` shows them (1 3-5); without them, all. Python
-frames stand in place of the interpreter's own, with file, line and source line.
-Threads with the same stack are shown once, with their numbers.
+THREADS are numbers as `info threads` shows them (1 3-5). Without them all are shown,
+those first that tell most: deadlocked threads, holders of locks that others wait for,
+threads stuck behind a deadlock, waiting for locks, running, blocked in system calls,
+idle. Python frames stand in place of the interpreter's own, with file, line and source
+line; what only leads from one language to the other is one line that says so. Threads
+with the same stack are shown once, with their numbers and names.
 
   --each          show each thread by itself
   --stacks=full   whole stacks (the default)
@@ -60,7 +63,7 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if asyncio is not None else ()), "problems")
 
     def text(renderer: TextRenderer) -> str:
-        threads = renderer.threads(chosen, "each" in arguments, stacks)
+        threads = renderer.threads(chosen if arguments.rest else None, "each" in arguments, stacks)
         return threads if asyncio is None else f"{threads}\n{TaskTree(report, renderer, stacks).render()}"
 
     return Result(shown, parts, text, report, files)

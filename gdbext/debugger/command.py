@@ -12,7 +12,7 @@ from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import Arguments, complete, parse
 from gdbext.commands.base import Command, Result
 from gdbext.debugger.confirm import SecondLook
-from gdbext.debugger.settings import settings
+from gdbext.debugger.settings import settings, terminal_width
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget, Session
 from gdbext.errors import GdbextError, UsageError
@@ -79,7 +79,7 @@ class GdbCommand(gdb.Command):
             text = self._render(target, result, arguments)
         for option, content in result.files:
             _write_file(arguments.get(option, ""), content)
-        gdb.write(text)
+        _write(text)
         if snapshot.incomplete is not None:
             raise snapshot.incomplete
 
@@ -91,7 +91,7 @@ class GdbCommand(gdb.Command):
         result = self._command.confirmed(replace(report, notes=(*report.notes, note)))
         with Session() as target:
             text = self._render(target, result, arguments)
-        gdb.write(text)
+        _write(text)
 
     def _parse(self, argument: str) -> tuple[Arguments, str]:
         if self._command.takes != "address":
@@ -108,14 +108,22 @@ class GdbCommand(gdb.Command):
         if "json" in arguments:
             return as_json(result.report, result.parts) + "\n"
         chosen = settings()
-        style = Style(chosen.wants_colour)
+        style = Style(chosen.wants_colour, terminal_width())
         notice = ""
         if style.notice and style.notice not in _notices_shown:
             _notices_shown.add(style.notice)
             notice = f"Note: {style.notice}\n"
         source = source_files(target, chosen)
         text = result.text(TextRenderer(result.whole or result.report, style, source, chosen.context_lines))
-        return notice + text + "".join(f"Note: {note}\n" for note in source.notes())
+        return style.wrap(notice + text + "".join(f"Note: {note}\n" for note in source.notes()))
+
+
+def _write(text: str) -> None:
+    """Write through GDB's pager; who types `q` there, or Ctrl-C, ends the command as those of GDB."""
+    try:
+        gdb.write(text)
+    except KeyboardInterrupt:
+        raise gdb.GdbError("Quit") from None  # in the words of GDB, whatever its version makes of an interrupt
 
 
 def _selected_thread() -> list[int]:

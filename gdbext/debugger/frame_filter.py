@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Union
 
 import gdb
-from gdb.FrameDecorator import FrameDecorator, SymValueWrapper
+from gdb.FrameDecorator import FrameDecorator
 
 from gdbext.analysis.thread_stacks import MergedStack, ThreadStacks
 from gdbext.debugger.settings import Settings, settings
@@ -40,15 +40,31 @@ _MACHINE_INTERFACE = re.compile(rb"\0--?(?:i|interpreter)(?:=|\0)(?:mi|dap)")
 _machine: bool | None = None
 
 
+class Variable:
+    """A variable as GDB asks for one; its own class for that takes what it reads variables by (GDB 14 and later)."""
+
+    def __init__(self, name: str, value: str) -> None:
+        self._name = name
+        self._value = value
+
+    def symbol(self) -> str:
+        """Its name."""
+        return self._name
+
+    def value(self) -> str:
+        """Its value, as a text."""
+        return self._value
+
+
 class PythonFrame(FrameDecorator):
     """A Python frame, as GDB prints it: function, file and line, without address and arguments.
 
-    :param numbered: whether GDB prints its number, which is that of the native frame: it does so once.
+    :param indented: whether it stands below another of the same native frame, whose number GDB prints once.
     :param text: the source line that runs, where it is known.
     :param variables: gives its variables.
     """
 
-    def __init__(self, base: gdb.Frame, frame: PyFrame, numbered: bool = True, text: str | None = None,
+    def __init__(self, base: gdb.Frame, frame: PyFrame, indented: bool = False, text: str | None = None,
                  variables: Callable[[], Sequence[Local]] = tuple) -> None:
         super().__init__(base)
         self._variables = variables
@@ -57,7 +73,7 @@ class PythonFrame(FrameDecorator):
         self._line = frame.line
         if _is_machine_read():
             return
-        if not numbered:
+        if indented:
             self._function = _INDENT + self._function
         if text is not None and text.strip():
             # GDB prints nothing below a frame, so that the line goes with the file's name
@@ -82,11 +98,9 @@ class PythonFrame(FrameDecorator):
     def frame_args(self) -> None:
         """No arguments: those of the native frame are the interpreter's."""
 
-    def frame_locals(self) -> Iterator[SymValueWrapper] | None:
+    def frame_locals(self) -> Iterator[Variable] | None:
         """Its variables for ``bt -full``, their values as texts; those of the native frame are the interpreter's."""
-        found: list[SymValueWrapper] = [
-            SymValueWrapper(printable(each.name, 60), printable(each.value, 400))  # type: ignore[misc, call-arg]
-            for each in self._variables()]
+        found = [Variable(printable(each.name, 60), printable(each.value, 400)) for each in self._variables()]
         return iter(found) if found else None
 
     def elided(self) -> None:
@@ -99,6 +113,22 @@ class NamelessFrame(FrameDecorator):
     def function(self) -> str:
         """What GDB prints without filters."""
         return "??"
+
+
+class WithPythonFrames(FrameDecorator):
+    """A frame below which Python frames stand that cannot be placed among the native ones.
+
+    They are its elided frames, so that GDB counts them as none, for ``bt N`` and for programs that read; ``bt -hide``
+    leaves them out.
+    """
+
+    def __init__(self, base: Decorator, apart: Sequence[FrameDecorator]) -> None:
+        super().__init__(base)  # type: ignore[arg-type]
+        self._apart = apart
+
+    def elided(self) -> Iterator[FrameDecorator]:  # type: ignore[override]
+        """What GDB prints below it, further indented."""
+        return iter(self._apart)
 
 
 class Note(PythonFrame):
@@ -185,10 +215,14 @@ class SelectedThread(GdbTarget):
         return gdb.newest_frame()
 
 
+def _named(base: Decorator) -> Decorator:
+    frame = base.inferior_frame()
+    return base if frame.name() else NamelessFrame(frame)
+
+
 def _replaced(frames: Iterator[Decorator], merged: MergedStack,
               source: Callable[[str, int], str | None]) -> Iterator[Decorator]:
     index = shown = 0
-    first = True
 
     @functools.cache
     def all_variables() -> Sequence[Sequence[Local]]:
@@ -198,27 +232,37 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack,
         found = all_variables()
         return found[number] if number < len(found) else ()
 
+    def python_frame(frame: gdb.Frame, python: PyFrame, indented: bool, number: int) -> PythonFrame:
+        text = source(python.file, python.line) if python.line is not None else None
+        return PythonFrame(frame, python, indented, text, functools.partial(variables, number))
+
+    if merged.unmerged is not None:
+        for base in itertools.islice(frames, 1):
+            frame = base.inferior_frame()
+            apart: list[FrameDecorator] = [Note(frame, f"[Python frames cannot be placed: "
+                                                f"{printable(merged.unmerged, 200)}; by themselves they are]")]
+            # GDB indents what is elided as far as its numbers
+            apart += [python_frame(frame, python, False, number) for number, python in enumerate(merged.apart)]
+            yield WithPythonFrames(_named(base), apart)
+        yield from map(_named, frames)
+        return
     waiting: list[Decorator] = []  # inlined calls, which GDB shows before the frame that they are a part of
     for base in frames:
         frame = base.inferior_frame()
-        if first and merged.unmerged is not None:
-            yield Note(frame, f"[Python frames cannot be placed: {printable(merged.unmerged, 200)}; see py-mixed-bt]")
-        first = False
         if frame.type() in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
             waiting.append(base)
             continue
         if index >= len(merged.native) or merged.native[index][0] != frame.pc():
             # GDB unwinds otherwise from here on: its frames as they are
-            yield from itertools.chain(waiting, [base], frames)
+            yield from map(_named, itertools.chain(waiting, [base], frames))
             return
         if index in merged.python:
             for i, python in enumerate(merged.python[index]):
-                text = source(python.file, python.line) if python.line is not None else None
-                yield PythonFrame(frame, python, i == 0, text, functools.partial(variables, shown))
+                yield python_frame(frame, python, i > 0, shown)
                 shown += 1
         elif index not in merged.hidden:
             yield from waiting
-            yield base if frame.name() else NamelessFrame(frame)
+            yield _named(base)
         waiting.clear()
         index += 1
     yield from waiting

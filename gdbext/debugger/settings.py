@@ -261,3 +261,10 @@ def settings() -> Settings:
     return Settings(_parameters.source_path.folders, _parameters.source.word == "any",
                     _parameters.context_lines.number, _parameters.colour.word, _parameters.locals_depth.number,
                     _parameters.locals_items.number, _parameters.locals_width.number)
+
+
+def terminal_width() -> int | None:
+    """How many columns a line may take, None for any number: ``set width``, which GDB sets itself at a terminal."""
+    width = gdb.parameter("width")
+    # GDB's pager takes a line that fills the terminal for two
+    return max(width - 1, 1) if isinstance(width, int) and width > 0 else None

@@ -1,20 +1,31 @@
-"""Colour for a terminal; pygments for source lines, when GDB's Python can import it."""
+"""What suits a terminal: colour, with pygments for source lines when GDB's Python can import it; lines that fit in."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+import unicodedata
+from typing import Any, NamedTuple
 
 _CODES = {"bad": "1;31", "good": "32", "lock": "1;33", "name": "1;36", "dim": "2"}
 _BOLD, _NOT_BOLD = "\x1b[1m", "\x1b[22m"
 _SGR = re.compile(r"(\x1b\[[0-9;]*m)")
+_CUT = "..."
+#: Lines are not made narrower than this: they would not be readable either.
+_NARROWEST = 40
+#: How much further the rest of a line is indented than its beginning.
+_HANGING = 4
 
 
 class Style:
-    """Marks text up with ANSI colours, or leaves it alone when `colour` is false."""
+    """Marks text up with ANSI colours, or leaves it alone when `colour` is false.
 
-    def __init__(self, colour: bool = False) -> None:
+    :param width: how many columns a line may take; None: any number.
+    """
+
+    def __init__(self, colour: bool = False, width: int | None = None) -> None:
         self.colour = colour
+        #: How many columns a line may take, or None.
+        self.width = None if width is None else max(width, _NARROWEST)
         #: What to tell the user once about colour that is missing, or None.
         self.notice: str | None = None
         self._highlight: Any = None
@@ -45,6 +56,110 @@ class Style:
             return text
         highlighted = str(self._highlight(text)) if self._highlight is not None else text
         return highlighted if bold is None else _embolden(highlighted, *bold)
+
+    def wrap(self, text: str) -> str:
+        """The text with its lines broken at spaces so that they fit, the rest of each indented further.
+
+        No word is broken: it may be an address, or a number of a thread.
+        """
+        width = self.width
+        if width is None or all(len(line) <= width and line.isascii() for line in text.split("\n")):
+            return text
+        return "\n".join(_wrapped(line, width) for line in text.split("\n"))
+
+
+def _wrapped(line: str, width: int) -> str:
+    if columns(_SGR.sub("", line)) <= width:
+        return line
+    body = line.lstrip(" ")
+    indent = len(line) - len(body)
+    lines, made, used = [], line[:indent], indent
+    start = min(indent + _HANGING, width // 2)
+    for space, word in re.findall(r"( *)([^ ]+)", body):
+        length = columns(_SGR.sub("", word))
+        if used + len(space) + length > width and used > start:
+            lines.append(made)
+            made, used = " " * start + word, start + length
+        else:
+            made, used = made + space + word, used + len(space) + length
+    return "\n".join([*lines, made])
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text without colour takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns_of, text))
+
+
+def _columns_of(char: str) -> int:
+    return 0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def shorten_path(path: str, room: int) -> str:
+    """A file's name with folders left out at its start until it takes at most `room` columns, as ``.../pkg/job.py``.
+
+    Its last part is never cut.
+    """
+    if columns(path) <= room:
+        return path
+    parts = path.split("/")
+    for first in range(1, len(parts)):
+        shorter = "/".join([_CUT, *parts[first:]])
+        if columns(shorter) <= room or first == len(parts) - 1:
+            return shorter if columns(shorter) < columns(path) else path
+    return path
+
+
+class Excerpt(NamedTuple):
+    """What is shown of a line, and where in it the part that matters begins and ends, or None."""
+
+    text: str
+    part: tuple[int, int] | None
+
+
+def excerpt(text: str, room: int, part: tuple[int, int] | None = None) -> Excerpt:
+    """The beginning of a line that takes at most `room` columns; if a part of it matters, what is around that part.
+
+    :param part: first character of the part, and the first one behind it.
+    """
+    if columns(text) <= room:
+        return Excerpt(text, part)
+    first = 0
+    if part is not None and columns(text[:part[1]]) > room - len(_CUT):
+        # the part in the middle, or its beginning if there is no room for all of it
+        around = max(room - 2 * len(_CUT) - columns(text[slice(*part)]), 0)
+        lead = around - min(columns(text[part[1]:]), around // 2)
+        first = part[0]
+        while first > 0 and lead >= _columns_of(text[first - 1]):
+            first -= 1
+            lead -= _columns_of(text[first])
+        # nor is there room behind the end of the line
+        left = room - len(_CUT) - columns(text[first:])
+        while first > 0 and left >= _columns_of(text[first - 1]):
+            first -= 1
+            left -= _columns_of(text[first])
+        # what is left out must be more than what says so
+        first = first if first > len(_CUT) else 0
+    before = _CUT if first else ""
+    left = room - len(before)
+    last = _fitting(text, first, left)
+    if last < len(text):
+        last = _fitting(text, first, left - len(_CUT))
+    shown = before + text[first:last] + (_CUT if last < len(text) else "")
+    if part is None or part[0] >= last:
+        return Excerpt(shown, None)
+    moved = len(before) - first
+    return Excerpt(shown, (part[0] + moved, min(part[1], last) + moved))
+
+
+def _fitting(text: str, first: int, room: int) -> int:
+    """Where the text ends that begins at `first` and takes at most `room` columns."""
+    last = first
+    while last < len(text) and _columns_of(text[last]) <= room:
+        room -= _columns_of(text[last])
+        last += 1
+    return last
 
 
 def _embolden(text: str, start: int, end: int) -> str:

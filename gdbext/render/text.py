@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.model import (
@@ -18,6 +17,7 @@ from gdbext.model import (
     Frame,
     Hold,
     Interpreter,
+    Local,
     Lock,
     MixedStack,
     NativeFrame,
@@ -28,7 +28,7 @@ from gdbext.model import (
     Thread,
 )
 from gdbext.render.escape import printable
-from gdbext.render.style import Style
+from gdbext.render.style import Style, columns, excerpt, shorten_path
 
 #: Gives a source line by file and number, or None.
 Source = Callable[[str, int], "str | None"]
@@ -47,11 +47,24 @@ _ON_DESCRIPTOR = {"waiting to read": "waits to read from", "waiting to write": "
                   "waiting for completions": "waits for completions in", "waiting in ioctl": "waits in ioctl on"}
 #: Kinds whose holders are those that others wait for to come.
 _GATHERING = ("barrier", "openmp-barrier")
-#: How many thread numbers a list shows before it says how many more there are.
+#: How many thread numbers, or ranges of them, a list shows before it says how many more there are.
 _MANY = 20
+#: How many numbers in a row are shown as a range.
+_RANGE = 3
+#: How many kinds of names of threads a heading shows.
+_MANY_NAMES = 4
+#: How many frames of each thread ``top`` shows.
+_TOP = 3
+#: What threads wait for that have nothing to do; only where nobody holds it.
+_IDLE = ("condvar", "semaphore", "py-condition", "py-event", "py-semaphore", "openmp-barrier")
+_DIGITS = re.compile(r"[0-9]+")
 #: How many characters of a source line are shown, and how many are looked at.
 _SOURCE_WIDTH = 160
 _MAX_COLUMN = 1 << 16
+#: How many are shown at least, however narrow the terminal is.
+_LEAST_SOURCE = 20
+#: How far what stands below a frame is indented.
+_BELOW = " " * 9
 
 
 class TextRenderer:
@@ -96,9 +109,22 @@ class TextRenderer:
         return f"{lock.kind} {lock.address:#x}" + (f" {printable(lock.name, 80)}" if lock.name else "")
 
     def _numbers(self, numbers: Sequence[int]) -> str:
-        shown = ", ".join(str(number) for number in numbers[:_MANY])
-        more = f" and {len(numbers) - _MANY} more" if len(numbers) > _MANY else ""
-        return f"thread{'s' if len(numbers) != 1 else ''} {shown}{more}"
+        runs = list(_runs(numbers))
+        shown = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:_MANY])
+        left = sum(map(len, runs[_MANY:]))
+        return f"thread{'s' if len(numbers) != 1 else ''} {shown}" + (f" and {left} more" if left else "")
+
+    def _names(self, threads: Sequence[Thread]) -> str:
+        """The names of threads in parentheses, of those that differ in a number only the first and the last."""
+        alike: dict[str, list[str]] = {}
+        for name in dict.fromkeys(thread.python_name or thread.name or "" for thread in threads):
+            if name:
+                alike.setdefault(_DIGITS.sub("0", name), []).append(f'"{printable(name, 60)}"')
+        texts = [f"{names[0]} ... {names[-1]}" if len(names) >= _RANGE else ", ".join(names)
+                 for names in itertools.islice(alike.values(), _MANY_NAMES)]
+        left = sum(map(len, itertools.islice(alike.values(), _MANY_NAMES, None)))
+        more = f" and {left} more name{'s' if left != 1 else ''}" if left else ""
+        return f" ({', '.join(texts)}{more})" if texts else ""
 
     @staticmethod
     def _evidence(evidence: str, why: str | None) -> str:
@@ -143,8 +169,8 @@ class TextRenderer:
                  f"{self._evidence(hold.evidence, hold.why)}"]
         taken = hold.taken_at
         if taken is not None:
-            place = f"{printable(taken.file, 300)}:{taken.line if taken.line is not None else '?'}"
-            lines.append(" " * len(indent) + f"taken by {printable(taken.function, 120)} at {place}")
+            start = " " * len(indent) + f"taken by {printable(taken.function, 120)} at "
+            lines.append(start + self._place(taken.file, taken.line, columns(start)))
             # its columns are those of what it runs now
             lines += self._source_lines(taken.file, taken.line, None, " " * (len(indent) + 4))
         return lines
@@ -176,17 +202,28 @@ class TextRenderer:
 
     # -- frames ----------------------------------------------------------------------------------------------
 
-    def _frame(self, index: int, frame: Frame) -> list[str]:
-        number = self.style.mark(f"#{index:<3}", "dim")
+    def _frame(self, index: int, frame: Frame, indent: str, note: str = "") -> list[str]:
+        number = f"#{index:<3}"
         if isinstance(frame, PyFrame):
             kind = f" [{frame.kind}]" if frame.kind else ""
-            lines = [f"{number} {printable(frame.function, 120)}{kind} at {printable(frame.file, 300)}:"
-                     f"{frame.line if frame.line is not None else '?'}"]
-            return lines + self._source_lines(frame.file, frame.line, frame.columns, " " * 9)
-        place = f" at {printable(frame.file, 300)}:{frame.line}" if frame.file and frame.line else ""
-        name = printable(frame.function, 200) if frame.function else f"{frame.pc:#x}"
-        module = f" in {printable(frame.module, 100)}" if frame.module else ""
-        return [self.style.mark(f"#{index:<3}", "dim") + f" {name} (){module}{place}"]
+            text = f" {printable(frame.function, 120)}{kind} at "
+            text += self._place(frame.file, frame.line, columns(f"{indent}{number}{text}{note}"))
+            source = self._source_lines(frame.file, frame.line, frame.columns, indent + _BELOW)
+        else:
+            name = printable(frame.function, 200) if frame.function else f"{frame.pc:#x}"
+            text = f" {name} ()" + (f" in {printable(frame.module, 100)}" if frame.module else "")
+            if frame.file and frame.line:
+                text += " at "
+                text += self._place(frame.file, frame.line, columns(f"{indent}{number}{text}{note}"))
+            source = []
+        return [f"{indent}{self.style.mark(number, 'dim')}{text}{note}", *source]
+
+    def _place(self, file: str, line: int | None, beside: int) -> str:
+        """A file and a line; the file's name is shortened where there are `beside` columns besides that are taken."""
+        name, number = printable(file, 300), f":{line if line is not None else '?'}"
+        if self.style.width is not None:
+            name = shorten_path(name, self.style.width - beside - len(number))
+        return name + number
 
     def _source_lines(self, file: str, line: int | None, columns: Columns | None, indent: str) -> list[str]:
         """A source line, the part that runs marked, with the lines around it that were asked for."""
@@ -201,15 +238,15 @@ class TextRenderer:
         shown = [number for number, other in around.items() if other.strip()]
         margins = {number: _margin(around[number]) for number in shown}
         least, width = min(margins.values()), len(str(shown[-1]))
-        margins = {number: min(margin - least, _SOURCE_WIDTH) for number, margin in margins.items()}
+        most = _SOURCE_WIDTH if self.style.width is None else self.style.width // 4
+        margins = {number: min(margin - least, most) for number, margin in margins.items()}
         lines = []
         for number in range(shown[0], shown[-1] + 1):
             start = f"{indent}{'->' if number == line else '  '} {number:>{width}}"
             if number == line:
                 lines += self._marked(text, part, f"{start}  {' ' * margins[number]}")
             elif number in margins:
-                body = self.style.source(printable(around[number].strip(), _SOURCE_WIDTH))
-                lines.append(f"{start}  {' ' * margins[number]}{body}")
+                lines += self._marked(around[number], None, f"{start}  {' ' * margins[number]}")
             else:
                 lines.append(start)
         return lines
@@ -217,22 +254,35 @@ class TextRenderer:
     def _marked(self, text: str, part: tuple[int, int] | None, start: str) -> list[str]:
         """A source line, stripped, behind the start of a line; below it what marks a part of it."""
         body = text.strip()
-        if part is None or part[0] >= _SOURCE_WIDTH:
+        if self.style.width is not None:
+            if part is not None:  # characters may become longer as escapes
+                part = len(printable(body[:part[0]], _MAX_COLUMN)), len(printable(body[:part[1]], _MAX_COLUMN))
+            room = min(max(self.style.width - len(start), _LEAST_SOURCE), _SOURCE_WIDTH)
+            body, part = excerpt(printable(body, _MAX_COLUMN), room, part)
+        elif part is not None and part[0] >= _SOURCE_WIDTH:
+            part = None
+        if part is None:
             return [start + self.style.source(printable(body, _SOURCE_WIDTH))]
         before = printable(body[:part[0]])
         inside = printable(body[part[0]:min(part[1], _SOURCE_WIDTH)])
         bold = len(before), len(before) + len(inside)
         return [start + self.style.source(printable(body, _SOURCE_WIDTH), bold),
-                " " * (len(start) + _width(before)) + "^" * _width(inside)]
+                " " * (len(start) + columns(before)) + "^" * columns(inside)]
 
     def stack(self, frames: Sequence[Frame], limit: int | None) -> list[str]:
         """Frames, one a line with its source; at most `limit` of them."""
-        lines = []
-        shown = frames if limit is None else frames[:limit]
-        for index, frame in enumerate(shown):
-            lines += self._frame(index, frame)
-        if len(shown) < len(frames):
-            lines += self._skipped(len(frames) - len(shown))
+        return self._stack([Part((frame,)) for frame in frames], limit, "")
+
+    def _stack(self, parts: Sequence[Part], limit: int | None, indent: str) -> list[str]:
+        """Parts of a stack; at most `limit` frames, what is folded not counted."""
+        lines: list[str] = []
+        shown = 0
+        entries = list(_numbered(parts))
+        for place, (index, part) in enumerate(entries):
+            if limit is not None and shown >= limit:
+                return lines + self._left_out([left for _, left in entries[place:]], indent)
+            shown += part.text is None
+            lines += self.entry(part, index, indent)
         return lines
 
     def mixed(self, thread: Thread, mixed: MixedStack, count: int | None) -> str:
@@ -245,35 +295,44 @@ class TextRenderer:
             lines += self._hold(hold, "  holds ")
         if mixed.unmerged:
             lines.append(f"  Python frames first, then native ones: {printable(mixed.unmerged)}")
-        starts = list(itertools.accumulate((len(part.frames) for part in mixed.parts), initial=0))
-        entries = list(zip(mixed.parts, starts))
+        entries = list(_numbered(mixed.parts))
         shown = entries if count is None else entries[:count] if count > 0 else entries[count:]
-        for part, start in shown:
-            lines += [f"  {line}" for line in self._part(part, start, mixed)]
+        for index, part in shown:
+            lines += self.entry(part, index, "  ", mixed.variables)
         if len(shown) < len(entries) and (count or 0) > 0:
             lines.append("  (More stack frames follow...)")
-        return "\n".join(lines + self._problems()) + "\n"
+        return "\n".join(lines + self.problems()) + "\n"
 
-    def _part(self, part: Part, index: int, mixed: MixedStack) -> list[str]:
+    def thread(self, number: int) -> Thread | None:
+        """A thread of the report."""
+        return self._threads.get(number)
+
+    def entry(self, part: Part, index: int, indent: str,
+              variables: Mapping[int, Sequence[Local]] | None = None) -> list[str]:
+        """An entry of a stack, one line or with its source line and variables more."""
         if part.text is not None:
-            frames = f" ({len(part.frames)} frames)" if len(part.frames) > 1 else ""
-            return [self.style.mark(f"     ... {printable(part.text, 200)}{frames}", "dim")]
+            return self._left_out([part], indent)
         (frame,) = part.frames
         if part.name is not None and isinstance(frame, NativeFrame):
             frame = replace(frame, function=part.name)
-        first, *source = self._frame(index, frame)
         note = f" [{printable(part.note, 200)}]" if part.note else ""
-        values = [f"         {self.style.mark(printable(each.name, 60), 'name')}: {printable(each.type, 80)} = "
-                  f"{printable(each.value, 400)}" for each in mixed.variables.get(index, ())]
-        return [first + note, *source, *values]
+        values = [f"{indent}{_BELOW}{self.style.mark(printable(each.name, 60), 'name')}: {printable(each.type, 80)} = "
+                  f"{printable(each.value, 400)}" for each in (variables or {}).get(index, ())]
+        return [*self._frame(index, frame, indent, note), *values]
 
-    def _verdict_stack(self, frames: Sequence[Frame]) -> list[str]:
+    def _verdict_stack(self, thread: Thread, indent: str) -> list[str]:
         """The frames that tell what a thread is doing: named native ones and the innermost Python ones."""
         lines: list[str] = []
-        python = native = skipped = 0
-        last_python = max((i for i, frame in enumerate(frames) if isinstance(frame, PyFrame)), default=len(frames))
-        for index, frame in enumerate(frames):
-            if isinstance(frame, PyFrame):
+        python = native = 0
+        left_out: list[Part] = []
+        entries = list(_numbered(_parts(thread)))
+        last_python = max((index for index, part in entries if part.text is None
+                           and isinstance(part.frames[0], PyFrame)), default=len(thread.stack))
+        for index, part in entries:
+            frame = part.frames[0]
+            if part.text is not None:
+                wanted = False
+            elif isinstance(frame, PyFrame):
                 python += 1
                 wanted = python <= _VERDICT_FRAMES
             else:
@@ -282,15 +341,26 @@ class TextRenderer:
                 # outside the outermost Python frame there is only how the thread was started
                 wanted = not glue and native <= _VERDICT_FRAMES and python < _VERDICT_FRAMES and index < last_python
             if wanted:
-                lines += self._skipped(skipped) + self._frame(index, frame)
-                skipped = 0
+                lines += self._left_out(left_out, indent) + self.entry(part, index, indent)
+                left_out = []
             else:
-                skipped += 1
-        return lines + self._skipped(skipped)
+                left_out.append(part)
+        return lines + self._left_out(left_out, indent)
 
-    def _skipped(self, count: int) -> list[str]:
-        text = f"     ... {count} frame{'s' if count != 1 else ''}"
-        return [self.style.mark(text, "dim")] if count else []
+    def _left_out(self, parts: Sequence[Part], indent: str) -> list[str]:
+        """One line in place of parts: what those that are folded stand for, and how many frames they are."""
+        count = sum(len(part.frames) for part in parts)
+        if not count:
+            return []
+        frames = f"{count} frame{'s' if count != 1 else ''}"
+        texts = [printable(part.text, 200) for part in parts if part.text is not None]
+        if len(texts) == len(parts):
+            text = ", ".join(texts) + (f" ({frames})" if count > 1 else "")
+        else:
+            # how a thread was started tells nothing of what it does
+            texts = [each for each in texts if not each.endswith(" start")][:_VERDICT_FRAMES]
+            text = frames + (f", with {', '.join(texts)}" if texts else "")
+        return [indent + self.style.mark(f"     ... {text}", "dim")]
 
     # -- whole texts -----------------------------------------------------------------------------------------
 
@@ -302,7 +372,7 @@ class TextRenderer:
             lines += self._deadlock(index, deadlock)
         if not report.deadlocks:
             lines.append(self._no_deadlock())
-        lines += self._problems()
+        lines += self.problems()
         return "\n".join(lines) + "\n"
 
     def _deadlock(self, index: int, deadlock: Deadlock) -> list[str]:
@@ -339,7 +409,7 @@ class TextRenderer:
             if hold.lock in in_cycle:
                 lines += self._hold(hold, "  holds     ")
         lines.append(f"  waits for {self._wait(thread, self._locks[edge.lock])}")
-        lines += [f"    {line}" for line in self._verdict_stack(thread.stack)]
+        lines += self._verdict_stack(thread, "    ")
         return [*lines, ""]
 
     def _cycle_line(self, deadlock: Deadlock) -> list[str]:
@@ -379,7 +449,7 @@ class TextRenderer:
         lines: list[str] = []
         for runtime in self._report.runtimes:
             lines += self._runtime(runtime)
-        return "\n".join(lines + self._problems()) + "\n"
+        return "\n".join(lines + self.problems()) + "\n"
 
     def _runtime(self, runtime: Runtime) -> list[str]:
         build = "" if runtime.build == "default" else f", {runtime.build}"
@@ -402,7 +472,7 @@ class TextRenderer:
             holder = self._threads.get(gil.holder)
             if holder is not None:
                 lines.append(f"    which {self.doing(holder)}")
-                lines += [f"      {line}" for line in self._verdict_stack(holder.stack)]
+                lines += self._verdict_stack(holder, "      ")
         elif gil.state == "held":
             lines.append(f"  {name}GIL held by no living thread" + (f": {gil.orphan}" if gil.orphan else ""))
         else:
@@ -444,7 +514,7 @@ class TextRenderer:
                 thread = self._threads.get(holder.thread)
                 if thread is not None:
                     lines.append(f"  holder: {self._heading(thread)} {self.doing(thread)}")
-                    lines += [f"    {line}" for line in self._verdict_stack(thread.stack)]
+                    lines += self._verdict_stack(thread, "    ")
             for mode in ("exclusive", "shared"):
                 waiting = [waiter.thread for waiter in lock.waiters if waiter.mode == mode]
                 if waiting:
@@ -454,24 +524,57 @@ class TextRenderer:
                 lines.append("  nobody waits for it")
         if not chosen:
             lines.append("No thread waits for such a lock.")
-        return "\n".join(lines + self._problems()) + "\n"
+        return "\n".join(lines + self.problems()) + "\n"
 
-    def threads(self, shown: Iterable[int], each: bool, stacks: str) -> str:
+    def telling_order(self) -> list[int]:
+        """Numbers of all threads, those first that tell why a program does not go on.
+
+        Deadlocked threads, as the deadlocks have them; holders of locks that others wait for; those stuck behind a
+        deadlock; those that wait for locks; those that run; those blocked otherwise; those that have nothing to do.
+        """
+        report = self._report
+        deadlocked = {number: place for place, number in enumerate(dict.fromkeys(
+            number for deadlock in report.deadlocks for number in deadlock.threads))}
+        stuck = {number for deadlock in report.deadlocks for number in deadlock.stuck_behind}
+        holders = {holder.thread for lock in report.locks if lock.waiters for holder in lock.holders}
+
+        def rank(thread: Thread) -> tuple[int, int, int]:
+            lock = self._locks.get(thread.waits.lock) if thread.waits is not None else None
+            if thread.number in deadlocked:
+                place = 0
+            elif thread.number in holders:
+                place = 1
+            elif thread.number in stuck:
+                place = 2
+            elif lock is not None and lock.kind in _IDLE and not lock.holders:
+                place = 6
+            elif lock is not None and lock.kind != "descriptor":
+                place = 3
+            else:
+                place = 5 if thread.status == "blocked" else 4
+            return place, deadlocked.get(thread.number, 0), thread.number
+
+        return [thread.number for thread in sorted(report.threads, key=rank)]
+
+    def threads(self, shown: Sequence[int] | None, each: bool, stacks: str) -> str:
         """Every thread with its stack, those with the same stack once unless `each`; then the deadlocks.
 
+        :param shown: numbers of threads, in order; None: all, in `telling_order`.
         :param stacks: ``full``, ``top`` (the first frames only) or ``none``.
         """
         groups: dict[object, list[Thread]] = {}
-        for number in shown:
+        for number in self.telling_order() if shown is None else shown:
             thread = self._threads[number]
             # threads that hold something stand alone: what they hold is theirs
             alone = each or thread.holds or not thread.stack
-            groups.setdefault((thread.number,) if alone else (thread.stack, thread.status), []).append(thread)
+            # what is folded may have another text for the same frames, as the import of another module
+            key = (number,) if alone else (thread.stack, tuple([part.text for part in thread.parts]), thread.status)
+            groups.setdefault(key, []).append(thread)
         lines: list[str] = []
         for members in groups.values():
-            lines += self._group(members)
+            lines += self._group(sorted(members, key=lambda thread: thread.number))
             if stacks != "none":
-                lines += [f"  {line}" for line in self.stack(members[0].stack, 3 if stacks == "top" else None)]
+                lines += self._stack(_parts(members[0]), _TOP if stacks == "top" else None, "  ")
             lines.append("")
         return "\n".join(lines) + "\n" + self.deadlocks()
 
@@ -481,7 +584,7 @@ class TextRenderer:
             lines = [f"{self._heading(first)} {self.doing(first)}"]
         else:
             text = self._numbers([thread.number for thread in members])
-            heading = self.style.mark(f"{len(members)} {text}", "name")
+            heading = self.style.mark(f"{len(members)} {text}{self._names(members)}", "name")
             waits = {thread.waits.lock for thread in members if thread.waits is not None}
             if len(waits) > 1:
                 kinds = sorted({self._locks[lock].kind for lock in waits if lock in self._locks})
@@ -498,7 +601,8 @@ class TextRenderer:
             lines.append(f"  Python frames first, then native ones: {printable(first.unmerged)}")
         return lines
 
-    def _problems(self) -> list[str]:
+    def problems(self) -> list[str]:
+        """What else a reader should be told, and what is not known."""
         lines = []
         if self._report.problems or self._report.notes:
             lines.append("")
@@ -530,9 +634,24 @@ def _margin(text: str) -> int:
     return len(text[:len(text) - len(text.lstrip())].expandtabs())
 
 
-def _width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-               for char in text)
+def _parts(thread: Thread) -> Sequence[Part]:
+    return thread.parts or [Part((frame,)) for frame in thread.stack]
+
+
+def _numbered(parts: Sequence[Part]) -> Iterator[tuple[int, Part]]:
+    """Each part with the index in the stack of its first frame."""
+    return zip(itertools.accumulate((len(part.frames) for part in parts), initial=0), parts)
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The numbers, as long as they follow one another in one run if they are many, else one by one."""
+    start = 0
+    for end in range(1, len(numbers) + 1):
+        if end < len(numbers) and numbers[end] == numbers[end - 1] + 1:
+            continue
+        run = numbers[start:end]
+        if len(run) >= _RANGE:
+            yield run
+        else:
+            yield from ([number] for number in run)
+        start = end

@@ -6,6 +6,7 @@ symbols, does not fold lines and gets few of our environment variables.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -20,10 +21,12 @@ from types import TracebackType
 from typing import Any
 
 import pexpect
+from jsonschema import Draft202012Validator
 
 from tests.support.interpreters import CHECKOUT
 
 LOAD = f"source {CHECKOUT / 'gdbext' / 'gdbext'}"
+SCHEMA = CHECKOUT / "docs" / "gdbext-1.schema.json"
 # not GDB's own, which the examples of a help text contain
 PROMPT = "(gdb-under-test) "
 TIMEOUT = 120.0
@@ -59,11 +62,14 @@ class Result:
         return self.status is None
 
     def document(self, index: int = 0) -> dict[str, Any]:
-        """The JSON document that a command wrote, and nothing else."""
+        """The JSON document that a command wrote, and nothing else; one of ours must be as the schema has it."""
         try:
             document: dict[str, Any] = json.loads(self.outputs[index])
         except (ValueError, IndexError) as error:
             raise AssertionError(f"{self.commands[index]}: no JSON document ({error})\n{self}") from error
+        if "--json" in self.commands[index].split():
+            found = _violations_in(self.outputs[index])
+            assert not found, "\n".join([f"{self.commands[index]}: not as {SCHEMA.name} has it", *found])
         return document
 
     def error_lines(self, command: str) -> list[str]:
@@ -74,6 +80,38 @@ class Result:
         """The session as one would see it in a terminal, for failing tests."""
         status = "timed out" if self.timed_out else f"status {self.status}"
         return f"$ {' '.join(self.argv)}\n{self.stdout}\n-- stderr --\n{self.stderr}\n-- {status} --"
+
+
+@functools.cache
+def validator() -> Draft202012Validator:
+    """What checks documents; made once, with definitions in the place of references, which halves the time."""
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    definitions = schema.pop("$defs")
+
+    def resolved(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolved(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        own = {name: resolved(value) for name, value in part.items() if name != "$ref"}
+        if "$ref" in part:
+            referred = resolved(definitions[part["$ref"].rpartition("/")[2]])
+            assert not own.keys() & referred.keys(), f"both {part} and what it refers to say it"
+            own.update(referred)
+        return own
+
+    return Draft202012Validator(resolved(schema))
+
+
+def violations(document: Any) -> list[str]:
+    """Where a document of ours differs from its schema, a line for each place."""
+    return [f"{error.json_path}: {error.message[:200]}" for error in validator().iter_errors(document)]
+
+
+@functools.lru_cache(maxsize=16)
+def _violations_in(text: str) -> list[str]:
+    # tests ask a session for the same document again and again
+    return violations(json.loads(text))
 
 
 # the sessions of the current test, for the report of a failure; emptied by conftest.py
@@ -166,11 +204,13 @@ class Interactive:
         home: Path,
         cwd: Path,
         read_init: bool = False,
+        symbols: bool = True,
         timeout: float = 60,
     ) -> None:
         """Start GDB and wait for its prompt.
 
         :param home: GDB's home directory; with `read_init` its .gdbinit is read.
+        :param symbols: when false, GDB finds no detached symbols.
         """
         # the width of a terminal that never folds what tests look for
         self.process: pexpect.spawn[str] = pexpect.spawn(
@@ -178,7 +218,7 @@ class Interactive:
             [
                 *([] if read_init else ["-nx"]),
                 "-q",
-                *settings(),
+                *settings(symbols=symbols),
                 *("-iex", f"set prompt {PROMPT}"),
                 *([] if read_init else ["-iex", LOAD]),
                 *(str(argument) for argument in gdb_args),

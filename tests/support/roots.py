@@ -89,13 +89,20 @@ def use(suite: str) -> Root:
     return _root(place, python, libraries)
 
 
-def use_python(name: str) -> Root:
-    """The tree of an interpreter of `PACKAGED` with that as its `python`; skips or fails the test without it."""
+def use_python(name: str, *, headers: bool = False) -> Root:
+    """The tree of an interpreter of `PACKAGED` with that as its `python`; skips or fails the test without it.
+
+    :param headers: extension modules are to be compiled for it.
+    """
     packaged = PACKAGED[name]
     place, missing = _find(packaged.suite)
     if place is None:
         interpreters.do_without(name, missing)
-    missing = _add(place, packaged, interpreters.is_required(name) or interpreters.is_required(packaged.suite))
+    wanted = interpreters.is_required(name) or interpreters.is_required(packaged.suite)
+    missing = _add(place, packaged.suite, packaged.package, f"usr/bin/{packaged.program}", wanted)
+    if headers and not missing:
+        header = f"usr/include/{packaged.program}/Python.h"
+        missing = _add(place, packaged.suite, f"lib{packaged.package}-dev", header, wanted)
     if missing:
         interpreters.do_without(name, missing)
     return _root(place, Path("/usr/bin") / packaged.program, (), packaged.variables)
@@ -150,16 +157,16 @@ def _find(suite: str) -> tuple[Place | None, str]:
 
 
 @functools.cache
-def _add(place: Place, packaged: Packaged, wanted: bool) -> str:
-    """Why an interpreter is not in a tree; if wanted, it is added once."""
-    program = place.tree / "usr/bin" / packaged.program
-    if program.exists():
+def _add(place: Place, suite: str, package: str, file: str, wanted: bool) -> str:
+    """Why a file of a package is not in a tree; if wanted, the package is added once."""
+    path = place.tree / file
+    if path.exists():
         return ""
-    make = f"scripts/get-root --with {packaged.package} {packaged.suite}"
+    make = f"scripts/get-root --with {package} {suite}"
     if not wanted:
-        return f"no {packaged.program} in {place.tree}; `{make}` adds it"
-    got = _run([GET_ROOT, "--with", packaged.package, packaged.suite])
-    return f"{make}: {got.stderr.strip()}" if got.returncode or not program.exists() else ""
+        return f"no {path.name} in {path.parent}; `{make}` adds it"
+    got = _run([GET_ROOT, "--with", package, suite])
+    return f"{make}: {got.stderr.strip()}" if got.returncode or not path.exists() else ""
 
 
 @functools.cache

@@ -83,6 +83,12 @@ builder.cdef('int apply(int (*callback)(int), int value); extern "Python" int ca
 builder.set_source("boundaries_cffi", open(sys.argv[2]).read())
 builder.emit_c_code(sys.argv[3])
 """
+_RUN_CYTHON = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from Cython.Compiler.Main import main
+main(command_line=1)
+"""
 # in the tree and not mounted there: a GDB outside that takes the tree as its sysroot needs the files too
 _SAMPLES_IN_TREE = Path("/opt/gdbext-samples")
 # seen this often in a row, a thread does not merely pass through the system call
@@ -475,35 +481,41 @@ def lines(
 
 
 def boundaries(
-    python: Path, scenes: Sequence[str], directory: Path, packages: Path | None = None
+    python: Path, scenes: Sequence[str], directory: Path, packages: Path | None = None, *, place: Place = HERE
 ) -> contextlib.AbstractContextManager[Sample]:
     """Threads that hang in Python code which native code has called; the main thread in the handler of a signal.
 
     :param packages: where what PyPI has is installed that the scenes take, pybind11 among it.
     """
-    argv: list[str | Path] = [python, SOURCES / "boundaries.py", "--library", build("libboundaries.so")]
+    argv: list[str | Path] = [python, SOURCES / "boundaries.py", "--library", build("libboundaries.so", place)]
     variables = {}
     if packages is not None:
-        variables["PYTHONPATH"] = str(packages)
-        for name in ("cffi", "pybind11", "nanobind"):
-            argv += [f"--{name}", _boundaries_extension(name, python, packages)]
-    return running([*argv, *scenes], directory, variables=variables)
+        # OpenBLAS would start threads of its own; what was not compiled on installation is not to be written now
+        variables = {"PYTHONPATH": str(packages), "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        for name in ("cffi", "cython", "pybind11", "nanobind"):
+            argv += [f"--{name}", _boundaries_extension(name, python, packages, place)]
+    return running([*argv, *scenes], directory, place=place, variables=variables)
 
 
-def _boundaries_extension(name: str, python: Path, packages: Path) -> Path:
-    headers, version = HERE.run([python, "-S", "-E", "-c", _ASK_HEADERS]).split("\n")[:2]
+def _boundaries_extension(name: str, python: Path, packages: Path, place: Place) -> Path:
+    headers, version = place.run([python, "-S", "-E", "-c", _ASK_HEADERS]).split("\n")[:2]
     flags = ["-shared", "-fPIC", "-g", f"-DBUILT_FOR={version}", "-isystem", headers]
-    if name == "cffi":
-        with tempfile.TemporaryDirectory(prefix="gdbext-cffi-") as folder:
-            source = Path(folder) / "boundaries_cffi.c"
-            HERE.run([python, "-c", _WRITE_CFFI, packages, SOURCES / "boundaries.c", source])
-            return compiled("boundaries_cffi.so", str(source), [*_COMMON, *flags], strip=False)
+    if name in ("cffi", "cython"):
+        with tempfile.TemporaryDirectory(prefix=f"gdbext-{name}-") as folder:
+            source = Path(folder) / f"boundaries_{name}.c"
+            if name == "cffi":
+                place.run([python, "-c", _WRITE_CFFI, packages, SOURCES / "boundaries.c", source])
+            else:
+                place.run([python, "-c", _RUN_CYTHON, packages, SOURCES / "boundaries_cython.pyx", "-o", source])
+                # helpers would become parts of the functions that call them
+                flags += ["-O1", "-fno-inline", "-Wno-unused-function"]
+            return compiled(f"boundaries_{name}.so", str(source), [*_COMMON, *flags], strip=False, place=place)
     inside = packages / name
     for part in ("include", "src", "ext/robin_map/include"):
         flags += ["-isystem", str(inside / part)]
     # -O2 would leave nothing of the library between the function and Python
     return compiled(f"boundaries_{name}.so", f"boundaries_{name}.cpp",
-                    [*_COMMON_CXX, "-O1", "-fvisibility=hidden", *flags], ("-lstdc++",), strip=False)
+                    [*_COMMON_CXX, "-O1", "-fvisibility=hidden", *flags], ("-lstdc++",), strip=False, place=place)
 
 
 def values(

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 
 import pytest
 
+from gdbext.analysis import mixed
 from gdbext.analysis.snapshot import Snapshot
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, ThreadUnavailable
 from gdbext.model import (
@@ -15,10 +17,12 @@ from gdbext.model import (
     SHARED,
     Deadlock,
     Edge,
+    Frame,
     Hold,
     Holder,
     Lock,
     NativeFrame,
+    Part,
     Problem,
     PyFrame,
     Report,
@@ -471,6 +475,36 @@ def test_only_chosen_stacks_are_in_the_report() -> None:
     snapshot = Snapshot(target)
     assert [bool(thread.stack) for thread in snapshot.report(lambda thread: False).threads] == [True, True, False]
     assert all(thread.stack for thread in snapshot.report(lambda thread: True).threads)
+
+
+def test_boundaries_are_looked_for_once_in_stacks_that_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, main, worker, _ = gil_and_rwlock("3.12.1")
+    others = [target.thread() for _ in range(20)]
+    looks: list[Sequence[Frame]] = []
+
+    def present(frames: Sequence[Frame], facts: object) -> list[Part]:
+        looks.append(frames)
+        return [Part(tuple(frames), "folded")]
+
+    monkeypatch.setattr(mixed, "present", present)
+    report = Snapshot(target).report(lambda thread: True)
+    assert len(looks) == 3
+    for thread in report.threads:
+        assert thread.parts == (Part(thread.stack, "folded"),)
+    assert len({id(thread_of(report, fake).parts) for fake in others}) == 1
+    assert thread_of(report, main).stack != thread_of(report, worker).stack
+    # threads whose stacks are not shown have none
+    looks.clear()
+    report = Snapshot(target).report(lambda thread: False)
+    assert len(looks) == 2
+    assert not any(thread_of(report, fake).parts for fake in others)
+
+
+def test_each_frame_is_in_one_part(version: str) -> None:
+    target, _, _, _ = gil_and_rwlock(version)
+    for thread in Snapshot(target).report(lambda thread: True).threads:
+        assert tuple(frame for part in thread.parts for frame in part.frames) == thread.stack
+        assert thread.stack
 
 
 def test_names_of_python_threads(version: str) -> None:

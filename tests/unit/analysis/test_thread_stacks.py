@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.analysis.thread_stacks import MergedStack, ThreadStacks
+from gdbext.cpython.values import DEFAULT_LIMITS
 from gdbext.errors import GdbextError
 from tests.support.fake_python import VERSIONS
 from tests.support.fake_target import APP_TEXT, FakeTarget
@@ -53,6 +54,7 @@ def test_stack_that_cannot_be_merged_is_told_apart() -> None:
     assert stack.unmerged
     assert [frame.function for frame in stack.apart] == ["update"]
     assert (stack.python, stack.hidden) == ({}, frozenset())
+    assert len(stack.variables(DEFAULT_LIMITS)) == 1
 
 
 def test_other_architectures_are_refused() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from gdbext.render.style import Style
+from gdbext.render.style import Style, columns, excerpt, shorten_path
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 KINDS = ("bad", "good", "lock", "name", "dim")
@@ -97,3 +97,87 @@ def test_without_pygments_it_says_so_once(monkeypatch: pytest.MonkeyPatch, error
     assert style.notice is not None
     assert error.__name__ in style.notice
     assert SGR.sub("", style.mark("text", "bad")) == "text"
+
+
+# -- lines that fit in -----------------------------------------------------------------------------------------
+
+def test_without_a_width_nothing_is_broken() -> None:
+    assert Style().wrap("word " * 100) == "word " * 100
+
+
+@pytest.mark.parametrize(("width", "text", "expected"), [
+    (40, "Thread 1 waits for rwlock 0x5591e0c0 in libdrv.so to write", [
+        "Thread 1 waits for rwlock 0x5591e0c0 in", "    libdrv.so to write"]),
+    (40, "  holds the GIL", ["  holds the GIL"]),
+    (40, "    held by thread 12, thread 13 and thread 4711", [
+        "    held by thread 12, thread 13 and", "        thread 4711"]),
+    # nothing is made narrower than what can be read, and no word is broken
+    (5, "a" * 30 + " " + "b" * 30, ["a" * 30, "    " + "b" * 30]),
+    (40, "x" * 60, ["x" * 60]),
+    (40, "  " + "x" * 60 + " y", ["  " + "x" * 60, "      y"]),
+    # columns of a terminal, not characters
+    (40, "日" * 15 + " " + "本" * 10, ["日" * 15, "    " + "本" * 10]),
+])
+def test_long_lines_are_broken_at_spaces(width: int, text: str, expected: list[str]) -> None:
+    assert Style(width=width).wrap(text).split("\n") == expected
+
+
+def test_only_long_lines_are_broken() -> None:
+    text = "short\n\n" + "long " * 10 + "\nshort again\n"
+    assert Style(width=40).wrap(text) == "short\n\n" + "long " * 7 + "long\n    long long\nshort again\n"
+
+
+def test_colour_takes_no_columns() -> None:
+    style = Style(True, 40)
+    fits = style.mark("Thread 1 (LWP 1) waits for a mutex", "name") + " 0x10"
+    assert style.wrap(fits) == fits
+    longer = SGR.sub("", style.wrap(fits + " of thread 2"))
+    assert longer.split("\n") == ["Thread 1 (LWP 1) waits for a mutex 0x10", "    of thread 2"]
+
+
+@pytest.mark.parametrize(("path", "room", "expected"), [
+    ("/app/pkg/job.py", 15, "/app/pkg/job.py"),
+    ("/app/pkg/job.py", 14, ".../pkg/job.py"),
+    ("/app/pkg/job.py", 13, ".../job.py"),
+    ("/app/pkg/job.py", 1, ".../job.py"),
+    ("/usr/lib/python3/dist-packages/pkg/job.py", 30, ".../dist-packages/pkg/job.py"),
+    # nothing is gained
+    ("/a/job.py", 3, "/a/job.py"),
+    ("job.py", 3, "job.py"),
+    ("<frozen importlib._bootstrap>", 10, "<frozen importlib._bootstrap>"),
+])
+def test_files_lose_their_first_folders(path: str, room: int, expected: str) -> None:
+    assert shorten_path(path, room) == expected
+
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize(("room", "part", "expected", "marked"), [
+    (26, None, ALPHABET, None),
+    (26, (24, 26), ALPHABET, "yz"),
+    (20, None, "abcdefghijklmnopq...", None),
+    (20, (2, 5), "abcdefghijklmnopq...", "cde"),
+    # the part is in view, with what is around it
+    (20, (16, 19), "...jklmnopqrstuvwxyz", "qrs"),
+    (15, (11, 14), "...ijklmnopq...", "lmn"),
+    (20, (24, 26), "...jklmnopqrstuvwxyz", "yz"),
+    # of a part that is too long its beginning
+    (15, (6, 26), "...ghijklmno...", "ghijklmno"),
+    (15, (2, 26), "abcdefghijkl...", "cdefghijkl"),
+])
+def test_the_part_of_a_line_that_matters_is_in_view(room: int, part: tuple[int, int] | None, expected: str,
+                                                    marked: str | None) -> None:
+    text, at = excerpt(ALPHABET, room, part)
+    assert text == expected
+    assert (text[slice(*at)] if at is not None else None) == marked
+
+
+@pytest.mark.parametrize("text", ["日本語" * 30, "e\u0301" * 60, "x" * 50 + "日" * 50])
+def test_excerpts_take_as_many_columns_as_there_are(text: str) -> None:
+    for room in range(15, 60):
+        for start in range(0, len(text) - 2, 7):
+            shown, part = excerpt(text, room, (start, start + 2))
+            assert columns(shown) <= room
+            assert part is not None
+            assert shown[slice(*part)] == text[start:start + 2]

@@ -12,14 +12,19 @@ from gdbext.model import (
     Columns,
     Deadlock,
     Edge,
+    Frame,
     Gil,
     Hold,
+    Holder,
     Lock,
+    NativeFrame,
+    Part,
     PyFrame,
     Report,
     StopTheWorld,
     Thread,
     Wait,
+    Waiter,
 )
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
@@ -204,9 +209,70 @@ def test_threads_with_the_same_stack_are_shown_once() -> None:
     numbers = [thread.number for thread in shown.threads]
     text = renderer(shown).threads(numbers, False, "full")
     assert text.count("work at /app/job.py:17") == 1
-    assert "40 threads 10, 11" in text
-    assert "and 20 more" in text
+    assert '40 threads 10-49 ("loader"): each waits for the GIL' in text
     assert renderer(shown).threads(numbers, True, "full").count("work at /app/job.py:17") == 40
+
+
+def grouped(names: dict[int, str | None]) -> str:
+    """The heading of threads with the same stack."""
+    report = healthy()
+    worker = dataclasses.replace(report.threads[1], holds=(), name=None)
+    threads = [dataclasses.replace(worker, number=number, python_name=name) for number, name in names.items()]
+    made = renderer(dataclasses.replace(report, threads=tuple(threads)))
+    return made.threads(list(names), False, "none").partition(":")[0]
+
+
+@pytest.mark.parametrize(("names", "expected"), [
+    ({number: f"worker_{number - 3}" for number in range(3, 15)}, '12 threads 3-14 ("worker_0" ... "worker_11")'),
+    ({3: "a", 4: "b"}, '2 threads 3, 4 ("a", "b")'),
+    ({3: "a", 5: "a", 6: None}, '3 threads 3, 5, 6 ("a")'),
+    ({3: None, 4: None}, "2 threads 3, 4"),
+    ({2: "io-1", 3: "io-2", 4: "w-1", 5: "w-2", 6: "w-3", 7: "log"}, (
+        '6 threads 2-7 ("io-1", "io-2", "w-1" ... "w-3", "log")')),
+    ({number: "ab"[number % 2] * number for number in range(2, 40, 2)}, (
+        "19 threads 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38 "
+        '("aa", "aaaa", "aaaaaa", "aaaaaaaa" and 15 more names)')),
+    (dict.fromkeys(range(1, 100, 2)), (
+        "50 threads 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39 and 30 more")),
+])
+def test_numbers_and_names_of_threads_with_the_same_stack(names: dict[int, str | None], expected: str) -> None:
+    assert grouped(names) == expected
+
+
+def test_the_same_frames_that_import_other_modules_are_told_apart() -> None:
+    report = healthy()
+    worker = dataclasses.replace(report.threads[1], holds=())
+    threads = [dataclasses.replace(worker, number=number, parts=(
+        Part(worker.stack[:1]), Part(worker.stack[1:], f"import of module_{number // 2}"))) for number in (2, 3, 4)]
+    text = renderer(dataclasses.replace(report, threads=tuple(threads))).threads([2, 3, 4], False, "full")
+    assert "2 threads 2, 3" in text
+    assert text.count("import of module_1") == text.count("import of module_2") == 1
+
+
+def test_what_tells_most_comes_first() -> None:
+    """Deadlocked, holding what is waited for, stuck behind, waiting for a lock, running, in a system call, idle."""
+    def thread(number: int, lock: str | None = None, status: str = "blocked") -> Thread:
+        waits = Wait(lock, EXCLUSIVE, False) if lock is not None else None
+        return Thread(number, number, number, None, status=status, waits=waits)
+
+    locks = (Lock("mutex:0x1", "mutex", 1, None, "locked", (Holder(9, EXCLUSIVE, RECORDED),), (Waiter(7, EXCLUSIVE),)),
+             Lock("mutex:0x2", "mutex", 2, None, "locked", (Holder(7, EXCLUSIVE, RECORDED),), (Waiter(9, EXCLUSIVE),)),
+             Lock("mutex:0x3", "mutex", 3, None, "locked", (Holder(8, EXCLUSIVE, RECORDED),), (Waiter(4, EXCLUSIVE),)),
+             Lock("mutex:0x4", "mutex", 4, None, "locked", (Holder(5, EXCLUSIVE, RECORDED),)),
+             Lock("py-condition:0x5", "py-condition", 5, None, "queue is empty", (), (Waiter(1, EXCLUSIVE),)),
+             Lock("descriptor:0", "descriptor", 0, None, "waiting to read", (), (Waiter(2, EXCLUSIVE),)))
+    threads = (thread(1, "py-condition:0x5"), thread(2, "descriptor:0"), thread(3), thread(4, "mutex:0x3"),
+               thread(5, status="running"), thread(6, "mutex:0x1"), thread(7, "mutex:0x1"),
+               thread(8, "py-condition:0x5"), thread(9, "mutex:0x2"), thread(10, status="unknown"))
+    deadlock = Deadlock((9, 7), RECORDED, (Edge(9, "mutex:0x2", 7), Edge(7, "mutex:0x1", 9)), None, (6,))
+    made = renderer(dataclasses.replace(healthy(), threads=threads, locks=locks, deadlocks=(deadlock,)))
+    order = [9, 7, 8, 6, 4, 5, 10, 2, 3, 1]
+    assert made.telling_order() == order
+    text = made.threads(None, True, "none").partition("Deadlock 1")[0]
+    assert [int(number) for number in re.findall(r"^Thread (\d+)", text, re.MULTILINE)] == order
+    # those that were asked for stay in their order
+    text = made.threads([1, 7, 9], True, "none").partition("Deadlock 1")[0]
+    assert [int(number) for number in re.findall(r"^Thread (\d+)", text, re.MULTILINE)] == [1, 7, 9]
 
 
 def test_threads_that_hold_something_stand_alone() -> None:
@@ -295,6 +361,138 @@ def test_hostile_source_line() -> None:
     made = TextRenderer(gil_deadlock(), Style(), lambda file, line: "x = '\x1b[2J'\r\n")
     assert "\x1b" not in made.deadlocks()
     assert "x = '\\x1b[2J'" in made.deadlocks()
+
+
+# -- boundaries ------------------------------------------------------------------------------------------------
+
+def called() -> tuple[Part, ...]:
+    """A thread in a library's function that was called through ctypes by a callback of another one."""
+    def native(function: str | None, module: str, count: int = 1) -> tuple[Frame, ...]:
+        return (NativeFrame(function, module, 0x1000),) * count
+
+    return (Part(native("pthread_mutex_lock", "libc.so.6")), Part(native("__pyx_f_3lib_take", "lib.so"), note="Cython",
+                                                                  name="lib.take"),
+            Part(native(None, "libffi.so.8", 3), text="ctypes call of take()"),
+            Part((PyFrame("handle", "handle", "/app/job.py", 41),), note="signal handler"),
+            Part(native(None, "_ctypes.so", 2), text="ctypes callback"), Part(native(None, "libdrv.so")),
+            Part((PyFrame("work", "work", "/app/job.py", 17),)),
+            Part((PyFrame("run", "Thread.run", "/lib/threading.py", 1), *native("start_thread", "libc.so.6")),
+                 text="thread start"))
+
+
+def with_parts(parts: tuple[Part, ...]) -> TextRenderer:
+    report = gil_deadlock()
+    stack = tuple(frame for part in parts for frame in part.frames)
+    first = dataclasses.replace(report.threads[0], stack=stack, parts=parts)
+    return renderer(dataclasses.replace(report, threads=(first, *report.threads[1:])))
+
+
+def test_boundaries_are_named_in_stacks() -> None:
+    text = with_parts(called()).threads([1], False, "full")
+    assert text.partition("  #")[2].partition("\n\n")[0] == """\
+0   pthread_mutex_lock () in libc.so.6
+  #1   lib.take () in lib.so [Cython]
+       ... ctypes call of take() (3 frames)
+  #5   handle at /app/job.py:41 [signal handler]
+           lib.update(self.table)
+       ... ctypes callback (2 frames)
+  #8   0x1000 () in libdrv.so
+  #9   work at /app/job.py:17
+           lock.acquire()
+       ... thread start (2 frames)"""
+
+
+def test_what_is_folded_is_not_counted_as_one_of_the_first_frames() -> None:
+    text = with_parts(called()).threads([1], False, "top").partition("\n\n")[0]
+    assert "ctypes call of take() (3 frames)\n  #5   handle at" in text
+    assert text.endswith("       ... 6 frames, with ctypes callback")
+
+
+def test_boundaries_are_named_in_a_verdict() -> None:
+    text = with_parts(called()).deadlocks()
+    assert text.partition("    #")[2].partition("\n\n")[0] == """\
+0   pthread_mutex_lock () in libc.so.6
+    #1   lib.take () in lib.so [Cython]
+         ... ctypes call of take() (3 frames)
+    #5   handle at /app/job.py:41 [signal handler]
+             lib.update(self.table)
+         ... 3 frames, with ctypes callback
+    #9   work at /app/job.py:17
+             lock.acquire()
+         ... thread start (2 frames)"""
+
+
+def test_frames_outside_of_the_outermost_python_frame_are_left_out_of_a_verdict() -> None:
+    native = Part((NativeFrame("boot", "app", 0x1000),))
+    text = with_parts((*called()[:1], Part((PyFrame("f", "f", "/a.py", 1),)), native, called()[-1])).deadlocks()
+    assert "boot" not in text
+    assert "         ... 3 frames\n" in text
+
+
+# -- the terminal's width ----------------------------------------------------------------------------------------
+
+def fitted(report: Report, width: int, line: str = "    return cache.update(self.table, key)") -> str:
+    style = Style(width=width)
+    made = TextRenderer(report, style, lambda file, number: line)
+    numbers = [thread.number for thread in report.threads]
+    return style.wrap("".join([made.threads(numbers, False, "full"), made.gils(), made.locks(report.locks)]))
+
+
+def long_paths(report: Report) -> Report:
+    """The report with files deep in folders."""
+    frame = PyFrame("update", "Table.update", "/srv/releases/2024-11-07/app/lib/python3.11/pkg/table.py", 41,
+                    Columns(11, 40, 41))
+    native = NativeFrame("update_table", "libdrv.so", 0x7F0000002000, "/build/reproducible-path/drv-1.2/src/drv.c", 12)
+    first = dataclasses.replace(report.threads[0], stack=(native, frame))
+    return dataclasses.replace(report, threads=(first, *report.threads[1:]))
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 150])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    text = fitted(long_paths(gil_deadlock()), width, "    return " + "cache." * 30 + "update()")
+    assert max(map(len, text.splitlines())) <= width
+    plain = " ".join(fitted(long_paths(gil_deadlock()), 10_000).split())
+    # whatever is evidence is there
+    for word in re.findall(r"0x[0-9a-f]+|threads? \d+|LWP \d+|table\.py:41|drv\.c:12|inferred|recorded", plain):
+        assert word in " ".join(text.split()), word
+
+
+def test_paths_are_shortened_to_the_width() -> None:
+    text = fitted(long_paths(gil_deadlock()), 60)
+    assert "  #0   update_table () in libdrv.so at .../src/drv.c:12\n" in text
+    assert "  #1   update at .../app/lib/python3.11/pkg/table.py:41\n" in text
+    wide = fitted(long_paths(gil_deadlock()), 1000)
+    assert "update at /srv/releases/2024-11-07/app/lib/python3.11/pkg/table.py:41\n" in wide
+
+
+def test_the_part_that_runs_stays_in_view() -> None:
+    line = "x = " + "a + " * 30 + "running(1)" + " + b" * 30
+    frame = PyFrame("f", "f", "/app/job.py", 5, Columns(124, 134, 5))
+    for width in range(45, 200):
+        made = TextRenderer(healthy(), Style(width=width), lambda file, number: line)
+        _, shown, carets = made.stack((frame,), None)
+        assert len(shown) <= width
+        assert shown[carets.index("^"):carets.rindex("^") + 1] == "running(1)"
+
+
+def test_context_lines_fit_too() -> None:
+    lines = {4: "if x:", 5: " " * 200 + "f(" + "a, " * 40 + ")", 6: "    " + "b" * 200}
+    made = TextRenderer(healthy(), Style(width=60), lambda file, number: lines.get(number), 1)
+    frame = PyFrame("f", "f", "/app/job.py", 5, None)
+    shown = made.stack((frame,), None)
+    assert len(shown) == 4
+    assert max(map(len, shown)) <= 60
+
+
+def test_colour_does_not_change_what_fits() -> None:
+    report = long_paths(gil_deadlock())
+    for width in (45, 60, 80):
+        texts = []
+        for colour in (False, True):
+            style = Style(colour, width)
+            made = TextRenderer(report, style, lambda file, number: "    return cache.update(self.table, key)")
+            texts.append(style.wrap(made.threads(None, False, "full")))
+        assert SGR.sub("", texts[1]) == texts[0]
 
 
 # -- source lines ---------------------------------------------------------------------------------------------

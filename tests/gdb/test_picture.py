@@ -1,0 +1,46 @@
+"""The picture of a session in README.md, and the script that draws it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.support.interpreters import CHECKOUT
+
+PICTURE = CHECKOUT / "docs" / "images" / "py-deadlocks.svg"
+SVG = "http://www.w3.org/2000/svg"
+
+
+def check(picture: Path) -> None:
+    """It says what the verdict says, and needs nothing but itself."""
+    raw = picture.read_bytes()
+    assert len(raw) < 30_000
+    text = raw.decode("ascii")
+    assert [char for char in text if not char.isprintable() and char != "\n"] == []
+    assert re.findall(r"\w+://[^\"' <]*|@import|@font-face|url\(|href", text) == [SVG]
+    shown = "\n".join("".join(line.itertext()) for line in ElementTree.fromstring(text).iter(f"{{{SVG}}}text"))
+    assert shown.startswith("(gdb) py-deadlocks\nDeadlock 1: 2 threads wait for each other (recorded)\n")
+    for words in (r'"MainThread"\nholds     the GIL\nwaits for rwlock 0x[0-9a-f]+ in libdrv\.so to write, ',
+                  r'"gpu-callbacks"\nholds     rwlock 0x[0-9a-f]+ in libdrv\.so\nwaits for the GIL, held by thread 1 ',
+                  r"#\d+ +pthread_rwlock_wrlock \(\) in libc\.so\.6\n#\d+ +drv_alloc \(\) in libdrv\.so\n",
+                  r"#\d+ +allocate at \S+/rapids\.py:139\n",
+                  r"\nCycle: thread 1 -> rwlock 0x[0-9a-f]+ in libdrv\.so -> thread 2; "):
+        assert re.search(words, shown), f"{words}\n{shown}"
+    # of the machine that it was drawn on only the temporary folder is to be seen
+    assert {path for path in re.findall(r"(?<!\.)/[\w./-]+", shown) if not path.startswith("/tmp/gdbext-")} == set()
+
+
+def test_the_one_in_the_repository() -> None:
+    check(PICTURE)
+    assert f"]({PICTURE.relative_to(CHECKOUT)})" in (CHECKOUT / "README.md").read_text()
+
+
+def test_drawing_it(tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "picture.svg"
+    drawn = subprocess.run([sys.executable, CHECKOUT / "scripts" / "picture", "--output", picture],
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
+    assert (drawn.returncode, drawn.stdout, drawn.stderr) == (0, "", "")
+    check(picture)

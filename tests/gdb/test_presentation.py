@@ -1,0 +1,270 @@
+"""How threads are presented: boundaries, order, those with the same stack, the terminal's width, GDB's pager."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, gdb_session, interpreters, samples
+from tests.support.gdb_session import Interactive, Result
+from tests.support.samples import Sample
+
+WORKERS = 12
+
+#: A pool that has nothing to do, two threads that deadlock, one behind them, one that waits for a lock, its holder.
+PROGRAM = '''\
+import json
+import os
+import queue
+import sys
+import threading
+import time
+
+work = queue.Queue()
+first, second, third = threading.Lock(), threading.Lock(), threading.Lock()
+both = threading.Barrier(2)
+held = threading.Event()
+started = []
+
+
+def idle():
+    started.append(1)
+    work.get()
+
+
+def cross(mine, other):
+    with mine:
+        both.wait()
+        started.append(1)
+        with other:
+            pass
+
+
+def behind():
+    started.append(1)
+    with first:
+        pass
+
+
+def hold():
+    with third:
+        held.set()
+        started.append(1)
+        os.read(0, 1)
+
+
+def wait():
+    held.wait()
+    started.append(1)
+    with third:
+        pass
+
+
+def start(name, target, *arguments):
+    threading.Thread(target=target, args=arguments, name=name, daemon=True).start()
+
+
+for number in range(int(sys.argv[1])):
+    start("worker_%d" % number, idle)
+start("waiter", wait)
+start("holder", hold)
+start("left", cross, first, second)
+start("right", cross, second, first)
+while len(started) < int(sys.argv[1]) + 4:
+    time.sleep(0.01)
+start("behind", behind)
+while len(started) < int(sys.argv[1]) + 5:
+    time.sleep(0.01)
+time.sleep(0.2)
+main = {"tid": os.getpid(), "python_name": "MainThread", "blocked": True, "syscall": "pause", "stack": []}
+print(json.dumps({"sample": "presentation", "variant": "", "pid": os.getpid(), "threads": {"main": main}, "locks": {},
+                  "deadlock": [], "stuck_behind": []}), flush=True)
+__import__("signal").pause()
+'''
+COMMANDS = ("py-threads-locks", "py-threads-locks --each", "py-threads-locks 1 3-5 --each", "py-threads-locks --json",
+            "py-threads-locks --stacks=none")
+CASES = [("3.9", "live"), ("3.11", "live"), ("3.13", "gcore"), (interpreters.FREE_THREADED_VERSIONS[0], "live")]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What `COMMANDS` printed."""
+
+    result: Result
+    free_threaded: bool
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Numbers of the threads by name."""
+        return {thread["python_name"] or thread["name"]: thread["number"]
+                for thread in self.result.document(3)["threads"]}
+
+    def headings(self, index: int) -> list[str]:
+        """The first line of each thread, or of threads with the same stack, before the deadlocks."""
+        text, _, _ = self.result.outputs[index].partition("Deadlock 1:")
+        return [part.splitlines()[0] for part in text.split("\n\n") if part.strip()]
+
+    def order(self, index: int) -> list[int]:
+        """The numbers of the threads that stand alone, as they were shown."""
+        return [int(number) for line in self.headings(index) for number in re.findall(r"^Thread (\d+) ", line)]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """The program above."""
+    name, target = request.param
+    python, symbols = interpreters.use(name)
+    directory = tmp_path_factory.mktemp("presentation")
+    program = directory / "presented.py"
+    program.write_text(PROGRAM)
+    with samples.running([python, program, str(WORKERS)], directory) as sample:
+        with cores.place(sample, python, target) as where:
+            result = gdb_session.batch(where, COMMANDS, symbols=symbols)
+        yield Session(result, name in interpreters.FREE_THREADED_NAMES)
+
+
+def test_what_tells_most_comes_first(session: Session) -> None:
+    assert session.result.status == 0
+    numbers = session.numbers
+    order = session.order(1)
+    assert sorted(order) == sorted(numbers.values())
+    names = {number: name for name, number in numbers.items()}
+    told = [names[number] for number in order]
+    (deadlock,) = session.result.document(3)["deadlocks"]
+    assert order[:2] == deadlock["threads"]
+    assert set(told[:2]) == {"left", "right"}
+    assert told[2:6] == ["holder", "behind", "waiter", "MainThread"]
+    assert told[6:] == [f"worker_{number}" for number in range(WORKERS)]
+    # the groups are in that order too
+    assert session.order(0) == order[:6]
+
+
+def test_order_that_was_asked_for_stays(session: Session) -> None:
+    assert session.order(2) == [1, 3, 4, 5]
+
+
+def test_json_is_in_order_of_numbers_and_has_whole_stacks(session: Session) -> None:
+    document = session.result.document(3)
+    numbers = [thread["number"] for thread in document["threads"]]
+    assert numbers == sorted(numbers)
+    assert not [thread for thread in document["threads"] if "parts" in thread]
+    for thread in document["threads"]:
+        if (thread["python_name"] or "").startswith("worker"):
+            functions = [frame["function"] for frame in thread["stack"] if frame["language"] == "python"]
+            assert functions[-3:] == ["run", "_bootstrap_inner", "_bootstrap"]
+
+
+def test_threads_with_the_same_stack_have_numbers_and_names(session: Session) -> None:
+    numbers = [session.numbers[f"worker_{number}"] for number in range(WORKERS)]
+    assert numbers == list(range(numbers[0], numbers[0] + WORKERS))
+    heading = f'{WORKERS} threads {numbers[0]}-{numbers[-1]} ("worker_0" ... "worker_{WORKERS - 1}"): '
+    assert [line for line in session.headings(0) if line.startswith(heading)] == [session.headings(0)[-1]]
+    # without stacks nothing tells which are the same
+    assert session.order(4) == session.order(1)
+    assert [line for line in session.headings(1) if " threads " in line] == []
+
+
+def test_frames_have_the_numbers_of_the_whole_stack(session: Session) -> None:
+    document = session.result.document(3)
+    text, _, _ = session.result.outputs[1].partition("Deadlock 1:")
+    shown = {int(re.findall(r"^Thread (\d+) ", part)[0]): part for part in text.split("\n\n") if part.strip()}
+    for thread in document["threads"]:
+        part = shown[thread["number"]]
+        frames = re.findall(r"^  #(\d+) +(.*?) (?:\(\)|\[|at )", part, re.MULTILINE)
+        assert frames
+        for number, function in frames:
+            frame = thread["stack"][int(number)]
+            assert function == frame["function"] or frame["language"] == "native"
+        folded = sum(int(count or 1) for count in re.findall(r"^       \.\.\. .*?(?: \((\d+) frames\))?$", part,
+                                                             re.MULTILINE))
+        assert len(frames) + folded == len(thread["stack"])
+
+
+def test_start_of_threads_is_one_line(session: Session) -> None:
+    text, _, verdict = session.result.outputs[0].partition("Deadlock 1:")
+    for shown in (text, verdict):
+        assert "_bootstrap" not in shown
+        assert re.search(r"^ +\.\.\. thread start \(\d+ frames\)$", shown, re.MULTILINE)
+    assert "... program start" in text
+
+
+@pytest.mark.parametrize("target", ["live", "gcore"])
+def test_calls_between_languages_are_named(target: str, tmp_path: Path) -> None:
+    python, symbols = interpreters.use("3.11-stripped")
+    with samples.rapids(python, "rwlock", tmp_path) as sample, cores.place(sample, python, target) as where:
+        result = gdb_session.batch(where, ["py-threads-locks", "py-deadlocks", "gil-holder", "lock-owner"],
+                                   symbols=symbols)
+    assert result.status == 0
+    for text in (result.outputs[0].partition("Deadlock 1:")[0], *result.outputs[1:]):
+        assert "... ctypes call of drv_alloc() (" in text
+        assert "libffi" not in text
+    threads, verdict = result.outputs[:2]
+    assert re.search(r"\.\.\. ctypes callback \(\d+ frames\)\n", threads)
+    assert re.search(r"\.\.\. \d+ frames, with ctypes callback\n", verdict)
+    assert "... ctypes call of drv_dispatch() (" in verdict
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_lines_fit_the_terminal(width: int, tmp_path: Path) -> None:
+    python, symbols = interpreters.use("3.11")
+    commands = [command for each in ("py-threads-locks", "py-deadlocks", "gil-holder", "lock-owner", "py-mixed-bt")
+                for command in (each, f"set width {width}", each, "set width 0")]
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
+        lock = sample.truth.locks["table"].address
+        result = gdb_session.batch(["-p", str(sample.pid)], [*commands, f"set width {width}", "py-deadlocks --json"],
+                                   symbols=symbols)
+    assert lock is not None
+    assert result.status == 0
+    for index in range(0, len(commands), 4):
+        whole, fitted = result.outputs[index], result.outputs[index + 2]
+        assert max(map(len, whole.splitlines())) > width or width > 100
+        # GDB's pager counts a line that fills the terminal twice
+        assert max(map(len, fitted.splitlines())) < width, fitted
+        joined = " ".join(fitted.split())
+        for word in re.findall(r"0x[0-9a-f]+|thread \d+|rapids\.py:\d+|LWP \d+|#\d+|write-locked|ctypes call of \w+",
+                               whole):
+            assert word in joined, word
+        assert hex(lock) in fitted
+        # what is marked is what runs
+        for line, carets in zip(fitted.splitlines(), fitted.splitlines()[1:]):
+            if re.fullmatch(r" +\^+", carets):
+                shown = line[carets.index("^"):len(carets)]
+                assert shown.rstrip(".") in whole
+    assert json.loads(result.outputs[-1])["deadlocks"]
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Iterator[Sample]:
+    """A deadlocked program."""
+    python, _ = interpreters.use(interpreters.ANY)
+    with samples.rapids(python, "rwlock", tmp_path / "sample") as running:
+        yield running
+
+
+@pytest.mark.parametrize("command", ["py-threads-locks", "py-deadlocks", "py-mixed-bt"])
+def test_output_stops_at_each_page_and_ends_when_told(command: str, sample: Sample, tmp_path: Path) -> None:
+    with Interactive(["-p", str(sample.pid)], home=tmp_path, cwd=tmp_path) as gdb:
+        # the program's threads are looked at once before: the pages are to be of the command alone
+        whole = gdb.command(command)
+        thread, frame = gdb.command("thread"), gdb.command("frame")
+        for setting in ("set pagination on", "set height 6", "set width 100"):
+            gdb.command(setting)
+        gdb.start(command)
+        gdb.process.expect_exact("continue without paging--")
+        gdb.process.sendline("")
+        gdb.process.expect_exact("continue without paging--")
+        gdb.process.sendline("q")
+        rest = gdb.read_to_prompt()
+        assert rest.split() in (["q", "Quit"], ["q"], ["Quit"])
+        gdb.command("set height 0")
+        gdb.command("set width 0")
+        assert (gdb.command("thread"), gdb.command("frame")) == (thread, frame)
+        assert gdb.command(command) == whole
+        assert "Traceback" not in gdb.transcript
+        assert "Error" not in gdb.transcript
+    assert not sample.is_stopped()

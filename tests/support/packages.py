@@ -1,0 +1,65 @@
+"""Packages from PyPI that call Python back, for each interpreter that tests run them with.
+
+They are unpacked once and kept. Only wheels are taken: nothing is built, and the pip of the Python that runs the tests
+serves all interpreters.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support import interpreters, samples
+from tests.support.samples import HERE, Place
+
+#: What GDBEXT_REQUIRE calls the packages.
+NAME = "boundary-packages"
+# the last of each that has wheels for all of the versions, unless a version has its own below
+_COMMON = ("cffi==2.0.0", "cython==3.1.6", "pybind11==2.13.6", "nanobind==2.9.2")
+# of rpds-py one with each of Rust's manglings; numba takes as much room as all the others, so one version has it
+_OF_VERSION = {
+    "3.9": ("numpy==2.0.2", "rpds-py==0.27.1"),
+    "3.11": ("numpy==2.1.3", "rpds-py==2026.9.1", "numba==0.61.2"),
+    "3.13": ("numpy==2.1.3", "rpds-py==2026.9.1"),
+    "3.14": ("numpy==2.3.5", "rpds-py==2026.9.1"),
+}
+# in the tree and not mounted there, as the samples are
+_IN_TREE = Path("/opt/gdbext-packages")
+
+
+def use(version: str, place: Place = HERE) -> Path:
+    """The folder with the packages for a version of Python, as it is seen there; skips or fails the test without it."""
+    folder, missing = _make(version, place)
+    if folder is None:
+        interpreters.do_without(NAME, missing)
+    return folder
+
+
+@functools.cache
+def _make(version: str, place: Place) -> tuple[Path | None, str]:
+    """Install the packages unless that has been done before; or why there are none."""
+    store = _IN_TREE if place.enter else samples.cache_directory().parent / NAME
+    outside = place.outside(store) / version
+    done = outside / ".done"
+    requirements = [*_COMMON, *_OF_VERSION[version]]
+    # the second line tells it from what earlier versions of this left there
+    wanted = "\n".join([*requirements, "unpacked, without tests"])
+    outside.parent.mkdir(parents=True, exist_ok=True)
+    with open(outside.with_name(f"{version}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists() or done.read_text() != wanted:
+            shutil.rmtree(outside, ignore_errors=True)
+            made = subprocess.run(
+                [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-compile",
+                 "--only-binary", ":all:", "--python-version", version, "--target", str(outside), *requirements],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if made.returncode:
+                return None, f"{NAME} for Python {version} cannot be installed: {made.stderr.strip()[-300:]}"
+            for tests in [*outside.glob("**/tests")]:
+                shutil.rmtree(tests, ignore_errors=True)  # some lie within others
+            done.write_text(wanted)
+    return store / version, ""
