@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from gdbext.analysis.blocked import Blocked, BlockedWait
 from gdbext.analysis.code import Code
+from gdbext.analysis.crash import CrashReader
 from gdbext.analysis.findings import Findings
 from gdbext.analysis.mixed import MixedStacks
 from gdbext.analysis.owners import NativeLocks
@@ -27,7 +28,7 @@ from gdbext.cpython.signals import handled_signals
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
-from gdbext.model import EXCLUSIVE, Deadlock, Hold, Local, Lock, MixedStack, Report, TargetInfo, Thread, Wait
+from gdbext.model import EXCLUSIVE, Crash, Deadlock, Hold, Local, Lock, MixedStack, Report, TargetInfo, Thread, Wait
 from gdbext.target.cache import read_u32
 
 #: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
@@ -60,7 +61,7 @@ class Snapshot:
             self._findings.problem("C library", "not applicable", f"{self._library.why}; native locks are not decoded")
         self._threads = Threads(target, self._library.layouts, self._findings)
         self._python = PythonSide(target, self._code, self._threads, self._findings)
-        sites = Sites(target.memory, self._code, self._library.modules)
+        self._sites = sites = Sites(target.memory, self._code, self._library.modules)
         self._parked = ParkedWaits(target.memory, self._code, self._threads, self._python, self._findings)
         self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._parked,
                                          self._findings)
@@ -154,6 +155,15 @@ class Snapshot:
         if known is None:
             known = self._stacks[number] = self._mixed.stack(seen, self._python.stack(seen))
         return known
+
+    def crash(self, report: Report) -> Crash:
+        """Why a thread died.
+
+        :param report: what else is known.
+        :raises GdbextError: none was stopped by a signal that ends programs.
+        """
+        return CrashReader(self._target, self._code, self._threads, self._python, self._sites, self._mixed,
+                           self._library.modules).read(report, self.limits)
 
     def tasks(self) -> AsyncioTasks:
         """Event loops and tasks of asyncio; to be asked for before the report, which tells what could not be read."""

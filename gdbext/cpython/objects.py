@@ -98,8 +98,15 @@ class Objects:
         """
         if address & 7:
             return False
-        kind = self.type_address(address)
-        flags, = self._layouts["PyTypeObject"].reader("tp_flags")(self._memory, self.type_address(kind))
+        return self.makes_types(self.type_address(self.type_address(address)))
+
+    def makes_types(self, kind: int) -> bool:
+        """Whether a type is ``type`` or derived from it, so that its instances are types.
+
+        :param kind: ``PyTypeObject *``.
+        :raises MemoryUnreadable: there.
+        """
+        flags, = self._layouts["PyTypeObject"].reader("tp_flags")(self._memory, kind)
         return bool(flags & _TYPE_SUBCLASS)
 
     def name_of_type(self, kind: int) -> str:

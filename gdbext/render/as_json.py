@@ -5,15 +5,19 @@ This module owns the schema; its meaning never changes without a new version.
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from gdbext.model import (
     Awaited,
+    Crash,
     Deadlock,
+    Fault,
     Frame,
     Interpreter,
+    Local,
     Lock,
     PyFrame,
     Report,
@@ -25,6 +29,8 @@ from gdbext.render.tasks import what
 
 SCHEMA = "gdbext/1"
 #: The parts of the whole document, in order.
+#: How many frames of a crash are listed; recursion may make a hundred thousand.
+_MAX_FRAMES = 500
 PARTS = ("runtimes", "threads", "locks", "deadlocks", "problems")
 
 
@@ -57,6 +63,8 @@ def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
                                for loop in report.event_loops]
         made["tasks"] = [_task(task) for task in report.tasks]
         made["task_cycles"] = [_addresses(cycle) for cycle in report.task_cycles]
+    if "crash" in parts and report.crash is not None:
+        made["crash"] = _crash(report.crash)
     if "problems" in parts:
         made["problems"] = [{"where": problem.where, "what": problem.what, "why": problem.why}
                             for problem in report.problems]
@@ -97,12 +105,52 @@ def _thread(thread: Thread) -> dict[str, Any]:
         "stack": [_frame(frame) for frame in thread.stack],
     }
     for frame, variables in zip(made["stack"], thread.variables or ()):
-        frame["locals"] = [{"name": each.name, "type": each.type, "value": each.value} for each in variables]
+        frame["locals"] = _locals(variables)
     if thread.critical_sections is not None:
         made["critical_sections"] = [
             {"mutex": _address(section.mutex), "object": _address(section.object), "type": section.type,
              "active": section.active} for section in thread.critical_sections]
     return made
+
+
+def _locals(variables: Iterable[Local]) -> list[dict[str, Any]]:
+    return [{"name": each.name, "type": each.type, "value": each.value} for each in variables]
+
+
+def _crash(crash: Crash) -> dict[str, Any]:
+    recursion = crash.recursion
+    stack = []
+    for index, frame in enumerate(itertools.islice(crash.stack.frames, _MAX_FRAMES)):
+        stack.append(_frame(frame))
+        if index in crash.stack.variables:
+            stack[-1]["locals"] = _locals(crash.stack.variables[index])
+    return {
+        "thread": crash.thread, "fault": _fault(crash.fault), "stack": stack,
+        "frames_left_out": len(crash.stack.frames) - len(stack), "unmerged": crash.stack.unmerged,
+        "guilty_frame": crash.guilty,
+        "recursion": None if recursion is None else {
+            "round": list(recursion.round), "rounds": recursion.rounds, "frames": recursion.frames,
+            "whole": recursion.whole, "stack_used": recursion.used},
+        "findings": [{"rule": finding.rule, "thread": finding.thread, "text": finding.text,
+                      "evidence": finding.evidence, "why": finding.why} for finding in crash.findings],
+        "suspects": [{"thread": suspect.thread, "reasons": list(suspect.reasons), "covered": suspect.covered,
+                      "common_locks": list(suspect.common_locks)} for suspect in crash.suspects],
+        "missing": list(crash.missing),
+    }
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    return {
+        "signal": fault.signal, "code": fault.code, "kind": fault.kind, "text": fault.text,
+        "evidence": fault.evidence, "why": fault.why,
+        "sender": None if fault.sender is None else {"pid": fault.sender[0], "uid": fault.sender[1]},
+        "address": _address(fault.address), "access": fault.access, "size": fault.size, "pc": hex(fault.pc),
+        "instruction": fault.instruction,
+        "operands": [{"text": operand.text, "value": hex(operand.value), "what": operand.what,
+                      "came_from": operand.came_from} for operand in fault.operands],
+        "registers": {name: hex(value) for name, value in fault.registers.items()},
+        "message": fault.message, "in_handler": fault.in_handler,
+    }
 
 
 def _address(value: int | None) -> str | None:

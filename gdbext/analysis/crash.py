@@ -1,0 +1,420 @@
+"""Explains a crash: which thread died of what, where, which rules were broken, and who else was there.
+
+The thread is the one that a signal stopped which makes cores; if its handler was running (faulthandler, a failure
+handler) the fault is the one that the kernel left on the stack below it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gdbext.analysis.code import MAX_NATIVE_FRAMES, Code
+from gdbext.analysis.fault import REGISTERS, FaultReader, FaultSite, SeenFault
+from gdbext.analysis.gil_rules import GilRules
+from gdbext.analysis.mixed import MixedStacks
+from gdbext.analysis.pointers import Pointers
+from gdbext.analysis.python_side import PythonSide
+from gdbext.analysis.recursion import find_rounds
+from gdbext.analysis.site import Sites
+from gdbext.analysis.suspects import SuspectFinder, is_library_function
+from gdbext.analysis.threads import SeenThread, Threads
+from gdbext.cpython.values import Limits
+from gdbext.errors import GdbextError
+from gdbext.model import (
+    DERIVED,
+    INFERRED,
+    RECORDED,
+    Crash,
+    Fault,
+    Finding,
+    Frame,
+    Local,
+    MixedStack,
+    NativeFrame,
+    Part,
+    PyFrame,
+    Recursion,
+    Report,
+)
+from gdbext.native.elf import build_id_at, find_dynamic_symbol, first_page
+from gdbext.native.libstdcxx import CxxException, find_exceptions, readable_type
+from gdbext.native.messages import FatalError, abort_message, fatal_errors, pybind11_error, rust_panic
+from gdbext.native.signals import CORE_SIGNALS, FAULT_SIGNALS, SIGABRT, SIGTRAP, is_restorer, read_signal_frame
+from gdbext.target.cache import read_u64
+from gdbext.target.protocol import Module, Target
+
+#: How many frames from the top the frame of a signal's handler is looked for, and kept of the interpreter's own.
+_MAX_HANDLER, _MAX_KEPT = 64, 12
+#: How many threads are asked for their signal, and how many bytes of stack for what it says of an abort.
+_MAX_ASKED, _MAX_MESSAGE_STACK = 4096, 1 << 16
+#: How many frames have their variables read.
+_MAX_WITH_VARIABLES = 24
+_INT3 = b"\xcc"
+#: How far a file's first section may lie from where the file is mapped, in bytes.
+_NEARBY = 1 << 16
+#: How many files that are missing are named.
+_MAX_NAMED = 8
+#: From how many frames on a stack is looked at for recursion that did not use it up.
+_DEEP = 500
+# glibc 2.36 malloc/malloc.c, debug/stack_chk_fail.c, debug/chk_fail.c
+_DAMAGED = re.compile(r"malloc|free\(|realloc|double free|corrupted|munmap_chunk|mremap_chunk|invalid fastbin|chunk"
+                      r"|\*\*\* ")
+_SANITIZER = re.compile(r"lib(tsan|asan|lsan|ubsan)\.so")
+_SANITIZERS = {"tsan": "ThreadSanitizer", "asan": "AddressSanitizer", "lsan": "LeakSanitizer",
+               "ubsan": "UndefinedBehaviorSanitizer"}
+
+
+class CrashReader:
+    """Explains the crash of a target.
+
+    :param c_library: the modules of the C library.
+    """
+
+    def __init__(self, target: Target, code: Code, threads: Threads, side: PythonSide, sites: Sites,
+                 mixed: MixedStacks, c_library: Sequence[Module]) -> None:
+        self._target = target
+        self._memory = target.memory
+        self._code = code
+        self._threads = threads
+        self._side = side
+        self._sites = sites
+        self._mixed = mixed
+        self._c_library = c_library
+        self._pointers = Pointers(target, code, threads, side.pythons)
+        self._rules = GilRules(target.memory, code, side, sites)
+        self._first_pages: list[int] | None = None
+
+    def read(self, report: Report, limits: Limits) -> Crash:
+        """Explain the crash.
+
+        :param report: what else is known of the target: threads with their locks and states.
+        :raises GdbextError: no thread was stopped by a signal that ends programs.
+        """
+        site = self._find_site()
+        seen = self._at_fault(self._threads[site.thread], site)
+        native = seen.native(self._code)
+        offset = len(self._threads[site.thread].native(self._code)) - len(native)
+        fault = FaultReader(self._target, self._code, self._pointers).read(
+            replace(site, frames=native, offset=max(offset, 0)))
+        if site.info.number == SIGABRT and fault.fault.kind == "abort":
+            fault = replace(fault, fault=self._abort(fault.fault, native, site))
+        stack = self._stack(seen, native, limits, offset)
+        recursion, stack = self._recursion(fault.fault, seen, native, stack)
+        finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code)
+        suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
+        # what was called and is no code is nobody's function
+        guilty = self._guilty(stack.frames, 1 if fault.fault.access == "execute" else 0)
+        return Crash(site.thread, fault.fault, stack, guilty, recursion,
+                     tuple(self._broken_rules(seen, native, fault, report)), suspects, tuple(self._missing(native)))
+
+    # -- which thread, and where it was ----------------------------------------------------------------------
+
+    def _find_site(self) -> FaultSite:
+        selected = self._target.selected()
+        order = sorted(self._threads, key=lambda seen: seen.number != selected)
+        for seen in order[:_MAX_ASKED]:
+            if seen.unavailable is None:
+                site = self._signalled(seen)
+                if site is not None:
+                    return site
+        # a handler may be at work, or wait for somebody to look
+        for seen in order[:_MAX_ASKED]:
+            if seen.unavailable is None:
+                site = self._below_handler(seen, None)
+                if site is not None:
+                    return site
+        raise GdbextError("no thread was stopped by a signal that ends programs",
+                          "`py-deadlocks` looks for hangs; `info threads` shows all threads")
+
+    def _signalled(self, seen: SeenThread) -> FaultSite | None:
+        info = self._target.signal(seen.ref)
+        if info is None or info.number not in CORE_SIGNALS:
+            return None
+        if info.number == SIGTRAP and self._target.kind == "live" and not self._is_own_breakpoint(seen):
+            return None
+        if info.address is None and info.number in (*FAULT_SIGNALS, SIGABRT):
+            # who handles a fault sends the signal again
+            below = self._below_handler(seen, info.number)
+            if below is not None:
+                return below
+        return FaultSite(seen.number, info, self._target.registers(seen.ref, REGISTERS))
+
+    def _is_own_breakpoint(self, seen: SeenThread) -> bool:
+        """Whether the program itself has an `int3` there: a debugger hides its own."""
+        try:
+            return self._memory.read(seen.registers["rip"] - 1, 1) == _INT3
+        except GdbextError:
+            return False
+
+    def _below_handler(self, seen: SeenThread, number: int | None) -> FaultSite | None:
+        """Where a thread was when a signal came whose handler runs.
+
+        :param number: which signal it must be, None: any that ends programs.
+        """
+        for pc, sp in seen.native(self._code)[:_MAX_HANDLER]:
+            if not is_restorer(self._memory, pc):
+                continue
+            try:
+                frame = read_signal_frame(self._memory, sp, number)
+            except GdbextError:
+                continue
+            if frame is not None:
+                registers = {**frame.registers, "fs_base": seen.registers.get("fs_base", 0)}
+                return FaultSite(seen.number, frame.info, registers, frame.access, True)
+        return None
+
+    def _at_fault(self, seen: SeenThread, site: FaultSite) -> SeenThread:
+        """The thread as it was at its fault: without the frames of a handler, and with a caller of what is no code."""
+        native = seen.native(self._code)
+        pc, sp = site.registers["rip"], site.registers["rsp"]
+        if site.in_handler:
+            at = next((i for i, frame in enumerate(native) if frame == (pc, sp)), None)
+            native = native[at:] if at is not None else self._code.unwind(seen.ref, site.registers)
+        if len(native) < 2 and self._code.module(pc) is None:
+            native = [(pc, sp), *self._callers(seen, site.registers)]
+        return seen.at(site.registers, native)
+
+    def _callers(self, seen: SeenThread, registers: Mapping[str, int]) -> list[tuple[int, int]]:
+        """The frames outside of a call to where no code is: the return address is on top of the stack."""
+        try:
+            after = read_u64(self._memory, registers["rsp"])
+        except GdbextError:
+            return []
+        if self._code.module(after) is None:
+            return []
+        return self._code.unwind(seen.ref, {**registers, "rip": after, "rsp": registers["rsp"] + 8})
+
+    # -- what an abort says ------------------------------------------------------------------------------------
+
+    def _abort(self, fault: Fault, native: Sequence[tuple[int, int]], site: FaultSite) -> Fault:
+        """Who called `abort`, and what that said."""
+        words = self._words(site.registers["rsp"], native)
+        names = [self._code.frame(pc, i).function or "" for i, (pc, _) in enumerate(native[:_MAX_KEPT * 2])]
+        registers = list(site.registers.values())
+        for python, library in itertools.product(self._side.pythons, self._c_library[:1]):
+            errors = fatal_errors(self._memory, python.runtime.module, library, words, registers, self._is_constant)
+            if errors:
+                return self._fatal(fault, errors)
+        said = next(filter(None, (abort_message(self._memory, module) for module in self._c_library)), None)
+        if said is not None:
+            kind = "assertion" if "Assertion `" in said else "heap-corruption" if _DAMAGED.match(said) else "abort"
+            return replace(fault, kind=kind, text=f"the C library ended the program: {said}", message=said)
+        sanitizer = self._sanitizer(native, names)
+        if sanitizer is not None:
+            return replace(fault, kind="sanitizer", text=sanitizer)
+        thrown = find_exceptions(self._memory, [*words, *site.registers.values()], self._pointers.in_image)
+        if thrown and self._is_terminated(names, native):
+            return self._terminated(fault, thrown[0])
+        if any("panic" in name for name in names) or self._has_rust(native):
+            panic = rust_panic(self._memory, words, self._pointers.in_image)
+            if panic is not None:
+                said = f" {panic.message}" if panic.message else ""
+                return replace(fault, kind="rust-panic", text=f"a Rust panic at {panic.file}:{panic.line}:"
+                               f"{panic.column}:{said or ' its message is not known'}", message=panic.message,
+                               evidence=INFERRED, why="message and place are what the stack has of a panic")
+        return fault
+
+    @staticmethod
+    def _fatal(fault: Fault, errors: Sequence[FatalError]) -> Fault:
+        """Of several errors the outermost was first, and the others are what its report came upon."""
+        first = errors[-1]
+        message = "Fatal Python error: " + ": ".join(part for part in (first.function, first.message) if part)
+        why = None if first.evidence == DERIVED else "the texts are those nearest to the end on the stack"
+        if not first.function and not first.message:
+            return replace(fault, kind="fatal-python-error", text="Python ended the program: a fatal error")
+        return replace(fault, kind="fatal-python-error", text=f"Python ended the program: {message}", message=message,
+                       evidence=first.evidence, why=why)
+
+    def _terminated(self, fault: Fault, thrown: CxxException) -> Fault:
+        name = readable_type(thrown.type, self._target.demangle)
+        python = pybind11_error(self._memory, thrown)
+        text = thrown.text or (python.text if python is not None else None)
+        said = f": {text}" if text else ""
+        return replace(fault, kind="uncaught-exception", message=text,
+                       text=f"std::terminate() was called for a C++ exception of type {name}{said}",
+                       evidence=INFERRED if thrown.evidence == INFERRED else RECORDED, why=thrown.why)
+
+    def _sanitizer(self, native: Sequence[tuple[int, int]], names: Sequence[str]) -> str | None:
+        """Whether a sanitizer's run-time library called `abort`, and of what it told."""
+        for i, (pc, _) in enumerate(native[:len(names)]):
+            module = self._code.module(pc)
+            found = _SANITIZER.match(module.name) if module is not None else None
+            if found is not None:
+                race = any("ReportRace" in name for name in names[i:])
+                return (f"{_SANITIZERS[found[1]]} ended the program" + (": it found a data race" if race else "")
+                        + "; its report is what the program wrote last to standard error")
+            if not self._sites.in_runtime(pc):
+                return None
+        return None
+
+    def _is_terminated(self, names: Sequence[str], native: Sequence[tuple[int, int]]) -> bool:
+        """Whether an abort comes from the C++ library, rather than from the program."""
+        for i, (pc, _) in enumerate(native[:len(names)]):
+            module = self._code.module(pc)
+            if module is None:
+                return False
+            if module.name.startswith(("libstdc++", "libc++")):
+                return True
+            if "terminate" in names[i]:
+                return True
+            if not self._sites.in_runtime(pc):
+                return False
+        return False
+
+    def _has_rust(self, native: Sequence[tuple[int, int]]) -> bool:
+        """Whether who called `abort` is linked with Rust's library, which exports the name of its personality."""
+        for pc, _ in native[:_MAX_KEPT * 2]:
+            if not self._sites.in_runtime(pc):
+                module = self._code.module(pc)
+                return module is not None and find_dynamic_symbol(self._memory, module,
+                                                                  "rust_eh_personality") is not None
+        return False
+
+    def _words(self, sp: int, native: Sequence[tuple[int, int]]) -> list[int]:
+        low = sp & ~7
+        high = max((frame_sp for _, frame_sp in native[:48]), default=low) + 512
+        size = min(high - low, _MAX_MESSAGE_STACK) & ~7
+        while size >= 512:
+            try:
+                return list(struct.unpack(f"<{size // 8}Q", self._memory.read(low, size)))
+            except GdbextError:
+                size = size // 2 & ~7
+        return []
+
+    def _is_constant(self, address: int) -> bool:
+        if self._code.module(address) is None:
+            return False
+        region = self._pointers.space.find(address)
+        return region is None or region.allows("w") is not True
+
+    # -- the stack -----------------------------------------------------------------------------------------------
+
+    def _stack(self, seen: SeenThread, native: Sequence[tuple[int, int]], limits: Limits,
+               offset: int) -> MixedStack:
+        def variables(index: int) -> list[Local]:
+            if index >= _MAX_WITH_VARIABLES or offset < 0:
+                return []
+            return [Local(*each) for each in self._target.variables(seen.ref, index + offset)]
+
+        return self._mixed.with_variables(seen, self._side.stack(seen), self._memory, variables, limits,
+                                          self._kept(native))
+
+    def _kept(self, native: Sequence[tuple[int, int]]) -> frozenset[int]:
+        """The interpreter's frames that the fault was in, which are to be seen: those inside of the eval loop."""
+        kept: set[int] = set()
+        for i, (pc, _) in enumerate(native[:_MAX_HANDLER]):
+            if any(python.is_eval(self._code, pc) for python in self._side.pythons):
+                break
+            if self._side.interpreter_code[pc]:
+                kept.add(i)
+            elif not self._sites.in_runtime(pc) and self._code.module(pc) is not None:
+                break
+            if len(kept) >= _MAX_KEPT:
+                break
+        return frozenset(kept)
+
+    def _guilty(self, frames: Sequence[Frame], first: int) -> int | None:
+        """The innermost frame from `first` on of code that is neither the interpreter's nor a run-time library's."""
+        for index, frame in enumerate(frames[first:], first):
+            if isinstance(frame, PyFrame):
+                return index
+            # of libraries that are templates the program's own code is what counts
+            own = not (self._sites.in_runtime(frame.pc) or self._side.interpreter_code[frame.pc]
+                       or is_library_function(frame.function or ""))
+            if own and self._code.module(frame.pc) is not None:
+                return index
+        return None
+
+    def _recursion(self, fault: Fault, seen: SeenThread, native: Sequence[tuple[int, int]],
+                   stack: MixedStack) -> tuple[Recursion | None, MixedStack]:
+        """How deep a stack is that repeats itself, and the stack with the repetition told once."""
+        if len(native) < _DEEP and fault.kind != "stack-overflow":
+            return None, stack
+        keys = [tuple(map(_key, part.frames)) for part in stack.parts]
+        rounds = find_rounds(keys)
+        if rounds is None:
+            return None, stack
+        found = list(_with_indices(stack))
+        again = found[rounds.start + rounds.period:rounds.end]
+        frames = tuple(frame for part, _ in again for frame in part.frames)
+        what = f"the same {rounds.period} entries" if rounds.period > 1 else "the same entry"
+        folded = Part(frames, f"{what} {rounds.times - 1:,} times more")
+        parts = (*(part for part, _ in found[:rounds.start + rounds.period]), folded,
+                 *(part for part, _ in found[rounds.end:]))
+        one_round = tuple(index for _, indices in found[rounds.start:rounds.start + rounds.period] for index in indices)
+        whole = len(native) < MAX_NATIVE_FRAMES
+        region = self._pointers.space.find(native[-1][1]) if native else None
+        used = None if whole or region is None else region.end - seen.registers["rsp"]
+        return (Recursion(one_round, rounds.times, len(native), whole, used), replace(stack, parts=parts))
+
+    # -- rules ---------------------------------------------------------------------------------------------------
+
+    def _broken_rules(self, seen: SeenThread, native: Sequence[tuple[int, int]], fault: SeenFault,
+                      report: Report) -> Iterator[Finding]:
+        # one that somebody else ended may have been asleep as any other
+        yield from self._rules.of_thread(seen, native, fault.fault.kind != "sent")
+        yield from self._dead_objects(seen, fault)
+        for other in self._threads:
+            if other.number != seen.number and other.unavailable is None:
+                yield from self._rules.of_thread(other, other.native(self._code), False)
+        yield from self._rules.blocking(report)
+
+    def _dead_objects(self, seen: SeenThread, fault: SeenFault) -> Iterator[Finding]:
+        """Objects that are none: those whose pointer to their type led to the fault, and variables."""
+        # only the interpreter's own code is known to read types there
+        at = self._rules.type_offset() if self._side.interpreter_code[fault.code_at] else None
+        used = {link.base for link in fault.chain if link.offset is not None and link.offset == at}
+        names = self._rules.dead_variables(seen)
+        for address in dict.fromkeys([*(address for address in used if address is not None), *names]):
+            state = self._rules.object_state(address)
+            if state is None:
+                continue
+            called = f", {' and '.join(names[address])}," if address in names else ""
+            what = "the fault came of its type pointer" if address in used else "a variable has it"
+            yield Finding("impossible-object", seen.number, f"{address:#x}{called} is no Python object (any more): "
+                          f"{state.problem}", DERIVED, f"{what}, and its header can be that of no live object")
+
+    # -- what is missing -----------------------------------------------------------------------------------------
+
+    def _missing(self, native: Sequence[tuple[int, int]]) -> Iterator[str]:
+        """What is not there; files that a frame lies in one by one, the others together."""
+        cut = self._target.core_missing()
+        if cut:
+            yield f"the core is truncated: {cut:,} bytes are missing at its end; what was there cannot be read"
+        files = {path: start for start, path in self._target.mapped_files() if ".so" in path.rpartition("/")[2]}
+        gone = {path: start for path, start in files.items() if self._code.missing_file(start) == path
+                and not any(0 <= page - start < _NEARBY for page in self._pages())}
+        places = (self._code.missing_file(pc) for pc, _ in native[:_MAX_HANDLER])
+        on_stack = list(dict.fromkeys(path for path in places if path is not None))
+        for path in on_stack:
+            build_id = build_id_at(self._memory, files[path]) if path in files else None
+            name = f"{path} (build id {build_id})" if build_id else path
+            yield f"{name}: frames in it have no names, and the stack may end there"
+        others = [path.rpartition("/")[2] for path in gone if path not in on_stack]
+        if others:
+            more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
+            yield f"files that were mapped and are not here: {', '.join(others[:_MAX_NAMED])}{more}"
+
+    def _pages(self) -> list[int]:
+        """Where the files that are loaded begin: one may be known by the name of a link to it."""
+        if self._first_pages is None:
+            self._first_pages = [first_page(module) for module in self._target.modules() if module.sections]
+        return self._first_pages
+
+
+def _key(frame: Frame) -> tuple[object, ...]:
+    if isinstance(frame, NativeFrame):
+        return (frame.pc,)
+    return (frame.qualified_name, frame.file, frame.line)
+
+
+def _with_indices(stack: MixedStack) -> Iterator[tuple[Part, range]]:
+    """Each part of a stack, and which of its frames, by index, are in it."""
+    at = 0
+    for part in stack.parts:
+        yield part, range(at, at + len(part.frames))
+        at += len(part.frames)

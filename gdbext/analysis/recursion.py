@@ -1,0 +1,58 @@
+"""Recognises recursion in a deep stack: a round of calls that repeats, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+#: How many calls one round may have, how far from the top the repetition may begin, and how long it must be.
+_MAX_ROUND, _MAX_START, _MIN_LENGTH = 64, 64, 100
+
+
+class Rounds(NamedTuple):
+    """Elements from `start` on repeat every `period`, `times` whole times."""
+
+    start: int
+    period: int
+    times: int
+
+    @property
+    def end(self) -> int:
+        """Behind the last of them."""
+        return self.start + self.period * self.times
+
+
+def find_rounds(keys: Sequence[Hashable]) -> Rounds | None:
+    """The longest repetition that begins near the top of a stack; None if most of the stack is no repetition.
+
+    :param keys: one for each frame, equal for frames of the same place in code; innermost first.
+    """
+    best: Rounds | None = None
+    stops = {period: _stops(keys, period) for period in range(1, min(_MAX_ROUND, len(keys) // 2) + 1)}
+    for start in range(min(_MAX_START, len(keys))):
+        for period in range(1, min(_MAX_ROUND, (len(keys) - start) // 2) + 1):
+            length = stops[period][start] - start
+            if length == period:
+                continue
+            found = Rounds(start, period, length // period)
+            if best is None or found.period * found.times > best.period * best.times:
+                best = found
+        if best is not None and best.period * best.times * 2 > len(keys):
+            break
+    if best is None or best.times < 3 or best.period * best.times < max(_MIN_LENGTH, len(keys) // 2):
+        return None
+    return best
+
+
+def _stops(keys: Sequence[Hashable], period: int) -> list[int]:
+    """For each start, where the first element lies that is not the one a period before it; each is looked at once."""
+    last = min(_MAX_START, len(keys)) - 1
+    stop = min(last + period, len(keys))
+    while stop < len(keys) and keys[stop] == keys[stop - period]:
+        stop += 1
+    found = [stop]
+    for start in range(last - 1, -1, -1):
+        if start + period < len(keys) and keys[start + period] != keys[start]:
+            stop = start + period
+        found.append(stop)
+    return found[::-1]

@@ -1,0 +1,412 @@
+"""`py-crash` on programs that die in known ways: live, from GDB's cores and the kernel's, with and without symbols."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import crashes, gdb_session, interpreters, samples
+
+# each story from the kernel's core in all its interpreters; otherwise where it may be different
+LIVE = ("null-read", "handle", "faulthandler", "killed", "no-gil", "overflow-main", "terminate", "trap")
+GCORE = ("handle", "race", "use-after-free", "overflow", "misaligned", "assert", "released", "faulthandler")
+STRIPPED = ("handle", "race", "underflow", "no-gil", "fatal", "terminate", "overflow", "released", "wild")
+CASES = [
+    *((story, name, "kernel-core") for story, plan in crashes.STORIES.items() for name in plan.pythons),
+    *((story, crashes.STORIES[story].pythons[-1], "gcore") for story in GCORE),
+    *((story, "3.11", "live") for story in LIVE),
+    *((story, f"{crashes.STORIES[story].pythons[-1]}-stripped", "kernel-core") for story in STRIPPED),
+]
+#: What each is called; where only the interpreter's build decides, any of several.
+KINDS = {
+    "null-read": "null-member",
+    "null-call": "null-call",
+    "data-call": "execute-data",
+    "wild": "non-canonical",
+    "misaligned": "misaligned",
+    "truncated": "truncated-file",
+    "divide": "division",
+    "trap": "trap",
+    "faulthandler": "null-member",
+    "abort": "abort",
+    "assert": "assertion",
+    "heap": "heap-corruption",
+    "fatal": "fatal-python-error",
+    "rust-panic": "rust-panic",
+    "terminate": "uncaught-exception",
+    "terminate-own": "uncaught-exception",
+    "terminate-boundary": "uncaught-exception",
+    "use-after-free": "pattern",
+    "use-after-free-debug": "pattern",
+    "underflow": "pattern",
+    "overflow": "stack-overflow",
+    "overflow-main": "stack-overflow",
+    "overflow-c": "stack-overflow",
+    "no-gil": "null-member|null-pointer",
+    "no-gil-error": "null-member|null-pointer",
+    "released": "null-member|null-pointer",
+    "finalised": "null-member|null-pointer|unmapped",
+    "handle": "null-member",
+    "handle-native": "null-member",
+    "race": "no-permission",
+    "killed": "sent",
+    "killed-segv": "sent",
+    "tsan": "sanitizer",
+    "tsan-null": "null-member",
+}
+#: Rules that are broken, and no others are.
+RULES = {
+    "use-after-free": {"impossible-object"},
+    "use-after-free-debug": {"impossible-object"},
+    "underflow": {"impossible-object"},
+    "no-gil": {"no-thread-state"},
+    "no-gil-error": {"no-thread-state"},
+    "released": {"without-gil"},
+    "finalised": {"after-finalisation"},
+}
+#: Who may have raced with who died, by roles.
+SUSPECTS = {"race": ["carol", "bob"], "handle": ["worker"], "handle-native": ["worker"]}
+
+
+PAGE = 4096
+# the instruction, and the function that GDB shows it in, which may be one that was inlined
+FAULTS = {
+    "null-read": (r"mov +0x18\(%rdi\),", "crash_read_field"),
+    "null-call": (r"^=> 0x0:", None),
+    "data-call": (r"^=> 0x[0-9a-f]+ <table>:", None),
+    "wild": (r"mov +\(%r\w+\),", "crash_follow"),
+    "misaligned": (r"movaps +\(%rsi\),", None),
+    "truncated": (r"movzbl +\(%r\w+\),", "crash_sum"),
+    "divide": (r"idiv", "crash_share"),
+    "trap": (r"ud2", "crash_trap"),
+    "use-after-free": (r"\(%r\w+\)", r"Py\w+"),
+    "use-after-free-debug": (r"\(%r\w+\)", r"Py\w+"),
+    "underflow": (r"\(%r\w+\)", r"_?Py\w+"),
+    "overflow-c": (r"push|call|mov|or|sub", None),
+    "no-gil": (r"\(%r\w+\)", r"\w+"),
+    "no-gil-error": (r"\(%r\w+\)", r"\w+"),
+    "released": (r"\(%r\w+\)", r"\w+"),
+    "finalised": (r"\(%r\w+\)", r"\w+"),
+    "handle": (r"mov +0x18\(%rdi\),", "crash::Data::GetHandle"),
+    "handle-native": (r"mov +0x18\(%rdi\),", "crash::Data::GetHandle"),
+    "race": (r"mov +\(%rax\),", None),
+    "tsan-null": (r"0x18\(%r\w+\)", "crash_read_field"),
+}
+# what is among the functions on the stack of a program that was aborted
+ABORTED_BY = {
+    "abort": "(__GI_)?abort",
+    "assert": "(__GI_)?__assert_fail",
+    "heap": "malloc_printerr|abort",
+    "fatal": "_?Py_FatalError\\w*",
+    "rust-panic": "core::panicking::\\w+",
+    "terminate": "std::terminate|__cxxabiv1::__terminate",
+    "terminate-own": "std::terminate|__cxxabiv1::__terminate",
+    "terminate-boundary": "std::terminate|__cxxabiv1::__terminate",
+    "tsan": "__tsan::\\w+",
+}
+#: What plain GDB says, to check that the programs die as they say, then what `py-crash` does.
+COMMANDS = (
+    'printf "%d %d %#lx\\n", $_siginfo.si_signo, $_siginfo.si_code, $_siginfo._sifields._sigfault.si_addr',
+    'printf "%#lx %#lx\\n", $pc, $sp',
+    "thread",
+    "info registers",
+    "x/i $pc",
+    "thread apply all bt -no-filters 60",
+    "py-crash",
+    "py-crash --json",
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What GDB and `py-crash` say, and the truth."""
+
+    crash: crashes.Crash
+    truth: crashes.Truth
+    session: gdb_session.Result
+
+    @property
+    def page(self) -> str:
+        """The report as text."""
+        return self.session.outputs[6]
+
+    @property
+    def document(self) -> Any:
+        """The report as JSON."""
+        return self.session.document(7)
+
+    def role(self, number: int) -> str | None:
+        """Which of the program's threads has a number in the debugger."""
+        (lwp,) = [thread["lwp"] for thread in self.document["threads"] if thread["number"] == number]
+        return next((role for role, thread in self.truth.threads.items() if thread.tid == lwp), None)
+
+
+    @property
+    def registers(self) -> list[int]:
+        """The values of all registers, of those that are integers."""
+        return [int(value, 16) for value in re.findall(r"^\w+ +(0x[0-9a-f]+)\b", self.session.outputs[3], re.MULTILINE)]
+
+    @property
+    def stacks(self) -> dict[int, list[str]]:
+        """The functions on the stack of each LWP, innermost first."""
+        _, *parts = re.split(r"^Thread \d+ ", self.session.outputs[5], flags=re.MULTILINE)
+        found = {}
+        for part in parts:
+            lwp = re.search(r"LWP (\d+)", part)
+            assert lwp, part
+            rows = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(<.+>|.+?(?= \())", part, re.MULTILINE)
+            found[int(lwp.group(1))] = [row.partition("(")[0] for row in rows]
+        return found
+
+
+@pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
+def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
+    story, name, target = request.param
+    with crashes.crash(story, name, target, tmp_path_factory.mktemp("crash")) as crash:
+        session = gdb_session.batch(crash.gdb_args, COMMANDS, symbols=crash.symbols)
+        yield Look(crash, crash.truth, session)
+
+
+def test_sample_dies_as_it_says(look: Look) -> None:
+    truth = look.truth
+    assert truth.story == look.crash.story
+    check_signal(look)
+    check_stacks(look)
+    if truth.address is not None and truth.access == "execute":
+        assert pc_and_sp(look)[0] == truth.address
+    if truth.value is not None:
+        assert truth.value in look.registers
+    if truth.message:
+        assert truth.message in look.crash.errors
+    if "stack" in truth.objects:
+        check_overflow(look)
+
+
+def test_fault_is_told(look: Look) -> None:
+    assert look.session.status == 0, look.session
+    assert "Traceback" not in look.session.stderr
+    truth, crash = look.truth, look.document["crash"]
+    fault = crash["fault"]
+    assert look.role(crash["thread"]) == truth.dies
+    first = truth.more.get("first")
+    assert fault["signal"] in (truth.signals if first is None else first["signals"])
+    assert fault["code"] == (truth.code if first is None else first["code"])
+    assert fault["in_handler"] == (first is not None)
+    assert re.fullmatch(KINDS[look.crash.story], fault["kind"]), fault
+    if truth.address is not None:
+        assert int(fault["address"], 16) == truth.address
+    elif first is not None:
+        assert fault["address"] == first["address"]
+    if truth.access is not None:
+        assert fault["access"] == truth.access
+    if truth.value is not None:
+        assert any(int(operand["value"], 16) == truth.value for operand in fault["operands"]), fault
+    sender = truth.more.get("sender")
+    assert fault["sender"] == sender
+    assert fault["text"] in look.page.replace("\n", " ")
+
+
+def test_message_is_told(look: Look) -> None:
+    fault = look.document["crash"]["fault"]
+    if look.truth.message is None or look.crash.story == "tsan":
+        return
+    if look.crash.story == "rust-panic" and fault["message"] == "panic in a function that cannot unwind":
+        return  # what the first panic said is not on the stack any more
+    assert look.truth.message in fault["message"]
+    exception = look.truth.more.get("exception")
+    if exception is not None:
+        assert f"of type {exception}:" in fault["text"]
+
+
+def test_stack_is_that_of_the_program(look: Look) -> None:
+    truth, crash = look.truth, look.document["crash"]
+    frames = [[frame["function"], frame["file"], frame["line"]] for frame in crash["stack"]
+              if frame["language"] == "python"]
+    told = [list(frame) for frame in truth.victim.stack]
+    recursion = truth.more.get("recursion")
+    if recursion is not None:
+        assert crash["recursion"] is not None
+        looped = [[crash["stack"][index]["function"], crash["stack"][index]["file"], crash["stack"][index]["line"]]
+                  for index in crash["recursion"]["round"]]
+        assert list(recursion) in looped
+        assert crash["recursion"]["rounds"] > 100
+    elif not crash["frames_left_out"]:
+        assert frames == told
+    if look.crash.symbols:
+        names = iter(frame["function"] or "" for frame in crash["stack"] if frame["language"] == "native")
+        for function in truth.victim.functions:
+            assert any(function in name for name in names), (function, crash["stack"][:12])
+
+
+def test_broken_rules_are_told_and_no_others(look: Look) -> None:
+    findings = look.document["crash"]["findings"]
+    expected = RULES.get(look.crash.story, set())
+    if look.crash.story in ("use-after-free", "use-after-free-debug", "underflow"):
+        expected = {"impossible-object"}
+    assert {finding["rule"] for finding in findings} == expected
+    for finding in findings:
+        assert look.role(finding["thread"]) == look.truth.dies
+        if finding["rule"] == "impossible-object":
+            assert f"{look.truth.objects['object']:#x}" in finding["text"]
+    assert ("Rules broken:" in look.page) == bool(expected)
+
+
+def test_suspects_are_told(look: Look) -> None:
+    suspects = look.document["crash"]["suspects"]
+    expected = SUSPECTS.get(look.crash.story)
+    roles = [look.role(suspect["thread"]) for suspect in suspects]
+    if expected is None:
+        assert not suspects, suspects
+    else:
+        assert sorted(map(str, roles)) == sorted(expected)
+    for suspect in suspects:
+        assert suspect["reasons"]
+        assert suspect["common_locks"] == []
+        assert suspect["covered"].startswith("no lock in common")
+
+
+# -- what plain GDB says --------------------------------------------------------------------------------------
+
+
+def check_signal(look: Look) -> None:
+    truth, outputs = look.truth, look.session.outputs
+    number, code, address = (int(part, 0) for part in outputs[0].split())
+    assert number in [crashes.NUMBERS[name] for name in truth.signals]
+    assert code == crashes.CODES[truth.code]
+    if truth.address is not None:
+        assert address == truth.address
+    if truth.code == "SI_KERNEL":
+        assert address == 0, "the kernel does not know it"
+    if truth.code == "FPE_INTDIV":
+        assert address == pc_and_sp(look)[0]
+    if truth.code in ("SI_USER", "SI_TKILL"):
+        # in the same bytes: pid and user of the sender
+        sender = truth.more.get("sender", {"pid": truth.pid})["pid"]
+        assert address & 0xFFFFFFFF == sender
+    assert f"(LWP {truth.victim.tid})" in outputs[2] or f"LWP {truth.victim.tid}]" in outputs[2]
+
+
+def check_stacks(look: Look) -> None:
+    if look.crash.target == "no-files":
+        return
+    truth, stacks = look.truth, look.stacks
+    for role, thread in truth.threads.items():
+        # a debugger without symbols knows those that are exported
+        known = [each for each in thread.functions if look.crash.symbols or each not in ("release", "crash_throw")]
+        rows = iter(stacks[thread.tid])
+        for function in known:
+            assert any(row == function or row.endswith(f"::{function}") for row in rows), (role, stacks[thread.tid])
+        if thread.doing.endswith("waits in read()"):
+            assert any("read" in function for function in stacks[thread.tid][:3])
+    victim = stacks[truth.victim.tid]
+    instruction, innermost = FAULTS.get(truth.story, (None, None))
+    if instruction is not None:
+        assert re.search(instruction, look.session.outputs[4]), look.session.outputs[4]
+    if innermost is not None and look.crash.symbols:
+        assert re.fullmatch(innermost, victim[0]), victim
+    if truth.story in ABORTED_BY:
+        assert any(re.fullmatch(ABORTED_BY[truth.story], function) for function in victim), victim
+    if truth.story == "faulthandler":
+        assert victim.index("<signal handler called>") < victim.index("crash_read_field")
+
+
+def check_overflow(look: Look) -> None:
+    """The fault lies below the stack, and close to where the stack pointer is."""
+    address = int(look.session.outputs[0].split()[2], 0)
+    _, sp = pc_and_sp(look)
+    lowest = look.truth.objects["stack"]
+    assert lowest - PAGE <= address < lowest + PAGE
+    assert abs(address - sp) < 16 * PAGE
+
+
+def pc_and_sp(look: Look) -> tuple[int, int]:
+    pc, sp = (int(value, 0) for value in look.session.outputs[1].split())
+    return pc, sp
+
+
+# -- cores that are not whole -------------------------------------------------------------------------------------
+
+
+def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
+    with crashes.crash("handle", "3.11", "no-files", tmp_path) as crash:
+        session = gdb_session.batch(crash.gdb_args, ("py-crash --json", "py-crash"))
+        truth = crash.truth
+    assert session.status != 0
+    assert "the executable is not known to GDB" in session.stderr
+    told = session.document(0)["crash"]
+    assert told["fault"]["kind"] == "null-member"
+    assert told["fault"]["evidence"] == "inferred"
+    assert told["fault"]["address"] == f"{truth.address:#x}"
+    # what would be the instruction is not in the core, and GDB reads zeros there
+    assert told["fault"]["instruction"] is None
+    assert len(told["stack"]) == 1
+    assert re.search(r"crash_handles\.so \(build id [0-9a-f]{40}\): frames in it have no names", told["missing"][0])
+    assert "libstdc++.so.6" in told["missing"][1]
+    assert f"Missing: {told['missing'][0]}" in session.outputs[1]
+
+
+def test_wrong_library_is_named_with_both_builds(tmp_path: Path) -> None:
+    with crashes.crash("handle", "3.11", "kernel-core", tmp_path / "run") as crash:
+        executable, core = map(Path, crash.gdb_args)
+        told = _whole(crash)
+        library = re.search(r"(\S+crash_handles\.so)", gdb_session.batch(
+            [executable, core], ("info sharedlibrary",), load=False).outputs[0])
+        assert library is not None
+        # the same file but for its build id, where GDB looks first
+        root = tmp_path / "root"
+        copy = root / library.group(1).lstrip("/")
+        copy.parent.mkdir(parents=True)
+        data = Path(library.group(1)).read_bytes()
+        build_id = bytes.fromhex(_build_id(data))
+        assert data.count(build_id) == 1
+        other = bytes(byte ^ 0xFF for byte in build_id)
+        copy.write_bytes(data.replace(build_id, other))
+        session = gdb_session.batch(["-iex", f"set sysroot {root}", executable, core], ("py-crash --json",))
+    document = session.document(0)
+    assert session.status != 0
+    assert "not the files that the core was made with" in session.stderr
+    (problem,) = [each for each in document["problems"] if each["where"] == "crash_handles.so"]
+    assert build_id.hex() in problem["why"]
+    assert other.hex() in problem["why"]
+    assert document["crash"]["fault"]["address"] == told["crash"]["fault"]["address"]
+
+
+@pytest.mark.parametrize("part", [0.8, 0.3])
+def test_truncated_core_gives_what_is_there(tmp_path: Path, part: float) -> None:
+    with crashes.crash("handle", "3.11", "kernel-core", tmp_path) as crash:
+        _, core = map(Path, crash.gdb_args)
+        size = core.stat().st_size
+        os.truncate(core, int(size * part))
+        session = gdb_session.batch(crash.gdb_args, ("py-crash --json",))
+        truth = crash.truth
+    document = session.document(0)
+    fault = document["crash"]["fault"]
+    assert fault["signal"] == "SIGSEGV"
+    assert fault["address"] == f"{truth.address:#x}"
+    assert re.match(r"the core is truncated: [0-9,]+ bytes are missing", document["crash"]["missing"][0])
+
+
+def test_without_a_crash_one_line_says_so(tmp_path: Path) -> None:
+    python, _ = interpreters.use("3.11")
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
+        session = gdb_session.batch(["-p", str(sample.pid)], ("py-crash",))
+    assert session.status != 0
+    assert session.outputs == ("",)
+    assert session.stderr.strip().splitlines()[-1] == (
+        "py-crash: no thread was stopped by a signal that ends programs; `py-deadlocks` looks for hangs; "
+        "`info threads` shows all threads")
+
+
+def _whole(crash: crashes.Crash) -> Any:
+    return gdb_session.batch(crash.gdb_args, ("py-crash --json",)).document(0)
+
+
+def _build_id(data: bytes) -> str:
+    at = data.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")
+    return data[at + 16:at + 36].hex()

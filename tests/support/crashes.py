@@ -1,0 +1,363 @@
+"""Runs the programs of tests/samples that die, and shows GDB each of them in the ways in which people see a crash.
+
+A program prints one JSON line right before it dies:
+
+    {"sample": "crash", "story": "handle", "pid": 1, "dies": ROLE, "rule": "GetHandle() is called before ...",
+     "signals": ["SIGSEGV"], "code": "SEGV_MAPERR", "address": "0x18", "access": "read",
+     "objects": {"handle": "0x..", "store": "0x.."},
+     "threads": {ROLE: {"tid": 1, "python_name": "MainThread", "python_state": "attached",
+                        "functions": ["crash::Data::GetHandle", "crash::Handle::GetHandle"], "doing": "dies",
+                        "stack": [[FUNCTION, FILE, LINE], ...]}}}
+
+Threads are known by roles. `stack` has the Python frames, innermost first, `functions` those of the sample's native
+code that the thread is in, innermost first, and there may be others in between. `python_state` is null for a thread
+that has no thread state. There are several `signals` where the compiler of the interpreter decides.
+
+Optional: `address`, where the kernel tells one, `value`, the pointer that is none, and `access`; the `message` that
+tells why, the class of a C++ `exception`, the `source` file and line where it comes from; the `first` signal, of which
+the program did not die; the `sender` of a signal; the `file` that was truncated; the frame of a `recursion`. Where that
+is told, the frames of the recursion are not in the `stack` of who dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import cores, embedding, gdb_session, interpreters, packages, samples
+
+#: The ways to look at a crash: a process that GDB has started and that has stopped at the signal, the core that GDB
+#: makes of it, the core that the kernel makes, and that core without any of the files that were mapped.
+TARGETS = ("live", "gcore", "kernel-core", "no-files")
+#: Numbers of the codes that the truth tells, on Linux.
+CODES = {
+    "SI_USER": 0,
+    "SI_TKILL": -6,
+    "SI_KERNEL": 128,
+    "SEGV_MAPERR": 1,
+    "SEGV_ACCERR": 2,
+    "BUS_ADRERR": 2,
+    "FPE_INTDIV": 1,
+    "ILL_ILLOPN": 2,
+}
+#: Numbers of the signals, by the names that the truth tells.
+NUMBERS = {name: int(signal.Signals[name]) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT")}
+# one for each shape of thread states, and of what Python does without one
+_API_PYTHONS = ("3.9", "3.11", "3.13", "3.13t")
+_PYTHON = ("3.11",)
+# GDB's own core would have all of the sanitizer's shadow memory
+_TSAN_TARGETS = ("live", "kernel-core", "no-files")
+
+_FLAGS = ("-O2", "-Wall", "-Wextra", "-pthread", "-g", "-fno-optimize-sibling-calls")
+_LIBRARY_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
+_CXX = ("-std=gnu++20", "-Wno-missing-field-initializers")
+_RUST_FLAGS = ("--edition", "2021", "-O", "-g", "--crate-type", "cdylib")
+# of whose headers every interpreter can do with the same
+_PYBIND11_OF = "3.11"
+_ASK_HEADERS = "import sys, sysconfig; print(sysconfig.get_config_var('INCLUDEPY'), sys.hexversion, sep='\\n')"
+# the sanitizer leaves signals to the kernel and aborts when it has found something; by itself it would let no core be
+# written
+_TSAN_OPTIONS = "halt_on_error=1:abort_on_error=1:handle_segv=0:disable_coredump=0"
+
+
+@dataclass(frozen=True)
+class Story:
+    """A way to die: what it takes, and in which interpreters it is under test.
+
+    `needs` is what is compiled for it: ``library``, ``extension``, ``handles``, ``rust``, ``embed``, or ``tsan``, which
+    is without Python. The program gets over `survived` signals before the one that it dies of. `targets` are the ways
+    in which it can be looked at.
+    """
+
+    needs: str
+    pythons: tuple[str, ...] = _PYTHON
+    variables: dict[str, str] = field(default_factory=dict)
+    survived: int = 0
+    targets: tuple[str, ...] = TARGETS
+
+
+STORIES = {
+    "null-read": Story("library"),
+    "null-call": Story("library"),
+    "data-call": Story("library"),
+    "wild": Story("library"),
+    "misaligned": Story("library"),
+    "truncated": Story("library"),
+    "divide": Story("library"),
+    "trap": Story("library"),
+    "faulthandler": Story("library", survived=1),
+    "abort": Story("library"),
+    "assert": Story("library"),
+    "heap": Story("library"),
+    "fatal": Story("extension"),
+    "rust-panic": Story("rust"),
+    "terminate": Story("extension"),
+    "terminate-own": Story("extension"),
+    "terminate-boundary": Story("extension"),
+    "use-after-free": Story("extension", _API_PYTHONS),
+    "use-after-free-debug": Story("extension", _API_PYTHONS, {"PYTHONMALLOC": "debug"}),
+    "underflow": Story("extension", _API_PYTHONS),
+    "overflow": Story("extension", _API_PYTHONS),
+    "overflow-main": Story("extension", _API_PYTHONS),
+    "overflow-c": Story("extension"),
+    "no-gil": Story("extension", _API_PYTHONS),
+    "no-gil-error": Story("extension", _API_PYTHONS),
+    "released": Story("extension", _API_PYTHONS),
+    "handle": Story("handles", _API_PYTHONS),
+    "handle-native": Story("handles"),
+    "race": Story("extension", ("3.13t",)),
+    "killed": Story("library"),
+    "killed-segv": Story("library"),
+    "finalised": Story("embed", ("3.9", "3.11", "3.13")),
+    "tsan": Story("tsan", variables={"TSAN_OPTIONS": _TSAN_OPTIONS}, targets=_TSAN_TARGETS),
+    "tsan-null": Story("tsan", variables={"TSAN_OPTIONS": _TSAN_OPTIONS}, targets=_TSAN_TARGETS),
+}
+
+
+@dataclass(frozen=True)
+class ThreadTruth:
+    """One thread of a program that dies, in the program's own words."""
+
+    tid: int
+    python_name: str | None
+    python_state: str | None
+    functions: tuple[str, ...]
+    doing: str
+    stack: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a program told about its end."""
+
+    story: str
+    pid: int
+    dies: str
+    rule: str | None
+    signals: tuple[str, ...]
+    code: str
+    address: int | None
+    value: int | None
+    access: str | None
+    objects: dict[str, int]
+    threads: dict[str, ThreadTruth]
+    #: the optional parts that only few stories have, as they were told
+    more: dict[str, Any]
+
+    @property
+    def victim(self) -> ThreadTruth:
+        """The thread that dies."""
+        return self.threads[self.dies]
+
+    @property
+    def message(self) -> str | None:
+        """What was written to standard error, in part."""
+        message: str | None = self.more.get("message")
+        return message
+
+    @classmethod
+    def parse(cls, line: str) -> Truth:
+        """Read a truth line."""
+        data: dict[str, Any] = json.loads(line)
+        assert data.pop("sample") == "crash"
+        return cls(
+            story=data.pop("story"),
+            pid=data.pop("pid"),
+            dies=data.pop("dies"),
+            rule=data.pop("rule"),
+            signals=tuple(data.pop("signals")),
+            code=data.pop("code"),
+            address=_number(data.pop("address", None)),
+            value=_number(data.pop("value", None)),
+            access=data.pop("access", None),
+            objects={name: int(address, 16) for name, address in data.pop("objects", {}).items()},
+            threads={
+                role: ThreadTruth(
+                    thread["tid"],
+                    thread["python_name"],
+                    thread["python_state"],
+                    tuple(thread["functions"]),
+                    thread["doing"],
+                    tuple((function, file, line) for function, file, line in thread["stack"]),
+                )
+                for role, thread in data.pop("threads").items()
+            },
+            more=data,
+        )
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text, 16)
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A crash that GDB can look at.
+
+    `gdb_args` are for `gdb_session.batch` and other GDBs. The program of a live target runs when GDB does, and again
+    in every further session, so only then is there a truth. `symbols` says whether GDB is to have those of the
+    interpreter.
+    """
+
+    story: str
+    target: str
+    gdb_args: list[str | Path]
+    symbols: bool
+    executable: Path
+    directory: Path
+
+    @property
+    def truth(self) -> Truth:
+        """What the program told, the last time that it ran."""
+        told = (self.directory / "truth").read_text()
+        assert told, f"{self.story} told nothing; errors:\n{self.errors}"
+        return Truth.parse(told.splitlines()[0])
+
+    @property
+    def errors(self) -> str:
+        """What the program wrote to standard error."""
+        return (self.directory / "errors").read_text()
+
+
+@dataclass(frozen=True)
+class _Program:
+    story: Story
+    argv: list[str]
+    directory: Path
+
+    @property
+    def executable(self) -> Path:
+        return Path(self.argv[0])
+
+    @property
+    def variables(self) -> dict[str, str]:
+        # GDB up to 13 writes every reserved heap arena into a core: 64 MiB for each thread
+        return {"MALLOC_ARENA_MAX": "1", **self.story.variables}
+
+
+@contextlib.contextmanager
+def crash(story: str, name: str, target: str, directory: Path, *, stripped: bool | None = None) -> Iterator[Crash]:
+    """A crash for GDB to look at; what there is of it is removed afterwards, and nothing of it runs any more.
+
+    :param story: a key of `STORIES`.
+    :param name: of an interpreter under test; `tsan` stories are without one.
+    :param target: one of `TARGETS`.
+    :param directory: a new one, in which the program runs.
+    :param stripped: whether the sample has lost its symbols; by default if the interpreter has.
+    """
+    _, symbols = interpreters.use(name)
+    program = _program(story, name, directory, strip=not symbols if stripped is None else stripped)
+    directory.mkdir(parents=True, exist_ok=True)
+    crash_of = functools.partial(
+        Crash, story, target, symbols=symbols, executable=program.executable, directory=directory
+    )
+    if target == "live":
+        # GDB kills the program when it ends, or when it is killed
+        yield crash_of(_live(program))
+        return
+    core = _gdb_core(program) if target == "gcore" else _kernel_core(program, crash_of([]))
+    try:
+        yield crash_of(_without_files(core) if target == "no-files" else [program.executable, core])
+    finally:
+        core.unlink()
+
+
+def _live(program: _Program) -> list[str | Path]:
+    commands = [f"file {program.executable}", f"set cwd {program.directory}"]
+    commands += [f"set environment {name} {value}" for name, value in program.variables.items()]
+    commands += [f"set args {shlex.join(program.argv[1:])} > truth 2> errors < /dev/null", "run"]
+    commands += ["continue"] * program.story.survived
+    return [part for command in commands for part in ("-ex", command)]
+
+
+def _gdb_core(program: _Program) -> Path:
+    core = program.directory / "gcore"
+    try:
+        result = gdb_session.batch(_live(program), [f"generate-core-file {core}", "kill"], load=False)
+    except BaseException:
+        core.unlink(missing_ok=True)
+        raise
+    assert core.exists(), f"no core was made\n{result}"
+    return core
+
+
+def _without_files(core: Path) -> list[str | Path]:
+    return ["-iex", "set sysroot /nonexistent", "-iex", "set auto-solib-add off", "-c", core]
+
+
+def _kernel_core(program: _Program, look: Crash) -> Path:
+    """The core that the kernel makes; skips the test where it makes none here."""
+    # private there: the one place that knows how the kernel names cores
+    prefix = cores._prefix()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment.update(program.variables)
+    _, limit = resource.getrlimit(resource.RLIMIT_CORE)
+    argv = program.argv
+    if program.story.needs == "tsan":
+        # its shadow memory has fixed addresses, that must be free; GDB places programs as this does
+        argv = ["setarch", "-R", *argv]
+    with open(program.directory / "truth", "w") as truth, open(program.directory / "errors", "w") as errors:
+        process = subprocess.Popen(
+            argv,
+            cwd=program.directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=truth,
+            stderr=errors,
+            preexec_fn=functools.partial(resource.setrlimit, resource.RLIMIT_CORE, (limit, limit)),
+        )
+    try:
+        status = process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    expected = [-NUMBERS[name] for name in look.truth.signals]
+    assert status in expected, f"{look.story} ended otherwise: {status}, errors:\n{look.errors}"
+    found = sorted(program.directory.glob(f"{prefix}*"))
+    if not found:
+        pytest.skip("the kernel wrote no core: the hard limit on the size of cores may be too low")
+    assert len(found) == 1, f"which is the core? {found}"
+    return found[0]
+
+
+def _program(story: str, name: str, directory: Path, *, strip: bool) -> _Program:
+    needs = STORIES[story].needs
+    argv: Sequence[str | Path]
+    if needs == "tsan":
+        flags = [*_FLAGS, *_CXX, "-fsanitize=thread"]
+        argv = [samples.compiled("crash_tsan", "crash_tsan.cc", flags, ("-lstdc++",), strip=strip), story]
+    elif needs == "embed":
+        program, embedded = embedding.build(name, "crash_embed.c", strip=strip)
+        argv = [program, embedded.home]
+    else:
+        python, _ = interpreters.use(name)
+        argv = [python, samples.SOURCES / "crash.py", story, f"--{needs}", _native_part(needs, python, strip=strip)]
+    return _Program(STORIES[story], [str(part) for part in argv], directory)
+
+
+def _native_part(needs: str, python: Path, *, strip: bool) -> Path:
+    if needs == "library":
+        return samples.compiled("libcrash.so", "crash.c", (*_LIBRARY_FLAGS, "-std=gnu11"), strip=strip)
+    if needs == "rust":
+        if shutil.which("rustc") is None:
+            pytest.skip("takes rustc")
+        return samples.compiled("libcrash_rs.so", "crash.rs", _RUST_FLAGS, strip=strip)
+    headers, version = samples.HERE.run([python, "-S", "-E", "-c", _ASK_HEADERS]).split("\n")[:2]
+    flags = [*_LIBRARY_FLAGS, *_CXX, f"-DBUILT_FOR={version}", "-isystem", headers]
+    if needs == "extension":
+        return samples.compiled("_crash.so", "crash.cc", flags, ("-lstdc++",), strip=strip)
+    flags += ["-isystem", str(packages.use(_PYBIND11_OF) / "pybind11" / "include")]
+    return samples.compiled("crash_handles.so", "crash_handles.cpp", flags, ("-lstdc++",), strip=strip)

@@ -1,0 +1,311 @@
+"""docs/gdbext-1.schema.json and docs/json.md are about what `render.as_json` makes, all of it and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from gdbext.commands import COMMANDS
+from gdbext.model import (
+    INFERRED,
+    Awaited,
+    Columns,
+    Crash,
+    EventLoop,
+    Fault,
+    Finding,
+    Local,
+    MixedStack,
+    NativeFrame,
+    Operand,
+    PyFrame,
+    Recursion,
+    Report,
+    Suspect,
+    Task,
+)
+from gdbext.render.as_json import PARTS, as_json
+from tests.support.fake_report import (
+    INFO,
+    gil_deadlock,
+    healthy,
+    hostile,
+    inferred_deadlock,
+    orphaned,
+    world_that_does_not_stop,
+)
+from tests.support.gdb_session import SCHEMA, violations
+
+Json = dict[str, Any]
+
+SCHEMA_ITSELF: Json = json.loads(SCHEMA.read_text(encoding="utf-8"))
+DEFINITIONS: Json = SCHEMA_ITSELF["$defs"]
+#: What has members, by its heading in docs/json.md.
+NOUNS: Json = {"document": SCHEMA_ITSELF, **{name.replace("_", " "): noun for name, noun in DEFINITIONS.items()
+                                             if "properties" in noun}}
+PAGE = SCHEMA.with_name("json.md").read_text(encoding="utf-8")
+
+
+def asyncio() -> Report:
+    """Two tasks that wait for each other, one of them without a name and for a lock; a coroutine with variables."""
+    stack = (PyFrame("work", "Job.work", "/app/job.py", 5, Columns(4, 17, 6), "coroutine"),
+             NativeFrame("epoll_wait", "libc.so.6", 0x7F00))
+    lock = Awaited(kind="asyncio.Lock", address=0x90, name="lock", holders=(0x10,))
+    tasks = (Task(0x10, "a", 0x7000, 1, "pending", stack[:1], Awaited((0x20,), 2, timed=True), (0x20,)),
+             Task(0x20, None, 0x7000, None, "running", (), lock))
+    report = gil_deadlock()
+    first = dataclasses.replace(report.threads[0], stack=stack, variables=((Local("x", "int", "1"),), ()))
+    return dataclasses.replace(report, threads=(first, *report.threads[1:]), tasks=tasks, task_cycles=((0x10, 0x20),),
+                               event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1),))
+
+
+def crashed() -> Report:
+    """A null pointer, with all that can be told of a crash."""
+    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", "read 8 bytes at 0x18", INFERRED, "the code before it tells",
+                  (1, 0), 0x18, "read", 8, 0x401000, "mov 0x18(%rdi),%rax",
+                  (Operand("%rdi", 0, "null", "the first argument"), Operand("%rax", 1)), {"rdi": 0, "fs_base": 0x7F00},
+                  "said", True)
+    stack = MixedStack((NativeFrame("get", "libdrv.so", 0x401000), PyFrame("f", "f", "/app/job.py", 3)), (),
+                       "no frame fits", {0: (Local("self", "Node *", "0x0"),)})
+    crash = Crash(1, fault, stack, 0, Recursion((0, 1), 900, 2000, False, 8 << 20),
+                  (Finding("without-gil", 2, "uses Python"), Finding("impossible-object", None, "x", INFERRED, "y")),
+                  (Suspect(2, ("runs get too",), "both hold gil:0", ("gil:0",)),), ("libdrv.so is not there",))
+    return Report(INFO, crash=crash)
+
+
+REPORTS = {"gil": gil_deadlock, "inferred": inferred_deadlock, "orphaned": orphaned, "healthy": healthy,
+           "world": world_that_does_not_stop, "asyncio": asyncio, "crashed": crashed}
+ALL = (*PARTS, "tasks", "crash")
+#: Between them these have whatever a document may have.
+RICH = ("asyncio", "world", "crashed")
+
+
+def document(name: str) -> Json:
+    """A document with all parts that there are."""
+    made: Json = json.loads(as_json(REPORTS[name](), ALL))
+    return made
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The path of each value in a document."""
+    yield path
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        yield from places(inner, (*path, key))
+
+
+def at(value: Any, path: tuple[str | int, ...]) -> Any:
+    """The value at a path."""
+    for key in path:
+        value = value[key]
+    return value
+
+
+def changed(value: Json, path: tuple[str | int, ...], new: object) -> Json:
+    """The document with another value at a path."""
+    made = copy.deepcopy(value)
+    at(made, path[:-1])[path[-1]] = new
+    return made
+
+
+# -- the schema ----------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_schema() -> None:
+    Draft202012Validator.check_schema(SCHEMA_ITSELF)
+
+
+@pytest.mark.parametrize("noun", NOUNS.values(), ids=NOUNS)
+def test_it_is_strict(noun: Json) -> None:
+    assert noun["additionalProperties"] is False
+    assert set(noun["required"]) <= set(noun["properties"])
+
+
+def test_each_object_is_a_noun() -> None:
+    def objects(part: Any) -> Iterator[Any]:
+        if isinstance(part, dict):
+            if "object" in part.get("type", ()) and not part.keys() & {"if", "propertyNames"}:
+                yield part
+            for name, inner in part.items():
+                yield from objects(inner) if name != "if" else ()
+        elif isinstance(part, list):
+            for inner in part:
+                yield from objects(inner)
+
+    assert all(any(found is noun for noun in NOUNS.values()) for found in objects(SCHEMA_ITSELF))
+
+
+# -- documents -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_documents_are_as_the_schema_has_them(name: str) -> None:
+    assert violations(document(name)) == []
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_whatever_the_target_calls_things(name: str) -> None:
+    report = REPORTS[name]()
+    made, plain = json.loads(as_json(hostile(report), ALL)), document(name)
+    # what is in our words, like a state
+    for row, lock in zip(made["locks"], plain["locks"]):
+        row["orphan"] = lock["orphan"]
+    if "crash" in made:
+        made["crash"].update(findings=plain["crash"]["findings"], suspects=plain["crash"]["suspects"])
+        made["crash"]["fault"].update({each: plain["crash"]["fault"][each] for each in ("signal", "code", "access")})
+    assert violations(made) == []
+
+
+@pytest.mark.parametrize("parts", [PARTS, ("runtimes", "threads", "locks", "problems"),
+                                   ("threads", "locks", "problems")])
+def test_documents_of_some_parts(parts: tuple[str, ...]) -> None:
+    assert violations(json.loads(as_json(gil_deadlock(), parts))) == []
+
+
+def test_no_unknown_member_anywhere() -> None:
+    for name in RICH:
+        made = document(name)
+        for path in places(made):
+            if isinstance(at(made, path), dict):
+                assert violations(changed(made, (*path, "unknown"), None)), (name, path)
+
+
+def test_no_member_may_be_missing_but_those_that_may() -> None:
+    of_document = set(SCHEMA_ITSELF["properties"]) - set(SCHEMA_ITSELF["required"])
+    of_document -= {"event_loops", "tasks", "task_cycles"}  # all of them or none
+    for name in RICH:
+        made = document(name)
+        for path in places(made):
+            if path and isinstance(path[-1], str):
+                less = copy.deepcopy(made)
+                del at(less, path[:-1])[path[-1]]
+                may_be_absent = path[-1] in (of_document if len(path) == 1 else ("critical_sections", "locals"))
+                may_be_absent = may_be_absent or path[-2:-1] == ("registers",)
+                assert bool(violations(less)) != may_be_absent, (name, path)
+
+
+def test_no_value_of_another_type() -> None:
+    for name in RICH:
+        made = document(name)
+        for path in places(made):
+            value = at(made, path)
+            if path and value is not None:
+                other = 4096 if isinstance(value, (str, bool)) else "0x1000"
+                assert violations(changed(made, path, other)), (name, path)
+
+
+@pytest.mark.parametrize(("path", "value"), [
+    (("schema",), "gdbext/2"),
+    (("target", "kind"), "dead"),
+    (("runtimes", 0, "build"), "debug"),
+    (("runtimes", 0, "layout"), "guess"),
+    (("runtimes", 0, "address"), "7e00"),
+    (("runtimes", 0, "interpreters", 0, "gil", "state"), "locked"),
+    (("runtimes", 0, "interpreters", 0, "gil", "lock"), "rwlock:0x5591e0c0"),
+    (("runtimes", 0, "interpreters", 0, "gil", "waiters"), [2, None]),
+    (("threads", 0, "number"), 0),
+    (("threads", 0, "tstate"), "0X55D0"),
+    (("threads", 0, "python_state"), "running"),
+    (("threads", 0, "status"), "sleeping"),
+    (("threads", 0, "syscall"), "futex(0x10)"),
+    (("threads", 0, "holds", 0, "evidence"), "guessed"),
+    (("threads", 0, "waits", "mode"), "write"),
+    (("threads", 0, "waits", "lock"), "0x5591e0c0"),
+    (("threads", 0, "waits", "timed"), 0),
+    (("threads", 0, "stack", 1, "language"), "python"),
+    (("threads", 0, "stack", 2, "language"), "c"),
+    (("threads", 0, "stack", 2, "columns"), [4, 17]),
+    (("threads", 0, "stack", 2, "kind"), "class"),
+    (("locks", 0, "kind"), "seqlock"),
+    (("locks", 0, "state"), "locked"),
+    (("locks", 0, "kind"), "mutex"),
+    (("locks", 0, "orphan"), "gone"),
+    (("locks", 2, "state"), "locked"),
+    (("deadlocks", 0, "threads"), []),
+    (("deadlocks", 0, "edges", 0, "holder"), "2"),
+    (("problems", 0, "what"), "unknown"),
+    (("notes",), []),
+])
+def test_no_other_value(path: tuple[str | int, ...], value: object) -> None:
+    made = document("gil")
+    assert json.dumps(at(made, path)) != json.dumps(value)
+    assert violations(changed(made, path, value))
+
+
+def test_a_violation_names_its_place() -> None:
+    (found,) = violations(changed(document("gil"), ("locks", 0, "address"), 4096))
+    assert found == "$.locks[0].address: 4096 is not of type 'string'"
+
+
+# -- the page that documents it ------------------------------------------------------------------------------
+
+
+def section(heading: str) -> str:
+    """What stands below a heading of docs/json.md."""
+    found = re.split(r"^#+ (.+)\n", PAGE, flags=re.MULTILINE)
+    sections = {name.lower(): text for name, text in zip(found[1::2], found[2::2])}
+    return sections[heading.lower()]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of the tables of a text, without those of the headings."""
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines()
+             if line.startswith("|")]
+    return cells[2:]
+
+
+@pytest.mark.parametrize("heading", NOUNS)
+def test_the_page_tells_of_each_member(heading: str) -> None:
+    noun = NOUNS[heading]
+    told = {row[0].strip("`"): row[1] for row in rows(section(heading))}
+    assert set(told) == set(noun["properties"])
+    for name, kind in told.items():
+        allows_null = Draft202012Validator({**noun["properties"][name], "$defs": DEFINITIONS}).is_valid(None)
+        assert ("null" in kind) == allows_null, name
+        assert ("absent" in kind) == (name not in noun["required"]), name
+
+
+def test_the_page_tells_of_each_value() -> None:
+    def values(part: Any) -> Iterator[str]:
+        if isinstance(part, dict):
+            yield from (value for value in (*part.get("enum", ()), part.get("const")) if isinstance(value, str))
+            part = list(part.values())
+        for inner in part if isinstance(part, list) else ():
+            yield from values(inner)
+
+    assert [value for value in values(SCHEMA_ITSELF) if f"`{value}`" not in PAGE] == []
+
+
+def test_the_page_tells_of_each_kind_of_lock_and_its_states() -> None:
+    told = {kind: row[2] for row in rows(section("kinds of locks")) for kind in re.findall(r"`([a-z-]+)`", row[0])}
+    assert set(told) == set(DEFINITIONS["lock_kind"]["enum"])
+    lock = {**document("gil")["locks"][0], "id": "mutex:0x10"}
+    checked = Draft202012Validator({**DEFINITIONS["lock"], "$defs": DEFINITIONS})
+    for kind, states in told.items():
+        found = [state for state in re.findall(r"`([^`]+)`", states) if state != " or "]
+        assert found
+        for state in found:
+            assert checked.is_valid({**lock, "kind": kind, "state": state}), (kind, state)
+        assert not checked.is_valid({**lock, "kind": kind, "state": "dim"}), kind
+    both = {**lock, "kind": "descriptor", "state": "waiting to read or connecting"}
+    assert checked.is_valid(both)
+    assert not checked.is_valid({**both, "state": "waiting to read connecting"})
+
+
+def test_the_examples_of_the_page() -> None:
+    found = re.findall(r"^    \{\"schema\".*(?:\n     .+)*", PAGE, re.MULTILINE)
+    assert len(found) == 2
+    for text in found:
+        assert violations(json.loads(text)) == []
+
+
+def test_the_page_knows_the_commands() -> None:
+    told = {name for row in rows(section("which command prints what")) for name in re.findall(r"`([a-z-]+)`", row[0])}
+    assert told == {command.name for command in COMMANDS}
