@@ -6,12 +6,10 @@ handler) the fault is the one that the kernel left on the stack below it.
 
 from __future__ import annotations
 
-import itertools
-import re
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from gdbext.analysis.abort import AbortReader
 from gdbext.analysis.code import MAX_NATIVE_FRAMES, Code
 from gdbext.analysis.fault import REGISTERS, FaultReader, FaultSite, SeenFault
 from gdbext.analysis.gil_rules import GilRules
@@ -26,8 +24,6 @@ from gdbext.cpython.values import Limits
 from gdbext.errors import GdbextError
 from gdbext.model import (
     DERIVED,
-    INFERRED,
-    RECORDED,
     Crash,
     Fault,
     Finding,
@@ -39,20 +35,23 @@ from gdbext.model import (
     PyFrame,
     Recursion,
     Report,
+    Suspect,
 )
-from gdbext.native.elf import build_id_at, find_dynamic_symbol, first_page
-from gdbext.native.libstdcxx import CxxException, find_exceptions, readable_type
-from gdbext.native.messages import FatalError, abort_message, fatal_errors, pybind11_error, rust_panic
+from gdbext.native.elf import build_id_at, first_page
 from gdbext.native.signals import CORE_SIGNALS, FAULT_SIGNALS, SIGABRT, SIGTRAP, is_restorer, read_signal_frame
 from gdbext.target.cache import read_u64
 from gdbext.target.protocol import Module, Target
 
 #: How many frames from the top the frame of a signal's handler is looked for, and kept of the interpreter's own.
 _MAX_HANDLER, _MAX_KEPT = 64, 12
-#: How many threads are asked for their signal, and how many bytes of stack for what it says of an abort.
-_MAX_ASKED, _MAX_MESSAGE_STACK = 4096, 1 << 16
+#: How many threads are asked for their signal.
+_MAX_ASKED = 4096
 #: How many frames have their variables read.
 _MAX_WITH_VARIABLES = 24
+#: Kinds of faults that other threads may have had a hand in: memory was not as it should be.
+_MAY_BE_RACES = frozenset((
+    "null-pointer", "null-member", "null-call", "small-pointer", "pattern", "non-canonical", "unmapped",
+    "no-permission", "execute-data", "general-protection", "heap-corruption", "assertion", "sanitizer"))
 _INT3 = b"\xcc"
 #: How far a file's first section may lie from where the file is mapped, in bytes.
 _NEARBY = 1 << 16
@@ -60,12 +59,6 @@ _NEARBY = 1 << 16
 _MAX_NAMED = 8
 #: From how many frames on a stack is looked at for recursion that did not use it up.
 _DEEP = 500
-# glibc 2.36 malloc/malloc.c, debug/stack_chk_fail.c, debug/chk_fail.c
-_DAMAGED = re.compile(r"malloc|free\(|realloc|double free|corrupted|munmap_chunk|mremap_chunk|invalid fastbin|chunk"
-                      r"|\*\*\* ")
-_SANITIZER = re.compile(r"lib(tsan|asan|lsan|ubsan)\.so")
-_SANITIZERS = {"tsan": "ThreadSanitizer", "asan": "AddressSanitizer", "lsan": "LeakSanitizer",
-               "ubsan": "UndefinedBehaviorSanitizer"}
 
 
 class CrashReader:
@@ -83,8 +76,8 @@ class CrashReader:
         self._side = side
         self._sites = sites
         self._mixed = mixed
-        self._c_library = c_library
         self._pointers = Pointers(target, code, threads, side.pythons)
+        self._aborts = AbortReader(target, code, side, sites, self._pointers, c_library)
         self._rules = GilRules(target.memory, code, side, sites)
         self._first_pages: list[int] | None = None
 
@@ -101,11 +94,13 @@ class CrashReader:
         fault = FaultReader(self._target, self._code, self._pointers).read(
             replace(site, frames=native, offset=max(offset, 0)))
         if site.info.number == SIGABRT and fault.fault.kind == "abort":
-            fault = replace(fault, fault=self._abort(fault.fault, native, site))
+            fault = replace(fault, fault=self._aborts.explain(fault.fault, native, site.registers))
         stack = self._stack(seen, native, limits, offset)
         recursion, stack = self._recursion(fault.fault, seen, native, stack)
-        finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code)
-        suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
+        suspects: tuple[Suspect, ...] = ()
+        if fault.fault.kind in _MAY_BE_RACES:
+            finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code)
+            suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # what was called and is no code is nobody's function
         guilty = self._guilty(stack.frames, 1 if fault.fault.access == "execute" else 0)
         return Crash(site.thread, fault.fault, stack, guilty, recursion,
@@ -187,109 +182,6 @@ class CrashReader:
         if self._code.module(after) is None:
             return []
         return self._code.unwind(seen.ref, {**registers, "rip": after, "rsp": registers["rsp"] + 8})
-
-    # -- what an abort says ------------------------------------------------------------------------------------
-
-    def _abort(self, fault: Fault, native: Sequence[tuple[int, int]], site: FaultSite) -> Fault:
-        """Who called `abort`, and what that said."""
-        words = self._words(site.registers["rsp"], native)
-        names = [self._code.frame(pc, i).function or "" for i, (pc, _) in enumerate(native[:_MAX_KEPT * 2])]
-        registers = list(site.registers.values())
-        for python, library in itertools.product(self._side.pythons, self._c_library[:1]):
-            errors = fatal_errors(self._memory, python.runtime.module, library, words, registers, self._is_constant)
-            if errors:
-                return self._fatal(fault, errors)
-        said = next(filter(None, (abort_message(self._memory, module) for module in self._c_library)), None)
-        if said is not None:
-            kind = "assertion" if "Assertion `" in said else "heap-corruption" if _DAMAGED.match(said) else "abort"
-            return replace(fault, kind=kind, text=f"the C library ended the program: {said}", message=said)
-        sanitizer = self._sanitizer(native, names)
-        if sanitizer is not None:
-            return replace(fault, kind="sanitizer", text=sanitizer)
-        thrown = find_exceptions(self._memory, [*words, *site.registers.values()], self._pointers.in_image)
-        if thrown and self._is_terminated(names, native):
-            return self._terminated(fault, thrown[0])
-        if any("panic" in name for name in names) or self._has_rust(native):
-            panic = rust_panic(self._memory, words, self._pointers.in_image)
-            if panic is not None:
-                said = f" {panic.message}" if panic.message else ""
-                return replace(fault, kind="rust-panic", text=f"a Rust panic at {panic.file}:{panic.line}:"
-                               f"{panic.column}:{said or ' its message is not known'}", message=panic.message,
-                               evidence=INFERRED, why="message and place are what the stack has of a panic")
-        return fault
-
-    @staticmethod
-    def _fatal(fault: Fault, errors: Sequence[FatalError]) -> Fault:
-        """Of several errors the outermost was first, and the others are what its report came upon."""
-        first = errors[-1]
-        message = "Fatal Python error: " + ": ".join(part for part in (first.function, first.message) if part)
-        why = None if first.evidence == DERIVED else "the texts are those nearest to the end on the stack"
-        if not first.function and not first.message:
-            return replace(fault, kind="fatal-python-error", text="Python ended the program: a fatal error")
-        return replace(fault, kind="fatal-python-error", text=f"Python ended the program: {message}", message=message,
-                       evidence=first.evidence, why=why)
-
-    def _terminated(self, fault: Fault, thrown: CxxException) -> Fault:
-        name = readable_type(thrown.type, self._target.demangle)
-        python = pybind11_error(self._memory, thrown)
-        text = thrown.text or (python.text if python is not None else None)
-        said = f": {text}" if text else ""
-        return replace(fault, kind="uncaught-exception", message=text,
-                       text=f"std::terminate() was called for a C++ exception of type {name}{said}",
-                       evidence=INFERRED if thrown.evidence == INFERRED else RECORDED, why=thrown.why)
-
-    def _sanitizer(self, native: Sequence[tuple[int, int]], names: Sequence[str]) -> str | None:
-        """Whether a sanitizer's run-time library called `abort`, and of what it told."""
-        for i, (pc, _) in enumerate(native[:len(names)]):
-            module = self._code.module(pc)
-            found = _SANITIZER.match(module.name) if module is not None else None
-            if found is not None:
-                race = any("ReportRace" in name for name in names[i:])
-                return (f"{_SANITIZERS[found[1]]} ended the program" + (": it found a data race" if race else "")
-                        + "; its report is what the program wrote last to standard error")
-            if not self._sites.in_runtime(pc):
-                return None
-        return None
-
-    def _is_terminated(self, names: Sequence[str], native: Sequence[tuple[int, int]]) -> bool:
-        """Whether an abort comes from the C++ library, rather than from the program."""
-        for i, (pc, _) in enumerate(native[:len(names)]):
-            module = self._code.module(pc)
-            if module is None:
-                return False
-            if module.name.startswith(("libstdc++", "libc++")):
-                return True
-            if "terminate" in names[i]:
-                return True
-            if not self._sites.in_runtime(pc):
-                return False
-        return False
-
-    def _has_rust(self, native: Sequence[tuple[int, int]]) -> bool:
-        """Whether who called `abort` is linked with Rust's library, which exports the name of its personality."""
-        for pc, _ in native[:_MAX_KEPT * 2]:
-            if not self._sites.in_runtime(pc):
-                module = self._code.module(pc)
-                return module is not None and find_dynamic_symbol(self._memory, module,
-                                                                  "rust_eh_personality") is not None
-        return False
-
-    def _words(self, sp: int, native: Sequence[tuple[int, int]]) -> list[int]:
-        low = sp & ~7
-        high = max((frame_sp for _, frame_sp in native[:48]), default=low) + 512
-        size = min(high - low, _MAX_MESSAGE_STACK) & ~7
-        while size >= 512:
-            try:
-                return list(struct.unpack(f"<{size // 8}Q", self._memory.read(low, size)))
-            except GdbextError:
-                size = size // 2 & ~7
-        return []
-
-    def _is_constant(self, address: int) -> bool:
-        if self._code.module(address) is None:
-            return False
-        region = self._pointers.space.find(address)
-        return region is None or region.allows("w") is not True
 
     # -- the stack -----------------------------------------------------------------------------------------------
 

@@ -193,9 +193,11 @@ class FaultReader:
             used = [name for name in dict.fromkeys(used) if name in registers and name in operand.registers]
             address = operand.address(registers, instruction.next_address)
             if address is not None and [address] != [registers[name] for name in used]:
-                what = self._pointers.describe(address).text
+                # what is wrong with it is told of the register that it was made of
+                bad = any(self._pointers.describe(registers[name]).kind in BAD for name in used)
+                what = None if bad else self._pointers.describe(address).text
                 if instruction.is_call:
-                    what += self._held(address)
+                    what = (what or "") + self._held(address)
                 operands.append(Operand(operand.text, address, what))
             for name in used:
                 chain = self._from_callers(site, self._chain(code, registers, name)) if name != "rsp" else []
@@ -380,7 +382,7 @@ class FaultReader:
                 return "null-pointer", f"a null pointer (%{name})"
             return "null-member", f"the member at offset {offset:#x} of a null pointer (%{name})"
         if what.kind in (PATTERN,) or what.kind == UNMAPPED and "filled" in what.text:
-            return "pattern", f"{place}%{name} = {base:#x}, {what.text}"
+            return "pattern", f"{place}%{name} = {base:#x}, {what.text.partition(' (')[0]}"
         if what.kind == NON_CANONICAL:
             return "non-canonical", f"{place}%{name} = {base:#x}, {what.text}"
         if what.kind == SMALL:
@@ -415,13 +417,12 @@ class FaultReader:
         what = self._pointers.describe(address)
         if info.code == SEGV_PKUERR:
             return replace(known, kind="no-permission", text=f"{touched}: a protection key forbids it")
-        now = region is not None and region.allows(_NEEDED.get(known.access or "", "r"))
-        if info.code == SEGV_MAPERR and now:
+        if info.code == SEGV_MAPERR and region is not None:
             return replace(known, kind="unmapped", text=f"{touched}: nothing was mapped there at that time, though now "
                            f"it is {what.text}")
         if info.code == SEGV_ACCERR or region is not None and region.permissions is not None:
             allowed = "its mapping does not allow it"
-            if now:
+            if region is not None and known.access in _NEEDED and region.allows(_NEEDED[known.access]):
                 allowed = "its mapping did not allow it at that time"
             elif region is not None and region.permissions is not None:
                 allowed = f"its mapping allows {region.permissions or 'no access'}"
@@ -556,7 +557,9 @@ class FaultReader:
         if text is not None and text.startswith("ud2"):
             return SeenFault(replace(known, kind="trap", text="the program stopped itself (`ud2`): a compiler puts it "
                                      "where code must not get to, as for __builtin_trap() or a missing return"))
-        if text is None or text.startswith("(bad)"):
+        if text is None:
+            return SeenFault(replace(known, text="the processor refused an instruction, which is not there to be read"))
+        if text.startswith("(bad)"):
             return SeenFault(replace(known, text="ran what is no instruction: it jumped into data or between "
                                      "instructions"))
         return SeenFault(replace(known, text=f"the processor does not have the instruction `{text}`: the code was "

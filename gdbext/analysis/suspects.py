@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import struct
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -28,7 +29,7 @@ _MAX_FRAMES, _MAX_STACK = 48, 1 << 15
 _MAX_OWN = 4096
 _MAX_SUSPECTS = 8
 #: What speaks how much for a suspect.
-_OBJECT, _VARIABLE, _FUNCTION, _CLASS, _REACHES, _NEARBY, _LIBRARY, _RUNS = 8, 5, 4, 3, 2, 2, 1, 1
+_OBJECT, _FUNCTION, _CLASS, _VARIABLE, _REACHES, _NEARBY, _LIBRARY, _RUNS = 8, 4, 3, 2, 2, 2, 1, 1
 #: How much memory is looked at for pointers to an object: objects at hand, bytes of each, and what these point to.
 _MAX_AT_HAND, _OBJECT_SIZE, _MAX_POINTED, _POINTED_SIZE = 48, 128, 8, 256
 #: How many Python frames are looked at for variables, and how many threads.
@@ -36,22 +37,37 @@ _MAX_PYTHON_FRAMES, _MAX_PYTHON_THREADS = 8, 64
 #: Types whose objects many threads have without having anything to do with each other.
 _COMMON_TYPES = frozenset((
     "int", "float", "bool", "str", "bytes", "NoneType", "function", "builtin_function_or_method", "module", "type",
-    "method", "complex", "ellipsis", "NotImplementedType", "code", "property", "ABCMeta", "EnumType", "EnumMeta"))
+    "method", "complex", "ellipsis", "NotImplementedType", "code", "property", "ABCMeta", "EnumType", "EnumMeta",
+    "Thread", "_MainThread", "CDLL", "PyDLL"))
+#: How many reasons of a kind are told of one thread.
+_MAX_ALIKE = 3
 
-# the class of a method: "mesh::Cache::intern" is one of "mesh::Cache"; templates and operators in its name stay
+# a method's operator, whose brackets are none
 _OPERATOR = re.compile(r"::operator(?:[<>-]=?>?|\(\)|<<|>>)=?(?=[(<]).*", re.DOTALL)
+# libraries that are compiled into programs
 _LIBRARIES = re.compile(r"^(std|__gnu_cxx|__cxxabiv1|pybind11|nanobind|core|alloc|boost)(::|$)")
+# what only carries calls between Python and others: every thread may be in it
+_GLUE = re.compile(r"^(libffi[-.]|_ctypes\.|_cffi_backend\.)")
+
+
+@dataclass(frozen=True)
+class _Reason:
+    """What speaks for a suspect, and how much; `about` is the address of what it has in common with who died."""
+
+    weight: int
+    text: str
+    about: int | None = None
 
 
 @dataclass
 class _Case:
-    """What is known of one thread: reasons with their weights."""
+    """What is known of one thread."""
 
-    reasons: list[tuple[int, str]] = field(default_factory=list)
+    reasons: list[_Reason] = field(default_factory=list)
 
     @property
     def weight(self) -> int:
-        return sum(weight for weight, _ in self.reasons)
+        return sum(reason.weight for reason in self.reasons)
 
 
 @dataclass(frozen=True)
@@ -94,7 +110,6 @@ class SuspectFinder:
         nearby = self._nearby(native, registers) - set(wanted)
         variables = self._variables(died, _MAX_PYTHON_FRAMES)
         cases: dict[int, _Case] = {}
-        mentions: dict[int, list[int]] = {}
         asked = 0
         for seen in others:
             if seen.number == died.number or seen.unavailable is not None:
@@ -106,22 +121,23 @@ class SuspectFinder:
             words = self._words(seen, frames)
             for address in wanted:
                 if address in words:
-                    case.reasons.append((_OBJECT, f"has {address:#x} {self._place(words[address], frames)}: "
-                                         f"{self._pointers.describe(address).text}, which the fault was about"))
+                    case.reasons.append(_Reason(
+                        _OBJECT, f"has {address:#x} {self._place(words[address], frames)}: "
+                        f"{self._pointers.describe(address).text}, which the fault was about"))
             for address in nearby & words.keys():
-                mentions.setdefault(address, []).append(seen.number)
-                case.reasons.append((_NEARBY, f"has {address:#x} {self._place(words[address], frames)}, as the thread "
-                                     f"that died ({self._pointers.describe(address).text})"))
+                case.reasons.append(_Reason(
+                    _NEARBY, f"has {address:#x} {self._place(words[address], frames)}, as the thread that died "
+                    f"({self._pointers.describe(address).text})", address))
             if own.modules.keys() & functions.modules.keys():
                 case.reasons += self._reaching({*wanted, *nearby}, words, frames)
             if variables and seen.tstates and asked < _MAX_PYTHON_THREADS:
                 asked += 1
                 case.reasons += self._same_variables(variables, seen)
-        self._drop_common(cases, mentions, len(cases))
+        _drop_common(cases.values())
         return self._ranked(cases, died.number, wanted, report)
 
     def _reaching(self, wanted: set[int], words: Mapping[int, int | str],
-                  frames: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+                  frames: Sequence[tuple[int, int]]) -> Iterator[_Reason]:
         """Whether an object that a thread has at hand points to one that the thread which died had, or to what does."""
         at_hand = (word for word in words
                    if word & 7 == 0 and self._pointers.describe(word).kind in (MEMORY, CPLUSPLUS))
@@ -140,7 +156,7 @@ class SuspectFinder:
             reached.discard(word)
             if reached:
                 address = min(reached)
-                yield (_REACHES, f"has {word:#x} {self._place(words[word], frames)}, which points to {through}"
+                yield _Reason(_REACHES, f"has {word:#x} {self._place(words[word], frames)}, which points to {through}"
                        + ("to " if through else "") + f"{address:#x} ({self._pointers.describe(address).text}), "
                        "which the thread that died had at hand")
                 return
@@ -166,11 +182,11 @@ class SuspectFinder:
                 continue
         return found
 
-    def _same_variables(self, variables: Mapping[int, str], seen: SeenThread) -> Iterator[tuple[int, str]]:
+    def _same_variables(self, variables: Mapping[int, str], seen: SeenThread) -> Iterator[_Reason]:
         own = self._variables(seen, _MAX_PYTHON_FRAMES)
-        for address in [address for address in variables if address in own][:2]:
-            yield (_VARIABLE, f"has the Python object {address:#x} too: it is {own[address]}, and the other thread's "
-                   f"{variables[address].partition(',')[0]}")
+        for address in [address for address in variables if address in own]:
+            yield _Reason(_VARIABLE, f"has the Python object {address:#x} too: it is {own[address]}, and the other "
+                          f"thread's {variables[address].partition(',')[0]}", address)
 
     def functions(self, native: Sequence[tuple[int, int]]) -> Functions:
         """Which functions and classes a thread is in."""
@@ -181,8 +197,10 @@ class SuspectFinder:
             if self._is_interpreter[pc] or self._sites.in_runtime(pc):
                 continue
             function = self._code.frame(pc, i).function
-            found = self._code.function_range(pc + 1 if i == 0 else pc)
             module = self._code.module(pc)
+            if module is not None and _GLUE.match(module.name):
+                continue
+            found = self._code.function_range(pc + 1 if i == 0 else pc)
             if function is not None and is_library_function(function):
                 continue
             name = f"{short_name(function)}()" if function else f"a function of {module.name if module else 'no file'}"
@@ -203,16 +221,16 @@ class SuspectFinder:
             return
         telling = [start for start in same if start not in outermost]
         if telling:
-            case.reasons.append((_FUNCTION, f"is in {own.starts[telling[0]]} too"))
+            case.reasons.append(_Reason(_FUNCTION, f"is in {own.starts[telling[0]]} too"))
         shared = [name for name in other.classes if name in own.classes]
         if shared and not telling:
             name = shared[0]
-            case.reasons.append((_CLASS, f"is in {other.classes[name]}, of the same class {name}"))
+            case.reasons.append(_Reason(_CLASS, f"is in {other.classes[name]}, of the same class {name}"))
         libraries = [path for path in other.modules if path in own.modules]
         if libraries and not telling and not shared:
             path = libraries[0]
-            case.reasons.append((_LIBRARY, f"is in {other.modules[path]}, of the same library "
-                                 + path.rpartition("/")[2]))
+            case.reasons.append(_Reason(_LIBRARY, f"is in {other.modules[path]}, of the same library "
+                                        + path.rpartition("/")[2]))
 
     def _is_data(self, address: int) -> bool:
         return self._pointers.describe(address).kind in (MEMORY, CPLUSPLUS, PYTHON, DATA)
@@ -261,15 +279,6 @@ class SuspectFinder:
         where = f"{short_name(frame.function)}()" if frame.function else frame.module or "code in no file"
         return f"on its stack, in {where}"
 
-    @staticmethod
-    def _drop_common(cases: Mapping[int, _Case], mentions: Mapping[int, Collection[int]], threads: int) -> None:
-        """What most of the threads have at hand tells none of them from the others."""
-        common = {address for address, numbers in mentions.items() if len(numbers) > max(3, threads // 2)}
-        for case in cases.values():
-            nearby = [reason for reason in case.reasons if reason[0] == _NEARBY
-                      and not any(f"has {address:#x} " in reason[1] for address in common)]
-            case.reasons[:] = [reason for reason in case.reasons if reason[0] != _NEARBY] + nearby[:3]
-
     def _ranked(self, cases: Mapping[int, _Case], died: int, objects: Sequence[int],
                 report: Report) -> tuple[Suspect, ...]:
         first = report.thread(died)
@@ -280,7 +289,7 @@ class SuspectFinder:
                 continue
             runs = _RUNS if thread.status == "running" else 0
             common = tuple(sorted({hold.lock for hold in first.holds} & {hold.lock for hold in thread.holds}))
-            reasons = tuple(text for _, text in sorted(case.reasons, key=lambda pair: -pair[0]))
+            reasons = tuple(reason.text for reason in sorted(case.reasons, key=lambda reason: -reason.weight))
             found.append((case.weight + runs, Suspect(number, reasons, _covered(first, thread, objects, common),
                                                       common)))
         found.sort(key=lambda pair: (-pair[0], pair[1].thread))
@@ -288,6 +297,24 @@ class SuspectFinder:
 
 
 @lru_cache(maxsize=4096)
+def _drop_common(cases: Collection[_Case]) -> None:
+    """What most of the threads have at hand tells none of them from the others."""
+    count = Counter(reason.about for case in cases for reason in case.reasons if reason.about is not None)
+    common = {address for address, times in count.items() if times > max(3, len(cases) // 2)}
+    for case in cases:
+        alike: Counter[int] = Counter()
+        kept = []
+        for reason in case.reasons:
+            if reason.about in common:
+                continue
+            if reason.about is not None:
+                alike[reason.weight] += 1
+                if alike[reason.weight] > _MAX_ALIKE:
+                    continue
+            kept.append(reason)
+        case.reasons[:] = kept
+
+
 def is_library_function(function: str) -> bool:
     """Whether a demangled function is of a library that is compiled into programs, such as the standard templates."""
     return _LIBRARIES.match(_without_result(function)) is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import crashes, gdb_session, interpreters, samples
+from tests.support import cores, crashes, gdb_session, interpreters, samples
 
 # each story from the kernel's core in all its interpreters; otherwise where it may be different
 LIVE = ("null-read", "handle", "faulthandler", "killed", "no-gil", "overflow-main", "terminate", "trap")
@@ -410,3 +410,21 @@ def _whole(crash: crashes.Crash) -> Any:
 def _build_id(data: bytes) -> str:
     at = data.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")
     return data[at + 16:at + 36].hex()
+
+
+def test_hang_that_was_ended_by_a_signal(tmp_path: Path) -> None:
+    """Whoever gives up on a hung program sends it SIGABRT for a core: that is no fault, and a rule is broken."""
+    python, _ = interpreters.use("3.11")
+    with samples.rapids(python, "rwlock", tmp_path) as sample, cores.place(sample, python, "kernel-core") as where:
+        session = gdb_session.batch(where, ("py-crash --json", "py-deadlocks --json"))
+        main = sample.truth.threads["main"].tid
+    assert session.status == 0
+    document, verdict = session.document(0), session.document(1)
+    crash = document["crash"]
+    assert (crash["fault"]["kind"], crash["fault"]["code"]) == ("sent", "SI_USER")
+    assert crash["fault"]["sender"]["pid"] == os.getpid()
+    (finding,) = crash["findings"]
+    assert finding["rule"] == "blocks-with-gil"
+    lwps = {thread["number"]: thread["lwp"] for thread in document["threads"]}
+    assert lwps[finding["thread"]] == main
+    assert len(verdict["deadlocks"]) == 1
