@@ -2,8 +2,9 @@
 """Write docs/support.md: what gdbext is tested with and what it decodes, as the tests and tables themselves list it.
 
 The interpreters, scenarios, Debian releases and GDBs are those that the tests go through, the layouts those in
-`gdbext/layout/tables`, the kinds of locks those of `gdbext/analysis/lock_kinds.py`, the precision is what the headers
-of the programs in `tests/precision` tell and its tests insist on.
+`gdbext/layout/tables`, the kinds of locks those of `gdbext/analysis/lock_kinds.py`, the crashes those of
+`tests/support/crashes.py`, the precision is what the headers of the programs in `tests/precision` tell and its tests
+insist on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from gdbext.analysis.lock_kinds import KINDS  # noqa: E402
 from tests.gdb import (  # noqa: E402
+    test_crash,
     test_embedded,
     test_main_job,
     test_roots,
@@ -26,7 +28,7 @@ from tests.gdb import (  # noqa: E402
     test_subinterpreters,
 )
 from tests.precision import harness  # noqa: E402
-from tests.support import interpreters, roots, samples  # noqa: E402
+from tests.support import crashes, interpreters, roots, samples  # noqa: E402
 
 PAGE = ROOT / "docs" / "support.md"
 TABLES = ROOT / "gdbext" / "layout" / "tables"
@@ -126,7 +128,7 @@ def page() -> str:
              "Made by `scripts/support_matrix.py --write` from the lists that the tests themselves go through; do not "
              "edit it.", "A test whose interpreter, Debian release or GDB is not to be had is skipped with the reason, "
              "unless `GDBEXT_REQUIRE`", "names it.", ""]
-    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _precision, _layouts):
+    for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _crashes, _precision, _layouts):
         parts += [*section(), ""]
     return "\n".join(parts[:-1]) + "\n"
 
@@ -208,6 +210,28 @@ def _locks() -> Iterator[str]:
     yield ""
     yield ("Native locks without Python (`tests/gdb/test_native.py`): " + ", ".join(samples.ABBA_VARIANTS)
            + ", two of them taken in opposite order.")
+
+
+def _crashes() -> Iterator[str]:
+    yield "## Crashes"
+    yield ""
+    yield ("What `py-crash` says of programs that die, each in its own way, and tell the truth about it before "
+           "(`tests/samples/crash*`, `tests/gdb/test_crash.py`): from the")
+    yield ("kernel's core in all of the interpreters, otherwise in one of them. Kinds are those of "
+           "[json.md](json.md#kinds-of-faults).")
+    yield ""
+    if set(test_crash.KINDS) != set(crashes.STORIES):
+        raise Incomplete("KINDS of test_crash.py and STORIES of crashes.py differ")
+    rows = []
+    for story, kind in test_crash.KINDS.items():
+        names, targets = ([*dict.fromkeys(case[i] for case in test_crash.CASES if case[0] == story)] for i in (1, 2))
+        if not names:
+            raise Incomplete(f"{story} is in no case of test_crash.py")
+        kinds = " or ".join(f"`{each}`" for each in kind.split("|"))
+        # that has no Python in it, whichever interpreter it goes by
+        pythons = "none" if crashes.STORIES[story].needs == "tsan" else _names(names)
+        rows.append((story, kinds, pythons, ", ".join(targets)))
+    yield from _table(("program", "kind of fault", "interpreters", "looked at"), rows)
 
 
 def _precision() -> Iterator[str]:

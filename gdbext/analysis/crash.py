@@ -99,7 +99,8 @@ class CrashReader:
         recursion, stack = self._recursion(fault.fault, seen, native, stack)
         suspects: tuple[Suspect, ...] = ()
         if fault.fault.kind in _MAY_BE_RACES:
-            finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code)
+            finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code,
+                                   lambda other: self._target.registers(other.ref, REGISTERS))
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # what was called and is no code is nobody's function
         guilty = self._guilty(stack.frames, 1 if fault.fault.access == "execute" else 0)

@@ -10,7 +10,7 @@ import itertools
 import re
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -87,15 +87,19 @@ class SuspectFinder:
     """Compares threads with the one that died.
 
     :param is_interpreter: whether a program counter lies in the interpreter.
+    :param registers: all general ones of a thread; what a blocked thread works on is in those that calls preserve.
     """
 
     def __init__(self, memory: Memory, code: Code, sites: Sites, pointers: Pointers,
-                 is_interpreter: Mapping[int, bool]) -> None:
+                 is_interpreter: Mapping[int, bool],
+                 registers: Callable[[SeenThread], Mapping[str, int]]) -> None:
         self._memory = memory
         self._code = code
         self._sites = sites
         self._pointers = pointers
         self._is_interpreter = is_interpreter
+        self._registers = registers
+        self._tstates: frozenset[int] = frozenset()
 
     def find(self, died: SeenThread, native: Sequence[tuple[int, int]], registers: Mapping[str, int],
              objects: Sequence[int], others: Iterable[SeenThread], report: Report) -> tuple[Suspect, ...]:
@@ -105,6 +109,9 @@ class SuspectFinder:
         :param registers: its registers at the fault.
         :param objects: addresses of what the fault was about, nearest first.
         """
+        others = list(others)
+        # thread states are linked with each other: who has one reaches all
+        self._tstates = frozenset(tstate.address for seen in others for _, tstate in seen.tstates)
         own = self.functions(native)
         wanted = [address for address in objects if self._is_data(address)]
         nearby = self._nearby(native, registers) - set(wanted)
@@ -118,7 +125,9 @@ class SuspectFinder:
             case = cases[seen.number] = _Case()
             functions = self.functions(frames)
             self._compare(own, functions, case)
-            words = self._words(seen, frames)
+            # all of them only where what they point to matters
+            same_library = bool(own.modules.keys() & functions.modules.keys())
+            words = self._words(seen, frames, None if same_library else {*wanted, *nearby})
             for address in wanted:
                 if address in words:
                     case.reasons.append(_Reason(
@@ -128,7 +137,7 @@ class SuspectFinder:
                 case.reasons.append(_Reason(
                     _NEARBY, f"has {address:#x} {self._place(words[address], frames)}, as the thread that died "
                     f"({self._pointers.describe(address).text})", address))
-            if own.modules.keys() & functions.modules.keys():
+            if same_library:
                 case.reasons += self._reaching({*wanted, *nearby}, words, frames)
             if variables and seen.tstates and asked < _MAX_PYTHON_THREADS:
                 asked += 1
@@ -249,10 +258,15 @@ class SuspectFinder:
         values.update(struct.unpack(f"<{len(data) // 8}Q", data))
         # what Python shares is shared under its own rules, and every thread has some of it
         return {value for value in values
-                if value & 7 == 0 and self._pointers.describe(value).kind in (MEMORY, CPLUSPLUS)}
+                if value & 7 == 0 and value not in self._tstates
+                and self._pointers.describe(value).kind in (MEMORY, CPLUSPLUS)}
 
-    def _words(self, seen: SeenThread, frames: Sequence[tuple[int, int]]) -> dict[int, int | str]:
-        """What a thread has at hand: each value with the register, or the address on the stack, that it is in."""
+    def _words(self, seen: SeenThread, frames: Sequence[tuple[int, int]],
+               asked: Collection[int] | None) -> dict[int, int | str]:
+        """What a thread has at hand: each value with the register, or the address on the stack, that it is in.
+
+        :param asked: the values that count, None: all.
+        """
         found: dict[int, int | str] = {}
         sp = seen.registers["rsp"] & ~7
         end = frames[min(len(frames), _MAX_FRAMES) - 1][1] if frames else sp
@@ -264,9 +278,12 @@ class SuspectFinder:
                 break
             except GdbextError:
                 size //= 2
-        for index, word in enumerate(struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8])):
-            found.setdefault(word, sp + 8 * index)
-        for name, value in seen.registers.items():
+        words = struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8])
+        # most threads have nothing of it
+        if asked is None or not set(asked).isdisjoint(words):
+            for index, word in enumerate(words):
+                found.setdefault(word, sp + 8 * index)
+        for name, value in self._registers(seen).items():
             if name not in ("rip", "rsp", "orig_rax", "fs_base"):
                 found[value] = f"%{name}"
         return found
@@ -296,7 +313,6 @@ class SuspectFinder:
         return tuple(suspect for _, suspect in found[:_MAX_SUSPECTS])
 
 
-@lru_cache(maxsize=4096)
 def _drop_common(cases: Collection[_Case]) -> None:
     """What most of the threads have at hand tells none of them from the others."""
     count = Counter(reason.about for case in cases for reason in case.reasons if reason.about is not None)
@@ -315,6 +331,7 @@ def _drop_common(cases: Collection[_Case]) -> None:
         case.reasons[:] = kept
 
 
+@lru_cache(maxsize=4096)
 def is_library_function(function: str) -> bool:
     """Whether a demangled function is of a library that is compiled into programs, such as the standard templates."""
     return _LIBRARIES.match(_without_result(function)) is not None
