@@ -19,6 +19,7 @@ both = threading.Barrier(2)
 
 def supervise(number: int) -> int:
     scene.enrol(f"pool-{number}")
+    both.wait()  # no thread is left that could run the parts
     parts = [pool.submit(pow, number, part) for part in range(2)]
     if both.wait() == 0:
         scene.ready()

@@ -31,7 +31,7 @@ if __name__ == "__main__":
     with multiprocessing.get_context("fork").Pool(1) as pool:
         first = pool.apply(os.getpid)
         lost = pool.apply_async(job)
-        while pool._pool[0].pid == first:  # type: ignore[attr-defined]
+        while [worker.pid for worker in pool._pool] in ([first], []):  # type: ignore[attr-defined]
             time.sleep(0.01)
         scene.ready()
         lost.get()
