@@ -115,7 +115,8 @@ class CrashPage:
                 break
             first, at, shown = at, at + len(part.frames), shown + 1
             variables = None
-            if crash.guilty is not None and first >= crash.guilty and part.text is None and told < _WITH_VARIABLES:
+            near = crash.guilty is not None and first >= crash.guilty and told < _WITH_VARIABLES
+            if near and part.text is None and stack.variables.get(first):
                 told, variables = told + 1, stack.variables
             lines = self._text.entry(part, first, "  ", variables)
             if first == crash.guilty and lines:
