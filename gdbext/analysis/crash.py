@@ -24,6 +24,7 @@ from gdbext.cpython.values import Limits
 from gdbext.errors import GdbextError
 from gdbext.model import (
     DERIVED,
+    INFERRED,
     Crash,
     Fault,
     Finding,
@@ -46,6 +47,8 @@ from gdbext.target.protocol import Module, Target
 _MAX_HANDLER, _MAX_KEPT = 64, 12
 #: How many threads are asked for their signal.
 _MAX_ASKED = 4096
+#: General registers that are not read of every thread at first: to read one again costs as much as to read another.
+_OTHERS = ("rbx", "rcx", "r11", "r12", "r13", "r14", "r15")
 #: How many frames have their variables read.
 _MAX_WITH_VARIABLES = 24
 #: Kinds of faults that other threads may have had a hand in: memory was not as it should be.
@@ -100,7 +103,7 @@ class CrashReader:
         suspects: tuple[Suspect, ...] = ()
         if fault.fault.kind in _MAY_BE_RACES:
             finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code,
-                                   lambda other: self._target.registers(other.ref, REGISTERS))
+                                   lambda other: {**other.registers, **self._target.registers(other.ref, _OTHERS)})
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # what was called and is no code is nobody's function
         guilty = self._guilty(stack.frames, 1 if fault.fault.access == "execute" else 0)
@@ -267,9 +270,12 @@ class CrashReader:
             if state is None:
                 continue
             called = f", {' and '.join(names[address])}," if address in names else ""
-            what = "the fault came of its type pointer" if address in used else "a variable has it"
+            # of a variable it is known that it should be one; the interpreter reads other structures besides objects
+            evidence = DERIVED if address in names else INFERRED
+            what = "a variable has it" if address in names else (
+                "the interpreter read a bad pointer from where an object has its type")
             yield Finding("impossible-object", seen.number, f"{address:#x}{called} is no Python object (any more): "
-                          f"{state.problem}", DERIVED, f"{what}, and its header can be that of no live object")
+                          f"{state.problem}", evidence, f"{what}, and its header can be that of no live object")
 
     # -- what is missing -----------------------------------------------------------------------------------------
 

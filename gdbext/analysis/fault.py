@@ -194,11 +194,11 @@ class FaultReader:
             address = operand.address(registers, instruction.next_address)
             if address is not None and [address] != [registers[name] for name in used]:
                 # what is wrong with it is told of the register that it was made of
-                bad = any(self._pointers.describe(registers[name]).kind in BAD for name in used)
-                what = None if bad else self._pointers.describe(address).text
-                if instruction.is_call:
-                    what = (what or "") + self._held(address)
-                operands.append(Operand(operand.text, address, what))
+                base = registers.get(canonical(operand.base)) if operand.base is not None else None
+                bad = base is not None and self._pointers.describe(base).kind in BAD
+                parts = [None if bad else self._pointers.describe(address).text,
+                         self._held(address) if instruction.is_call else None]
+                operands.append(Operand(operand.text, address, ", which ".join(filter(None, parts)) or None))
             for name in used:
                 chain = self._from_callers(site, self._chain(code, registers, name)) if name != "rsp" else []
                 links += chain
@@ -206,11 +206,11 @@ class FaultReader:
                                         "; ".join(link.text for link in chain) or None))
         return tuple(operands), tuple(links)
 
-    def _held(self, address: int) -> str:
+    def _held(self, address: int) -> str | None:
         try:
-            return f", which holds {read_u64(self._memory, address):#x}"
+            return f"holds {read_u64(self._memory, address):#x}"
         except GdbextError:
-            return ""
+            return None
 
     def _chain(self, code: Sequence[Instruction], registers: Mapping[str, int], register: str) -> list[Link]:
         """How a register got its value: from memory, and how that pointer came about, and so on."""

@@ -31,6 +31,8 @@ _NEEDS_NONE = re.compile(
     r"^_?Py(Eval_(Acquire|Restore|Save|Release|Init|ThreadsInit)|Err_SetInterrupt|Import_AppendInittab"
     r"|Import_ExtendInittab|Capsule_Is|Type_Check|Object_(Type)?Check$)")
 _RELEASED = "this one has released it (PyEval_SaveThread, or a call of ctypes.CDLL)"
+#: Functions that may run anything, also what releases the GIL by itself while it computes.
+_RUNS_ANYTHING = re.compile(r"_(Call|Vectorcall|EvalCode|Import)|^PyRun_|^PyImport_|Iter(_Next|Next)$")
 #: How many frames of the interpreter, or of run-time libraries below it, one call of the API may have.
 _MAX_CALL = 64
 #: How many Python frames, variables of each and items of each container are looked at for objects that are none.
@@ -113,7 +115,7 @@ class GilRules:
             yield Finding("no-thread-state", seen.number, f"{what} but has no thread state: it was not created by "
                           "Python and has not called PyGILState_Ensure()", DERIVED,
                           "no thread state of any interpreter is of this thread")
-        elif self._side.state(seen) != "attached":
+        elif self._side.state(seen) != "attached" and not _RUNS_ANYTHING.search(call.function):
             yield Finding("without-gil", seen.number, f"{what} but {self._who_has_it(seen)}", RECORDED)
 
     def _who_has_it(self, seen: SeenThread) -> str:

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from gdbext.analysis.blocked import Blocked, BlockedWait
 from gdbext.analysis.code import Code
-from gdbext.analysis.crash import CrashReader
 from gdbext.analysis.findings import Findings
 from gdbext.analysis.mixed import MixedStacks
 from gdbext.analysis.owners import NativeLocks
@@ -162,6 +161,9 @@ class Snapshot:
         :param report: what else is known.
         :raises GdbextError: none was stopped by a signal that ends programs.
         """
+        # no other command needs it, and what is loaded with it takes as long as a small look
+        from gdbext.analysis.crash import CrashReader
+
         return CrashReader(self._target, self._code, self._threads, self._python, self._sites, self._mixed,
                            self._library.modules).read(report, self.limits)
 

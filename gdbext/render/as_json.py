@@ -28,9 +28,9 @@ from gdbext.model import (
 from gdbext.render.tasks import what
 
 SCHEMA = "gdbext/1"
-#: The parts of the whole document, in order.
 #: How many frames of a crash are listed; recursion may make a hundred thousand.
 _MAX_FRAMES = 500
+#: The parts of the whole document, in order.
 PARTS = ("runtimes", "threads", "locks", "deadlocks", "problems")
 
 

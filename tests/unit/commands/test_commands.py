@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from gdbext.analysis.snapshot import Snapshot
+from gdbext.commands import COMMANDS, py_crash
+from gdbext.commands.arguments import JSON, Arguments, parse
+from gdbext.commands.base import Command
+from gdbext.errors import GdbextError, UsageError
+from gdbext.native.signals import SIGSEGV
+from gdbext.render.as_json import document
+from gdbext.target.protocol import SignalInfo
+from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeTarget
+from tests.unit.analysis.test_snapshot import PythonTarget
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_each_command_has_help(command: Command) -> None:
+    assert command.help.splitlines()[0].endswith(".")
+    assert f"Usage: {command.name}" in command.help
+    assert "Example" in command.help
+    assert max(map(len, command.help.splitlines())) <= 120
+    for option in command.options:
+        assert f"--{option.name}" in command.help or f"-{option.name}" in command.help
+
+
+def test_all_commands_are_listed() -> None:
+    assert [command.name for command in COMMANDS] == [
+        "py-deadlocks", "py-threads-locks", "py-mixed-bt", "py-crash", "gil-holder", "rwlock-owner", "lock-owner"]
+    assert all(JSON in command.options for command in COMMANDS)
+
+
+# -- py-crash ------------------------------------------------------------------------------------------------------
+
+def test_py_crash_tells_the_threads_that_it_is_about() -> None:
+    """The one that died, suspects and those of findings, with the locks that they hold or wait for."""
+    target = PythonTarget("3.12.1", "core")
+    (died, state), (waiter, _), bystander = target.python_thread(), target.python_thread(), target.thread()
+    target.python.take_gil(target.interpreter, state)
+    target.waits_for_gil(waiter)
+    died.frames = [(APP_TEXT + 0x10, died.stack)]
+    bystander.frames = [(DRIVER_TEXT + 0x10, bystander.stack)]
+    target.signals[1] = SignalInfo(SIGSEGV, 1, 0)
+    result = py_crash.COMMAND.run(Snapshot(target), Arguments({}, ()), ())
+    assert result.report.crash is not None
+    assert [thread.number for thread in result.report.threads] == [1]
+    assert [lock.id for lock in result.report.locks] == ["gil:0"]
+    made = document(result.report, result.parts)
+    assert {"crash", "threads", "locks", "runtimes", "problems"} <= set(made)
+    assert "deadlocks" not in made
+
+
+def test_py_crash_of_a_process_that_runs() -> None:
+    target = FakeTarget()
+    target.thread()
+    with pytest.raises(GdbextError, match="no thread was stopped by a signal that ends programs"):
+        py_crash.COMMAND.run(Snapshot(target), Arguments({}, ()), ())
+
+
+def test_py_crash_takes_nothing_else() -> None:
+    assert "json" in parse(["--json"], py_crash.COMMAND.options)
+    with pytest.raises(UsageError):
+        parse(["--full"], py_crash.COMMAND.options)
