@@ -178,8 +178,10 @@ def test_text_of_gil_holder(seen: Look) -> None:
     numbers = {role: number for number, role in seen.everything.roles.items()}
     for state in STATES:
         expected = {numbers[role] for role in seen.truth.threads if seen.state(role) == state}
-        lines = re.findall(rf"^ *{state} [^:\n]*: threads? ([\d, ]+)$", text, re.MULTILINE)
-        assert {int(number) for line in lines for number in line.split(", ")} == expected, state
+        lines = re.findall(rf"^ *{state} [^:\n]*: threads? ([-\d, ]+)$", text, re.MULTILINE)
+        # three or more in a row are told as a range
+        ranges = [[int(number) for number in part.split("-")] for line in lines for part in line.split(", ")]
+        assert {number for each in ranges for number in range(each[0], each[-1] + 1)} == expected, state
     (asked,) = re.findall(r"stop-the-world requested by thread (\d+)", text) or [None]
     assert asked == (str(numbers["collector"]) if "collector" in numbers else None)
 
