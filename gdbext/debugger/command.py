@@ -70,7 +70,7 @@ class GdbCommand(gdb.Command):
             self._run_twice(arguments)
             return
         with Session() as target:
-            addresses = [_evaluate(expression)] if expression else []
+            addresses = [_address(target, expression)] if expression else []
             if self._command.takes == "thread":
                 addresses = _selected_thread()
             snapshot = Snapshot(target)
@@ -130,6 +130,19 @@ def _selected_thread() -> list[int]:
     """The number of the selected thread; empty where there is none."""
     thread: gdb.InferiorThread | None = gdb.selected_thread()
     return [thread.num] if thread is not None else []
+
+
+def _address(target: GdbTarget, expression: str) -> int:
+    """The value of a GDB expression, which may name a variable of a library whose symbols GDB has not read.
+
+    :raises UsageError: see `_evaluate`.
+    """
+    try:
+        return _evaluate(expression)
+    except UsageError:
+        if not target.load_all():
+            raise
+        return _evaluate(expression)
 
 
 def _evaluate(expression: str) -> int:

@@ -204,6 +204,9 @@ def _is_machine_read() -> bool:
 class SelectedThread(GdbTarget):
     """The target as its selected thread has it; nothing switches threads, since GDB is in the middle of a stack."""
 
+    def __init__(self) -> None:
+        super().__init__(may_load=False)
+
     def threads(self) -> list[ThreadRef]:
         """That thread."""
         thread = gdb.selected_thread()

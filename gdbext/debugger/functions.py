@@ -39,7 +39,7 @@ Example:
 def _look(name: str) -> Iterator[Snapshot]:
     """A look at the target; an error ends the evaluation of the expression, in one line."""
     try:
-        with Session() as target:
+        with Session(may_load=False) as target:  # GDB is in the middle of an expression
             yield Snapshot(target)
     except GdbextError as error:
         raise gdb.GdbError(f"{name}: {printable(str(error))}" + (f"; {error.hint}" if error.hint else "")) from None

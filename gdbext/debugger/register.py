@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from gdbext.commands import COMMANDS
 from gdbext.debugger import settings
+from gdbext.debugger.at_prompt import AtPrompt
 from gdbext.debugger.command import GdbCommand
 from gdbext.debugger.frame_filter import FrameFilter
 from gdbext.debugger.functions import GilHolder, LockOwner
+
+_at_prompt: AtPrompt | None = None
 
 
 def register() -> None:
@@ -17,3 +20,6 @@ def register() -> None:
     GilHolder()
     LockOwner()
     FrameFilter()
+    global _at_prompt
+    if _at_prompt is None:  # handlers of events are not replaced by others of the same name
+        _at_prompt = AtPrompt()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import gdb
 
 from gdbext.cpython.values import Limits
+from gdbext.debugger.console import output
 from gdbext.render.escape import printable
 
 SET_HELP = """Change how gdbext reads source and writes reports.
@@ -36,7 +37,8 @@ class Settings:
     """What the user has set; the values here are those of a new GDB.
 
     `colour` is ``auto``, ``on`` or ``off``. Of local variables `locals_depth` is how many levels of containers are
-    shown, `locals_items` how many items of each, `locals_width` how many characters of one value.
+    shown, `locals_items` how many items of each, `locals_width` how many characters of one value. With `load_all` GDB
+    reads the symbols of all libraries although it was told not to do so by itself.
     """
 
     source_path: tuple[str, ...] = ()
@@ -46,6 +48,7 @@ class Settings:
     locals_depth: int = 2
     locals_items: int = 10
     locals_width: int = 80
+    load_all: bool = False
 
     @property
     def limits(self) -> Limits:
@@ -195,7 +198,7 @@ class _ShowPrefix(gdb.Command):
         """Called by GDB where no setting of that name follows."""
         _refuse("show", argument)
         for name in _NAMES:
-            gdb.write(f"{name}:  " + gdb.execute(f"show gdbext {name}", to_string=True))
+            gdb.write(f"{name}:  " + output(f"show gdbext {name}"))
 
 
 def _refuse(verb: str, argument: str) -> None:
@@ -213,9 +216,11 @@ class _Parameters:
     locals_depth: _Number
     locals_items: _Number
     locals_width: _Number
+    load_symbols: _Choice
 
 
-_NAMES = ("source-path", "source", "context-lines", "colour", "locals-depth", "locals-items", "locals-width")
+_NAMES = ("source-path", "source", "context-lines", "colour", "locals-depth", "locals-items", "locals-width",
+          "load-symbols")
 _parameters: _Parameters | None = None
 
 
@@ -251,7 +256,16 @@ environment variable NO_COLOR is not set (the default).""", lambda value: (
                 "the number of items shown of each container in a variable's value",
                 "How many more there are is told."),
         _Number("locals-width", (10, 10_000), new.locals_width,
-                "the number of characters shown of a variable's value", "Longer ones are cut."))
+                "the number of characters shown of a variable's value", "Longer ones are cut."),
+        _Choice("load-symbols", ("on-stacks", "all"), "which libraries' symbols are read", """\
+Counts only with `set auto-solib-add off`, which keeps GDB from reading the symbols of
+every library when it attaches to a process: the process stands still meanwhile.
+`on-stacks`: those of libraries that stacks lie in, when a command of gdbext needs
+them, and before each prompt those of the selected thread's stack (the default).
+`all`: those of all libraries, at the first command of gdbext.""", lambda value: (
+            f'Symbols read of libraries: "{value}"'
+            + (" (with `set auto-solib-add off`; now GDB reads all by itself)." if gdb.parameter("auto-solib-add")
+               else "."))))
 
 
 def settings() -> Settings:
@@ -260,7 +274,8 @@ def settings() -> Settings:
         return Settings()
     return Settings(_parameters.source_path.folders, _parameters.source.word == "any",
                     _parameters.context_lines.number, _parameters.colour.word, _parameters.locals_depth.number,
-                    _parameters.locals_items.number, _parameters.locals_width.number)
+                    _parameters.locals_items.number, _parameters.locals_width.number,
+                    _parameters.load_symbols.word == "all")
 
 
 def terminal_width() -> int | None:

@@ -6,8 +6,7 @@ import os
 import re
 import time
 
-import gdb
-
+from gdbext.debugger.console import output
 from gdbext.debugger.settings import Settings
 from gdbext.debugger.target import GdbTarget
 from gdbext.render.source import SourceFiles
@@ -30,7 +29,7 @@ def source_files(target: GdbTarget, chosen: Settings) -> SourceFiles:
 
 def _core_written() -> float | None:
     """When the core was written, in seconds since 1970, as far as its file tells; None if it does not."""
-    match = _CORE_FILE.search(gdb.execute("info target", to_string=True))
+    match = _CORE_FILE.search(output("info target"))
     try:
         return os.stat(match[1]).st_mtime if match else None
     except OSError:

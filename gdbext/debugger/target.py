@@ -13,6 +13,8 @@ from types import TracebackType
 
 import gdb
 
+from gdbext.debugger.console import output
+from gdbext.debugger.lazy import LazySymbols, is_lazy
 from gdbext.debugger.types import read_structs
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.layout.members import CPYTHON
@@ -92,6 +94,9 @@ class CoreMemory:
         return self._has_file[path]
 
 
+#: How many frames of a stack GDB reads symbols for, where it was told not to do so by itself.
+_MAX_LOADED_FRAMES = 1000
+
 #: How many variables of one frame are told, and how long a value may be, in characters.
 _MAX_VARIABLES, _MAX_VALUE = 50, 200
 
@@ -99,10 +104,11 @@ _MAX_VARIABLES, _MAX_VALUE = 50, 200
 class GdbTarget:
     """The selected inferior as a `Target`.
 
+    :param may_load: whether GDB may read symbols of libraries meanwhile, where it was told not to do so by itself.
     :raises NoTarget: there is no process and no core, or the process runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, may_load: bool = True) -> None:
         inferior = gdb.selected_inferior()
         if inferior.pid == 0 or not inferior.is_valid():
             raise NoTarget("there is no process and no core")
@@ -122,6 +128,8 @@ class GdbTarget:
         self._core: CoreFile | None = None
         self._core_read = False
         self._module_map: ModuleMap | None = None
+        root = f"/proc/{self.pid}/root" if self.proc is not None else None
+        self._lazy = LazySymbols(root, may_load) if is_lazy() else None
         memory: Memory = GdbMemory(inferior)
         if self.kind == "core" and self.regions():
             memory = CoreMemory(memory, self.regions(), self._is_loaded)
@@ -172,20 +180,57 @@ class GdbTarget:
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
         """Frames by GDB's unwinder, calls that were inlined and tail calls left out; see `Target.unwind`."""
+        self._load_stack(thread, limit)
         frame: gdb.Frame | None = self._switch(thread)
         found: list[tuple[int, int]] = []
         try:
             while frame is not None and frame.pc() and len(found) < limit:
                 if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
                     found.append((frame.pc(), int(frame.read_register("rsp")) & 0xFFFFFFFFFFFFFFFF))
+                if self._lazy is not None and self._unread_module(frame) is not None:
+                    break  # GDB does not know the caller
                 frame = frame.older()
         except gdb.error as error:
             if not found:
                 raise ThreadUnavailable(f"thread {thread.number} cannot be unwound: {error}") from None
         return found
 
+    def load_stack(self, thread: ThreadRef) -> None:
+        """Have GDB read the symbols of what a thread's stack lies in, where it was told not to do so by itself."""
+        self._load_stack(thread, _MAX_LOADED_FRAMES)
+
+    def load_all(self) -> bool:
+        """Have GDB read the symbols of all libraries; whether there were some without."""
+        return self._lazy is not None and self._lazy.load_all()
+
+    def _load_stack(self, thread: ThreadRef, limit: int) -> None:
+        """Have GDB read the symbols of what the innermost frames lie in: without, it can only guess who called them."""
+        if self._lazy is None:
+            return
+        unread: Module | None = None
+        while True:
+            frame: gdb.Frame | None = self._switch(thread)
+            try:
+                for _ in range(limit):
+                    unread = self._unread_module(frame) if frame is not None else None
+                    if frame is None or unread is not None:
+                        break
+                    frame = frame.older()
+            except gdb.error:
+                return
+            # frames further out were not to be believed; those known so far are no more
+            if unread is None or not self._lazy.load(unread):
+                return
+
+    def _unread_module(self, frame: gdb.Frame) -> Module | None:
+        """The library that a frame lies in, if GDB has not read its symbols."""
+        assert self._lazy is not None
+        module = self._module_at(frame.pc())
+        return module if module is not None and self._lazy.is_unread(module) else None
+
     def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
         """See `Target.variables`; those of calls inlined there come first."""
+        self._load_stack(thread, _MAX_LOADED_FRAMES)
         frame: gdb.Frame | None = self._switch(thread)
         found: dict[str, tuple[str, str, str]] = {}
         try:
@@ -203,7 +248,7 @@ class GdbTarget:
         """Loaded files with their sections, as `info files` lists them."""
         if self._modules is None:
             sections: dict[str, list[Section]] = {}
-            for line in gdb.execute("info files", to_string=True).splitlines():
+            for line in output("info files").splitlines():
                 match = _SECTION.match(line)
                 if match:
                     low, high, name, path = match.groups()
@@ -213,22 +258,27 @@ class GdbTarget:
         return self._modules
 
     def _is_loaded(self, address: int) -> bool:
+        return self._module_at(address) is not None
+
+    def _module_at(self, address: int) -> Module | None:
         if self._module_map is None:
             self._module_map = ModuleMap(self.modules())
-        return self._module_map.find(address) is not None
+        return self._module_map.find(address)
 
     def mapped_files(self) -> list[tuple[int, str]]:
         """See `Target.mapped_files`."""
         if self.kind != "core":
             return []
         try:
-            text = gdb.execute("info proc mappings", to_string=True)
+            text = output("info proc mappings")
         except gdb.error:  # a core without NT_FILE
             return []
         return [(int(match[1], 16), match[2]) for match in map(_MAPPING.match, text.splitlines()) if match]
 
     def file_build_id(self, module: Module) -> str | None:
         """See `Target.file_build_id`."""
+        if self._lazy is not None and self._lazy.is_unread(module):
+            return self._lazy.build_id(module)
         try:
             found: gdb.Objfile | None = gdb.lookup_objfile(module.path)
         except (gdb.error, ValueError):  # none of that name
@@ -237,6 +287,8 @@ class GdbTarget:
 
     def debug_structs(self, module: Module) -> dict[str, Struct]:
         """See `analysis.python_side.TargetWithTypes`."""
+        if self._lazy is not None:
+            self._lazy.load(module)
         return read_structs(module, "PyEval_EvalCode", CPYTHON)
 
     def symbol(self, address: int) -> Symbol:
@@ -248,8 +300,15 @@ class GdbTarget:
 
     def _look_up(self, address: int) -> Symbol:
         function = None
+        if self._lazy is not None:
+            module = self._module_at(address)
+            if module is not None and self._lazy.is_unread(module):
+                is_known, name = self._lazy.name(module, address)
+                if is_known:
+                    return Symbol(_demangled(name) if name is not None else None)
+                self._lazy.load(module)
         try:
-            match = _SYMBOLIC.match(gdb.execute(f"output/a {address:#x}", to_string=True))
+            match = _SYMBOLIC.match(output(f"output/a {address:#x}"))
             if match:
                 function = _demangled(match.group(1))
         except gdb.error:
@@ -274,6 +333,7 @@ class GdbTarget:
 
     def frame_registers(self, thread: ThreadRef, index: int) -> dict[str, int]:
         """See `Target.frame_registers`."""
+        self._load_stack(thread, index + 1)
         frame: gdb.Frame | None = self._switch(thread)
         try:
             while frame is not None:
@@ -309,14 +369,17 @@ class GdbTarget:
     def _core_file(self) -> CoreFile | None:
         if not self._core_read:
             self._core_read = True
-            match = _CORE_FILE.search(gdb.execute("info files", to_string=True)) if self.kind == "core" else None
+            match = _CORE_FILE.search(output("info files")) if self.kind == "core" else None
             self._core = read_core_file(match[1]) if match else None
         return self._core
 
     def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
         """See `Target.disassemble`."""
+        module = self._module_at(low) if self._lazy is not None else None
+        if self._lazy is not None and module is not None:
+            self._lazy.load(module)  # the text has names of what instructions refer to
         try:
-            text = gdb.execute(f"with disassembly-flavor att -- disassemble /r {low:#x},{high:#x}", to_string=True)
+            text = output(f"with disassembly-flavor att -- disassemble /r {low:#x},{high:#x}")
         except gdb.error:
             return []
         return [(int(match[1], 16), len(match[2].split()), match[3])
@@ -324,10 +387,10 @@ class GdbTarget:
 
     def demangle(self, name: str) -> str:
         """See `Target.demangle`."""
-        if not _PLAIN_NAME.match(name):
+        if not _PLAIN_NAME.fullmatch(name):
             return name
         try:
-            return gdb.execute(f"demangle -l c++ -- {name}", to_string=True).strip()
+            return output(f"demangle -l c++ -- {name}").strip()
         except gdb.error:
             return name
 
@@ -350,9 +413,13 @@ class GdbTarget:
 
 
 class Session:
-    """A look at the target that leaves the selected thread and frame as they were, also after an error."""
+    """A look at the target that leaves the selected thread and frame as they were, also after an error.
 
-    def __init__(self) -> None:
+    :param may_load: see `GdbTarget`.
+    """
+
+    def __init__(self, may_load: bool = True) -> None:
+        self._may_load = may_load
         self._thread: gdb.InferiorThread | None = None
         self._frame: gdb.Frame | None = None
 
@@ -362,7 +429,7 @@ class Session:
             self._frame = gdb.selected_frame()
         except gdb.error:
             self._frame = None
-        return GdbTarget()
+        return GdbTarget(self._may_load)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
@@ -415,12 +482,13 @@ def _source_line(address: int) -> tuple[str | None, int | None]:
 
 def _demangled(name: str) -> str:
     """A C++ or Rust function by the name that its source has, without parameters; any other name as it is."""
-    if not name.startswith(("_Z", "_R")):
+    mangled = name.partition("@")[0]
+    # a file's author chooses names; one with a line feed would be two commands of GDB's
+    if not name.startswith(("_Z", "_R")) or not _PLAIN_NAME.fullmatch(mangled):
         return name
     language = "rust" if _RUST.search(name) else "c++"
     try:
-        found = gdb.execute(f"demangle -l {language} -- {name.partition('@')[0]}", to_string=True)
-        return without_parameters(found.strip())
+        return without_parameters(output(f"demangle -l {language} -- {mangled}").strip())
     except gdb.error:
         return name
 
@@ -429,7 +497,7 @@ def _connection_kind(inferior: gdb.Inferior) -> str:
     connection = getattr(inferior, "connection", None)  # since GDB 12
     if connection is not None:
         return str(connection.type)
-    text = gdb.execute("info target", to_string=True)
+    text = output("info target")
     if re.search(r"^Local core dump file:", text, re.MULTILINE):
         return "core"
     return "native" if "\nNative process:" in text else "remote"
@@ -448,7 +516,7 @@ def _architecture() -> str:
     try:
         name = gdb.selected_frame().architecture().name()
     except gdb.error:
-        name = gdb.execute("show architecture", to_string=True)
+        name = output("show architecture")
     if "x86-64" in name:
         return "x86_64"
     return "aarch64" if "aarch64" in name else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, samples
+from tests.support import cores, gdb_session, interpreters, roots, samples
 from tests.support.samples import Truth
 
 NAMES = (*interpreters.MAIN_NAMES, *interpreters.FREE_THREADED_NAMES[:1])
@@ -144,6 +145,25 @@ def test_programs_that_read_get_the_same(tmp_path: Path) -> None:
         found = re.findall(r'\{(?:level="\d+",)?func="([^"]*)",file="([^"]*\.py)",line="(\d+)"', listed)
         assert [(function, file, int(line)) for function, file, line in found] == [
             tuple(frame) for frame in sample.truth.threads["main"].stack]
+
+
+@pytest.mark.parametrize("name", ["", *interpreters.GDBS], ids=["default", *interpreters.GDBS])
+def test_commands_say_the_same_to_programs_that_read(name: str, tmp_path: Path) -> None:
+    """GDB/MI, in which some GDBs encode what their own commands print for Python too."""
+    gdb = roots.use_gdb(name) if name else Path(gdb_session.executable())
+    python, _ = interpreters.use("3.11")
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
+        place = ["-p", str(sample.pid)]
+        session = gdb_session.batch(place, ["py-threads-locks --json", "show gdbext"], gdb=[gdb])
+        argv = [str(gdb), "-nx", "-q", "--interpreter=mi2", *gdb_session.settings(symbols=True), "-iex",
+                gdb_session.LOAD]
+        typed = "py-threads-locks --json\n-interpreter-exec console \"show gdbext\"\n-gdb-exit\n"
+        done = subprocess.run([*argv, *place], input=typed, capture_output=True, text=True,
+                              timeout=gdb_session.TIMEOUT, check=False, env=gdb_session.environment(tmp_path))
+    streams = "".join([json.loads(line[1:]) for line in done.stdout.splitlines() if line.startswith('~"')])
+    document, _ = json.JSONDecoder().raw_decode(streams, streams.index('{"schema"'))
+    assert document == session.document()
+    assert session.outputs[1] in streams
 
 
 #: Calls Python on a stack of its own: the native stack ends there, the Python stack goes on. CPython 3.10 and earlier

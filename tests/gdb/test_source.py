@@ -342,6 +342,8 @@ SHOWN = {
     "locals-depth": "The number of levels of containers shown in a variable's value is 2.",
     "locals-items": "The number of items shown of each container in a variable's value is 10.",
     "locals-width": "The number of characters shown of a variable's value is 80.",
+    "load-symbols": 'Symbols read of libraries: "on-stacks" (with `set auto-solib-add off`; now GDB reads all by '
+                    "itself).",
 }
 GOOD = {
     "source-path": (f"{CHECKOUT}/gdbext:/:{CHECKOUT}/gdbext/",
@@ -352,6 +354,8 @@ GOOD = {
     "locals-depth": ("0", "The number of levels of containers shown in a variable's value is 0."),
     "locals-items": ("1", "The number of items shown of each container in a variable's value is 1."),
     "locals-width": ("10000", "The number of characters shown of a variable's value is 10000."),
+    "load-symbols": ("all", 'Symbols read of libraries: "all" (with `set auto-solib-add off`; now GDB reads all by '
+                     "itself)."),
 }
 BAD = {
     "source-path": ("/:/nonexistent", "gdbext source-path: /nonexistent is no folder; the path stays "
@@ -362,6 +366,7 @@ BAD = {
     "locals-depth": ("-1", "gdbext locals-depth must be from 0 to 10, not -1; it stays 0"),
     "locals-items": ("0", "gdbext locals-items must be from 1 to 1000, not 0; it stays 1"),
     "locals-width": ("9", "gdbext locals-width must be from 10 to 10000, not 9; it stays 10000"),
+    "load-symbols": ("none", 'Undefined item: "none".'),
 }
 
 

@@ -40,11 +40,11 @@ def sent_info(number: int, code: int, pid: int, uid: int) -> bytes:
     return struct.pack("<iii4xiI", number, 0, code, pid, uid).ljust(128, b"\0")
 
 
-def signal_frame(info: bytes, trap: int = 14, error: int = 4, **registers: int) -> bytes:
+def signal_frame(info: bytes, trap: int = 14, error: int = 4, touched: int = 0x1111, **registers: int) -> bytes:
     """The ``struct rt_sigframe`` behind its pretcode: ``struct ucontext`` (304 bytes on x86-64) and the info."""
     saved = struct.pack("<17Q", *(registers.get(name, i + 1) for i, name in enumerate(SAVED)))
     # eflags; cs, gs, fs, ss; err, trapno, oldmask, cr2; fpstate, reserved1[8]; uc_sigmask
-    context = saved + struct.pack("<Q4H4QQ64xQ", 0x10246, 0x33, 0, 0, 0x2B, error, trap, 0, 0, 0x1111, 0)
+    context = saved + struct.pack("<Q4H4QQ64xQ", 0x10246, 0x33, 0, 0, 0x2B, error, trap, 0, touched, 0, 0)
     frame = struct.pack("<QQ24x", 7, 0) + context
     assert len(frame) == 304
     return frame + info
@@ -104,6 +104,7 @@ def test_what_is_no_restorer() -> None:
 def test_registers_of_a_signal_frame() -> None:
     memory = FakeMemory({SP: signal_frame(fault_info(SIGSEGV, 1, 0x10), rip=0x401234, rsp=0x7000, rax=99)})
     frame = read_signal_frame(memory, SP)
+    assert frame is not None
     assert frame.info == SignalInfo(SIGSEGV, 1, 0x10)
     expected = {name: i + 1 for i, name in enumerate(SAVED)}
     assert frame.registers == {**expected, "rip": 0x401234, "rsp": 0x7000, "rax": 99}
@@ -114,7 +115,40 @@ def test_registers_of_a_signal_frame() -> None:
     (13, 0, None), (0, 0, None), (3, 2, None)])
 def test_how_memory_was_touched(trap: int, error: int, access: str | None) -> None:
     memory = FakeMemory({SP: signal_frame(fault_info(SIGSEGV, 1, 0), trap, error)})
-    assert read_signal_frame(memory, SP).access == access
+    frame = read_signal_frame(memory, SP)
+    assert frame is not None
+    assert frame.access == access
+
+
+@pytest.mark.parametrize(("number", "trap", "error", "expected"), [
+    (SIGSEGV, 14, 6, SignalInfo(SIGSEGV, 1, 0x50)), (SIGSEGV, 14, 7, SignalInfo(SIGSEGV, 2, 0x50)),
+    (SIGBUS, 14, 6, SignalInfo(SIGBUS, 2, 0x50)), (SIGSEGV, 13, 0, SignalInfo(SIGSEGV, SI_KERNEL, 0)),
+    (SIGBUS, 12, 0, SignalInfo(SIGBUS, SI_KERNEL, 0)), (SIGFPE, 0, 0, SignalInfo(SIGFPE, 1, 0x401234)),
+    (signals.SIGILL, 6, 0, SignalInfo(signals.SIGILL, 2, 0x401234)),
+    (SIGABRT, 14, 6, None), (SIGFPE, 14, 4, None), (SIGSEGV, 0, 0, None)])
+@pytest.mark.parametrize("info", [bytes(128), fault_info(SIGBUS, 77, 5), b"\xff" * 128, sent_info(14, 0, 1, 1)])
+def test_a_handler_that_did_not_ask_for_the_info(number: int, trap: int, error: int, expected: SignalInfo | None,
+                                                 info: bytes) -> None:
+    """Then the kernel leaves what was there before; the processor's exception tells, if the signal is known."""
+    memory = FakeMemory({SP: signal_frame(info, trap, error, 0x50, rip=0x401234)})
+    frame = read_signal_frame(memory, SP, number)
+    assert (frame.info if frame is not None else None) == expected
+    assert read_signal_frame(memory, SP) is None
+
+
+def test_the_info_of_another_signal_is_not_believed() -> None:
+    memory = FakeMemory({SP: signal_frame(fault_info(SIGFPE, 1, 0x99), 14, 6, 0x50)})
+    frame = read_signal_frame(memory, SP, SIGSEGV)
+    assert frame is not None
+    assert frame.info == SignalInfo(SIGSEGV, 1, 0x50)
+
+
+def test_a_signal_that_was_sent_touched_nothing() -> None:
+    """The exception that a thread had last is long past."""
+    memory = FakeMemory({SP: signal_frame(sent_info(SIGSEGV, 0, 4242, 5))})
+    frame = read_signal_frame(memory, SP, SIGSEGV)
+    assert frame is not None
+    assert (frame.info.pid, frame.access) == (4242, None)
 
 
 def test_frame_that_is_not_there() -> None:

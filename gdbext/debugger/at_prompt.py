@@ -1,0 +1,39 @@
+"""What is done before GDB's prompt: with `set auto-solib-add off`, symbols for its own commands about the stack."""
+
+from __future__ import annotations
+
+import gdb
+
+from gdbext.debugger.lazy import is_lazy
+from gdbext.debugger.settings import settings
+from gdbext.debugger.target import Session
+from gdbext.errors import GdbextError
+from gdbext.target.protocol import ThreadRef
+
+
+class AtPrompt:
+    """Has GDB read the symbols of what the selected thread's stack lies in, once per stop and thread."""
+
+    def __init__(self) -> None:
+        self._done: set[tuple[tuple[int, int, int], int]] = set()
+        gdb.events.before_prompt.connect(self.load)
+        for event in (gdb.events.cont, gdb.events.exited, gdb.events.register_changed, gdb.events.clear_objfiles):
+            event.connect(self._forget)
+
+    def _forget(self, event: object) -> None:
+        self._done.clear()
+
+    def load(self, event: object = None) -> None:
+        """Read what is missing; GDB calls this."""
+        thread: gdb.InferiorThread | None = gdb.selected_thread()
+        if thread is None or not is_lazy() or settings().load_all:
+            return
+        try:
+            # files are forgotten when GDB is detached, of which no event tells
+            if (thread.ptid, len(gdb.objfiles())) not in self._done and thread.is_stopped():
+                with Session() as target:
+                    target.threads()
+                    target.load_stack(ThreadRef(thread.num, 0, None))
+                self._done.add((thread.ptid, len(gdb.objfiles())))
+        except (GdbextError, gdb.error, KeyboardInterrupt):  # stacks are as GDB alone shows them
+            return

@@ -1,0 +1,23 @@
+"""What GDB's own commands print, as text."""
+
+from __future__ import annotations
+
+import gdb
+
+#: How GDB/MI begins what goes to the console.
+_STREAM = '~"'
+
+
+def output(command: str) -> str:
+    """What a command of GDB prints; it must be one that may be run twice.
+
+    GDB 18.1 gives, while it talks to a program (GDB/MI), part of the output as MI would send it: ``~"0x0"`` with
+    backslashes in front of quotes. Commands of the console interpreter are free of that.
+
+    :param command: one line without quotes and backslashes, which would have to be doubled.
+    :raises gdb.error: the command fails.
+    """
+    text = gdb.execute(command, to_string=True)
+    if text.startswith(_STREAM):
+        text = gdb.execute(f'interpreter-exec console "{command}"', to_string=True)
+    return text
