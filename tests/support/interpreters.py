@@ -39,8 +39,9 @@ SUITES = ("bullseye", "trixie", "sid")
 OLD_SUITES = ("xenial", "bionic", "noble")
 ROOT_PYTHONS = ("sid-3.13", "sid-3.14", "sid-3.15", "sid-3.15-jit", "sid-3.14-dbg", "bullseye-3.9-dbg")
 GDBS = ("gdb-16.3", "gdb-18.1")
-# what tests install from PyPI: programs of public reports, and packages that call Python back
-EXTENSIONS = ("cython-openmp", "precision-packages", "boundary-packages")
+# what tests install from PyPI: programs of public reports, and packages that call Python back; and the browser that
+# shows pages
+EXTENSIONS = ("cython-openmp", "precision-packages", "boundary-packages", "chromium")
 # for tests that are about something else than interpreters
 ANY = "3.12"
 

@@ -21,7 +21,8 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
 #: What the modules of a folder, or a module, may import of ours besides the folder itself, `model` and `errors`.
 ALLOWED = {
     "gdbext": set(),
-    "gdbext.launcher": None,
+    "gdbext.__main__": {"gdbext.launcher"},
+    "gdbext.launcher": {"gdbext", "gdbext.render", "gdbext.target"},
     "gdbext.model": set(),
     "gdbext.errors": set(),
     "gdbext.target": set(),
@@ -35,7 +36,8 @@ ALLOWED = {
     "gdbext.debugger": None,
 }
 #: What is not of the standard library, and who may import it.
-FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style"}
+FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style", "elftools": "gdbext.launcher.elf",
+           "distributed": "gdbext.launcher.dask"}
 
 
 @functools.cache
@@ -85,6 +87,14 @@ def test_renderers_see_nothing_of_the_target() -> None:
                                                                                               "gdbext.render"}
 
 
+def test_what_a_page_tells_is_decided_without_markup() -> None:
+    ours = {name for name in imported("gdbext.render.html_told") if name.startswith("gdbext")}
+    assert ours == {"gdbext.model", "gdbext.render.html_text"}
+    # and what comes from the target is escaped in one place
+    renderers = [module for module in MODULES if layer(module) == "gdbext.render"]
+    assert [module for module in renderers if "html" in imported(module)] == ["gdbext.render.html_markup"]
+
+
 def of_standard_library(name: str) -> bool:
     """Whether a top-level module came with Python itself."""
     spec = importlib.util.find_spec(name)
@@ -112,10 +122,13 @@ def test_only_the_standard_library_is_sure_to_exist_inside_gdb(module: str) -> N
             assert of_standard_library(name), f"{module} imports {name}"
 
 
-def test_launcher_and_package_run_without_gdb() -> None:
-    for module in ("gdbext", "gdbext.launcher"):
-        if module in MODULES:
-            assert not [name for name in imported(module) if layer(name) == "gdbext.debugger" or name == "gdb"]
+def test_the_launcher_runs_without_gdb() -> None:
+    """It also sees no model: what its GDBs found are documents, as other people's scripts get them."""
+    for module in MODULES:
+        if layer(module) == "gdbext.launcher":
+            ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
+            assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
+                "gdbext.errors", "gdbext.render.escape", "gdbext.render.html", "gdbext.target.proc"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

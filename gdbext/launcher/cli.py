@@ -1,0 +1,199 @@
+"""The console script `gdbext`: its verbs, and what they have in common.
+
+Each verb is a module with NAME, HELP (one line), DESCRIPTION, EXAMPLES, `add_arguments(parser)` and `run(options)`,
+which returns the exit status. They are listed in VERBS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType, ModuleType
+
+from gdbext import __version__
+from gdbext.errors import GdbextError, UsageError
+from gdbext.launcher.look import Options, Target
+from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
+from gdbext.render.escape import printable
+
+#: Modules of this package, in the order in which ``--help`` lists them. One that needs more than gdbext itself needs
+#: imports that in `run` only.
+VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
+
+_DESCRIPTION = "Explains hangs and crashes of programs that mix Python with native code, without knowing GDB."
+_EXAMPLES = """\
+examples:
+  gdbext report 4711              why process 4711 hangs, and what its threads do
+  gdbext report core.4711         the same of a core; it may be compressed
+  gdbext triage cores/            many cores, grouped by what happened
+  gdbext attach 4711              GDB, with gdbext in it
+  gdbext doctor                   whether all is there that these need
+
+exit status: 0 nothing wrong found, 1 a deadlock or a crash found, 2 bad usage,
+3 no answer: the target could not be read or the report not be written, 4 no GDB
+or a GDB without Python"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the verb that the command line names; the exit status."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _end)
+    options = parser().parse_args(arguments)
+    name = f"gdbext {options.verb}"
+    try:
+        status = int(options.run(options))
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        return _complain(name, error, BAD_USAGE)
+    except NoGdb as error:
+        return _complain(name, error, NO_GDB)
+    except GdbextError as error:
+        return _complain(name, error, NO_ANSWER)
+    except BrokenPipeError:
+        # who read it has seen enough; Python would complain once more when it flushes what is left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NO_ANSWER
+    except OSError as error:
+        return _complain(name, GdbextError(f"cannot write the report: {error.strerror}", "make room, or write it "
+                                           "elsewhere"), NO_ANSWER)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{name}: interrupted\n")
+        return 128 + signal.SIGINT
+
+
+def parser() -> argparse.ArgumentParser:
+    """What parses the command line."""
+    made = argparse.ArgumentParser("gdbext", description=_DESCRIPTION, epilog=_EXAMPLES,
+                                   formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--version", action="version", version=f"gdbext {__version__}")
+    verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for module in modules():
+        verb = verbs.add_parser(module.NAME, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_arguments(verb)
+        verb.set_defaults(run=module.run)
+    return made
+
+
+def modules() -> list[ModuleType]:
+    """The modules of the verbs."""
+    return [importlib.import_module(f"gdbext.launcher.{name}") for name in VERBS]
+
+
+# -- what verbs share -----------------------------------------------------------------------------------------------
+
+def add_target(verb: argparse.ArgumentParser) -> None:
+    """A process or a core, and what executable the core is of."""
+    verb.add_argument("target", metavar="PID|CORE", help="a process, by its number, or a core; ./4711 is a file")
+    verb.add_argument("executable", metavar="EXECUTABLE", nargs="?", type=Path,
+                      help="what made the core, if that is not to be found by itself")
+    verb.add_argument("--namespace", metavar="PID", type=int,
+                      help="the number of the process is the one that it has in the PID namespace (the container) of "
+                      "process PID")
+
+
+def add_look(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
+    """How to look.
+
+    :param timeout: whether it takes its time.
+    """
+    group = verb.add_argument_group("how to look")
+    group.add_argument("--gdb", metavar="FILE", help="the GDB to use (else $GDBEXT_GDB, else gdb on $PATH)")
+    if timeout:
+        group.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=60.0,
+                           help="how long a look may take; a process then runs on (default: 60)")
+    group.add_argument("--sysroot", metavar="DIR", type=_folder,
+                       help="the folder that holds the target's files by their own names, as the root of an image")
+    group.add_argument("--search", metavar="DIR", type=_folder, action="append", default=[],
+                       help="a folder in which the core's executable and libraries may lie: found by build id, then "
+                       "by name; may be given several times")
+    group.add_argument("--debuginfod", action="store_true",
+                       help="let GDB ask the servers of $DEBUGINFOD_URLS for symbols")
+
+
+def add_text(verb: argparse.ArgumentParser) -> None:
+    """How a text shows threads."""
+    verb.add_argument("--stacks", choices=("full", "top", "none"), default="full",
+                      help="how much of each stack is shown (default: full)")
+    verb.add_argument("--each", action="store_true", help="show each thread by itself, also those with the same stack")
+
+
+def target_of(options: argparse.Namespace) -> Target:
+    """The target that the command line names.
+
+    :raises GdbextError: there is none in the namespace that it names.
+    """
+    if not options.target.isdecimal():
+        if options.namespace is not None:
+            raise UsageError(f"--namespace goes with a PID, not with {printable(options.target)}", "leave it out")
+        return Target(core=Path(options.target), executable=options.executable)
+    pid = int(options.target)
+    if options.namespace is not None:
+        from gdbext.launcher.containers import in_namespace_of
+
+        pid = in_namespace_of(pid, options.namespace)
+    return Target(pid=pid, executable=options.executable)
+
+
+def options_of(options: argparse.Namespace) -> Options:
+    """How the command line wants a look to be made."""
+    terminal = sys.stdout.isatty()
+    width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else 0
+    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+    return Options(
+        gdb=options.gdb, timeout=getattr(options, "timeout", 60.0), sysroot=options.sysroot,
+        search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
+        stacks=getattr(options, "stacks", "full"), colour=bool(colour), width=width or None)
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a report to a file, ``-`` for standard output.
+
+    :raises GdbextError: it cannot be written.
+    """
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        with open(os.path.expanduser(path), "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise GdbextError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None
+
+
+def say(text: str) -> None:
+    """Tell what is no part of a report: one line on standard error."""
+    sys.stdout.flush()
+    sys.stderr.write(f"{text}\n")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 86400:
+        raise argparse.ArgumentTypeError("must be more than 0 and no more than a day")
+    return value
+
+
+def _folder(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{printable(text)} is no folder")
+    return path
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    # an exception, so that every GDB is ended in good order on the way out
+    raise SystemExit(128 + number)
+
+
+def _complain(name: str, error: GdbextError, status: int) -> int:
+    hint = f"; {error.hint}" if error.hint else ""
+    sys.stderr.write(f"{name}: {error}{hint}\n")
+    return status

@@ -1,0 +1,240 @@
+"""What the launcher reads of ELF files: the core's notes and memory, and the build ids of files, there and here.
+
+Files are read by pyelftools, but for build ids: of a core only the first page of a file is there, so these are read
+the same way from both.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import os
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from gdbext.launcher.status import Unreadable
+
+#: Source: System V ABI, ELF-64 object file format; Linux 6.1 include/uapi/linux/elf.h and auxvec.h.
+ET_CORE = 4
+_PT_DYNAMIC, _PT_NOTE, _PT_PHDR = 2, 4, 6
+_NT_GNU_BUILD_ID = 3
+_DT_DEBUG = 21
+_AT_PHDR, _AT_PHNUM, _AT_EXECFN = 3, 5, 31
+
+_HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
+_PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+_PAIR = struct.Struct("<QQ")
+#: Bounds on what is believed of a file: its program headers, a segment of notes in bytes, loaded files, a path.
+_MAX_HEADERS, _MAX_NOTES, _MAX_LINKS, _MAX_PATH = 1000, 1 << 16, 10_000, 4096
+
+Read = Callable[[int, int], bytes]
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """A file of which a process had mapped the beginning: where, its name, its build id as far as the core has it."""
+
+    start: int
+    path: str
+    build_id: str | None
+
+
+def build_id_of(path: str | Path) -> str | None:
+    """The build id of a file here, in hexadecimal; None if it is no ELF file, has none or cannot be read."""
+    try:
+        found = os.stat(path)
+        return _build_id_of(str(path), found.st_mtime_ns, found.st_size)
+    except (OSError, ValueError):
+        return None
+
+
+@functools.lru_cache(maxsize=100_000)
+def _build_id_of(path: str, changed: int, size: int) -> str | None:
+    with open(path, "rb", buffering=0) as file:
+        return find_build_id(lambda offset, length: os.pread(file.fileno(), length, offset))
+
+
+def is_debug_file(path: str | Path) -> bool:
+    """Whether a file has only the symbols of another one, whose build id it shares."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with open(path, "rb") as file:
+            return any(section["sh_type"] == "SHT_NOBITS" for section in ELFFile(file).iter_sections()
+                       if section.name in (".dynamic", ".text", ".interp"))
+    except (OSError, ELFError, ValueError, KeyError, TypeError, AttributeError, struct.error):
+        return False
+
+
+def find_build_id(read: Read) -> str | None:
+    """The build id of an ELF file.
+
+    :param read: gives so many bytes from an offset on, or fewer.
+    """
+    for kind, _, offset, _, size in program_headers(read):
+        if kind != _PT_NOTE:
+            continue
+        notes, at = read(offset, min(size, _MAX_NOTES)), 0
+        while at + 12 <= len(notes):
+            name_size, length, note = struct.unpack_from("<III", notes, at)
+            start = at + 12 + _aligned(name_size)
+            if note == _NT_GNU_BUILD_ID and notes[at + 12:at + 16] == b"GNU\0" and start + length <= len(notes):
+                return notes[start:start + length].hex() or None
+            at = start + _aligned(length)
+    return None
+
+
+def program_headers(read: Read) -> Iterator[tuple[int, int, int, int, int]]:
+    """Of each program header of a 64-bit file: type, flags, offset in the file, address, size in the file."""
+    header = read(0, _HEADER.size)
+    if len(header) < _HEADER.size:
+        return
+    magic, bits, order, _, _, _, _, table, _, _, _, size, count, *_ = _HEADER.unpack(header)
+    if magic != b"\x7fELF" or bits != 2 or order != 1 or size < _PROGRAM_HEADER.size:
+        return
+    for index in range(min(count, _MAX_HEADERS)):
+        data = read(table + index * size, _PROGRAM_HEADER.size)
+        if len(data) < _PROGRAM_HEADER.size:
+            return
+        kind, flags, offset, address, _, length, _, _ = _PROGRAM_HEADER.unpack(data)
+        yield kind, flags, offset, address, length
+
+
+def file_type(header: bytes) -> int | None:
+    """The type of an ELF file by its first bytes, None if it is none."""
+    if len(header) < 18 or header[:4] != b"\x7fELF":
+        return None
+    return int(struct.unpack_from("<H" if header[5] == 1 else ">H", header, 16)[0])
+
+
+class Core:
+    """What is read of a core.
+
+    :param file: the core, uncompressed; it must stay open.
+    :raises Unreadable: not even its headers can be read.
+    """
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        try:
+            from elftools.common.exceptions import ELFError
+            from elftools.elf.elffile import ELFFile
+        except ImportError:  # gdbext was not installed, but runs from a checkout
+            raise Unreadable("cores need pyelftools, which this Python does not have",
+                             "pip install pyelftools") from None
+
+        self._file = file
+        self._auxiliary: dict[int, int] = {}
+        self._mappings: list[tuple[int, int, int, str]] = []
+        try:
+            elf = ELFFile(file)
+            segments = [segment.header for segment in elf.iter_segments()]
+            self._loads = sorted((header["p_vaddr"], header["p_filesz"], header["p_offset"]) for header in segments
+                                 if header["p_type"] == "PT_LOAD")
+            self._starts = [start for start, _, _ in self._loads]
+            for segment in elf.iter_segments("PT_NOTE"):
+                self._read_notes(segment)
+        except (ELFError, ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error) as error:
+            raise Unreadable(f"{name}: its headers cannot be read ({type(error).__name__})",
+                             "it may be truncated; was the disk full?") from None
+
+    def _read_notes(self, segment: Any) -> None:
+        for note in segment.iter_notes():
+            if note["n_name"] != "CORE":
+                continue
+            if note["n_type"] == "NT_AUXV":
+                data = note["n_desc"]
+                raw = data if isinstance(data, bytes) else data.encode("latin-1")
+                self._auxiliary.update(_PAIR.iter_unpack(raw[:len(raw) // 16 * 16]))
+            elif note["n_type"] == "NT_FILE":
+                found = note["n_desc"]
+                for entry, path in zip(found["Elf_Nt_File_Entry"], found["filename"]):
+                    self._mappings.append((entry["vm_start"], entry["vm_end"],
+                                           entry["page_offset"] * found["page_size"],
+                                           path.decode("utf-8", "surrogateescape")))
+        self._mappings.sort()
+
+    def read(self, address: int, size: int) -> bytes:
+        """So many bytes of memory, or as many as the core has."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        if index < 0:
+            return b""
+        start, kept, offset = self._loads[index]
+        length = min(size, start + kept - address)
+        if length <= 0:
+            return b""
+        return os.pread(self._file.fileno(), length, offset + address - start)
+
+    def path_at(self, address: int) -> str | None:
+        """The file that an address is mapped from."""
+        for start, end, _, path in self._mappings:
+            if start <= address < end:
+                return path
+        return None
+
+    @functools.cached_property
+    def files(self) -> list[MappedFile]:
+        """The executable and the libraries: files mapped from their beginning that are ELF files, or may be."""
+        found: dict[str, MappedFile] = {}
+        for start, _, offset, path in self._mappings:
+            if offset or path in found:
+                continue
+            head = self.read(start, 4)
+            # a core need not have read-only pages (core(5), coredump_filter): then the name must do
+            if head == b"\x7fELF" or (not head and (".so" in path or path == self.executable)):
+                found[path] = MappedFile(start, path, find_build_id(
+                    lambda at, size, start=start: self.read(start + at, size)))  # type: ignore[misc]
+        return list(found.values())
+
+    @functools.cached_property
+    def executable(self) -> str | None:
+        """The path of the executable, of a script the interpreter's; None if the core does not tell."""
+        headers = self._auxiliary.get(_AT_PHDR)
+        mapped = self.path_at(headers) if headers is not None else None
+        return mapped or self.command
+
+    @functools.cached_property
+    def command(self) -> str | None:
+        """What was executed, by the name that execve(2) got: of a script the script's, and it may be relative."""
+        address = self._auxiliary.get(_AT_EXECFN)
+        text = self.read(address, _MAX_PATH) if address is not None else b""
+        return text.partition(b"\0")[0].decode("utf-8", "surrogateescape") or None
+
+    def link_names(self) -> Iterator[tuple[str, str]]:
+        """Names by which the dynamic linker knows files, and the paths under which they were mapped.
+
+        Source: glibc 2.36 elf/link.h, struct r_debug and struct link_map, whose first members do not change.
+        """
+        link = self._first_link()
+        seen: set[int] = set()
+        while link and link not in seen and len(seen) < _MAX_LINKS:
+            seen.add(link)
+            data = self.read(link, 32)
+            if len(data) < 32:
+                return
+            _, name_address, dynamic, link = struct.unpack("<QQQQ", data)
+            name = self.read(name_address, _MAX_PATH).partition(b"\0")[0].decode("utf-8", "surrogateescape")
+            path = self.path_at(dynamic)
+            if name and path is not None:
+                yield name, path
+
+    def _first_link(self) -> int:
+        at, count = self._auxiliary.get(_AT_PHDR, 0), self._auxiliary.get(_AT_PHNUM, 0)
+        data = self.read(at, min(count, _MAX_HEADERS) * _PROGRAM_HEADER.size) if at else b""
+        headers = list(_PROGRAM_HEADER.iter_unpack(data[:len(data) // _PROGRAM_HEADER.size * _PROGRAM_HEADER.size]))
+        base = next((at - header[3] for header in headers if header[0] == _PT_PHDR), 0)
+        for header in headers:
+            if header[0] == _PT_DYNAMIC:
+                table = self.read(base + header[3], min(header[6], _MAX_NOTES))
+                for tag, value in _PAIR.iter_unpack(table[:len(table) // 16 * 16]):
+                    if tag == _DT_DEBUG:
+                        link = self.read(value + 8, 8)
+                        return int.from_bytes(link, "little") if len(link) == 8 else 0
+        return 0
+
+
+def _aligned(size: int) -> int:
+    return (size + 3) & ~3

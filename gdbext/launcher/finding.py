@@ -1,0 +1,127 @@
+"""Finds a GDB, and tells whether it has the Python that gdbext needs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import gdbext
+from gdbext.launcher.status import NoGdb
+from gdbext.render.escape import printable
+
+#: The folder that has the package in it.
+HOME = Path(gdbext.__file__).resolve().parent.parent
+#: The oldest Python inside GDB that gdbext runs on.
+OLDEST_PYTHON = (3, 9)
+
+_INSTALL = "install one that has Python inside (Debian, Ubuntu: apt install gdb), or name it: --gdb FILE or $GDBEXT_GDB"
+#: How long a GDB may take to tell its version, in seconds.
+_PATIENCE = 20.0
+# one line that a GDB with Python prints, whatever else it says
+_MARK = "gdbext-probe:"
+_PROBE = f"""python
+import json, sys
+try:
+    import pygments
+    found = pygments.__version__
+except Exception:
+    found = None
+print("{_MARK}" + json.dumps(dict(version=gdb.VERSION, python=list(sys.version_info[:3]), pygments=found)))
+"""
+
+
+@dataclass(frozen=True)
+class Gdb:
+    """A GDB: its file, its version, and the Python inside it (None: it has none) with what that can import."""
+
+    path: str
+    version: str
+    python: tuple[int, ...] | None
+    pygments: str | None = None
+
+    @property
+    def release(self) -> int:
+        """The first part of its version; one that cannot be read is taken for a new one."""
+        match = re.search(r"(\d+)\.", self.version)
+        return int(match[1]) if match else 99
+
+    def check(self) -> None:
+        """Raise if gdbext cannot run in it.
+
+        :raises NoGdb: it has no Python, or an old one.
+        """
+        if self.python is None:
+            raise NoGdb(f"{printable(self.path)} ({self.version}) has no working Python inside", _INSTALL)
+        if self.python < OLDEST_PYTHON:
+            raise NoGdb(f"{printable(self.path)} ({self.version}) has Python {'.'.join(map(str, self.python))} inside, "
+                        f"{'.'.join(map(str, OLDEST_PYTHON))} or later is needed", _INSTALL)
+
+
+def find_gdb(named: str | None = None) -> str:
+    """The file of the GDB to use: the one named, that of ``$GDBEXT_GDB``, or the first `gdb` on ``$PATH``.
+
+    :raises NoGdb: there is none.
+    """
+    wanted = named or os.environ.get("GDBEXT_GDB") or "gdb"
+    found = shutil.which(os.path.expanduser(wanted))
+    if found is not None:
+        return os.path.abspath(found)
+    if named or os.environ.get("GDBEXT_GDB"):
+        by = "--gdb" if named else "$GDBEXT_GDB"
+        raise NoGdb(f"{by} names {printable(wanted)}, which is no program", _INSTALL)
+    raise NoGdb("there is no gdb on $PATH", _INSTALL)
+
+
+@functools.cache
+def probe(path: str) -> Gdb:
+    """Ask a GDB for its version and its Python; a process asks each only once.
+
+    :raises NoGdb: it does not run, or is no GDB.
+    """
+    try:
+        asked = subprocess.run([path, "-nx", "-batch", "-ex", _PROBE], env=environment(),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               timeout=_PATIENCE, check=False, start_new_session=True)
+        said = asked.stdout.decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        raise NoGdb(f"{printable(path)} says nothing within {_PATIENCE:g} s", _INSTALL) from None
+    except OSError as error:
+        raise NoGdb(f"{printable(path)} does not run: {error.strerror}", _INSTALL) from None
+    for line in said.splitlines():
+        if line.startswith(_MARK):
+            told = json.loads(line[len(_MARK):])
+            return Gdb(path, f"GDB {told['version']}", tuple(told["python"]), told["pygments"])
+    version = _version(path)
+    if version is None:
+        raise NoGdb(f"{printable(path)} is no GDB: {printable(said.strip(), 200) or 'it says nothing'}", _INSTALL)
+    return Gdb(path, version, None)
+
+
+def _version(path: str) -> str | None:
+    """The first line of ``gdb --version``, None if that is none of GDB's."""
+    try:
+        asked = subprocess.run([path, "--version"], env=environment(), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    first = asked.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
+    return printable(first, 100) if "gdb" in first.lower() else None
+
+
+def environment(debuginfod: bool = False, language: bool = True) -> dict[str, str]:
+    """The environment that GDB gets: ours, without what would change its Python, its language or where it asks.
+
+    :param debuginfod: whether it may ask servers for symbols.
+    :param language: whether its messages are to be English ones.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    if not debuginfod:
+        kept.pop("DEBUGINFOD_URLS", None)  # asked by GDB 10 and 11, which have no setting for it
+    # names of files are to be UTF-8, too
+    return {**kept, "LC_ALL": "C.UTF-8"} if language else kept

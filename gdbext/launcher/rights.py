@@ -1,0 +1,69 @@
+"""What a process must have to trace another one, and which right is missing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+#: Bits of capability sets. Source: Linux 6.1 include/uapi/linux/capability.h.
+CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYS_ADMIN = 18, 19, 21
+_PTRACE_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
+
+
+def why_not_traced(pid: int) -> tuple[str, str]:
+    """What keeps this process from tracing another one, and what to do about it.
+
+    Source: Linux 6.1 kernel/ptrace.c, __ptrace_may_access and ptrace_attach; security/yama/yama_lsm.c.
+    """
+    what = f"process {pid} may not be traced"
+    tracer = status_field(pid, "TracerPid")
+    if tracer is not None and tracer != "0":
+        return (f"process {pid} is traced by process {tracer} ({process_name(tracer)}) already",
+                "a process has one tracer at a time: end that one first")
+    owner = (status_field(pid, "Uid") or "").split()
+    if owner and os.geteuid() != 0 and set(owner[:3]) != {str(os.geteuid())}:
+        return f"{what}: it is user {owner[0]}'s, you are user {os.geteuid()}", "run it as that user or as root: sudo"
+    if not has_capability(CAP_SYS_PTRACE):
+        scope = ptrace_scope()
+        if scope == 3:
+            return (f"{what}: kernel.yama.ptrace_scope is 3, which forbids it to everybody",
+                    "only a reboot without it helps; look at a core")
+        if scope:
+            return (f"{what}: kernel.yama.ptrace_scope is {scope}",
+                    "run it as root (sudo), or allow it: sysctl kernel.yama.ptrace_scope=0")
+    if status_field("self", "Seccomp") == "2" or (os.geteuid() == 0 and not has_capability(CAP_SYS_PTRACE)):
+        return (f"{what} from inside this container",
+                "give the container the capability SYS_PTRACE (docker run --cap-add=SYS_PTRACE), or look from the host")
+    return (f"{what}: it has more rights than you, or has made itself undumpable",
+            "run it as root (sudo), in the container of the process or on its host")
+
+
+def ptrace_scope() -> int | None:
+    """``kernel.yama.ptrace_scope``, None without that security module."""
+    try:
+        return int(_PTRACE_SCOPE.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def has_capability(number: int, pid: int | str = "self") -> bool:
+    """Whether a process has a capability in effect."""
+    effective = status_field(pid, "CapEff")
+    return effective is not None and bool(int(effective, 16) >> number & 1)
+
+
+def status_field(pid: int | str, name: str) -> str | None:
+    """A field of /proc/PID/status, None if there is no such process or field."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith(f"{name}:"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return None
+
+
+def process_name(pid: int | str) -> str:
+    """The name of a process's main thread, as the kernel has it."""
+    return status_field(pid, "Name") or "?"

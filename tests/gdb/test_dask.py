@@ -1,0 +1,226 @@
+"""`gdbext dask`, and `gdbext triage --dask`, on clusters of this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import cores, interpreters, samples
+from tests.support.interpreters import CHECKOUT
+
+# what GDBEXT_REQUIRE calls Dask
+NAME = "dask-packages"
+# the last release that runs on Python 3.9, and that of the time of writing
+OLD, NEW = "2024.8.0", "2026.8.0"
+REQUIREMENTS = [f"distributed=={OLD if sys.version_info < (3, 10) else NEW}"]
+
+
+@functools.cache
+def packages() -> tuple[Path | None, str]:
+    """The folder with Dask for the Python that runs the tests; or why there is none."""
+    folder = samples.cache_directory().parent / NAME / f"{sys.version_info.major}.{sys.version_info.minor}"
+    done, wanted = folder / ".done", "\n".join(REQUIREMENTS)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists() or done.read_text() != wanted:
+            shutil.rmtree(folder, ignore_errors=True)
+            made = subprocess.run(
+                [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--only-binary", ":all:",
+                 "--target", str(folder), *REQUIREMENTS],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if made.returncode:
+                return None, f"Dask cannot be installed: {made.stderr.strip()[-300:]}"
+            done.write_text(wanted)
+    return folder, ""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that runs: where its scheduler is, and what its workers have told of themselves."""
+
+    sample: samples.Sample
+    variables: dict[str, str]
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the client wrote down."""
+        told: dict[str, Any] = json.loads((self.sample.directory / "cluster.json").read_text())
+        return told
+
+    @property
+    def pids(self) -> set[int]:
+        """Of the workers."""
+        return {worker["pid"] for worker in self.told["workers"]}
+
+    def gdbext(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run `gdbext dask` on it."""
+        return gdbext(self.told["scheduler"], *options, variables=self.variables)
+
+
+def gdbext(*options: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "gdbext", "dask", *options], cwd=CHECKOUT,
+                          env={**os.environ, **variables}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=120, check=False)
+
+
+def started(directory: Path, options: Sequence[str]) -> Iterator[Cluster]:
+    folder, missing = packages()
+    if folder is None:
+        interpreters.do_without(NAME, missing)
+    variables = {"PYTHONPATH": f"{folder}{os.pathsep}{CHECKOUT}"}
+    argv: list[str | Path] = [
+        Path(sys.executable), samples.SOURCES / "cluster.py", "--driver", samples.build("libdrv.so"), *options]
+    with samples.running(argv, directory, variables=variables) as sample:
+        cluster = Cluster(sample, variables)
+        for worker in cluster.told["workers"]:
+            for role in ("task", "callbacks"):
+                wait_for_futex(worker["pid"], worker[role])
+        yield cluster
+        pids = cluster.pids
+    # a worker that hangs notices nothing: the kernel ends it when its nanny ends
+    samples.wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "the workers to end")
+
+
+def wait_for_futex(pid: int, tid: int) -> None:
+    path = Path(f"/proc/{pid}/task/{tid}/syscall")
+    samples.wait_until(lambda: path.read_text().startswith("202 "), f"thread {tid} of worker {pid} to hang")
+
+
+@pytest.fixture(scope="module")
+def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two workers that are deadlocked, and one without a nanny, in the process of client and scheduler."""
+    yield from started(tmp_path_factory.mktemp("hung"), ["--plain"])
+
+
+def at_rest(cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
+    """A look at which no event loop was just about to do one of the things that it does every now and then."""
+    for _ in range(5):
+        found = cluster.gdbext(*options)
+        if not re.search("threads runs?$", found.stdout, re.MULTILINE):
+            return found
+    raise AssertionError(f"each time some thread ran: {found}")
+
+
+def running_on(pid: int) -> bool:
+    fields = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return fields["TracerPid"] == "0" and fields["State"][0] not in "tT"
+
+
+# -- clusters --------------------------------------------------------------------------------------------------
+
+def test_a_hung_cluster_is_explained_in_one_page(hung: Cluster, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    found = at_rest(hung, "--html", str(page))
+    assert found.returncode == 1, found
+    lines = found.stdout.splitlines()
+    assert lines[0] == (f"Dask cluster {hung.told['scheduler']}: 1 scheduler, 1 client, 3 workers; "
+                        f"looked at on 1 machine")
+    assert "2 workers: deadlock between the GIL and rwlock in libdrv.so (recorded)" in lines
+    for number, (address, worker) in enumerate(zip(hung.told["addresses"], hung.told["workers"])):
+        assert worker["address"] in hung.told["addresses"]
+        start = f"  worker {address} (PID {hung_pid(hung, address)} on {socket.gethostname()}), "
+        (at,) = [at for at, line in enumerate(lines) if line.startswith(start)]
+        assert f"has 1 task to run: partition-{number}" in lines[at]
+        # the cycle of this very worker
+        assert 'waits for rwlock in libdrv.so of thread' in lines[at + 1]
+        assert '"gpu-callbacks" waits for' in lines[at + 1]
+    assert "  Cycle: thread" in found.stdout
+    assert f"{samples.SOURCES / 'cluster.py'}:" in found.stdout
+    (at,) = [at for at, line in enumerate(lines) if line.startswith("1 scheduler, worker and client: ")]
+    assert lines[at].startswith("1 scheduler, worker and client: only waits: no deadlock, all ")
+    assert "waits for 2 futures" in lines[at + 1]
+    assert f"(PID {hung.sample.pid} on " in lines[at + 1]
+    assert "Not looked at" not in found.stdout
+    assert found.stderr == ""
+    text = page.read_text()
+    assert "deadlock between the GIL and rwlock in libdrv.so" in text
+    assert "cluster.py" in text
+    assert all(running_on(pid) for pid in (*hung.pids, hung.sample.pid))
+
+
+def hung_pid(hung: Cluster, address: str) -> int:
+    (pid,) = [worker["pid"] for worker in hung.told["workers"] if worker["address"] == address]
+    return int(pid)
+
+
+def test_a_scheduler_that_does_not_answer_is_told_and_the_rest_found_by_connections(hung: Cluster) -> None:
+    os.kill(hung.sample.pid, signal.SIGSTOP)
+    try:
+        found = hung.gdbext("--json", "--connect-timeout", "1")
+    finally:
+        os.kill(hung.sample.pid, signal.SIGCONT)
+    assert found.returncode == 1, found
+    document = json.loads(found.stdout)
+    assert document["schema"] == "gdbext-dask/1"
+    assert "does not answer" in document["problem"]
+    assert f"kill -CONT {hung.sample.pid}" in document["problem"]
+    by_pid = {process["pid"]: process for process in document["processes"]}
+    assert {hung.sample.pid, *hung.pids} == set(by_pid)
+    assert by_pid[hung.sample.pid]["roles"] == ["scheduler"]
+    (deadlock,) = [each for each in document["classes"] if each["kind"] == "deadlock"]
+    assert deadlock["members"] == sorted(by_pid[pid]["target"] for pid in hung.pids)
+    representative = deadlock["document"]
+    (told,) = [worker for worker in hung.told["workers"] if worker["pid"] == representative["target"]["pid"]]
+    tids = {thread["number"]: thread["tid"] for thread in representative["threads"]}
+    edges = {(tids[edge["waiter"]], edge["lock"], tids[edge["holder"]])
+             for edge in representative["deadlocks"][0]["edges"]}
+    assert edges == {(told["task"], f"rwlock:{told['lock']}", told["callbacks"]),
+                     (told["callbacks"], "gil:0", told["task"])}
+    for pid in hung.pids:
+        assert by_pid[pid]["verdict"] == "deadlock between the GIL and rwlock in libdrv.so (recorded)"
+        assert by_pid[pid]["class"] == deadlock["id"]
+        assert by_pid[pid]["stopped"] > 0
+    assert all(running_on(pid) for pid in (*hung.pids, hung.sample.pid))
+
+
+def test_machines_without_gdbext_are_told(hung: Cluster, tmp_path: Path) -> None:
+    found = hung.gdbext("--package", str(tmp_path))
+    assert found.returncode == 3, found
+    for worker in hung.told["workers"]:
+        (line,) = [line for line in found.stdout.splitlines() if f"worker {worker['address']} " in line]
+        assert f"gdbext is not installed in {tmp_path} on {socket.gethostname()}; run `pip install gdbext`" in line
+
+
+def test_a_healthy_cluster(tmp_path: Path) -> None:
+    for cluster in started(tmp_path / "healthy", ["--healthy"]):
+        found = at_rest(cluster)
+        assert found.returncode == 0, found
+        assert "deadlock between" not in found.stdout
+        assert "2 workers: only waits: no deadlock" in found.stdout
+        assert "1 scheduler and client: only waits: no deadlock" in found.stdout
+        looks_at_a_core_and_at_none(cluster, tmp_path)
+
+
+def looks_at_a_core_and_at_none(cluster: Cluster, directory: Path) -> None:
+    """`gdbext triage --dask`, with a relative name, and a state directory of its own."""
+    with samples.abba("mutex", directory / "abba") as sample:
+        core = cores.gdb_core(sample)
+    (directory / "none").write_text("none")
+    ran = subprocess.run([sys.executable, "-m", "gdbext", "triage", os.path.relpath(core, directory), "none", "--json",
+                          "--dask", cluster.told["scheduler"], "--state", "state"],
+                         env={**os.environ, **cluster.variables}, cwd=directory, stdin=subprocess.DEVNULL,
+                         capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 1, ran
+    found = json.loads(ran.stdout)
+    (deadlock,) = found["classes"]
+    assert (deadlock["kind"], deadlock["members"]) == ("deadlock", [os.path.relpath(core, directory)])
+    assert len(deadlock["document"]["deadlocks"]) == 1
+    (failure,) = found["failures"]
+    assert failure["target"] == "none"
+    assert "none" in failure["problem"]
+    assert ran.stderr == f"gdbext triage: none: {failure['problem']}; {failure['hint']}\n"

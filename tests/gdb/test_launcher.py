@@ -1,0 +1,500 @@
+"""The console script, on real processes and cores: what it prints, its exit status, and that nothing comes to harm."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdbext.launcher import look as looks
+from gdbext.launcher.look import Options, Target, look
+from tests.support import cores, gdb_session, interpreters, samples
+from tests.support.interpreters import CHECKOUT
+from tests.support.report import Report
+from tests.support.samples import Sample
+
+#: What GDB runs first in place of the real thing: it then sleeps while it is attached.
+_SLEEPS = ("import gdb, signal, time\n"
+           "def execute(command, *rest, _real=gdb.execute, **options):\n"
+           "    found = _real(command, *rest, **options)\n"
+           "    if command.startswith('attach'):\n"
+           "        {before}\n"
+           "        time.sleep(100)\n"
+           "    return found\n"
+           "gdb.execute = execute\n")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A launcher that has ended."""
+
+    stdout: str
+    stderr: str
+    status: int
+
+    def document(self) -> dict[str, Any]:
+        """The one JSON document that it printed, which is as the schema has it."""
+        document: dict[str, Any] = json.loads(self.stdout)
+        assert gdb_session.violations(document) == []
+        return document
+
+    def complaint(self) -> str:
+        """The one line that it said, which is all."""
+        assert self.stdout == ""
+        assert re.fullmatch(r"gdbext \w+: .+; .+\n", self.stderr), self.stderr
+        return self.stderr
+
+
+def command(*arguments: str | Path, gdb: str | Path = "") -> list[str]:
+    verb, *rest = map(str, arguments)
+    return [sys.executable, "-m", "gdbext", verb, "--gdb", str(gdb or gdb_session.executable()), *rest]
+
+
+def environment(**variables: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(CHECKOUT), "TERM": "dumb", **variables}
+
+
+def launch(*arguments: str | Path, gdb: Path | str = "", **variables: str) -> Ran:
+    done = subprocess.run(command(*arguments, gdb=gdb), env=environment(**variables), cwd="/", text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return Ran(done.stdout, done.stderr, done.returncode)
+
+
+def slow_gdb(folder: Path, before: str = "pass") -> Path:
+    """A GDB that stays attached for long; `before` is what its Python does then."""
+    (folder / "slow.py").write_text(_SLEEPS.format(before=before))
+    return script(folder / "slow-gdb", f'exec {shutil.which(gdb_session.executable())} -iex '
+                                       f'"source {folder / "slow.py"}" "$@"')
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def check_unharmed(sample: Sample) -> None:
+    """It runs, nobody traces it, and it is as it was."""
+    for tid in sample.tids():
+        assert sample.status(tid, "TracerPid") == "0"
+    assert not sample.is_stopped()
+    sample.wait_until_final()
+    assert sample.process.poll() is None
+
+
+@pytest.fixture(scope="module")
+def deadlocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
+    """The deadlock of GIL and rwlock."""
+    python, _ = interpreters.use(interpreters.ANY)
+    with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids")) as sample:
+        yield sample
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
+    """Two locks in opposite order, without Python: it sleeps for ever."""
+    with samples.abba("rwlock", tmp_path_factory.mktemp("abba")) as sample:
+        yield sample
+
+
+@pytest.fixture(scope="module")
+def kernel_core(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Sample]]:
+    """A core of the deadlock of GIL and rwlock, and the program (which is dead)."""
+    python, _ = interpreters.use(interpreters.ANY)
+    with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids")) as sample:
+        yield cores.kernel_core(sample), sample
+
+
+@contextlib.contextmanager
+def own_abba(folder: Path) -> Iterator[tuple[Path, Path, Sample]]:
+    """A core of a program of which nobody else has the file: the core, the file, the program (which is dead)."""
+    program = folder / "own" / "abba"
+    program.parent.mkdir()
+    shutil.copy(samples.build("abba"), program)
+    with samples.running([program, "rwlock"], folder / "run") as sample:
+        yield cores.kernel_core(sample), program, sample
+
+
+# -- what it tells ------------------------------------------------------------------------------------------------
+
+def test_report_of_a_process(deadlocked: Sample, tmp_path: Path) -> None:
+    dot = tmp_path / "graph.dot"
+    ran = launch("report", str(deadlocked.pid), "--dot", dot)
+    assert ran.status == 1
+    assert "Deadlock 1: 2 threads wait for each other" in ran.stdout
+    assert ran.stdout.index('"MainThread" waits for') < ran.stdout.index("Deadlock 1")
+    (line,) = ran.stderr.splitlines()
+    seconds = re.fullmatch(rf"gdbext report: process {deadlocked.pid} stood still for (\d+\.\d\d) s", line)
+    assert seconds is not None, line
+    assert 0 < float(seconds[1]) < 60
+    assert dot.read_text().startswith("digraph gdbext {")
+    check_unharmed(deadlocked)
+
+
+def test_json_of_a_process(deadlocked: Sample) -> None:
+    ran = launch("report", str(deadlocked.pid), "--json")
+    assert ran.status == 1
+    report = Report(ran.document(), deadlocked.truth)
+    assert report.document["target"]["kind"] == "live"
+    assert report.edges() == set(deadlocked.truth.deadlock)
+    assert all(row["stack"] for row in report.document["threads"])
+
+
+def test_a_healthy_process(tmp_path: Path) -> None:
+    python, _ = interpreters.use(interpreters.ANY)
+    with samples.healthy(python, tmp_path) as sample:
+        ran = launch("report", str(sample.pid), "--stacks=none")
+    assert ran.status == 0
+    assert "No deadlock found" in ran.stdout
+    assert "#0" not in ran.stdout
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_core_alone_is_enough(kernel_core: tuple[Path, Sample], packed: bool, tmp_path: Path) -> None:
+    core, sample = kernel_core
+    if packed:
+        core = tmp_path / "core of it"
+        core.write_bytes(gzip.compress(kernel_core[0].read_bytes(), 1))
+    ran = launch("report", core, "--json", TMPDIR=str(tmp_path))
+    assert ran.status == 1
+    assert ran.stderr == ""
+    report = Report(ran.document(), sample.truth)
+    assert report.document["target"]["kind"] == "core"
+    assert report.document["crash"]["fault"]["signal"] == "SIGABRT"
+    assert report.edges() == set(sample.truth.deadlock)
+    assert list(tmp_path.glob("gdbext-*")) == []
+
+
+def test_text_of_a_core_begins_with_the_crash(kernel_core: tuple[Path, Sample]) -> None:
+    ran = launch("report", kernel_core[0])
+    assert ran.status == 1
+    assert ran.stdout.startswith("SIGABRT in thread 1")
+    assert ran.stdout.index("SIGABRT") < ran.stdout.index("Deadlock 1")
+    assert ran.stderr == ""
+
+
+def test_core_of_a_script_that_its_first_line_runs(tmp_path: Path) -> None:
+    python, _ = interpreters.use(interpreters.ANY)
+    program = tmp_path / "crashes"
+    program.write_text(f"#!{python}\nimport os\ndef give_up():\n    os.abort()\ngive_up()\n")
+    program.chmod(0o755)
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    process = subprocess.Popen([f"./{program.name}"], cwd=tmp_path,
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)))
+    process.wait(60)
+    found = [path for path in tmp_path.iterdir() if path.name.startswith("core")]
+    if not found:
+        pytest.skip("the kernel keeps cores elsewhere")
+    ran = launch("report", found[0], "--json")
+    assert ran.status == 1
+    assert ran.stderr == ""
+    document = ran.document()
+    assert Path(document["target"]["executable"]).samefile(python)
+    functions = [frame["function"] for frame in document["crash"]["stack"] if frame["language"] == "python"]
+    assert functions == ["give_up", "<module>"]
+
+
+# -- the files of a core ------------------------------------------------------------------------------------------
+
+def test_files_of_a_core_that_lie_elsewhere(tmp_path: Path) -> None:
+    """Missing: said so. Somewhere below a folder, by another name: found by build id. As in an image: by name."""
+    with own_abba(tmp_path) as (core, program, sample):
+        elsewhere = tmp_path / "build tree" / "v1.2"
+        elsewhere.mkdir(parents=True)
+        program.rename(elsewhere / "renamed")
+        missing = launch("report", core, "--json")
+        assert missing.status == 1, "it has crashed, whatever else is not known"
+        assert missing.document()["deadlocks"] == []
+        assert re.search(rf"the executable {program} \(build id [0-9a-f]+\) is not here: .*--search", missing.stderr)
+        found = launch("report", core, "--json", "--search", tmp_path / "build tree")
+        image = tmp_path / "image"
+        (image / str(program.parent).lstrip("/")).mkdir(parents=True)
+        (elsewhere / "renamed").rename(image / str(program).lstrip("/"))
+        (image / "lib64").symlink_to("usr/lib64")
+        in_image = launch("report", core, "--json", "--sysroot", image, "--search", "/lib/x86_64-linux-gnu")
+    for ran in (found, in_image):
+        assert ran.status == 1
+        assert ran.stderr == ""
+        assert Report(ran.document(), sample.truth).edges() == set(sample.truth.deadlock)
+
+
+def test_executable_that_is_another_one(tmp_path: Path) -> None:
+    """Both build ids are named. What is found by itself is not used then, what the user names is."""
+    with own_abba(tmp_path) as (core, program, _):
+        was, other = build_id(program), samples.build("gather")
+        shutil.copy(other, program)
+        ran = launch("report", core)
+        named = launch("report", core, other)
+    for each, end in ((ran, "it is not used"), (named, "it is used since it was named")):
+        (line,) = (line for line in each.stderr.splitlines() if end in line)
+        assert was in line
+        assert build_id(other) in line
+    assert "cannot be told" in ran.stdout
+    assert "No deadlock" not in ran.stdout
+
+
+def build_id(path: Path) -> str:
+    notes = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"Build ID: ([0-9a-f]+)", notes)
+    assert found is not None
+    return found[1]
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------
+
+def test_no_such_process() -> None:
+    ran = launch("report", "4194305")
+    assert ran.status == 3
+    assert "there is no process 4194305" in ran.complaint()
+
+
+def test_thread_in_place_of_its_process(native: Sample) -> None:
+    thread = max(native.tids())
+    ran = launch("report", str(thread))
+    assert ran.status == 3
+    assert f"{thread} is a thread of process {native.pid}" in ran.complaint()
+
+
+def test_process_that_is_traced_already(native: Sample, tmp_path: Path) -> None:
+    gdb = subprocess.Popen([gdb_session.executable(), "-nx", "-q", "-p", str(native.pid)], stdin=subprocess.PIPE,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        samples.wait_until(lambda: native.status(native.pid, "TracerPid") == str(gdb.pid), "GDB has attached")
+        ran = launch("report", str(native.pid))
+    finally:
+        gdb.communicate(b"detach\nquit\n", timeout=60)
+    assert ran.status == 3
+    assert re.search(rf"traced by process {gdb.pid} \(.+\) already", ran.complaint())
+
+
+@pytest.mark.parametrize("what", ["junk", "empty", "executable", "folder", "nothing", "fifo"])
+def test_what_is_no_core(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "core"
+    if what == "junk":
+        path.write_bytes(b"what is this?" * 1000)
+    elif what == "empty":
+        path.touch()
+    elif what == "executable":
+        shutil.copy(sys.executable, path)
+    elif what == "folder":
+        path.mkdir()
+    elif what == "fifo":
+        os.mkfifo(path)
+    ran = launch("report", path)
+    assert ran.status == 3
+    words = {"junk": "is no core", "empty": "is empty", "executable": "an executable", "folder": "is a folder",
+             "nothing": "No such file", "fifo": "no regular file"}
+    assert words[what] in ran.complaint()
+
+
+@pytest.mark.parametrize("part", [0.00001, 0.6])
+def test_truncated_core(kernel_core: tuple[Path, Sample], part: float, tmp_path: Path) -> None:
+    """Half an answer, or one line that says why there is none."""
+    core, sample = kernel_core
+    whole = core.read_bytes()
+    truncated = tmp_path / "core"
+    truncated.write_bytes(whole[:max(int(len(whole) * part), 70)])
+    ran = launch("report", truncated, "--json")
+    if ran.stdout:
+        report = Report(ran.document(), sample.truth)
+        assert report.document["problems"]
+        assert report.edges() <= set(sample.truth.deadlock)
+    else:
+        assert ran.status == 3
+        assert len(ran.stderr.splitlines()) == 1
+
+
+def test_without_gdb(native: Sample) -> None:
+    ran = launch("report", str(native.pid), gdb="/nonexistent/gdb")
+    assert ran.status == 4
+    assert "/nonexistent/gdb" in ran.complaint()
+
+
+@pytest.mark.parametrize("verb", ["report", "attach", "install"])
+def test_gdb_without_python(verb: str, native: Sample, tmp_path: Path) -> None:
+    """As GDB 13.1 behaves that was configured --without-python."""
+    gdb = script(tmp_path / "gdb", 'case $* in *--version*) echo "GNU gdb (GDB) 13.1";; *) '
+                 'echo "Python scripting is not supported in this copy of GDB." >&2; exit 1;; esac')
+    ran = launch(verb, *([str(native.pid)] if verb != "install" else []), gdb=gdb)
+    assert ran.status == 4
+    assert "GNU gdb (GDB) 13.1) has no working Python inside" in ran.complaint()
+
+
+def test_report_that_cannot_be_written(native: Sample) -> None:
+    """A full disk costs one line, and is no verdict."""
+    ran = launch("report", str(native.pid), "--dot", "/dev/full")
+    assert ran.status == 3
+    assert "cannot write /dev/full: No space left" in ran.stderr.splitlines()[-1]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command("report", str(native.pid)), env=environment(), stdout=full, text=True,
+                              stderr=subprocess.PIPE, timeout=120, check=False)
+    assert done.returncode == 3
+    (line,) = (line for line in done.stderr.splitlines() if "stood still" not in line)
+    assert line.startswith("gdbext report: cannot write the report: No space left")
+
+
+# -- nothing comes to harm ----------------------------------------------------------------------------------------
+
+def test_time_out(native: Sample, tmp_path: Path) -> None:
+    # on a busy machine GDB may not have attached yet
+    for seconds in ("1.5", "5", "30"):
+        ran = launch("report", str(native.pid), "--timeout", seconds, gdb=slow_gdb(tmp_path))
+        assert ran.status == 3
+        assert f"was not read within {seconds} s" in ran.stderr.splitlines()[-1]
+        if "stood still" in ran.stderr:
+            break
+    assert re.search(r"stood still for \d+\.\d\d s", ran.stderr)
+    check_unharmed(native)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_launcher_that_is_ended(number: signal.Signals, native: Sample, tmp_path: Path) -> None:
+    """GDB ends too, and the process runs on."""
+    launcher = subprocess.Popen(command("report", str(native.pid), gdb=slow_gdb(tmp_path)), env=environment(),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        samples.wait_until(lambda: native.status(native.pid, "TracerPid") != "0", "GDB has attached")
+        gdb = int(native.status(native.pid, "TracerPid"))
+        launcher.send_signal(number)
+        launcher.communicate(timeout=60)
+    finally:
+        launcher.kill()
+        launcher.wait()
+    samples.wait_until(lambda: not os.path.exists(f"/proc/{gdb}/exe"), "GDB has ended")
+    assert launcher.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
+    check_unharmed(native)
+
+
+@pytest.mark.parametrize("before", ["signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])",
+                                    "import os; os.kill(os.getpid(), signal.SIGKILL)"], ids=["stuck", "killed"])
+def test_gdb_that_ends_without_letting_go(before: str, native: Sample, tmp_path: Path,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal with which GDB had stopped the process for itself must not stop it for good."""
+    monkeypatch.setattr(looks, "_PATIENCE", 0.3)
+    for seconds in (1.5, 5, 30):
+        seen = look(Target(pid=native.pid), Options(gdb=str(slow_gdb(tmp_path, before)), timeout=seconds))
+        assert seen.status == 3
+        assert seen.document is None
+        assert seen.problem is not None
+        if seen.stopped is not None:
+            break
+    assert seen.stopped is not None
+    check_unharmed(native)
+
+
+def test_what_stood_still_before_does_so_afterwards(tmp_path: Path) -> None:
+    with samples.abba("rwlock", tmp_path) as sample:
+        os.kill(sample.pid, signal.SIGSTOP)
+        samples.wait_until(lambda: sample.status(sample.pid, "State").startswith("T"), "it is stopped")
+        ran = launch("report", str(sample.pid))
+        assert ran.status == 1
+        assert sample.status(sample.pid, "TracerPid") == "0"
+        samples.wait_until(lambda: sample.status(sample.pid, "State").startswith("T"), "it is stopped again")
+        os.kill(sample.pid, signal.SIGCONT)
+        check_unharmed(sample)
+
+
+# -- other verbs --------------------------------------------------------------------------------------------------
+
+def test_attach(native: Sample) -> None:
+    done = subprocess.run(command("attach", str(native.pid)), env=environment(HOME="/nonexistent"), text=True,
+                          input="py-deadlocks\ndetach\nquit\n", capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0
+    assert "Deadlock 1: 2 threads wait for each other" in done.stdout
+    check_unharmed(native)
+
+
+def test_attach_to_a_core(kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
+    packed = tmp_path / "core.gz"
+    packed.write_bytes(gzip.compress(kernel_core[0].read_bytes(), 1))
+    done = subprocess.run(command("attach", packed), env=environment(HOME="/nonexistent"), text=True,
+                          input="py-deadlocks\nquit\n", capture_output=True, timeout=120, check=False)
+    assert "Deadlock 1: 2 threads wait for each other" in done.stdout
+
+
+def test_install_writes_what_gdb_reads(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "settings")}
+    shown = launch("install", **home)
+    assert shown.status == 0
+    assert list(tmp_path.rglob("*gdbinit")) == [], "only shown"
+    assert launch("install", "--write", **home).status == 0
+    (file,) = tmp_path.rglob("*gdbinit")
+    once = file.read_text()
+    assert f"loads gdbext already:\n  {once}" in launch("install", "--write", **home).stdout
+    assert file.read_text() == once
+    done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "help py-deadlocks"], capture_output=True,
+                          env={"PATH": os.environ["PATH"], **home}, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("Find deadlocks")
+
+
+def test_doctor() -> None:
+    ran = launch("doctor")
+    assert ran.status in (0, 3)
+    assert f"{shutil.which(gdb_session.executable())}: GDB " in ran.stdout
+    assert "Python 3." in ran.stdout
+    assert "can be traced" in ran.stdout
+    missing = launch("doctor", gdb="/nonexistent/gdb")
+    assert missing.status == 4
+    assert "missing  --gdb names /nonexistent/gdb" in missing.stdout
+
+
+# -- containers ---------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def contained(tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """A deadlocked program in a PID namespace and a mount namespace of its own: its number here, and the one there."""
+    program = samples.build("abba")
+    try:
+        process = subprocess.Popen(
+            # of its own /tmp nothing is seen here
+            ["unshare", "--pid", "--mount", "--fork", "--mount-proc", "sh", "-c",
+             f"mount -t tmpfs none /mnt && cp {program} /mnt/inside && exec /mnt/inside rwlock"],
+            cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except OSError as error:
+        pytest.skip(f"no unshare: {error}")
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        if not line:
+            assert process.stderr is not None
+            pytest.skip(f"no namespaces can be made here: {process.stderr.read()}")
+        (inside,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        samples.wait_until(lambda: Path(f"/proc/{inside}/wchan").exists(), "it runs")
+        yield int(inside), json.loads(line)["pid"]
+    finally:
+        process.kill()
+        with contextlib.suppress(UnboundLocalError, ProcessLookupError):
+            os.kill(int(inside), signal.SIGKILL)
+        process.communicate()
+
+
+def test_process_of_another_container(contained: tuple[int, int]) -> None:
+    outside, inside = contained
+    ran = launch("report", str(outside), "--json")
+    assert ran.status == 1
+    document = ran.document()
+    assert document["target"]["executable"].endswith("/mnt/inside")
+    assert len(document["deadlocks"]) == 1
+    # without the right to enter namespaces files are read through the root of the process
+    done = subprocess.run(["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin",
+                           *command("report", str(outside), "--json")], env=environment(), capture_output=True,
+                          text=True, timeout=120, check=False)
+    assert f"read through /proc/{outside}/root" in done.stderr
+    assert json.loads(done.stdout)["deadlocks"] == document["deadlocks"]
+    by_its_number = launch("report", str(inside), "--namespace", str(outside), "--json")
+    assert by_its_number.status == 1
+    assert by_its_number.document()["target"]["pid"] == outside

@@ -1,0 +1,319 @@
+"""`gdbext triage` on real cores, and `gdbext report PID --children` on processes that wait for each other."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from gdbext.launcher import process_edges, process_graph, process_tree
+from tests.support import cores, crashes, gdb_session, samples
+from tests.support.interpreters import CHECKOUT
+
+Json = dict[str, Any]
+
+SCHEMA = json.loads((CHECKOUT / "docs" / "gdbext-triage-1.schema.json").read_text(encoding="utf-8"))
+SYSCALLS = json.loads((CHECKOUT / "gdbext" / "layout" / "syscalls" / "x86_64.json").read_text(encoding="utf-8"))
+#: Scenes of tests/samples/processes.py that GDB looks at; all of them are looked at without.
+SCENES = ("waitpid", "lock", "mutexes", "threads", "pipeline")
+
+
+def command(*arguments: str | Path) -> list[str]:
+    verb, *rest = map(str, arguments)
+    return [sys.executable, "-m", "gdbext", verb, "--gdb", gdb_session.executable(), *rest]
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(CHECKOUT), "TERM": "dumb", "XDG_STATE_HOME": str(home)}
+
+
+def checked(text: str) -> Json:
+    """A document, which is as the schemas have it."""
+    made: Json = json.loads(text)
+    assert [f"{error.json_path}: {error.message}" for error in Draft202012Validator(SCHEMA).iter_errors(made)] == []
+    for each in made["classes"]:
+        assert gdb_session.violations(each["document"]) == []
+    return made
+
+
+# -- cores ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cores:
+    """A folder with cores of several programs, and what GDB was told of them."""
+
+    folder: Path
+    out: str
+    err: str
+    status: int
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two cores of a deadlock, one of them compressed, one of another, two of a crash, and what is no core."""
+    home = tmp_path_factory.mktemp("triage")
+    kept = home / "cores"
+    kept.mkdir()
+    for name, variant in (("one", "mutex"), ("two", "mutex"), ("three", "rwlock")):
+        with samples.abba(variant, home / name) as sample:
+            core = cores.kernel_core(sample)
+            core.rename(kept / name)
+    (kept / "two.log").write_bytes(gzip.compress((kept / "two").read_bytes(), 1))
+    (kept / "two").unlink()
+    with crashes.crash("null-read", "3.11", "kernel-core", home / "crash") as crash:
+        for name in ("crash1", "crash2"):
+            shutil.copy(crash.gdb_args[-1], kept / name)
+    (kept / "core").write_text("no core")
+    data = (kept / "crash1").read_bytes()
+    (kept / "truncated").write_bytes(data[:2000])
+    return kept
+
+
+@pytest.fixture(scope="module")
+def triaged(folder: Path) -> Cores:
+    done = subprocess.run(command("triage", folder, "--json", "--html", folder.parent / "page.html"), text=True,
+                          env=environment(folder.parent / "state"), capture_output=True, timeout=120, check=False)
+    return Cores(folder, done.stdout, done.stderr, done.returncode)
+
+
+def test_cores_are_grouped_by_what_happened(triaged: Cores) -> None:
+    found = checked(triaged.out)
+    classes = [(each["kind"], [Path(member).name for member in each["members"]]) for each in found["classes"]]
+    assert classes == [("deadlock", ["one", "two.log"]), ("deadlock", ["three"]), ("crash", ["crash1", "crash2"])]
+    assert "mutex" in found["classes"][0]["title"]
+    assert "rwlock" in found["classes"][1]["title"]
+    assert found["classes"][2]["title"].startswith("SIGSEGV, null-")
+    assert triaged.status == 1
+
+
+def test_a_core_that_cannot_be_read_costs_a_line(triaged: Cores) -> None:
+    (failure,) = json.loads(triaged.out)["failures"]
+    assert Path(failure["target"]).name == "truncated"
+    assert [line for line in triaged.err.splitlines() if "not read" not in line and " left" not in line] == [
+        f"gdbext triage: {failure['target']}: {failure['problem']}; {failure['hint']}"]
+
+
+def test_the_page_has_them_all(triaged: Cores) -> None:
+    page = (triaged.folder.parent / "page.html").read_text()
+    assert all(name in page for name in ("crash2", "two.log", "truncated", "rwlock"))
+
+
+def test_nothing_is_left_in_the_state_directory(triaged: Cores) -> None:
+    assert not [path for path in (triaged.folder.parent / "state").rglob("*") if path.is_file()]
+
+
+def test_a_run_that_is_interrupted_can_be_resumed(triaged: Cores, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    argv = command("triage", *[triaged.folder / name for name in ("one", "truncated", "three", "two.log", "core")],
+                   "--jobs", "1", "--state", state)
+    process = subprocess.Popen(argv, env=environment(tmp_path), text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        looks = state / "looks.jsonl"
+        samples.wait_until(lambda: looks.exists() and looks.read_text().count("\n") >= 2, "two looks to end")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (out, process.returncode) == ("", 130)
+    assert "go on with --resume" in err
+    before = looks.read_text()
+    assert 2 <= before.count("\n") < 5
+    done = subprocess.run([*argv, "--resume"], env=environment(tmp_path), text=True, capture_output=True, timeout=120,
+                          check=False)
+    assert looks.read_text().startswith(before)
+    assert done.stdout.startswith("3 cores: 3 deadlocked, 0 crashed, 0 neither; 2 classes; 2 could not be read\n")
+
+
+# -- processes -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Family:
+    """The processes of a sample: those of each scene, and whether they are deadlocked."""
+
+    pid: int
+    scenes: dict[str, tuple[list[int], bool]]
+
+
+@contextlib.contextmanager
+def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
+    argv: list[str | Path] = [sys.executable, samples.SOURCES / "processes.py", *scenes]
+    with samples.running(argv, directory) as sample:
+        told = {scene["scene"]: (scene["pids"], scene["deadlocked"]) for scene in json.loads(sample.read_line())}
+        try:
+            hung = [pid for pids, deadlocked in told.values() if deadlocked for pid in pids]
+            seen: list[Any] = []
+
+            def at_rest() -> bool:
+                seen.append([process_tree.thread_states(pid) for pid in hung])
+                time.sleep(0.05)
+                return len(seen) > 2 and seen[-1] == seen[-2] == seen[-3]
+
+            samples.wait_until(at_rest, "the processes to wait for each other")
+            yield Family(sample.pid, told)
+        finally:
+            for pid, _ in reversed(process_tree.process_tree(sample.pid)[1:]):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def bare_document(pid: int) -> Json:
+    """What a look tells at least: the threads and their system calls, no locks but descriptors."""
+    threads: list[Json] = []
+    for number, (tid, state) in enumerate((process_tree.thread_states(pid) or {}).items(), 1):
+        name = None if state.call is None else SYSCALLS["names"][str(state.call)]
+        on = name in ("read", "write", "recvfrom", "sendto")
+        waits = {"lock": f"descriptor:{state.arguments[0]:#x}", "mode": "exclusive", "timed": False,
+                 "evidence": "recorded", "why": None} if on else None
+        threads.append({"number": number, "lwp": tid, "tid": tid, "name": "x", "python_name": None, "syscall": name,
+                        "status": "running" if name is None else "blocked", "waits": waits, "stack": []})
+    return {"threads": threads, "locks": [], "deadlocks": []}
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
+    """Of each scene whether it is found to be deadlocked, looked at without GDB, so often that a lucky moment shows."""
+    with family(tmp_path_factory.mktemp("scenes") / "all") as members:
+        assert len(members.scenes) == 12
+        found = dict.fromkeys(members.scenes, False)
+        for _ in range(2):
+            documents = {pid: bare_document(pid) for pid, _ in process_tree.process_tree(members.pid)}
+            scene = process_edges.watch(documents)
+            assert scene.blind is None
+            for deadlock in process_graph.find_deadlocks(scene.waits, scene.dead):
+                (name,) = [name for name, (pids, _) in members.scenes.items() if set(pids) & set(deadlock.processes)]
+                assert set(deadlock.processes) == set(members.scenes[name][0])
+                found[name] = True
+        return found
+
+
+@pytest.mark.parametrize("scene", ["pipes", "full_pipes", "waitpid", "lock"])
+def test_deadlocks_of_processes(everything: dict[str, bool], scene: str) -> None:
+    assert everything[scene]
+
+
+@pytest.mark.parametrize("scene", ["pipeline", "outside", "event_loop", "ping_pong", "signals", "pool"])
+def test_healthy_processes_are_not_called_deadlocked(everything: dict[str, bool], scene: str) -> None:
+    assert not everything[scene]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What `report --children` told, as JSON and as text, and what the processes were."""
+
+    members: Family
+    document: Json
+    text: str
+    err: str
+    status: int
+
+    def deadlock(self, scene: str) -> Json:
+        """The one deadlock of a scene's processes."""
+        pids = self.members.scenes[scene][0]
+        (found,) = [each for each in self.document["processes"]["deadlocks"] if set(each["processes"]) & set(pids)]
+        assert set(found["processes"]) == set(pids)
+        made: Json = found
+        return made
+
+    def edge(self, scene: str, member: int) -> Json:
+        """The edge from one of its processes to others."""
+        pid = self.members.scenes[scene][0][member]
+        (found,) = [edge for edge in self.deadlock(scene)["edges"] if edge["pid"] == pid and edge["kind"] != "lock"]
+        made: Json = found
+        return made
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    home = tmp_path_factory.mktemp("children")
+    with family(home / "run", SCENES) as members:
+        done = subprocess.run(command("report", str(members.pid), "--children", "--json", "--html", home / "page.html"),
+                              text=True, env=environment(home), capture_output=True, timeout=120, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        root = members.scenes["waitpid"][0][0]
+        text = subprocess.run(command("report", str(root), "--children", "--stacks", "none"), text=True,
+                              env=environment(home), capture_output=True, timeout=120, check=False)
+        alive = [process_tree.thread_states(pid) for pids, _ in members.scenes.values() for pid in pids]
+    assert all(alive)
+    page = (home / "page.html").read_text()
+    assert all(f"process {pid}" in page for pids, _ in members.scenes.values() for pid in pids)
+    return Told(members, checked(done.stdout), text.stdout, done.stderr, done.returncode)
+
+
+def test_only_what_is_deadlocked_is_called_so(told: Told) -> None:
+    found = {tuple(deadlock["processes"]) for deadlock in told.document["processes"]["deadlocks"]}
+    assert found == {tuple(sorted(pids)) for pids, deadlocked in told.members.scenes.values() if deadlocked}
+    assert told.status == 1
+
+
+def test_the_tree_is_whole(told: Told) -> None:
+    tree = {each["pid"]: each["parent"] for each in told.document["processes"]["tree"]}
+    assert set(tree) == {told.members.pid, *(pid for pids, _ in told.members.scenes.values() for pid in pids)}
+    for pids, _ in told.members.scenes.values():
+        assert tree[pids[0]] == told.members.pid
+        assert all(tree[pid] == pids[0] for pid in pids[1:])
+    assert told.document["failures"] == []
+
+
+def test_a_parent_that_waits_for_a_child_that_waits_for_it(told: Told) -> None:
+    parent, child = told.members.scenes["waitpid"][0]
+    assert told.edge("waitpid", 0) == {
+        "pid": parent, "thread": 1, "kind": "child", "what": f"for the end of process {child}", "holders": [child],
+        "holder": 1, "evidence": "recorded", "why": None}
+    reads = told.edge("waitpid", 1)
+    assert (reads["kind"], reads["holders"], reads["evidence"]) == ("pipe", [parent], "inferred")
+
+
+def test_a_lock_of_multiprocessing_that_a_child_has(told: Told) -> None:
+    parent, child = told.members.scenes["lock"][0]
+    wants = told.edge("lock", 0)
+    assert (wants["kind"], wants["holders"], wants["evidence"]) == ("semaphore", [child], "derived")
+    assert "guard" in wants["what"]
+    assert told.edge("lock", 1)["kind"] == "socket"
+
+
+def test_mutexes_that_processes_share(told: Told) -> None:
+    pids = told.members.scenes["mutexes"][0]
+    assert told.deadlock("mutexes")["evidence"] == "recorded"
+    assert [told.edge("mutexes", member)["holders"] for member in (0, 1)] == [[pids[1]], [pids[0]]]
+    assert {told.edge("mutexes", member)["what"].rpartition(", ")[2] for member in (0, 1)} == {"0x0)", "0x40)"}
+
+
+def test_threads_inside_of_a_process_lead_to_others(told: Told) -> None:
+    edges = told.deadlock("threads")["edges"]
+    inside = [edge for edge in edges if edge["kind"] == "lock"]
+    assert [(edge["thread"], edge["what"]) for edge in inside] == [(1, f"for the end of thread {inside[0]['holder']}")]
+    assert inside[0]["holder"] == told.edge("threads", 0)["thread"]
+
+
+def test_healthy_waits_are_told_as_waits(told: Told) -> None:
+    parent, child, worker = told.members.scenes["pipeline"][0]
+    waits = {each["pid"]: each for each in told.document["processes"]["waits"]}
+    assert waits[parent]["holders"] == [child]
+    assert waits[worker]["holders"] == [parent, child]
+    assert waits[parent]["why"] == f"only process {child} has the other end"
+
+
+def test_the_text_for_people(told: Told) -> None:
+    parent, child = told.members.scenes["waitpid"][0]
+    lines = told.text.splitlines()
+    assert lines[0] == "2 processes: 2 deadlocked with each other, 0 with a deadlock of their own"
+    assert f"Deadlock between processes {parent}, {child} (inferred: only process {parent} has the other end; " \
+        "no thread of these can run)" in lines
+    assert f'  process {parent} "python" thread 1 "MainThread" waits for the end of process {child}' in lines
+    assert "stood still, for" in told.err

@@ -1,0 +1,280 @@
+"""Processes that wait for each other: some for ever, others not.
+
+Each scene runs in processes of its own below the one that was started. The second line that this prints tells, of each
+scene, the numbers of its processes and whether they are deadlocked; it comes when they are about to wait.
+"""
+
+import asyncio
+import ctypes
+import json
+import mmap
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Callable, List
+
+REPORT = os.pipe()
+
+
+def tell(scene: str, pids: List[int], deadlocked: bool) -> None:
+    line = {"scene": scene, "pids": pids, "deadlocked": deadlocked}
+    os.write(REPORT[1], (json.dumps(line) + "\n").encode())
+
+
+def forked(function: Callable[[], object]) -> int:
+    """Run a function in a child that ends with it."""
+    pid = os.fork()
+    if not pid:
+        try:
+            function()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def keep(*ends: int) -> None:
+    """Close the ends of pipes that this process is not to have."""
+    for end in ends:
+        os.close(end)
+
+
+# -- for ever ------------------------------------------------------------------------------------------------
+
+
+def pipes() -> None:
+    """Each reads what the other is to write."""
+    (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
+
+    def child() -> None:
+        keep(to_child, up)
+        os.read(down, 1)
+        os.write(to_parent, b"x")
+
+    pid = forked(child)
+    keep(down, to_parent)
+    tell("pipes", [os.getpid(), pid], True)
+    os.read(up, 1)
+    os.write(to_child, b"x")
+
+
+def full_pipes() -> None:
+    """Each writes more than fits, and reads when that is done."""
+    (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
+
+    def write(end: int) -> None:
+        # what has been written of it is, if a debugger comes by
+        left = 4 << 20
+        while left:
+            left -= os.write(end, b"x" * left)
+
+    def child() -> None:
+        keep(to_child, up)
+        write(to_parent)
+        os.read(down, 1)
+
+    pid = forked(child)
+    keep(down, to_parent)
+    tell("full_pipes", [os.getpid(), pid], True)
+    write(to_child)
+    os.read(up, 1)
+
+
+def waitpid() -> None:
+    """The parent waits for the end of a child that waits for the parent to write."""
+    down, to_child = os.pipe()
+
+    def child() -> None:
+        keep(to_child)
+        os.read(down, 1)
+
+    pid = forked(child)
+    keep(down)
+    tell("waitpid", [os.getpid(), pid], True)
+    os.waitpid(pid, 0)
+
+
+def lock() -> None:
+    """The child has a lock of `multiprocessing` and waits for a message of its parent, which wants the lock."""
+    context = multiprocessing.get_context("fork")
+    guard = context.Lock()
+    mine, theirs = context.Pipe()
+    taken = context.Event()
+
+    def child() -> None:
+        with guard:
+            taken.set()
+            theirs.recv()
+
+    pid = forked(child)
+    taken.wait()
+    tell("lock", [os.getpid(), pid], True)
+    with guard:
+        mine.send(1)
+
+
+def mutexes() -> None:
+    """Two mutexes in shared memory, taken in opposite order."""
+    library = ctypes.CDLL(None)
+    memory = mmap.mmap(-1, 4096)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    first, second = ctypes.c_void_p(address), ctypes.c_void_p(address + 64)
+    attributes = ctypes.create_string_buffer(8)
+    library.pthread_mutexattr_init(attributes)
+    library.pthread_mutexattr_setpshared(attributes, 1)
+    for each in (first, second):
+        library.pthread_mutex_init(each, attributes)
+    (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
+
+    def child() -> None:
+        library.pthread_mutex_lock(second)
+        os.write(to_parent, b"x")
+        os.read(down, 1)
+        library.pthread_mutex_lock(first)
+
+    pid = forked(child)
+    library.pthread_mutex_lock(first)
+    os.read(up, 1)
+    os.write(to_child, b"x")
+    tell("mutexes", [os.getpid(), pid], True)
+    library.pthread_mutex_lock(second)
+
+
+def threads() -> None:
+    """As `pipes`; the parent reads in a thread, that its first one joins, and has a thread that waits for work."""
+    (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
+
+    def child() -> None:
+        keep(to_child, up)
+        os.read(down, 1)
+        os.write(to_parent, b"x")
+
+    pid = forked(child)
+    keep(down, to_parent)
+    work = threading.Condition()
+
+    def wait_for_work() -> None:
+        with work:
+            work.wait()
+
+    threading.Thread(target=wait_for_work).start()
+    reader = threading.Thread(target=os.read, args=(up, 1))
+    reader.start()
+    tell("threads", [os.getpid(), pid], True)
+    reader.join()
+
+
+# -- not for ever --------------------------------------------------------------------------------------------
+
+
+def pipeline() -> None:
+    """One reads what the other will write when it has slept; that one's child reads from both of them."""
+    up, to_parent = os.pipe()
+    work, to_worker = os.pipe()
+
+    def child() -> None:
+        keep(up, work)
+        time.sleep(600)
+        os.write(to_parent, b"x")
+
+    def worker() -> None:
+        keep(to_worker, to_parent, up)
+        os.read(work, 1)
+
+    pids = [forked(child), forked(worker)]
+    keep(to_parent, work)
+    tell("pipeline", [os.getpid(), *pids], False)
+    os.read(up, 1)
+
+
+def outside() -> None:
+    """As `pipes`, but that a process outside of the tree can write, too: the one that started it."""
+    (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
+
+    def child() -> None:
+        keep(to_child, up)
+        os.read(0, 1)
+        os.write(to_parent, b"x")
+
+    pid = forked(child)
+    keep(down, to_parent)
+    tell("outside", [os.getpid(), pid], False)
+    os.read(up, 1)
+
+
+def event_loop() -> None:
+    """An event loop that waits for a signal, which its self-pipe would tell it; its child waits for work."""
+    down, to_child = os.pipe()
+
+    def work() -> None:
+        keep(to_child)
+        os.read(down, 1)
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_event_loop()
+        loop.add_signal_handler(signal.SIGTERM, stop.set)
+        child = forked(work)
+        keep(down)
+        tell("event_loop", [os.getpid(), child], False)
+        await stop.wait()
+
+    asyncio.new_event_loop().run_until_complete(serve())
+
+
+def ping_pong() -> None:
+    """Two that send each other a byte, again and again."""
+    (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
+
+    def child() -> None:
+        keep(to_child, up)
+        while os.read(down, 1):
+            os.write(to_parent, b"x")
+
+    pid = forked(child)
+    keep(down, to_parent)
+    tell("ping_pong", [os.getpid(), pid], False)
+    while True:
+        os.write(to_child, b"x")
+        os.read(up, 1)
+        time.sleep(0.001)
+
+
+def signals() -> None:
+    """As `waitpid`; a handler writes to the child."""
+    down, to_child = os.pipe()
+
+    def child() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.read(down, 1)
+
+    signal.signal(signal.SIGTERM, lambda number, frame: os.write(to_child, b"x"))
+    pid = forked(child)
+    tell("signals", [os.getpid(), pid], False)
+    os.read(down, 1)
+
+
+def pool() -> None:
+    """A pool whose workers have nothing to do, and whose owner waits for what comes from outside."""
+    context = multiprocessing.get_context("fork")
+    workers = context.Pool(2)
+    workers.map(abs, range(8))
+    tell("pool", [os.getpid(), *(worker.pid for worker in workers._pool)], False)  # type: ignore[attr-defined]
+    os.read(0, 1)
+
+
+SCENES = (pipes, full_pipes, waitpid, lock, mutexes, threads, pipeline, outside, event_loop, ping_pong, signals, pool)
+
+
+if __name__ == "__main__":
+    wanted = [scene for scene in SCENES if scene.__name__ in sys.argv[1:] or len(sys.argv) == 1]
+    for scene in wanted:
+        forked(scene)
+    print(json.dumps({"sample": "processes", "variant": "", "pid": os.getpid(), "threads": {}, "locks": {},
+                      "deadlock": [], "stuck_behind": []}), flush=True)
+    with os.fdopen(REPORT[0]) as lines:
+        told = [json.loads(lines.readline()) for _ in wanted]
+        print(json.dumps(told), flush=True)
+        sys.stdin.read()

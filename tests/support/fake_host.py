@@ -1,0 +1,90 @@
+"""Several processes on a /proc of files, with documents of theirs, as `gdbext.launcher.process_edges` takes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gdbext.launcher.process_edges import Scene
+from gdbext.launcher.process_graph import find_deadlocks
+from tests.support.fake_proc import FakeProc
+
+#: System calls by name; of x86-64.
+NUMBERS = {"read": 0, "write": 1, "poll": 7, "select": 23, "wait4": 61, "futex": 202, "epoll_wait": 232, "pause": 34,
+           "waitid": 247}
+
+
+class Host:
+    """Processes 100 and 200 (and more) on a /proc of files, each with one thread, and their documents."""
+
+    def __init__(self, root: Path) -> None:
+        self.fake = FakeProc(root)
+        self.fake.process(1, "init", 0)
+        self.fake.write("1/maps", "")
+        self.root = root
+        self.documents: dict[int, dict[str, Any] | None] = {}
+
+    def process(self, pid: int, call: str | None, arguments: Sequence[int] = (), *,
+                lock: Mapping[str, Any] | None = None, parent: int = 1, caught: int = 0, tid: int | None = None,
+                timed: bool = False) -> None:
+        """A process, or one more thread of it, in a system call."""
+        tid = tid or pid
+        if not (self.root / str(pid) / "fd").exists():
+            self.fake.process(pid, f"p{pid}", parent)
+        status = self.root / str(pid) / "status"
+        status.write_text(status.read_text() + f"SigCgt:\t{caught:016x}\n")
+        self.at(pid, call, arguments, tid)
+        if not (self.root / str(pid) / "maps").exists():
+            self.maps(pid, "")
+        document = self.documents.setdefault(pid, {"threads": [], "locks": [], "deadlocks": []})
+        assert document is not None
+        waits = None
+        if call in ("read", "write"):
+            waits = f"descriptor:{arguments[0]:#x}"
+        elif lock is not None:
+            waits = str(lock["id"])
+            document["locks"].append(lock)
+        document["threads"].append({
+            "number": len(document["threads"]) + 1, "lwp": tid, "tid": tid, "name": f"p{pid}", "python_name": None,
+            "status": "blocked" if call else "running", "syscall": call,
+            "waits": waits and {"lock": waits, "mode": "exclusive", "timed": timed, "evidence": "recorded",
+                                "why": None}})
+
+    def at(self, pid: int, call: str | None, arguments: Sequence[int] = (), tid: int | None = None,
+           ran: int = 5) -> None:
+        """Where a thread is now."""
+        values = [*arguments, 0, 0, 0, 0, 0, 0][:6]
+        text = " ".join([str(NUMBERS[call]), *map(hex, values), "0x7ffc0000", "0x7f0000"]) if call else "running"
+        self.fake.write(f"{pid}/task/{tid or pid}/syscall", f"{text}\n")
+        self.fake.write(f"{pid}/task/{tid or pid}/status",
+                        f"voluntary_ctxt_switches:\t{ran}\nnonvoluntary_ctxt_switches:\t1\n")
+
+    def maps(self, pid: int, text: str) -> None:
+        self.fake.write(f"{pid}/maps", text)
+
+    def memory(self, pid: int, address: int, data: bytes) -> None:
+        path = self.root / str(pid) / "mem"
+        with open(path, "r+b" if path.exists() else "w+b") as file:
+            file.seek(address)
+            file.write(data)
+
+    def pipe(self, number: int, reader: tuple[int, int], *writers: tuple[int, int], flags: int = 0) -> None:
+        """A pipe; ends are (process, descriptor)."""
+        self.fake.open(reader[1], f"pipe:[{number}]", os.O_RDONLY | flags, pid=reader[0])
+        for pid, fd in writers:
+            self.fake.open(fd, f"pipe:[{number}]", os.O_WRONLY | flags, pid=pid)
+
+    def polling(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Process 100 polls descriptors, each for the events with it."""
+        self.process(100, "poll", [0x1000, len(entries), 0xFFFFFFFF])
+        self.memory(100, 0x1000, b"".join(fd.to_bytes(4, "little") + events.to_bytes(2, "little") + b"\0\0"
+                                          for fd, events in entries))
+
+    def scene(self) -> Scene:
+        return Scene(self.documents, str(self.root), still=0)
+
+    def deadlocked(self) -> list[tuple[int, ...]]:
+        scene = self.scene()
+        return [found.processes for found in find_deadlocks(scene.waits, scene.dead)]

@@ -1,0 +1,152 @@
+"""The command line: verbs, options, messages and exit statuses."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdbext.launcher import cli, completion, report
+from gdbext.launcher.look import Look, Options, Target
+from gdbext.launcher.status import NO_GDB
+
+VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
+DOCUMENT = {"schema": "gdbext/1"}
+
+
+def seen(status: int = 0, problem: str | None = None) -> Look:
+    return Look("process 5", None if problem else DOCUMENT, "text\n", "digraph {}\n", 0.25, 1.0, problem,
+                "do this" if problem else None, status, ("a note",))
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Target, Options]]:
+    """What was looked at, in place of which there is an answer that is made up."""
+    found: list[tuple[Target, Options]] = []
+
+    def look(target: Target, options: Options) -> Look:
+        found.append((target, options))
+        return seen(1)
+
+    monkeypatch.setattr(report, "look", look)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _keep_handlers() -> object:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_every_verb_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+    assert ended.value.code == 0
+    assert "exit status:" in capsys.readouterr().out
+    assert tuple(module.NAME for module in cli.modules()) == VERBS
+    for verb in VERBS:
+        with pytest.raises(SystemExit):
+            cli.main([verb, "--help"])
+        text = capsys.readouterr().out
+        assert f"\n  gdbext {verb}" in text, verb
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["nonesuch"], ["report"], ["report", "5", "--nonesuch"], ["report", "5", "--timeout", "0"],
+    ["report", "5", "--timeout", "soon"], ["report", "5", "--search", "/nonexistent"], ["report", "5", "--stacks=all"],
+    ["completion", "fish"],
+])
+def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("arguments", [["core", "--namespace", "1"], ["5", "--json", "--dot", "-"]])
+def test_what_does_not_go_together(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+
+
+def test_targets(looked: list[tuple[Target, Options]], tmp_path: Path) -> None:
+    for arguments in (["4711"], ["./4711"], ["core", "app"]):
+        assert cli.main(["report", *arguments, "--search", str(tmp_path), "--timeout=2.5", "--each"]) == 1
+    assert [target for target, _ in looked] == [
+        Target(pid=4711), Target(core=Path("4711")), Target(core=Path("core"), executable=Path("app"))]
+    options = looked[0][1]
+    assert (options.timeout, options.search, options.each, options.stacks) == (2.5, (tmp_path,), True, "full")
+    assert options.colour is False, "no terminal"
+
+
+@pytest.mark.usefixtures("looked")
+def test_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli.main(["report", "5"]) == 1
+    text = capsys.readouterr()
+    assert text.out == "text\n"
+    assert text.err == "gdbext report: a note\ngdbext report: process 5 stood still for 0.25 s\n"
+    cli.main(["report", "5", "--json"])
+    assert capsys.readouterr().out == '{"schema": "gdbext/1"}\n'
+    cli.main(["report", "5", "--dot", "-"])
+    assert capsys.readouterr().out == "digraph {}\n"
+    cli.main(["report", "5", "--dot", str(tmp_path / "graph")])
+    assert (tmp_path / "graph").read_text() == "digraph {}\n"
+
+
+def test_problem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(report, "look", lambda target, options: seen(NO_GDB, "no gdb\x1b[2J"))
+    assert cli.main(["report", "5"]) == NO_GDB
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[-1] == r"gdbext report: no gdb\x1b[2J; do this"
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def look(target: Target, options: Options) -> Look:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "look", look)
+    assert cli.main(["report", "5"]) == 130
+    assert capsys.readouterr().err == "gdbext report: interrupted\n"
+
+
+def test_reader_that_has_seen_enough() -> None:
+    """As in `gdbext completion bash | head -1`."""
+    done = subprocess.run(f"{sys.executable} -m gdbext completion zsh | true", shell=True, capture_output=True,
+                          text=True, check=False, cwd=Path(cli.__file__).parents[2])
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("typed", "offered"), [
+    (["gdbext", "re"], ["report"]),
+    (["gdbext", "report", "--sta"], ["--stacks"]),
+    (["gdbext", "report", "--stacks", ""], ["full", "top", "none"]),
+    (["gdbext", "install", "--w"], ["--write"]),
+    (["gdbext", "completion", "b"], ["bash"]),
+    (["gdbext", "report", "1"], None),
+])
+def test_bash_completes(typed: list[str], offered: list[str] | None, tmp_path: Path) -> None:
+    (tmp_path / "completion").write_text(completion.bash(completion.verbs_of(cli.parser())))
+    words = " ".join(f"'{word}'" for word in typed)
+    script = (f"source ./completion; COMP_WORDS=({words}); COMP_CWORD={len(typed) - 1}; _gdbext; "
+              "printf '%s\\n' \"${COMPREPLY[@]}\"")
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stderr == ""
+    found = done.stdout.split()
+    assert found == offered if offered is not None else "1" in found, "processes"
+
+
+def test_zsh_gets_all_verbs_and_options() -> None:
+    text = completion.zsh(completion.verbs_of(cli.parser()))
+    assert text.startswith("#compdef gdbext\n")
+    for verb in VERBS:
+        assert f"\n        {verb}) " in text
+    assert "'*--search[" in text
+    assert "'--stacks[how much of each stack is shown (default - full)]:stacks:(full top none)'" in text

@@ -1,0 +1,214 @@
+"""What the launcher finds around it: GDBs, rights, containers, init files."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gdbext.launcher import cli, containers, doctor, finding, install, rights
+from gdbext.launcher.finding import Gdb, environment, find_gdb, probe
+from gdbext.launcher.status import NoGdb, Unreadable
+
+GOOD = 'gdbext-probe:{"version": "13.1", "python": [3, 11, 2], "pygments": null}'
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("GDBEXT_GDB", raising=False)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+# -- GDBs ---------------------------------------------------------------------------------------------------------
+
+def test_which_gdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, three = (script(tmp_path / name, "") for name in ("gdb", "second", "third"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_gdb() == str(one)
+    monkeypatch.setenv("GDBEXT_GDB", "second")
+    assert find_gdb() == str(two)
+    assert find_gdb(str(three)) == str(three)
+    for named, why in ((None, r"\$GDBEXT_GDB names nonesuch"), ("/nonexistent", "--gdb names /nonexistent")):
+        monkeypatch.setenv("GDBEXT_GDB", "nonesuch")
+        with pytest.raises(NoGdb, match=why):
+            find_gdb(named)
+    monkeypatch.delenv("GDBEXT_GDB")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(NoGdb, match=r"no gdb on \$PATH"):
+        find_gdb()
+
+
+def test_what_a_gdb_has(tmp_path: Path) -> None:
+    gdb = probe(str(script(tmp_path / "gdb", f"echo warning; echo '{GOOD}'")))
+    assert gdb == Gdb(str(tmp_path / "gdb"), "GDB 13.1", (3, 11, 2), None)
+    assert gdb.release == 13
+    gdb.check()
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("case $* in --version) echo GNU gdb 13.1;; esac", r"GNU gdb 13.1\) has no working Python inside"),
+    ("echo '" + GOOD.replace("[3, 11, 2]", "[3, 6, 8]") + "'", "has Python 3.6.8 inside, 3.9 or later is needed"),
+    ("echo hello", "is no GDB: hello"),
+    ("exit 1", "is no GDB: it says nothing"),
+])
+def test_gdb_that_cannot_be_used(text: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(NoGdb, match=why):
+        probe(str(script(tmp_path / "gdb", text))).check()
+
+
+def test_gdb_that_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "gdb"
+    path.write_bytes(b"\x7fELFnonsense")
+    path.chmod(0o755)
+    with pytest.raises(NoGdb, match="does not run: Exec format error"):
+        probe(str(path))
+    monkeypatch.setattr(finding, "_PATIENCE", 0.1)
+    with pytest.raises(NoGdb, match=r"says nothing within 0.1 s"):
+        probe(str(script(tmp_path / "slow", "exec sleep 10")))
+
+
+def test_environment_of_gdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A virtual environment of ours would break the Python inside GDB."""
+    monkeypatch.setenv("PYTHONPATH", "/ours")
+    monkeypatch.setenv("PYTHONHOME", "/ours")
+    monkeypatch.setenv("DEBUGINFOD_URLS", "https://debuginfod.example")
+    monkeypatch.setenv("LANG", "de_DE.UTF-8")
+    assert not {"PYTHONPATH", "PYTHONHOME", "DEBUGINFOD_URLS"} & environment().keys()
+    assert environment()["LC_ALL"] == "C.UTF-8"
+    assert environment(debuginfod=True)["DEBUGINFOD_URLS"] == "https://debuginfod.example"
+
+
+# -- rights -------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("status", "uid", "scope", "why", "remedy"), [
+    ({"TracerPid": "77"}, 0, None, r"traced by process 77 \(gdb\) already", "end that one"),
+    ({"Uid": "0\t0\t0\t0"}, 1000, 0, "it is user 0's, you are user 1000", "sudo"),
+    ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 1, "ptrace_scope is 1", "ptrace_scope=0"),
+    ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 3, "ptrace_scope is 3", "core"),
+    ({"Uid": "0\t0\t0\t0", "Seccomp": "2"}, 0, None, "from inside this container", "--cap-add=SYS_PTRACE"),
+    ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 0, "more rights than you", "root"),
+])
+def test_why_a_process_cannot_be_traced(status: Mapping[str, str], uid: int, scope: int | None, why: str, remedy: str,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(rights, "ptrace_scope", lambda: scope)
+    monkeypatch.setattr(rights, "status_field", lambda pid, name: {"CapEff": "0", "Name": "gdb", **status}.get(name))
+    what, hint = rights.why_not_traced(5)
+    assert re.search(why, what)
+    assert remedy in hint
+
+
+def test_doctor_in_a_container_without_the_capability(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(doctor, "ptrace_scope", lambda: None)
+    monkeypatch.setattr(doctor, "has_capability", lambda number: False)
+    monkeypatch.setattr(doctor, "container_kind", lambda: "Docker")
+    monkeypatch.setattr(doctor, "status_field", lambda pid, name: "0")
+    (found,) = doctor.check_rights()
+    assert found.state == "missing"
+    assert found.remedy.startswith("docker run --cap-add=SYS_PTRACE")
+
+
+@pytest.mark.parametrize(("pattern", "soft", "words"), [
+    ("core", resource.RLIM_INFINITY, ["working directory"]),
+    ("core", 0, ["leave no cores", "ulimit -c unlimited"]),
+    ("core", 1 << 20, ["cut off at 1,024 KiB"]),
+    ("/nonexistent/core.%p", resource.RLIM_INFINITY, ["there is no such folder", "mkdir -p /nonexistent"]),
+    ("|/lib/systemd/systemd-coredump %P", 0, ["cores go to a program", "coredumpctl"]),
+    ("", resource.RLIM_INFINITY, ["no cores are made"]),
+])
+def test_doctor_on_cores(pattern: str, soft: int, words: list[str], monkeypatch: pytest.MonkeyPatch,
+                         tmp_path: Path) -> None:
+    (tmp_path / "core_pattern").write_text(pattern + "\n")
+    monkeypatch.setattr(doctor, "_CORE_PATTERN", tmp_path / "core_pattern")
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, resource.RLIM_INFINITY))
+    text = "\n".join(f"{found.what} {found.remedy}" for found in doctor.check_cores())
+    for word in words:
+        assert word in text
+
+
+# -- processes ----------------------------------------------------------------------------------------------------
+
+def test_processes_that_cannot_be_looked_at() -> None:
+    with pytest.raises(Unreadable, match="this launcher itself"):
+        containers.check_process(os.getpid())
+    with pytest.raises(Unreadable, match="no process 4194305"):
+        containers.check_process(4194305)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(Unreadable, match=f"process {child} has ended; its parent, {os.getpid()}"):
+        containers.check_process(child)
+    os.waitpid(child, 0)
+
+
+def test_number_in_another_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = {("20", "NStgid"): "20", ("30", "NStgid"): "30\t7", ("30", "Name"): "server", ("40", "NStgid"): "40\t8"}
+    links = {"/proc/30/ns/pid": "pid:[2]", "/proc/40/ns/pid": "pid:[2]", "/proc/self/ns/pid": "pid:[1]"}
+    monkeypatch.setattr(os, "listdir", lambda path: ["20", "30", "40", "self"])
+    monkeypatch.setattr(os, "readlink", lambda path: links[path])
+    for module in (containers, rights):
+        monkeypatch.setattr(module, "status_field", lambda pid, name: numbers.get((str(pid), name)))
+    assert containers.processes_called(7) == [30]
+    assert containers.in_namespace_of(7, 40) == 30
+    with pytest.raises(Unreadable, match="no process 7 here; other PID namespaces have one") as error:
+        containers.check_process(7)
+    assert "30 (server)" in error.value.hint
+    with pytest.raises(Unreadable, match="no process 9 in the PID namespace of process 40"):
+        containers.in_namespace_of(9, 40)
+
+
+# -- init files ---------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("version", "existing", "written"), [
+    ("13.1", [], "settings/gdb/gdbinit"),
+    ("13.1", [".gdbinit"], ".gdbinit"),
+    ("13.1", [".gdbinit", "settings/gdb/gdbinit"], "settings/gdb/gdbinit"),
+    ("10.1", ["settings/gdb/gdbinit"], ".gdbinit"),
+])
+def test_install(version: str, existing: list[str], written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                 capsys: pytest.CaptureFixture[str]) -> None:
+    """The file that this GDB reads; what is in it stays, and it gets one line, once."""
+    home = tmp_path / "home"
+    for name in existing:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("set history save on")
+    home.mkdir(exist_ok=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "settings"))
+    gdb = script(tmp_path / "gdb", f"echo '{GOOD.replace('13.1', version)}'")
+    before = {path: path.read_text() for path in home.rglob("*gdbinit")}
+    assert cli.main(["install", "--gdb", str(gdb)]) == 0
+    assert {path: path.read_text() for path in home.rglob("*gdbinit")} == before
+    for _ in range(2):
+        assert cli.main(["install", "--gdb", str(gdb), "--write"]) == 0
+    file = home / written
+    assert file.read_text() == "set history save on\n" * (written in existing) + install.source_line() + "\n"
+    assert "loads gdbext already" in capsys.readouterr().out
+    assert {path: text for path, text in before.items() if path != file} == {
+        path: path.read_text() for path in home.rglob("*gdbinit") if path != file}
+
+
+def test_install_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                              capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    gdb = script(tmp_path / "gdb", f"echo '{GOOD}'")
+    assert cli.main(["install", "--gdb", str(gdb), "--write"]) == 3
+    assert "cannot write" in capsys.readouterr().err

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.support.fake_page import boxes, look, overlapping, page, pool, ring
+from tests.support.fake_report import COUNTED, gil_deadlock, inferred_deadlock, orphaned
+
+
+def test_graph_of_a_deadlock() -> None:
+    made = page(look(gil_deadlock()))
+    found = boxes(made)
+    kinds = {anchor: kind for anchor, (kind, *_) in found.items()}
+    assert kinds == {"#t0-1": "node thread bad", "#t0-2": "node thread bad", "#t0-3": "node thread",
+                     "#l0-0": "node lock bad", "#l0-2": "node lock bad"}
+    assert overlapping(found) == []
+    # the cycle is folded: its locks stand side by side between its threads
+    columns = [round((found[anchor][1] + found[anchor][3]) / 2) for anchor in ("#t0-1", "#l0-0", "#l0-2", "#t0-2")]
+    assert columns[0] < columns[1] == columns[2] < columns[3]
+    lines = Counter(attributes["class"] for tag, attributes in made.elements if tag == "path" and "class" in attributes)
+    assert lines == {"line recorded bad": 2, "line waits bad": 2, "line waits": 1}
+    assert {"waits to write", "waits to read", "held by", "waits", "update job.py:41", "the GIL", "loader"} <= {
+        text for way, text in made.texts if way and way[-1] == "text"}
+
+
+def test_what_holds_nothing_up_is_not_drawn() -> None:
+    # nobody waits for the lock with candidates
+    assert "0x6000" not in page(look(gil_deadlock())).text("svg")
+    assert len(boxes(page(look(inferred_deadlock())))) == 4
+    assert boxes(page(look(orphaned())))["#l0-0"][0] == "node lock bad"
+
+
+def test_inferred_holders_and_candidates_are_told_apart() -> None:
+    report = inferred_deadlock()
+    assert page(look(report)).having(class_="line inferred bad") == ["path"]
+    locks = tuple(replace(lock, holders=(), candidates=(1, 2)) if lock.id == COUNTED else lock for lock in report.locks)
+    made = page(look(replace(report, locks=locks, deadlocks=())))
+    assert made.having(class_="line candidate") == ["path", "path"]
+    assert "dots: a candidate" in made.text()
+
+
+def test_threads_that_wait_alike_are_one_node() -> None:
+    found = boxes(page(look(pool(500), small=False)))
+    assert len(found) == 5
+    assert "#t0-3" in found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 12, 40])
+def test_cycles_of_any_length(count: int) -> None:
+    made = page(ring(count))
+    found = boxes(made)
+    assert len(found) == 2 * count
+    assert {kind for kind, *_ in found.values()} == {"node thread bad", "node lock bad"}
+    assert overlapping(found) == []
+    lines = [attributes["class"] for tag, attributes in made.elements if tag == "path" and "class" in attributes]
+    assert Counter(lines) == {"line waits bad": count, "line recorded bad": count}
+    # a folded cycle is two nodes wide
+    (svg,) = [attributes for tag, attributes in made.elements if tag == "svg" and "viewbox" in attributes]
+    assert min(float(svg["width"] or ""), float(svg["height"] or "")) < 500
+
+
+def test_what_is_too_much_to_draw_is_told() -> None:
+    text = page(ring(300)).text()
+    assert "510 more threads and locks are not drawn" in text
+    assert "and 288 more like these" in text
+
+
+def test_lines_across_several_layers_make_way() -> None:
+    # 1 waits for 2, 2 for 3, 3 for 4; and 1 for a barrier to which 4 has not come
+    made = ring(4)
+    document = made["document"]
+    threads, locks = document["threads"], {lock["id"]: lock for lock in document["locks"]}
+    document["deadlocks"], threads[3]["waits"] = [], None
+    locks["mutex:0x1001"]["waiters"] = []
+    locks["mutex:0x1002"]["holders"].append({**locks["mutex:0x1002"]["holders"][0], "thread": 4})
+    found = boxes(page(made))
+    assert len(found) == 7
+    assert overlapping(found) == []
+    # the line is bent at what lies between
+    bends = [len(re.findall("C", attributes["d"] or "")) for tag, attributes in page(made).elements
+             if tag == "path" and "line" in (attributes.get("class") or "")]
+    assert sorted(bends) == [1] * 6 + [3]

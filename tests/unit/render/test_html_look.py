@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+
+import pytest
+
+from gdbext.model import Report
+from gdbext.render.html import html_page
+from tests.support.fake_page import Page, asyncio, crash, look, page, pool, rows
+from tests.support.fake_report import (
+    COUNTED,
+    RWLOCK,
+    gil_deadlock,
+    healthy,
+    inferred_deadlock,
+    orphaned,
+    world_that_does_not_stop,
+)
+
+
+def test_verdict_comes_first() -> None:
+    text = page(look(gil_deadlock(), stopped=0.1234)).text()
+    assert text.index("stopped for 0.12 s") < text.index("Deadlock 1: 2 threads wait for each other")
+    assert text.index("Deadlock 1") < text.index("Who waits for whom") < text.index("5 threads")
+    for words in ('thread 1 "MainThread" waits for rwlock 0x5591e0c0 in libdrv.so \u2192 thread 2 "loader"',
+                  'thread 2 "loader" waits for the GIL \u2192 thread 1 "MainThread"', "Stuck behind it: thread 3",
+                  'waits for rwlock 0x5591e0c0 in libdrv.so to write, write-locked by thread 2 "loader"',
+                  "holds the GIL", "pthread_rwlock_wrlock()", "Table.update /app/job.py:41",
+                  "update_table() libdrv.so /src/drv.c:12", "thread 5: unreadable: it runs",
+                  "Note: no table for CPython 3.11.7", "CPython 3.11.7"):
+        assert words in text, words
+
+
+@pytest.mark.parametrize(("report", "words"), [
+    (inferred_deadlock(), "Deadlock 1: 2 threads wait for each other inferred1 reader counted, none recorded"),
+    (orphaned(), "Deadlock 1: 1 thread waits for an owner that is gone recorded"),
+    (orphaned(), "held by nobody alive: thread exited (its owner had TID 4242)"),
+    (healthy(), "No deadlock found3 threads: 1 waiting for a lock or event, 1 in other system calls, 1 running."),
+    (healthy(), 'The GIL is held by thread 1 "MainThread", which runs.'),
+    (replace(healthy(), problems=gil_deadlock().problems), "No deadlock is seen, and none can be ruled out"),
+    (world_that_does_not_stop(), "holds stop-the-world 0x104 for the world to stop up: it has not stopped"),
+    (world_that_does_not_stop(), "has suspended its critical section of dict object at 0x300"),
+    (crash(), 'SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread"read 8 bytes at 0x18: a member of a null pointer'),
+    (crash(), "In Data::get() at libdrv.so /src/drv.cc:32, called by Store.fetch at /app/job.py:7"),
+    (crash(), "what():  no data\nand more"),
+    (crash(), "Without the GIL: thread 2 \"loader\" uses the interpreter (inferred: it has released the GIL)"),
+    (crash(), "Suspects of a race"), (crash(), "is in Data::fill() toono lock in common"),
+    (crash(), "Missing: libdrv.so is not there"), (crash(), "1 variablethis: Data * = 0x0"),
+    (crash(), "at least 40 native frames, the same calls at least 12 times"),
+])
+def test_words(report: Report, words: str) -> None:
+    text = page(look(report)).text()
+    assert words in text, text
+
+
+def test_standstill_and_waits_for_oneself() -> None:
+    made = look(gil_deadlock())
+    (deadlock,) = made["document"]["deadlocks"]
+    deadlock["edges"][0]["holder"] = None
+    assert "Deadlock 1: standstill of 2 threads" in page(made).text()
+    assert "rwlock 0x5591e0c0 in libdrv.so \u2192 not known" in page(made).text()
+    deadlock.update(threads=[1], edges=[{"waiter": 1, "lock": RWLOCK, "holder": 1}])
+    assert "Deadlock 1: a thread waits for itself" in page(made).text()
+
+
+def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
+    made = look(inferred_deadlock())
+    for lock in made["document"]["locks"]:
+        if lock["id"] == COUNTED:
+            lock.update(kind="barrier", state="1 of 2 arrived")
+    text = page(made).text()
+    assert 'waits for barrier 0x6000, 1 of 2 arrived, still to come: thread 2 "b"' in text
+    assert "is still to come to barrier 0x6000 (inferred: 1 reader counted" in text
+    assert "holds barrier" not in text
+
+
+def test_variables_are_open_where_they_are_few_and_near_the_fault() -> None:
+    opened = [("open" in attributes) for tag, attributes in page(look(crash())).elements
+              if attributes.get("class") == "locals"]
+    assert opened == [True, False]
+
+
+def test_tasks() -> None:
+    made = page(look(asyncio()))
+    text = made.text("main")
+    assert text.startswith('Circle of 2 tasks of asyncio"one" 0x10 -> 0x20 -> "one" 0x10No deadlock of threads found')
+    assert "block good" not in {attributes.get("class") for _, attributes in made.elements}
+    for words in ("3 tasks of asyncio", 'Event loop 0x1 (_UnixSelectorEventLoop) runs in thread 1 "MainThread"',
+                  "Event loop 0x2 (Loop) does not run", '"one" 0x10 waits for 0x20',
+                  "Job.work [coroutine] /app/job.py:5", '0x20 waits for "one" 0x10 (asyncio.gather)',
+                  '"three" 0x30 pending: waits for asyncio.Lock 0x90 table, held by "one" 0x10, with a timeout'):
+        assert words in text, f"{words}\n{text}"
+
+
+def test_a_document_may_have_parts_only() -> None:
+    whole = look(gil_deadlock())
+    for left_out in ("runtimes", "threads", "locks", "deadlocks"):
+        made = {**whole, "document": {key: value for key, value in whole["document"].items() if key != left_out}}
+        page(made)
+    least = {**whole, "document": {key: whole["document"][key] for key in ("schema", "target", "problems")}}
+    assert "deadlock" not in page(least).text()
+    # of which nothing may be concluded from no deadlock being told
+    assert "deadlocks were not looked for" in page(least, least | {"target": "other"}).text()
+
+
+# -- threads --------------------------------------------------------------------------------------------------
+
+def test_threads_that_tell_most_come_first() -> None:
+    made = page(look(gil_deadlock()))
+    states = [row["data-state"] for row in rows(made, "thread")]
+    assert states == ["deadlocked", "deadlocked", "stuck", "blocked", "unread"]
+    assert ["open" in row for row in rows(made, "thread")] == [True, True, False, False, False]
+    filters = [attributes["data-filter"] for tag, attributes in made.elements if tag == "button"
+               if "data-filter" in attributes]
+    assert filters == ["deadlocked", "stuck", "blocked", "unread"]
+    # of no use before the script has run
+    assert "hidden" in next(attributes for _, attributes in made.elements if attributes.get("id") == "find")
+
+
+def test_threads_with_the_same_stack_are_one_entry_that_lists_them() -> None:
+    made = page(look(pool(300), small=False))
+    (group,) = [row for row in rows(made, "thread") if row["data-count"] != "1"]
+    assert (group["data-count"], group["data-state"]) == ("300", "stuck")
+    assert "300 threads 6-305 worker-6 ... worker-305" in made.text()
+    assert made.text().count("Some.Class.function_3 ") == 1
+    # each can be linked to
+    assert all(made.having(id=f"t0-{number}") == ["li"] for number in range(6, 306))
+
+
+@pytest.mark.parametrize(("depth", "alike"), [(30, False), (200, False), (30, True)])
+def test_a_thousand_threads_make_a_small_page(depth: int, alike: bool) -> None:
+    made = look(pool(995, depth, alike), small=False)
+    started = time.process_time()
+    raw = html_page([made], "x")
+    assert time.process_time() - started < 10
+    assert len(raw) < 3_000_000
+    found = Page(raw)
+    found.check()
+    assert sum(int(row["data-count"]) for row in rows(found, "thread")) == 1000
+    # the telling threads keep their stacks; of others it is told what is left out
+    assert "Table.update /app/job.py:41" in found.text()
+    assert bool(re.search(f"{depth - 8} further frames are left out", found.text())) is not alike
