@@ -3,7 +3,8 @@
 The descriptors of other users' processes can be read by root only. What one of these could have is not taken to be in
 the set alone: then only a pipe or socket counts that was made inside of the set. That is known of one that some process
 has with close-on-exec: such a descriptor does not outlive the start of a program, so it was made by the program that
-runs in that process, there or in one that it was forked from. What is passed on in messages is not known.
+runs in that process, there or in one that it was forked from. Where that program was started outside of the set, none
+of the others may be younger. What is passed on in messages is not known.
 
 Sources: Linux Documentation/filesystems/proc.rst, include/uapi/asm-generic/poll.h, open(2).
 """
@@ -26,6 +27,7 @@ from gdbext.launcher.process_tree import (
     parent_of,
     read_memory,
     read_text,
+    start_of,
 )
 from gdbext.target.proc import Descriptor
 
@@ -53,6 +55,8 @@ class Descriptors:
         self._root = root
         self._types: dict[int, int] | None = None
         self._programs: dict[int, bool] = {}
+        #: Processes outside of the set whose descriptors may not be read.
+        self._refused: list[int] = []
         #: What keeps descriptors from being told, None if nothing does.
         self.blind: str | None = None
         #: Which processes outside of the set are not seen, None if all are.
@@ -61,7 +65,7 @@ class Descriptors:
 
     def _scan(self) -> dict[str, set[Descriptor]]:
         found: dict[str, set[Descriptor]] = {}
-        refused = 0
+        refused = self._refused
         end = time.monotonic() + _PATIENCE
         pids = numbers(self._root)
         for pid in sorted(pids, key=lambda other: other not in self._members):
@@ -77,16 +81,16 @@ class Descriptors:
             except PermissionError:
                 if pid in self._members:
                     self.blind = f"the descriptors of process {pid} may not be read"
-                else:
-                    refused += not is_kernel_thread(pid, self._root)
+                elif not is_kernel_thread(pid, self._root):
+                    refused.append(pid)
             except OSError:  # it has ended
                 pass
             if time.monotonic() > end:
                 self.blind = f"not all descriptors could be read within {_PATIENCE:g} s"
                 break
         if refused:
-            whose = "processes of other users" if refused > 1 else "process of another user"
-            self.unseen = f"descriptors of {refused:,} {whose} could not be read"
+            whose = "processes of other users" if len(refused) > 1 else "process of another user"
+            self.unseen = f"descriptors of {len(refused):,} {whose} could not be read"
         elif 1 not in pids:  # mount option hidepid of /proc
             self.unseen = "processes of other users could not be seen"
         return found
@@ -145,29 +149,37 @@ class Descriptors:
 
     def _was_made_inside(self, holder: Descriptor) -> bool:
         match = _FLAGS.search(read_text(f"{self._root}/{holder.pid}/fdinfo/{holder.fd}", 1 << 16) or "")
-        return match is not None and bool(int(match[1], 8) & os.O_CLOEXEC) and self._program_began_inside(holder.pid)
+        return match is not None and bool(int(match[1], 8) & os.O_CLOEXEC) and self._is_programs_own(holder.pid)
 
-    def _program_began_inside(self, pid: int) -> bool:
-        """Whether what a process runs was started inside of the set, and not in a process outside that forked it."""
+    def _is_programs_own(self, pid: int) -> bool:
+        """Whether nobody unseen can have what the program that a process runs has made, but for the set."""
         if pid not in self._programs:
             parent = parent_of(pid, self._root)
-            if parent is None:
+            if not parent:
                 self._programs[pid] = False
+            elif self._started(pid, parent):
+                self._programs[pid] = pid in self._members or self._is_younger(pid)
             else:
-                self._programs[pid] = self._started(pid, parent) or (
-                    parent in self._members and self._program_began_inside(parent))
+                self._programs[pid] = self._is_programs_own(parent)
         return self._programs[pid]
 
     def _started(self, pid: int, parent: int) -> bool:
-        """Whether a process has started a program since its parent forked it."""
-        member = self._members[pid]
-        theirs = self._members[parent].mappings if parent in self._members else mappings(parent, self._root)
+        """Whether a process has started a program since its parent forked it; false if that is not known."""
+        mine, theirs = mappings(pid, self._root), mappings(parent, self._root)
+        if mine is None:
+            return False
         if theirs is None:
             # it is another user's, so that only its name is known, if that
-            names = member.proc.name(pid), member.proc.name(parent)
+            names = [read_text(f"{self._root}/{each}/comm", 4096) for each in (pid, parent)]
             return None not in names and names[0] != names[1]
-        mine, other = _vdso(member.mappings), _vdso(theirs)
-        return mine is not None and mine != other
+        begin = _vdso(mine)
+        return begin is not None and begin != _vdso(theirs)
+
+    def _is_younger(self, pid: int) -> bool:
+        """Whether a process is younger than all that may not be looked at."""
+        begin = start_of(pid, self._root)
+        others = [start_of(other, self._root) for other in self._refused]
+        return bool(begin is not None and others and all(other is not None and other < begin for other in others))
 
     # -- sets of descriptors ---------------------------------------------------------------------------------
 

@@ -76,6 +76,15 @@ def parent_of(pid: int, root: str = "/proc") -> int | None:
         return None
 
 
+def start_of(pid: int, root: str = "/proc") -> int | None:
+    """When a process was started, in clock ticks since the machine was; None if it has ended."""
+    text = read_text(f"{root}/{pid}/stat", 4096)
+    try:
+        return int(text.rpartition(")")[2].split()[19]) if text else None
+    except (ValueError, IndexError):
+        return None
+
+
 def process_tree(pid: int, root: str = "/proc") -> list[tuple[int, int | None]]:
     """A process and all that descend from it, each with its parent, parents first."""
     children: dict[int, list[int]] = {}

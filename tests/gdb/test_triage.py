@@ -306,14 +306,16 @@ def test_healthy_waits_are_told_as_waits(told: Told) -> None:
     waits = {each["pid"]: each for each in told.document["processes"]["waits"]}
     assert waits[parent]["holders"] == [child]
     assert waits[worker]["holders"] == [parent, child]
-    assert waits[parent]["why"] == f"only process {child} has the other end"
+    # processes of other users may not all be seen
+    assert waits[parent]["why"].split("; ")[0] == f"only process {child} has the other end"
 
 
 def test_the_text_for_people(told: Told) -> None:
     parent, child = told.members.scenes["waitpid"][0]
     lines = told.text.splitlines()
     assert lines[0] == "2 processes: 2 deadlocked with each other, 0 with a deadlock of their own"
-    assert f"Deadlock between processes {parent}, {child} (inferred: only process {parent} has the other end; " \
-        "no thread of these can run)" in lines
+    (deadlock,) = [line for line in lines if line.startswith(f"Deadlock between processes {parent}, {child} ")]
+    assert f"(inferred: only process {parent} has the other end; " in deadlock
+    assert deadlock.endswith("; no thread of these can run)")
     assert f'  process {parent} "python" thread 1 "MainThread" waits for the end of process {child}' in lines
     assert "stood still, for" in told.err

@@ -41,7 +41,7 @@ ROOT_PYTHONS = ("sid-3.13", "sid-3.14", "sid-3.15", "sid-3.15-jit", "sid-3.14-db
 GDBS = ("gdb-16.3", "gdb-18.1")
 # what tests install from PyPI: programs of public reports, and packages that call Python back; and the browser that
 # shows pages
-EXTENSIONS = ("cython-openmp", "precision-packages", "boundary-packages", "chromium")
+EXTENSIONS = ("cython-openmp", "precision-packages", "boundary-packages", "dask-packages", "chromium")
 # for tests that are about something else than interpreters
 ANY = "3.12"
 

@@ -328,7 +328,7 @@ def test_the_text() -> None:
     assert "other0, other1, other2, other3 and 5 more" in text
     assert "Not read:\n   cores/x: not a core; name a core" in text
     assert "Not read to the end:\n   other1: cut off" in text
-    assert text.index("deadlock:") < text.index("crash:") < text.index("other:")
+    assert text.index("x deadlock of") < text.index("crash:") < text.index("other:")
 
 
 def test_the_text_has_no_control_characters_of_the_target() -> None:

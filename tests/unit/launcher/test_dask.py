@@ -66,8 +66,9 @@ class Cluster:
         self.cancelled += futures
 
 
-SEEN = {"target": "/there/core", "document": {"threads": []}, "text": "", "dot": None, "stopped": None, "seconds": 1.0,
-        "problem": None, "hint": None, "status": 0, "notes": []}
+SEEN: dict[str, Any] = {
+    "target": "/there/core", "document": {"threads": []}, "text": "", "dot": None, "stopped": None, "seconds": 1.0,
+    "problem": None, "hint": None, "status": 0, "notes": []}
 
 
 def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,6 +213,20 @@ def test_a_fork_of_a_process_outside(host: Host, monkeypatch: pytest.MonkeyPatch
     assert host.deadlocked() == [(100, 200)]
 
 
+@pytest.mark.parametrize(("start", "deadlocked"), [(899, [(100, 200)]), (900, []), (901, [])])
+def test_who_is_older_than_the_program(host: Host, monkeypatch: pytest.MonkeyPatch, start: int,
+                                       deadlocked: list[tuple[int, ...]]) -> None:
+    families(host, os.O_CLOEXEC)
+    host.fake.process(50, "server")
+    host.fake.write("50/maps", maps(0x7000))
+    host.fake.write("100/stat", "100 (p100) S 50 50 1 0 -1 4194304\n")
+    fields = " ".join(["0"] * 13)
+    for pid, begin in ((50, 900), (300, start)):
+        host.fake.write(f"{pid}/stat", f"{pid} (a (b) c) S 1 1 1 0 -1 0 {fields[:-2]} {begin} 0\n")
+    refuse(monkeypatch, "/300/fd")
+    assert host.deadlocked() == deadlocked
+
+
 @pytest.mark.parametrize(("name", "deadlocked"), [("server", []), ("sudo", [(100, 200)])])
 def test_a_parent_of_another_user(host: Host, monkeypatch: pytest.MonkeyPatch, name: str,
                                   deadlocked: list[tuple[int, ...]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gdbext.launcher.process_tree import is_kernel_thread, mappings, parent_of, process_tree, thread_states
+from gdbext.launcher.process_tree import is_kernel_thread, mappings, parent_of, process_tree, start_of, thread_states
 from tests.support.fake_host import Host
 from tests.support.fake_proc import FakeProc
 
@@ -29,6 +29,13 @@ def test_thread_states(tmp_path: Path) -> None:
         0, (3, 0x7F00, 16), 0x7FFC0000, 6)
     assert found[101].call is None
     assert thread_states(999, str(host.root)) == {}
+
+
+def test_when_a_process_was_started(tmp_path: Path) -> None:
+    fake = FakeProc(tmp_path)
+    fake.write("7/stat", "7 (a) b) S 1 7 7 0 -1 4194560 209 0 0 0 0 0 0 0 20 0 1 0 4711 2703360 180\n")
+    assert start_of(7, str(tmp_path)) == 4711
+    assert start_of(8, str(tmp_path)) is None
 
 
 def test_threads_of_the_kernel(tmp_path: Path) -> None:
