@@ -238,7 +238,7 @@ def test_packed_and_cut_off(place: Place) -> None:
 @pytest.mark.parametrize(("data", "why"), [
     (b"", "is empty"), (b"text", "is no core: it is no ELF file"), (program(b"A"), "is no core: it is an executable"),
     (core()[:70], "its headers cannot be read"), (gzip.compress(b"text"), "is no core"),
-])
+], ids=["empty", "text", "program", "cut", "packed text"])
 def test_what_is_no_core(data: bytes, why: str, place: Place) -> None:
     with pytest.raises(Unreadable, match=why), place.prepared(data):
         pass

@@ -37,7 +37,7 @@ BIG_ENDIAN = b"\x7fELF\x01\x02\x01" + bytes(9) + struct.pack(">HHI", 4, 20, 1) +
     (CORE, True), (BIG_ENDIAN, True), (gzip.compress(CORE), True), (lzma.compress(CORE), True),
     (PROGRAM, False), (gzip.compress(PROGRAM), False), (b"", False), (CORE[:12], False), (b"\x1f\x8b", False),
     (b"\xfd7zXZ\0 and more", False), (b"core", False),
-])
+], ids=["core", "big-endian", "gzip", "xz", "program", "program in gzip", "empty", "cut", "no gzip", "no xz", "name"])
 def test_a_core_is_known_by_its_content(tmp_path: Path, content: bytes, expected: bool) -> None:
     path = tmp_path / "anything.txt"
     path.write_bytes(content)
