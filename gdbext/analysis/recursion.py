@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 #: How many calls one round may have, how far from the top the repetition may begin, and how long it must be.
 _MAX_ROUND, _MAX_START, _MIN_LENGTH = 64, 64, 100
+#: Which part of a stack it must be at least; Python and native frames that could not be merged are half of it each.
+_LEAST_PART = 3
 
 
 class Rounds(NamedTuple):
@@ -23,7 +25,7 @@ class Rounds(NamedTuple):
 
 
 def find_rounds(keys: Sequence[Hashable]) -> Rounds | None:
-    """The longest repetition that begins near the top of a stack; None if most of the stack is no repetition.
+    """The longest repetition that begins near the top of a stack; None if less than a third of the stack is one.
 
     :param keys: one for each frame, equal for frames of the same place in code; innermost first.
     """
@@ -39,7 +41,7 @@ def find_rounds(keys: Sequence[Hashable]) -> Rounds | None:
                 best = found
         if best is not None and best.period * best.times * 2 > len(keys):
             break
-    if best is None or best.times < 3 or best.period * best.times < max(_MIN_LENGTH, len(keys) // 2):
+    if best is None or best.times < 3 or best.period * best.times < max(_MIN_LENGTH, len(keys) // _LEAST_PART):
         return None
     return best
 

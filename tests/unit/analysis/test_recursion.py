@@ -64,7 +64,7 @@ def naive(keys: Sequence[object]) -> Rounds | None:
                 best = found
         if best is not None and best.period * best.times * 2 > len(keys):
             break
-    if best is None or best.times < 3 or best.period * best.times < max(100, len(keys) // 2):
+    if best is None or best.times < 3 or best.period * best.times < max(100, len(keys) // 3):
         return None
     return best
 
