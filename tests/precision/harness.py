@@ -186,7 +186,7 @@ class Running:
         if self.listens:
             os.kill(self.pid, signal.SIGTERM)
         try:
-            status = self.process.wait(timeout=30)
+            status = self.process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.program.name} does not end; {self._errors()}") from None
         assert status == 0, f"{self.program.name} ended with status {status}; {self._errors()}"

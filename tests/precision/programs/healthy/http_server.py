@@ -27,6 +27,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    # with the five of the class a connection may be refused while the program is stopped, and tries again after 30 s
+    request_queue_size = 128
+
+
 def ask(port: int) -> None:
     while not scene.stopping.is_set():
         connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -37,7 +42,7 @@ def ask(port: int) -> None:
 
 
 if __name__ == "__main__":
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", 0), Handler) as server:
         clients = [scene.thread(f"client-{number}", ask, server.server_address[1]) for number in range(4)]
         serving = scene.thread("server", server.serve_forever)
         with scene.until_told():
