@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,11 +15,11 @@ from gdbext.analysis.code import Code
 from gdbext.analysis.pointers import Pointers
 from gdbext.analysis.python_side import PythonSide
 from gdbext.analysis.site import Sites
-from gdbext.errors import GdbextError
 from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
 from gdbext.native.elf import find_dynamic_symbol
 from gdbext.native.libstdcxx import CxxException, find_exceptions, readable_type
 from gdbext.native.messages import FatalError, abort_message, fatal_errors, pybind11_error, rust_panic
+from gdbext.target.cache import read_available
 from gdbext.target.protocol import Module, Target
 
 #: How many frames are looked at for who called `abort`, how many for what they have at hand, and bytes of stack.
@@ -129,13 +128,8 @@ class AbortReader:
     def _words(self, sp: int, native: Sequence[tuple[int, int]]) -> list[int]:
         low = sp & ~7
         high = max((frame_sp for _, frame_sp in native[:_MAX_STACK_FRAMES]), default=low) + 512
-        size = min(high - low, _MAX_STACK) & ~7
-        while size >= 512:
-            try:
-                return list(struct.unpack(f"<{size // 8}Q", self._memory.read(low, size)))
-            except GdbextError:
-                size = size // 2 & ~7
-        return []
+        data = read_available(self._memory, low, min(high - low, _MAX_STACK) & ~7)
+        return list(memoryview(data[:len(data) & ~7]).cast("Q"))
 
     def _is_constant(self, address: int) -> bool:
         if self._code.module(address) is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from gdbext.analysis.findings import Findings
 from gdbext.errors import GdbextError
@@ -15,6 +16,7 @@ from gdbext.native.elf import build_id_at, first_page
 from gdbext.native.names import public_name
 from gdbext.native.unwind import Unwinder
 from gdbext.target.address_space import AddressSpace
+from gdbext.target.cache import read_u64
 from gdbext.target.modules import ModuleMap
 from gdbext.target.protocol import Module, Symbol, Target, ThreadRef
 
@@ -42,7 +44,6 @@ class Code:
         self._foreign = len(self.modules) < len(everything)
         self._unwinder = Unwinder(target.memory, self.modules)
         self._frames: dict[tuple[int, bool], NativeFrame] = {}
-        self._space: AddressSpace | None = None
 
     def _reliable(self, modules: Sequence[Module]) -> list[Module]:
         """The modules whose files are those that a core was made with.
@@ -78,6 +79,11 @@ class Code:
         if page < start:  # a debugger shifts a file whose `.dynamic` is not where the process had it
             return f"the file {module.path} does not fit where the core has it mapped"
         return None
+
+    @cached_property
+    def space(self) -> AddressSpace:
+        """What the target's addresses are mapped to."""
+        return AddressSpace(self._target.regions())
 
     def module(self, address: int) -> Module | None:
         """The module that an address lies in, whether its file is right or not."""
@@ -136,12 +142,26 @@ class Code:
 
     def missing_file(self, address: int) -> str | None:
         """The file that was mapped at an address and that the debugger does not have; None if it lies in none."""
-        if self._space is None:
-            self._space = AddressSpace(self._target.regions())
-        region = self._space.find(address)
+        region = self.space.find(address)
         if region is None or region.path is None or not region.path.startswith("/") or self.module(address) is not None:
             return None
         return region.path
+
+    def missing_libraries(self) -> dict[str, int]:
+        """Shared libraries that were mapped and that the debugger does not have: where, by their paths."""
+        loaded = [first_page(module) for module in self._target.modules() if module.sections]
+        # one may be loaded by the name of a link to it: then its first section lies near
+        return {path: start for start, path in self._target.mapped_files()
+                if ".so" in path.rpartition("/")[2] and self.missing_file(start) == path
+                and not any(0 <= page - start < _NEARBY for page in loaded)}
+
+    def return_address(self, sp: int) -> int | None:
+        """The word on top of a stack if it lies in a loaded file: who called what is no code, and so has no frame."""
+        try:
+            after = read_u64(self._target.memory, sp)
+        except GdbextError:
+            return None
+        return after if self.module(after) is not None else None
 
 
 class InterpreterCode(dict[int, bool]):

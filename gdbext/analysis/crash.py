@@ -38,9 +38,8 @@ from gdbext.model import (
     Report,
     Suspect,
 )
-from gdbext.native.elf import build_id_at, first_page
+from gdbext.native.elf import build_id_at
 from gdbext.native.signals import CORE_SIGNALS, FAULT_SIGNALS, SIGABRT, SIGTRAP, is_restorer, read_signal_frame
-from gdbext.target.cache import read_u64
 from gdbext.target.protocol import Module, Target
 
 #: How many frames from the top the frame of a signal's handler is looked for, and kept of the interpreter's own.
@@ -56,8 +55,6 @@ _MAY_BE_RACES = frozenset((
     "null-pointer", "null-member", "null-call", "small-pointer", "pattern", "non-canonical", "unmapped",
     "no-permission", "execute-data", "general-protection", "heap-corruption", "assertion", "sanitizer"))
 _INT3 = b"\xcc"
-#: How far a file's first section may lie from where the file is mapped, in bytes.
-_NEARBY = 1 << 16
 #: How many files that are missing are named.
 _MAX_NAMED = 8
 #: From how many frames on a stack is looked at for recursion that did not use it up.
@@ -82,7 +79,6 @@ class CrashReader:
         self._pointers = Pointers(target, code, threads, side.pythons)
         self._aborts = AbortReader(target, code, side, sites, self._pointers, c_library)
         self._rules = GilRules(target.memory, code, side, sites)
-        self._first_pages: list[int] | None = None
 
     def read(self, report: Report, limits: Limits) -> Crash:
         """Explain the crash.
@@ -91,9 +87,9 @@ class CrashReader:
         :raises GdbextError: no thread was stopped by a signal that ends programs.
         """
         site = self._find_site()
-        seen = self._at_fault(self._threads[site.thread], site)
+        seen = self._at_fault(self._threads[site.thread.number], site)
         native = seen.native(self._code)
-        offset = len(self._threads[site.thread].native(self._code)) - len(native)
+        offset = len(self._threads[site.thread.number].native(self._code)) - len(native)
         fault = FaultReader(self._target, self._code, self._pointers).read(
             replace(site, frames=native, offset=max(offset, 0)))
         if site.info.number == SIGABRT and fault.fault.kind == "abort":
@@ -107,7 +103,7 @@ class CrashReader:
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # what was called and is no code is nobody's function
         guilty = self._guilty(stack.frames, 1 if fault.fault.access == "execute" else 0)
-        return Crash(site.thread, fault.fault, stack, guilty, recursion,
+        return Crash(seen.number, fault.fault, stack, guilty, recursion,
                      tuple(self._broken_rules(seen, native, fault, report)), suspects, tuple(self._missing(native)))
 
     # -- which thread, and where it was ----------------------------------------------------------------------
@@ -140,7 +136,7 @@ class CrashReader:
             below = self._below_handler(seen, info.number)
             if below is not None:
                 return below
-        return FaultSite(seen.number, info, self._target.registers(seen.ref, REGISTERS))
+        return FaultSite(seen.ref, info, self._target.registers(seen.ref, REGISTERS))
 
     def _is_own_breakpoint(self, seen: SeenThread) -> bool:
         """Whether the program itself has an `int3` there: a debugger hides its own."""
@@ -163,7 +159,7 @@ class CrashReader:
                 continue
             if frame is not None:
                 registers = {**frame.registers, "fs_base": seen.registers.get("fs_base", 0)}
-                return FaultSite(seen.number, frame.info, registers, frame.access, True)
+                return FaultSite(seen.ref, frame.info, registers, frame.access, True)
         return None
 
     def _at_fault(self, seen: SeenThread, site: FaultSite) -> SeenThread:
@@ -179,11 +175,8 @@ class CrashReader:
 
     def _callers(self, seen: SeenThread, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """The frames outside of a call to where no code is: the return address is on top of the stack."""
-        try:
-            after = read_u64(self._memory, registers["rsp"])
-        except GdbextError:
-            return []
-        if self._code.module(after) is None:
+        after = self._code.return_address(registers["rsp"])
+        if after is None:
             return []
         return self._code.unwind(seen.ref, {**registers, "rip": after, "rsp": registers["rsp"] + 8})
 
@@ -203,7 +196,7 @@ class CrashReader:
         """The interpreter's frames that the fault was in, which are to be seen: those inside of the eval loop."""
         kept: set[int] = set()
         for i, (pc, _) in enumerate(native[:_MAX_HANDLER]):
-            if any(python.is_eval(self._code, pc) for python in self._side.pythons):
+            if self._side.is_eval(pc):
                 break
             if self._side.interpreter_code[pc]:
                 kept.add(i)
@@ -284,25 +277,17 @@ class CrashReader:
         cut = self._target.core_missing()
         if cut:
             yield f"the core is truncated: {cut:,} bytes are missing at its end; what was there cannot be read"
-        files = {path: start for start, path in self._target.mapped_files() if ".so" in path.rpartition("/")[2]}
-        gone = {path: start for path, start in files.items() if self._code.missing_file(start) == path
-                and not any(0 <= page - start < _NEARBY for page in self._pages())}
+        gone = self._code.missing_libraries()
         places = (self._code.missing_file(pc) for pc, _ in native[:_MAX_HANDLER])
         on_stack = list(dict.fromkeys(path for path in places if path is not None))
         for path in on_stack:
-            build_id = build_id_at(self._memory, files[path]) if path in files else None
+            build_id = build_id_at(self._memory, gone[path]) if path in gone else None
             name = f"{path} (build id {build_id})" if build_id else path
             yield f"{name}: frames in it have no names, and the stack may end there"
         others = [path.rpartition("/")[2] for path in gone if path not in on_stack]
         if others:
             more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
             yield f"files that were mapped and are not here: {', '.join(others[:_MAX_NAMED])}{more}"
-
-    def _pages(self) -> list[int]:
-        """Where the files that are loaded begin: one may be known by the name of a link to it."""
-        if self._first_pages is None:
-            self._first_pages = [first_page(module) for module in self._target.modules() if module.sections]
-        return self._first_pages
 
 
 def _key(frame: Frame) -> tuple[object, ...]:

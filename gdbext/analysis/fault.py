@@ -35,7 +35,7 @@ from gdbext.native.signals import (
     code_name,
 )
 from gdbext.target.cache import read_u64
-from gdbext.target.protocol import SignalInfo, Target
+from gdbext.target.protocol import SignalInfo, Target, ThreadRef
 
 #: General registers, by the debugger's names.
 REGISTERS = ("rip", "rsp", "rbp", "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
@@ -58,7 +58,7 @@ class FaultSite:
     below a handler of the signal.
     """
 
-    thread: int
+    thread: ThreadRef
     info: SignalInfo
     registers: Mapping[str, int]
     access: str | None = None
@@ -99,7 +99,6 @@ class FaultReader:
     def __init__(self, target: Target, code: Code, pointers: Pointers) -> None:
         self._memory = target.memory
         self._disassemble = target.disassemble
-        self._threads = target.threads
         self._frame_registers = target.frame_registers
         self._code = code
         self._pointers = pointers
@@ -123,13 +122,12 @@ class FaultReader:
 
     def _sent(self, site: FaultSite, known: Fault) -> SeenFault:
         info = site.info
-        sender = (info.pid, info.uid) if info.pid else None
         if info.number == SIGABRT and info.code == SI_TKILL:
             return SeenFault(replace(known, kind="abort", text="the program called abort()"))
-        if sender is None:
+        if not info.pid:
             return SeenFault(replace(known, kind="sent", text=f"{known.signal} was sent; by whom is not recorded"))
-        return SeenFault(replace(known, kind="sent", sender=(sender[0] or 0, sender[1] or 0),
-                                 text=f"{known.signal} was sent by process {sender[0]}: the code that ran is not at "
+        return SeenFault(replace(known, kind="sent", sender=(info.pid, info.uid or 0),
+                                 text=f"{known.signal} was sent by process {info.pid}: the code that ran is not at "
                                  "fault"))
 
     # -- code ------------------------------------------------------------------------------------------------
@@ -155,13 +153,12 @@ class FaultReader:
         Of a caller only the registers are known that calls keep, so a value is followed only where memory confirms it.
         """
         links = list(chain)
-        thread = next((ref for ref in self._threads() if ref.number == site.thread), None)
         for depth in range(1, _MAX_CALLERS + 1):
             last = links[-1] if links else None
-            if last is None or last.argument is None or thread is None or depth >= len(site.frames):
+            if last is None or last.argument is None or depth >= len(site.frames):
                 break
             after, sp = site.frames[depth]
-            registers = self._frame_registers(thread, depth + site.offset)
+            registers = self._frame_registers(site.thread, depth + site.offset)
             if registers.get("rip") != after or registers.get("rsp") != sp:
                 break  # the debugger unwinds otherwise
             call = self._call_ending_at(after)
@@ -448,7 +445,8 @@ class FaultReader:
             f"ran code at {pc:#x}: {what.text}, which is not executable" if what.kind not in BAD else
             f"called a function at {pc:#x}: {what.text}")
         known = replace(known, kind=kind, text=text, address=pc, access="execute")
-        call = self._call_before(registers)
+        after = self._code.return_address(registers["rsp"])
+        call = self._call_ending_at(after) if after is not None else None
         if call is None:
             return SeenFault(known)
         code = self.instructions(call)
@@ -466,16 +464,6 @@ class FaultReader:
                                     "; ".join(link.text for link in links)),)
         objects = [link.base for link in links if link.base is not None]
         return SeenFault(replace(known, instruction=code[-1].text, operands=operands), links, tuple(objects), call)
-
-    def _call_before(self, registers: Mapping[str, int]) -> int | None:
-        """The call that led to where no code is, by the return address on top of the stack."""
-        try:
-            after = read_u64(self._memory, registers["rsp"])
-        except GdbextError:
-            return None
-        if self._code.module(after) is None:
-            return None
-        return self._call_ending_at(after)
 
     def _call_ending_at(self, after: int) -> int | None:
         """The call before a return address."""

@@ -69,8 +69,7 @@ class GilRules:
             return None
         outer = inner
         while outer < len(native) and outer - inner < _MAX_CALL and inside[native[outer][0]]:
-            pc = native[outer][0]
-            if any(python.is_eval(self._code, pc) for python in self._side.pythons):
+            if self._side.is_eval(native[outer][0]):
                 return None
             outer += 1
         if outer >= len(native) or outer - inner >= _MAX_CALL or self._sites.in_runtime(native[outer][0]):

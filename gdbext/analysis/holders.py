@@ -28,6 +28,7 @@ from gdbext.model import INFERRED, Holder
 from gdbext.native.calls import called
 from gdbext.native.elf import find_dynamic_symbol
 from gdbext.native.names import public_name
+from gdbext.target.cache import read_available
 from gdbext.target.protocol import Target
 
 #: Most bytes of a stack that are searched for the address of a lock.
@@ -98,24 +99,11 @@ class Mentions:
         found: set[int] = set()
         for at in range(low & ~7, high, 1 << 16):
             size = min(1 << 16, high - at) & ~7
-            try:
-                words = self._target.memory.read(at, size)
-            except GdbextError:
-                words = self._readable_part(at, size)
+            words = read_available(self._target.memory, at, size)
             found.update(wanted.intersection(memoryview(words).cast("Q")))
             if len(words) < size or len(found) == len(wanted):
                 break
         return found
-
-    def _readable_part(self, at: int, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            piece = min(4096 - (at + len(data)) % 4096, size - len(data))
-            try:
-                data += self._target.memory.read(at + len(data), piece)
-            except GdbextError:
-                break
-        return data
 
 
 class HolderFinder:

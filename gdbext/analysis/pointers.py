@@ -14,7 +14,7 @@ from gdbext.analysis.threads import Threads
 from gdbext.cpython.object_state import nearly_filled_with
 from gdbext.errors import GdbextError
 from gdbext.native.libstdcxx import class_of, readable_type
-from gdbext.target.address_space import AddressSpace, Region
+from gdbext.target.address_space import Region
 from gdbext.target.protocol import Memory, Target
 
 #: Kinds of pointers.
@@ -45,7 +45,7 @@ class Pointers:
         self._demangle = target.demangle
         self._code = code
         self._pythons = pythons
-        self.space = AddressSpace(target.regions())
+        self.space = code.space
         self._stacks: dict[int, tuple[int, int]] = {}
         for seen in threads:
             sp = seen.registers.get("rsp")

@@ -348,6 +348,10 @@ class PythonSide:
                 return function is not None and public_name(function) == "take_gil"
         return False
 
+    def is_eval(self, pc: int) -> bool:
+        """Whether a program counter lies in the eval loop of any runtime."""
+        return any(python.is_eval(self._code, pc) for python in self.pythons)
+
     # -- for the report --------------------------------------------------------------------------------------
 
     def stack(self, seen: SeenThread) -> PyStack:

@@ -21,6 +21,7 @@ from gdbext.analysis.threads import SeenThread
 from gdbext.errors import GdbextError
 from gdbext.model import Report, Suspect, Thread
 from gdbext.native.names import rust_name, short_name
+from gdbext.target.cache import read_available
 from gdbext.target.protocol import Memory
 
 #: How many frames of a thread, and how much of its stack, in bytes, are looked at.
@@ -251,15 +252,16 @@ class SuspectFinder:
         # up to where the interpreter called, or this thread's own functions end
         own = itertools.takewhile(lambda frame: not self._is_interpreter[frame[0]], native[1:_MAX_FRAMES])
         high = max((sp for _, sp in own), default=low)
-        try:
-            data = self._memory.read(low, min(max(high - low, 0), _MAX_OWN) & ~7)
-        except GdbextError:
-            data = b""
-        values.update(struct.unpack(f"<{len(data) // 8}Q", data))
+        values.update(self._stack_words(low, min(max(high - low, 0), _MAX_OWN)))
         # what Python shares is shared under its own rules, and every thread has some of it
         return {value for value in values
                 if value & 7 == 0 and value not in self._tstates
                 and self._pointers.describe(value).kind in (MEMORY, CPLUSPLUS)}
+
+    def _stack_words(self, low: int, size: int) -> Sequence[int]:
+        """The words of a part of a stack, as far as it can be read."""
+        data = read_available(self._memory, low, size & ~7)
+        return memoryview(data[:len(data) & ~7]).cast("Q")
 
     def _words(self, seen: SeenThread, frames: Sequence[tuple[int, int]],
                asked: Collection[int] | None) -> dict[int, int | str]:
@@ -270,15 +272,7 @@ class SuspectFinder:
         found: dict[int, int | str] = {}
         sp = seen.registers["rsp"] & ~7
         end = frames[min(len(frames), _MAX_FRAMES) - 1][1] if frames else sp
-        size = min(max(end - sp, 512), _MAX_STACK)
-        data = b""
-        while size >= 512:
-            try:
-                data = self._memory.read(sp, size)
-                break
-            except GdbextError:
-                size //= 2
-        words = struct.unpack(f"<{len(data) // 8}Q", data[:len(data) // 8 * 8])
+        words = self._stack_words(sp, min(max(end - sp, 512), _MAX_STACK))
         # most threads have nothing of it
         if asked is None or not set(asked).isdisjoint(words):
             for index, word in enumerate(words):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.target.cache import read_cstring, read_u32, read_u64
+from gdbext.target.notes import iter_notes
 from gdbext.target.protocol import Memory, Module
 
 _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section index, value, size
@@ -109,13 +110,9 @@ def build_id_at(memory: Memory, header: int) -> str | None:
             notes = memory.read(base + vaddr, size)
         except GdbextError:
             continue
-        at = 0
-        while at + 12 <= len(notes):
-            name_size, size, note = struct.unpack_from("<III", notes, at)
-            text = at + 12 + (name_size + 3 & ~3)
-            if note == _NT_GNU_BUILD_ID and notes[at + 12:at + 12 + name_size] == b"GNU\0":
-                return notes[text:text + size].hex() or None
-            at = text + (size + 3 & ~3)
+        for name, note, description in iter_notes(notes):
+            if note == _NT_GNU_BUILD_ID and name == b"GNU\0":
+                return description.hex() or None
     return None
 
 

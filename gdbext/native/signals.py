@@ -119,10 +119,12 @@ def read_signal_frame(memory: Memory, sp: int, number: int | None = None) -> Sig
     words = _UCONTEXT.unpack_from(data)
     registers = dict(zip(_REGISTERS, words[2:19]))
     error, trap, fault_address = words[24], words[25], words[27]
-    info: SignalInfo | None = decode_siginfo(data[_UCONTEXT.size:])
-    assert info is not None
-    if info.number not in ((number,) if number is not None else CORE_SIGNALS) or not code_name(info.number, info.code):
-        info = _from_exception(number, trap, error, fault_address, registers["rip"]) if number is not None else None
+    filled = decode_siginfo(data[_UCONTEXT.size:])
+    info: SignalInfo | None = None
+    if filled.number in ((number,) if number is not None else CORE_SIGNALS) and code_name(filled.number, filled.code):
+        info = filled
+    elif number is not None:
+        info = _from_exception(number, trap, error, fault_address, registers["rip"])
     if info is None:
         return None
     access = None

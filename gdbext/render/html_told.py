@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gdbext.model import EVIDENCE, WORLD_TO_STOP
 from gdbext.render.html_text import MANY, NAME, RANGE, Json, cut, name_range, plural, ranges, short_place
+from gdbext.render.phrases import GATHERING, IDLE
 
 #: What each state of a thread is called, those first that tell most.
 STATES = {
@@ -20,10 +21,6 @@ STATES = {
     "suspect": "suspect", "waiting": "waits", "running": "runs", "blocked": "in a system call",
     "unread": "not readable", "idle": "has nothing to do",
 }
-#: Kinds of locks whose holders are those that others wait for to come.
-GATHERING = ("barrier", "openmp-barrier")
-#: What threads wait for that have nothing to do; only where nobody holds it.
-_IDLE = ("condvar", "semaphore", "py-condition", "py-event", "py-semaphore", "openmp-barrier")
 #: How many frames of the innermost Python and native code a verdict shows.
 _VERDICT_FRAMES = 6
 #: How many entries of a look are open at first.
@@ -123,7 +120,7 @@ class Told:
                 if number in numbers:
                     return name
             lock = self.awaited(thread)
-            if lock is not None and lock["kind"] in _IDLE and not lock["holders"]:
+            if lock is not None and lock["kind"] in IDLE and not lock["holders"]:
                 return "idle"
             if lock is not None and lock["kind"] != "descriptor":
                 return "waiting"

@@ -7,14 +7,8 @@ from collections.abc import Sequence
 from gdbext.model import WORLD_TO_STOP
 from gdbext.render.html_markup import NOTHING, Markup, join, listed, named, tag
 from gdbext.render.html_text import MANY, PATH, Json, cut
-from gdbext.render.html_told import GATHERING, Told, held_words, wait_mode
-
-#: What a thread does that waits for a descriptor, by the lock's state.
-_ON_DESCRIPTOR = {"waiting to read": "waits to read from", "waiting to write": "waits to write to",
-                  "waiting for events": "waits for events of", "waiting for a connection": "waits for a connection to",
-                  "connecting": "connects", "waiting for a file lock": "waits for the file lock of",
-                  "waiting for the disk": "waits for the disk to write", "waiting to copy": "waits to copy from",
-                  "waiting for completions": "waits for completions in", "waiting in ioctl": "waits in ioctl on"}
+from gdbext.render.html_told import Told, held_words, wait_mode
+from gdbext.render.phrases import GATHERING, ON_DESCRIPTOR
 
 
 class Words:
@@ -77,7 +71,7 @@ class Words:
             if lock is None:
                 return join(["waits for ", self.lock(wait["lock"], link), timed])
             if lock["kind"] == "descriptor":
-                doing = _ON_DESCRIPTOR.get(lock["state"], f"is in {thread['syscall']} on")
+                doing = ON_DESCRIPTOR.get(lock["state"], f"is in {thread['syscall']} on")
                 why = f"; {cut(lock['why'], 400)}" if lock["why"] else ""
                 return join([f"{doing} ", named(lock["name"] or lock["id"]), timed, why])
             return join(["waits for ", self.lock(lock["id"], link), wait_mode(lock, wait), self._held_by(lock, link),

@@ -28,6 +28,7 @@ from gdbext.model import (
     Thread,
 )
 from gdbext.render.escape import printable
+from gdbext.render.phrases import GATHERING, IDLE, ON_DESCRIPTOR
 from gdbext.render.style import Style, columns, excerpt, shorten_path
 
 #: Gives a source line by file and number, or None.
@@ -39,14 +40,6 @@ _VERDICT_FRAMES = 6
 _GLUE = re.compile(r"^(?:libffi\.so|_ctypes[.]|_cffi_backend[.])")
 #: How the holders of a lock have it, by kind, where that is not "held by".
 _HELD = {"once": "run by", "static-guard": "run by"}
-#: What a thread does that waits for a descriptor, by the lock's state.
-_ON_DESCRIPTOR = {"waiting to read": "waits to read from", "waiting to write": "waits to write to",
-                  "waiting for events": "waits for events of", "waiting for a connection": "waits for a connection to",
-                  "connecting": "connects", "waiting for a file lock": "waits for the file lock of",
-                  "waiting for the disk": "waits for the disk to write", "waiting to copy": "waits to copy from",
-                  "waiting for completions": "waits for completions in", "waiting in ioctl": "waits in ioctl on"}
-#: Kinds whose holders are those that others wait for to come.
-_GATHERING = ("barrier", "openmp-barrier")
 #: How many thread numbers, or ranges of them, a list shows before it says how many more there are.
 _MANY = 20
 #: How many numbers in a row are shown as a range.
@@ -55,8 +48,6 @@ _RANGE = 3
 _MANY_NAMES = 4
 #: How many frames of each thread ``top`` shows.
 _TOP = 3
-#: What threads wait for that have nothing to do; only where nobody holds it.
-_IDLE = ("condvar", "semaphore", "py-condition", "py-event", "py-semaphore", "openmp-barrier")
 _DIGITS = re.compile(r"[0-9]+")
 #: How many characters of a source line are shown, and how many are looked at.
 _SOURCE_WIDTH = 160
@@ -138,7 +129,7 @@ class TextRenderer:
             return ""
         words = _HELD.get(lock.kind) or {"write-locked": "write-locked by", "read-locked": "read-locked by"}.get(
             lock.state, "held by")
-        if lock.kind in _GATHERING:
+        if lock.kind in GATHERING:
             words = f"{printable(lock.state)}, still to come:"
         if lock.kind == "stop-the-world":
             words = f"{printable(lock.state)}:" if lock.name == WORLD_TO_STOP else "requested by"
@@ -191,7 +182,7 @@ class TextRenderer:
                 why = f"; {printable(lock.why)}" if lock.why else ""
                 timed = ", with a timeout" if thread.waits.timed else ""
                 # threads may wait for it in several ways
-                doing = _ON_DESCRIPTOR.get(lock.state, f"is in {thread.syscall} on")
+                doing = ON_DESCRIPTOR.get(lock.state, f"is in {thread.syscall} on")
                 return f"{doing} {printable(lock.name or lock.id)}{timed}{why}"
             return f"waits for {self._wait(thread, lock)}"
         if thread.blocked_on is not None:
@@ -546,7 +537,7 @@ class TextRenderer:
                 place = 1
             elif thread.number in stuck:
                 place = 2
-            elif lock is not None and lock.kind in _IDLE and not lock.holders:
+            elif lock is not None and lock.kind in IDLE and not lock.holders:
                 place = 6
             elif lock is not None and lock.kind != "descriptor":
                 place = 3

@@ -109,6 +109,25 @@ def read_u64(memory: Memory, address: int) -> int:
     return int.from_bytes(memory.read(address, 8), "little")
 
 
+def read_available(memory: Memory, address: int, size: int) -> bytes:
+    """The first of `size` bytes, as many as can be read without a gap; empty if the first cannot.
+
+    For stacks, whose end is only guessed, and which may not be whole in a core.
+    """
+    try:
+        return memory.read(address, size)
+    except MemoryUnreadable:
+        pass
+    data = b""
+    while len(data) < size:
+        piece = min(PAGE - (address + len(data)) % PAGE, size - len(data))
+        try:
+            data += memory.read(address + len(data), piece)
+        except MemoryUnreadable:
+            break
+    return data
+
+
 def read_cstring(memory: Memory, address: int, limit: int = 256) -> bytes:
     """A C string of at most `limit` bytes, without its NUL.
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from gdbext.target.address_space import Region
+from gdbext.target.notes import iter_notes
 
 _EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
 _SHDR_INFO = struct.Struct("<44xI")  # Elf64_Shdr up to sh_info, which counts program headers beyond 65534
-_NHDR = struct.Struct("<III")
 _ET_CORE, _PT_LOAD, _PT_NOTE, _PN_XNUM = 4, 1, 4, 0xFFFF
 _NT_FILE = 0x46494C45
 _PERMISSIONS = ((4, "r"), (2, "w"), (1, "x"))
@@ -85,12 +85,7 @@ def _read(file: BinaryIO, size: int) -> CoreFile | None:
 
 def _mapped_files(notes: bytes) -> Iterator[tuple[int, int, int, str]]:
     """(start, end, offset in the file, path) of each mapping that `NT_FILE` lists."""
-    at = 0
-    while at + _NHDR.size <= len(notes):
-        name_size, size, kind = _NHDR.unpack_from(notes, at)
-        at += _NHDR.size + (name_size + 3 & ~3)
-        note = notes[at:at + size]
-        at += size + 3 & ~3
+    for _, kind, note in iter_notes(notes):
         if kind != _NT_FILE or len(note) < 16:
             continue
         count, page = struct.unpack_from("<QQ", note)

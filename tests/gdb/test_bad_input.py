@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, samples
+from tests.support import gdb_session, samples
 from tests.support.gdb_session import Result
 from tests.support.report import Report
 from tests.support.samples import Sample
@@ -36,21 +35,6 @@ def check_failure(session: Result) -> str:
     assert re.fullmatch(rf"{command}: .+; .+", line), "what happened; what to do next"
     assert session.outputs[-1] == "", "a failure prints no part of an answer"
     return line
-
-
-@pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
-    """A program with locks and without Python."""
-    with samples.abba("rwlock", tmp_path_factory.mktemp("abba")) as sample:
-        yield sample
-
-
-@pytest.fixture(scope="module")
-def kernel_core(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Sample]]:
-    """A core of a deadlocked Python program, and the program (which is dead)."""
-    python, _ = interpreters.use(interpreters.ANY)
-    with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids")) as sample:
-        yield cores.kernel_core(sample), sample
 
 
 @pytest.mark.parametrize("options", ["", " --json"])

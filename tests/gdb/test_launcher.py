@@ -104,21 +104,6 @@ def deadlocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
         yield sample
 
 
-@pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
-    """Two locks in opposite order, without Python: it sleeps for ever."""
-    with samples.abba("rwlock", tmp_path_factory.mktemp("abba")) as sample:
-        yield sample
-
-
-@pytest.fixture(scope="module")
-def kernel_core(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Sample]]:
-    """A core of the deadlock of GIL and rwlock, and the program (which is dead)."""
-    python, _ = interpreters.use(interpreters.ANY)
-    with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids")) as sample:
-        yield cores.kernel_core(sample), sample
-
-
 @contextlib.contextmanager
 def own_abba(folder: Path) -> Iterator[tuple[Path, Path, Sample]]:
     """A core of a program of which nobody else has the file: the core, the file, the program (which is dead)."""

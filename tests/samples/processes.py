@@ -41,11 +41,8 @@ def keep(*ends: int) -> None:
         os.close(end)
 
 
-# -- for ever ------------------------------------------------------------------------------------------------
-
-
-def pipes() -> None:
-    """Each reads what the other is to write."""
+def waiting_child() -> "tuple[int, int, int]":
+    """A child that waits for a byte of its parent before it writes one: its PID, and the parent's two ends."""
     (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
 
     def child() -> None:
@@ -55,6 +52,15 @@ def pipes() -> None:
 
     pid = forked(child)
     keep(down, to_parent)
+    return pid, up, to_child
+
+
+# -- for ever ------------------------------------------------------------------------------------------------
+
+
+def pipes() -> None:
+    """Each reads what the other is to write."""
+    pid, up, to_child = waiting_child()
     tell("pipes", [os.getpid(), pid], True)
     os.read(up, 1)
     os.write(to_child, b"x")
@@ -144,15 +150,7 @@ def mutexes() -> None:
 
 def threads() -> None:
     """As `pipes`; the parent reads in a thread, that its first one joins, and has a thread that waits for work."""
-    (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
-
-    def child() -> None:
-        keep(to_child, up)
-        os.read(down, 1)
-        os.write(to_parent, b"x")
-
-    pid = forked(child)
-    keep(down, to_parent)
+    pid, up, to_child = waiting_child()
     work = threading.Condition()
 
     def wait_for_work() -> None:

@@ -103,7 +103,7 @@ class Scene:
         threads = Threads(self.target, None, findings)
         reader = FaultReader(self.target, code, Pointers(self.target, code, threads, ()))
         frames = [(self.registers["rip"], self.registers["rsp"]), *self.frames[1:]]
-        return reader.read(FaultSite(1, info, self.registers, access, frames=frames))
+        return reader.read(FaultSite(self.target.fakes[0].ref, info, self.registers, access, frames=frames))
 
     def segv(self, *texts: str, address: int | None = None, code: int = MAPERR, access: str | None = None,
              **registers: int) -> Fault:

@@ -1,0 +1,26 @@
+"""What several of the tests with GDB look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, interpreters, samples
+from tests.support.samples import Sample
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
+    """Two locks in opposite order, without Python: it sleeps for ever."""
+    with samples.abba("rwlock", tmp_path_factory.mktemp("abba")) as sample:
+        yield sample
+
+
+@pytest.fixture(scope="module")
+def kernel_core(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Sample]]:
+    """A core of the deadlock of GIL and rwlock, and the program (which is dead)."""
+    python, _ = interpreters.use(interpreters.ANY)
+    with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids")) as sample:
+        yield cores.kernel_core(sample), sample
