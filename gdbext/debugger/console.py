@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import gdb
 
+from gdbext.errors import GdbextError
+from gdbext.render.escape import printable
+
+# what GDB takes for more than a part of a name, in commands that parse their argument as a shell does
+_QUOTED = re.compile(r"([\s\"'\\])")
 #: How GDB/MI begins what goes to the console.
 _STREAM = '~"'
 
@@ -21,3 +28,14 @@ def output(command: str) -> str:
     if text.startswith(_STREAM):
         text = gdb.execute(f'interpreter-exec console "{command}"', to_string=True)
     return text
+
+
+def quoted(name: str) -> str:
+    """A file's name as GDB's commands take it that parse their argument as a shell does.
+
+    :raises GdbextError: it has a line feed, which ends a command whatever is before it.
+    """
+    if "\n" in name:
+        raise GdbextError(f"GDB cannot be told of a file whose name has a line feed: {printable(name)}",
+                          "make a link to it that has another name")
+    return _QUOTED.sub(r"\\\1", name)

@@ -87,11 +87,11 @@ class LazySymbols:
 
         :return: whether GDB would say the same, and the symbol's name as the table has it, None where there is none.
         """
-        file = self._file(module)
+        file = self._file(module.path)
         if file is None:
             return False, None
         bias = file.bias(module)
-        if bias is None or self._may_load and (file.symbol_size <= _SMALL or self._has_more(module, file)):
+        if bias is None or self._may_load and self.is_for_gdb(module.path):
             return False, None
         try:
             return True, file.symbol(address - bias)
@@ -101,19 +101,24 @@ class LazySymbols:
             self._files[module.path] = None
             return False, None
 
+    def is_for_gdb(self, path: str) -> bool:
+        """Whether GDB is to read a library's symbols once something lies in it: they are few, or tell more."""
+        file = self._file(path)
+        return file is not None and (file.symbol_size <= _SMALL or self._has_more(path, file))
+
     def build_id(self, module: Module) -> str | None:
         """The build id of a library's file, in hexadecimal, or None."""
-        file = self._file(module)
+        file = self._file(module.path)
         return file.build_id() if file is not None else None
 
-    def _file(self, module: Module) -> SymbolFile | None:
+    def _file(self, path: str) -> SymbolFile | None:
         """A library's file, or None if it cannot be read."""
-        if module.path not in self._files:
+        if path not in self._files:
             try:
-                self._files[module.path] = SymbolFile(self._reader(module.path))
+                self._files[path] = SymbolFile(self._reader(path))
             except (GdbextError, OSError, ValueError):
-                self._files[module.path] = None
-        return self._files[module.path]
+                self._files[path] = None
+        return self._files[path]
 
     def _reader(self, path: str) -> Callable[[int, int], bytes]:
         handle = os.open(self._place(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -133,12 +138,12 @@ class LazySymbols:
         # GDB marks what it reads in another file system than its own
         return f"{self._root or ''}{path[len(_ELSEWHERE):]}" if path.startswith(_ELSEWHERE) else path
 
-    def _has_more(self, module: Module, file: SymbolFile) -> bool:
+    def _has_more(self, path: str, file: SymbolFile) -> bool:
         """Whether GDB would find debug information of a library, in it or elsewhere."""
         if file.has_debug_information or _asks_servers():
             return True
-        places = [*_separate(module.path, file)]
-        if module.path.startswith(_ELSEWHERE):
+        places = [*_separate(path, file)]
+        if path.startswith(_ELSEWHERE):
             places += [self._place(_ELSEWHERE + place) for place in places]
         return any(map(os.path.exists, places))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import re
 import signal
 import time
 from collections.abc import Mapping
@@ -26,6 +25,8 @@ from typing import Any
 import gdb
 
 from gdbext.analysis.snapshot import Snapshot
+from gdbext.debugger.console import quoted
+from gdbext.debugger.prefetch import Prefetch
 from gdbext.debugger.settings import Settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
@@ -44,8 +45,6 @@ _INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeE
 _PR_SET_PDEATHSIG = 1
 #: After how long an interrupt is repeated, in seconds.
 _AGAIN = 0.1
-# what GDB takes for more than a part of a name, in commands that parse their argument as a shell does
-_QUOTED = re.compile(r"([\s\"'\\])")
 
 
 @dataclass(frozen=True)
@@ -141,13 +140,15 @@ class _OneLook:
                 continue
         if request.executable is not None:
             try:
-                gdb.execute(f"file {_quoted(request.executable)}", to_string=True)
+                gdb.execute(f"file {quoted(request.executable)}", to_string=True)
             except gdb.error:  # whoever may not read that of a process may not attach to it either
                 if request.pid is None:
                     raise
         if request.core is not None:
             gdb.execute(f"core-file {request.core}", to_string=True)
         if request.pid is not None:
+            prefetch = Prefetch(request.pid)
+            prefetch.read()
             self._tell({"attached": time.monotonic()})
             self._attached = True
             try:
@@ -155,6 +156,7 @@ class _OneLook:
             except gdb.error:
                 self._tell({"attached": None})
                 raise
+            prefetch.check()
 
     def _detach(self) -> None:
         """Let the process go."""
@@ -215,7 +217,3 @@ class _Found:
             text = CrashPage(crash, report.crash).page() + "\n"
         text += TextRenderer(report, style, source).threads(None, request.each, request.stacks)
         return style.wrap(text + "".join(f"Note: {note}\n" for note in source.notes()))
-
-
-def _quoted(name: str) -> str:
-    return _QUOTED.sub(r"\\\1", name)

@@ -38,15 +38,16 @@ def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
 
 
 def _executable_of(pid: int) -> str | None:
-    """The executable by a name that leads to it from here; None: GDB finds it.
+    """The executable by a name that leads to it from here; None: GDB may find it.
 
-    GDB 13.1 does not find one that was deleted, GDB 16.3 none in another container.
+    GDB 13.1 does not find one that was deleted, GDB 16.3 none in another container; and it reads the symbols of one
+    that it must find itself while the process stands still.
     """
     link = f"/proc/{pid}/exe"
     try:
         name = os.readlink(link)
         if not in_other_mount_namespace(pid) and os.path.samefile(name, link):
-            return None
+            return name
     except OSError:
         pass
     try:

@@ -16,19 +16,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from gdbext.launcher.status import Unreadable
+from gdbext.target.link_map import linked_files
+from gdbext.target.notes import iter_notes
 
 #: Source: System V ABI, ELF-64 object file format; Linux 6.1 include/uapi/linux/elf.h and auxvec.h.
 ET_CORE = 4
-_PT_DYNAMIC, _PT_NOTE, _PT_PHDR = 2, 4, 6
+_PT_NOTE = 4
 _NT_GNU_BUILD_ID = 3
-_DT_DEBUG = 21
 _AT_PHDR, _AT_PHNUM, _AT_EXECFN = 3, 5, 31
 
 _HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 _PAIR = struct.Struct("<QQ")
-#: Bounds on what is believed of a file: its program headers, a segment of notes in bytes, loaded files, a path.
-_MAX_HEADERS, _MAX_NOTES, _MAX_LINKS, _MAX_PATH = 1000, 1 << 16, 10_000, 4096
+#: Bounds on what is believed of a file: its program headers, a segment of notes in bytes, a path.
+_MAX_HEADERS, _MAX_NOTES, _MAX_PATH = 1000, 1 << 16, 4096
 
 Read = Callable[[int, int], bytes]
 
@@ -78,13 +79,11 @@ def find_build_id(read: Read) -> str | None:
     for kind, _, offset, _, size in program_headers(read):
         if kind != _PT_NOTE:
             continue
-        notes, at = read(offset, min(size, _MAX_NOTES)), 0
-        while at + 12 <= len(notes):
-            name_size, length, note = struct.unpack_from("<III", notes, at)
-            start = at + 12 + _aligned(name_size)
-            if note == _NT_GNU_BUILD_ID and notes[at + 12:at + 16] == b"GNU\0" and start + length <= len(notes):
-                return notes[start:start + length].hex() or None
-            at = start + _aligned(length)
+        size = min(size, _MAX_NOTES)
+        notes = read(offset, size)
+        for name, note, description in iter_notes(notes) if len(notes) == size else ():
+            if note == _NT_GNU_BUILD_ID and name == b"GNU\0":
+                return description.hex() or None
     return None
 
 
@@ -204,37 +203,8 @@ class Core:
         return text.partition(b"\0")[0].decode("utf-8", "surrogateescape") or None
 
     def link_names(self) -> Iterator[tuple[str, str]]:
-        """Names by which the dynamic linker knows files, and the paths under which they were mapped.
-
-        Source: glibc 2.36 elf/link.h, struct r_debug and struct link_map, whose first members do not change.
-        """
-        link = self._first_link()
-        seen: set[int] = set()
-        while link and link not in seen and len(seen) < _MAX_LINKS:
-            seen.add(link)
-            data = self.read(link, 32)
-            if len(data) < 32:
-                return
-            _, name_address, dynamic, link = struct.unpack("<QQQQ", data)
-            name = self.read(name_address, _MAX_PATH).partition(b"\0")[0].decode("utf-8", "surrogateescape")
-            path = self.path_at(dynamic)
-            if name and path is not None:
-                yield name, path
-
-    def _first_link(self) -> int:
-        at, count = self._auxiliary.get(_AT_PHDR, 0), self._auxiliary.get(_AT_PHNUM, 0)
-        data = self.read(at, min(count, _MAX_HEADERS) * _PROGRAM_HEADER.size) if at else b""
-        headers = list(_PROGRAM_HEADER.iter_unpack(data[:len(data) // _PROGRAM_HEADER.size * _PROGRAM_HEADER.size]))
-        base = next((at - header[3] for header in headers if header[0] == _PT_PHDR), 0)
-        for header in headers:
-            if header[0] == _PT_DYNAMIC:
-                table = self.read(base + header[3], min(header[6], _MAX_NOTES))
-                for tag, value in _PAIR.iter_unpack(table[:len(table) // 16 * 16]):
-                    if tag == _DT_DEBUG:
-                        link = self.read(value + 8, 8)
-                        return int.from_bytes(link, "little") if len(link) == 8 else 0
-        return 0
-
-
-def _aligned(size: int) -> int:
-    return (size + 3) & ~3
+        """Names by which the dynamic linker knows files, and the paths under which they were mapped."""
+        for file in linked_files(self.read, self._auxiliary.get(_AT_PHDR, 0), self._auxiliary.get(_AT_PHNUM, 0)):
+            path = self.path_at(file.dynamic)
+            if file.name and path is not None:
+                yield file.name, path

@@ -129,7 +129,8 @@ def test_the_launcher_runs_without_gdb() -> None:
         if layer(module) == "gdbext.launcher":
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
-                "gdbext.errors", "gdbext.render.escape", "gdbext.render.html", "gdbext.target.proc"}, module
+                "gdbext.errors", "gdbext.render.escape", "gdbext.render.html", "gdbext.target.link_map",
+                "gdbext.target.notes", "gdbext.target.proc"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

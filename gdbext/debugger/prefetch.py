@@ -1,0 +1,99 @@
+"""Symbols that a look at a process is likely to need, read before the process is stopped.
+
+GDB reads symbols when it has attached, the C library's always, and `debugger.lazy` those of what stacks lie in; that
+takes longer than everything else that is done while the process stands still. A library that GDB was given before, by
+the name and at the place at which the dynamic linker has it, it does not read again. Which ones those will be is
+guessed (`target.preview`): a wrong guess costs time before the stop, and what was not guessed is read in the stop.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+import gdb
+
+from gdbext.debugger.console import quoted
+from gdbext.debugger.lazy import LazySymbols
+from gdbext.target.preview import Preview
+from gdbext.target.proc import Proc
+
+#: No further library is begun after so many seconds, nor any function looked up.
+_SECONDS = 1.0
+#: For how many functions GDB reads line numbers.
+_MAX_FUNCTIONS = 200
+#: What GDB itself reads whatever it was told (GDB 13.1 gdb/solib.c, libpthread_name_p).
+_THREADS = re.compile(r"^libc\.|libpthread")
+_ELSEWHERE = "target:"
+
+
+class Prefetch:
+    """The libraries of a process that GDB is given before it attaches to it; GDB has its executable already."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._end = time.monotonic() + _SECONDS
+        self._symbols = LazySymbols(None, True)
+        #: The names by which they were added, with where each was mapped from what path.
+        self._added: dict[str, tuple[int, str]] = {}
+
+    def read(self) -> None:
+        """Have GDB read symbols."""
+        preview = Preview(self._pid)
+        addresses = preview.code_addresses()
+        threads: dict[str | None, int] = {}
+        for address, count in addresses.items():
+            path = preview.path_at(address)
+            threads[path] = max(threads.get(path, 0), count)
+        files = [(preview.path_at(file.dynamic), file) for file in preview.linked_files()]
+        mapped = {(region.start, region.path) for region in preview.regions}
+        # those that most threads are in first
+        for path, file in sorted(files, key=lambda each: -threads.get(each[0], 0)):
+            if path is None or (file.bias, path) not in mapped:
+                continue
+            if path not in threads and not _THREADS.search(os.path.basename(path)):
+                continue
+            place = self._place(file.name)
+            if place is not None and time.monotonic() < self._end and self._symbols.is_for_gdb(place):
+                self._add(place, file.bias, path)
+        self._read_lines(preview, addresses, {path: file.bias for path, file in files if path and not file.name})
+
+    def _place(self, name: str) -> str | None:
+        """By which name GDB will read a library; None if that is not certain, or leads to another file from here."""
+        if not name.startswith("/") or not name.isprintable():
+            return None
+        sysroot = str(gdb.parameter("sysroot") or "")
+        place = name if sysroot.startswith(_ELSEWHERE) else f"{sysroot.rstrip('/')}{name}"
+        try:
+            return place if os.path.samefile(place, f"/proc/{self._pid}/root{name}") else None
+        except (OSError, ValueError):
+            return None
+
+    def _add(self, place: str, bias: int, path: str) -> None:
+        try:
+            gdb.execute(f"add-symbol-file {quoted(_ELSEWHERE + place)} -o {bias:#x}", to_string=True)
+        except gdb.error:
+            return
+        self._added[place] = (bias, path)
+
+    def _read_lines(self, preview: Preview, addresses: dict[int, int], program: dict[str, int]) -> None:
+        """Have GDB read the line numbers of functions; the executable is still where it was linked."""
+        added = {path for _, path in self._added.values()}
+        for address in sorted(addresses, key=lambda address: -addresses[address])[:_MAX_FUNCTIONS]:
+            path = preview.path_at(address)
+            if path in added or path in program:
+                if time.monotonic() > self._end:
+                    return
+                try:
+                    gdb.find_pc_line(address - program.get(path or "", 0))
+                except (gdb.error, RuntimeError, OverflowError):
+                    continue
+
+    def check(self) -> None:
+        """Take back what is not, or no longer, where it was read to be; the process must have been stopped."""
+        if self._added:
+            now = {(region.start, region.path) for region in Proc(self._pid).regions()}
+            for place, mapped in self._added.items():
+                if mapped not in now:
+                    gdb.execute(f"remove-symbol-file {quoted(place)}", to_string=True)
