@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,20 @@ _SLEEPS = ("import gdb, signal, time\n"
            "        time.sleep(100)\n"
            "    return found\n"
            "gdb.execute = execute\n")
+
+#: Runs a command under a filter of system calls that forbids ptrace (101), as some containers have it: prctl(2) with
+#: PR_SET_NO_NEW_PRIVS (38) and PR_SET_SECCOMP (22); the filter's four instructions are load the number, compare it,
+#: fail with EPERM, allow.
+_FORBIDS_PTRACE = """
+import ctypes, os, struct, sys
+code = struct.pack("=" + "HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 101, 6, 0, 0, 0x50001, 6, 0, 0, 0x7FFF0000)
+buffer = ctypes.create_string_buffer(code)
+program = struct.pack("=H6xQ", 4, ctypes.addressof(buffer))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.c_char_p(program), 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 
 
 @dataclass(frozen=True)
@@ -67,8 +81,9 @@ def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(CHECKOUT), "TERM": "dumb", **variables}
 
 
-def launch(*arguments: str | Path, gdb: Path | str = "", **variables: str) -> Ran:
-    done = subprocess.run(command(*arguments, gdb=gdb), env=environment(**variables), cwd="/", text=True,
+def launch(*arguments: str | Path, gdb: Path | str = "", by: Sequence[str] = (), **variables: str) -> Ran:
+    """Run a verb; `by` is a command that runs the launcher with fewer rights."""
+    done = subprocess.run([*by, *command(*arguments, gdb=gdb)], env=environment(**variables), cwd="/", text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return Ran(done.stdout, done.stderr, done.returncode)
@@ -148,12 +163,16 @@ def test_a_healthy_process(tmp_path: Path) -> None:
     assert "#0" not in ran.stdout
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-def test_a_core_alone_is_enough(kernel_core: tuple[Path, Sample], packed: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [None, "gzip", "xz", "bzip2", "zstd", "lz4"])
+def test_a_core_alone_is_enough(kernel_core: tuple[Path, Sample], packed: str | None, tmp_path: Path) -> None:
     core, sample = kernel_core
-    if packed:
+    if packed is not None:
+        if shutil.which(packed) is None:
+            pytest.skip(f"there is no {packed} here")
         core = tmp_path / "core of it"
-        core.write_bytes(gzip.compress(kernel_core[0].read_bytes(), 1))
+        with open(kernel_core[0], "rb") as plain, open(core, "wb") as file:
+            subprocess.run([packed, "-1", "-c"], stdin=plain, stdout=file, check=True)
+        assert core.stat().st_size < kernel_core[0].stat().st_size
     ran = launch("report", core, "--json", TMPDIR=str(tmp_path))
     assert ran.status == 1
     assert ran.stderr == ""
@@ -475,11 +494,32 @@ def test_process_of_another_container(contained: tuple[int, int]) -> None:
     assert document["target"]["executable"].endswith("/mnt/inside")
     assert len(document["deadlocks"]) == 1
     # without the right to enter namespaces files are read through the root of the process
-    done = subprocess.run(["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin",
-                           *command("report", str(outside), "--json")], env=environment(), capture_output=True,
-                          text=True, timeout=120, check=False)
-    assert f"read through /proc/{outside}/root" in done.stderr
-    assert json.loads(done.stdout)["deadlocks"] == document["deadlocks"]
+    less = launch("report", str(outside), "--json",
+                  by=["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"])
+    assert f"read through /proc/{outside}/root" in less.stderr
+    assert less.document()["deadlocks"] == document["deadlocks"]
     by_its_number = launch("report", str(inside), "--namespace", str(outside), "--json")
     assert by_its_number.status == 1
     assert by_its_number.document()["target"]["pid"] == outside
+
+
+def test_filter_of_system_calls_that_forbids_ptrace(native: Sample) -> None:
+    wrapper = [sys.executable, "-c", _FORBIDS_PTRACE]
+    ran = launch("report", str(native.pid), by=wrapper)
+    assert ran.status == 3
+    assert "may not be traced from inside this container; give the container the capability SYS_PTRACE" in (
+        ran.complaint())
+    assert not native.is_stopped()
+    checked = launch("doctor", by=wrapper)
+    assert checked.status == 3
+    assert "a seccomp filter forbids ptrace" in checked.stdout
+
+
+def test_root_without_the_capability(native: Sample) -> None:
+    """As in a container: others' processes are not to be traced, even by user 0."""
+    if os.geteuid() != 0:
+        pytest.skip("needs to be root, to be root with less")
+    wrapper = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]
+    ran = launch("report", str(native.pid), by=wrapper)
+    assert ran.status == 3
+    assert "give the container the capability SYS_PTRACE" in ran.complaint()
