@@ -2,19 +2,23 @@
 
 In each worker a task holds the GIL and wants the driver's lock; a thread of the driver holds that lock and wants the
 GIL for a callback. The client waits for the futures, its process has the scheduler and the nannies too, as
-`LocalCluster` has it. Needs the compiled drv.c, and dask and distributed, so CPython 3.9 or later. Writes cluster.json
+`LocalCluster` has it. On several hosts the same program is the nanny of each worker (`--nanny`), and the client of a
+scheduler that is another process (`--scheduler`). Needs the compiled drv.c, and dask and distributed, so CPython 3.9 or later. Writes cluster.json
 into its directory: who is where. Then prints one JSON line, see tests/support/samples.py, and hangs.
 """
 
 import argparse
+import asyncio
 import ctypes
 import json
 import os
+import socket
 import sys
 import threading
+from multiprocessing import util
 from typing import Any
 
-from distributed import Client, LocalCluster, Worker
+from distributed import Client, LocalCluster, Nanny, Worker
 
 PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
@@ -54,7 +58,7 @@ def partition(driver: str, fifo: str, worker: str) -> int:
     threading.Thread(target=dispatch, args=(free, tids), name="gpu-callbacks", daemon=True).start()
     free.drv_await_holders(1)
     lock = hex(free.drv_lock_address())
-    truth = {"address": worker, "pid": os.getpid(), "task": threading.get_native_id(), "callbacks": tids[0],
+    truth = {"address": worker, "host": socket.gethostname(), "pid": os.getpid(), "task": threading.get_native_id(), "callbacks": tids[0],
              "lock": lock}
     return allocate(holding, pipe, truth)
 
@@ -64,18 +68,44 @@ async def start_plain_worker(address: str) -> Worker:
     return await Worker(address, nthreads=1, name="plain", resources={})
 
 
+def give_number(pid: int) -> None:
+    """Have processes that multiprocessing starts get this PID, or the next that is free."""
+    spawn = util.spawnv_passfds
+
+    def numbered(*arguments: Any) -> int:
+        with open("/proc/sys/kernel/ns_last_pid", "w") as last:
+            last.write(str(pid - 1))
+        return spawn(*arguments)
+
+    util.spawnv_passfds = numbered
+
+
+async def be_nanny(scheduler: str, host: str) -> None:
+    """A nanny and its worker, as `dask worker` has them."""
+    async with Nanny(scheduler, nthreads=1, host=host, dashboard_address=None) as nanny:
+        await nanny.finished()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--driver", required=True, help="path of the compiled drv.c")
     parser.add_argument("--plain", action="store_true", help="have a worker without a nanny besides")
     parser.add_argument("--healthy", action="store_true", help="have no task that hangs")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="of a cluster that others start, with two workers")
+    parser.add_argument("--nanny", metavar="HOST", help="be one of its nannies, on this host, and nothing else")
+    parser.add_argument("--number", metavar="PID", type=int, help="of the worker, or the least")
     options = parser.parse_args()
     driver = os.path.abspath(options.driver)
+    if options.nanny:
+        give_number(options.number)
+        asyncio.run(be_nanny(options.scheduler, options.nanny))
+        return
 
     # no dashboard: it would be a port more, and needs more packages
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
-                           worker_dashboard_address=None)
-    client = Client(cluster)
+    cluster = None if options.scheduler else LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, worker_dashboard_address=None)
+    client = Client(cluster or options.scheduler)
+    client.wait_for_workers(2)
     workers = list(client.scheduler_info()["workers"])
     if options.plain:
         cluster.sync(start_plain_worker, cluster.scheduler_address)
@@ -90,7 +120,7 @@ def main() -> None:
                        for number, worker in enumerate(workers)]
             truths = [json.loads(told.readline()) for _ in workers]
     with open("cluster.json", "w") as file:
-        json.dump({"scheduler": cluster.scheduler_address, "pid": os.getpid(), "workers": truths,
+        json.dump({"scheduler": client.scheduler.address, "pid": os.getpid(), "workers": truths,
                    "addresses": workers}, file)
     main_thread = {"tid": threading.get_native_id(), "python_name": "MainThread", "blocked": True,
                    "syscall": "futex" if futures else "read", "stack": []}
