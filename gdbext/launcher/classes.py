@@ -12,7 +12,7 @@ import collections
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -32,6 +32,8 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 _NUMBER = re.compile(r"[0-9]+")
 #: Where a thread waits is told by the frames outside of these.
 _C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux-x86-64|ld-musl-x86_64)[-.]")
+#: The functions that MPI's standard names, by themselves and as a profiler calls them.
+_MPI = re.compile(r"P?MPI_[A-Z]")
 
 Json = Mapping[str, Any]
 #: A frame as it counts: language, function, file or module.
@@ -152,7 +154,7 @@ def signature(document: Json) -> Signature:
         return _signature(DEADLOCK, sorted(set(found)), title)
     if crash is not None and crash["fault"]["kind"] != "sent":
         return _signature(CRASH, _crash_key(crash), _crash_title(crash))
-    stacks = {tuple(_collapsed(thread["stack"])) for thread in threads.values()}
+    stacks = {tuple(_collapsed(_without_polling(thread["stack"]))) for thread in threads.values()}
     return _signature(OTHER, sorted(stacks), _other_title(threads.values()))
 
 
@@ -184,6 +186,24 @@ def _collapsed(stack: Iterable[Json]) -> Iterator[FrameKey]:
         if key != last:
             yield key
         last = key
+
+
+def _without_polling(stack: Sequence[Json]) -> Sequence[Json]:
+    """The frames of a stack from the innermost call of MPI on, outwards; all of them if there is none.
+
+    Open MPI and MPICH wait in a loop over their transports, and in which function of it a look finds them is chance.
+    """
+    at = next((index for index, frame in enumerate(stack) if _is_mpi(frame)), 0)
+    library, caller = (frame.get("module") for frame in (*stack[at:at + 2], {}, {})[:2])
+    for frame in stack[:at]:
+        # a callback is of Python, or of the file that calls MPI; where MPI is part of that file, none is to be told
+        if frame["language"] == "python" or frame["module"] == caller != library:
+            return stack
+    return stack[at:]
+
+
+def _is_mpi(frame: Json) -> bool:
+    return frame["language"] == "native" and _MPI.match(frame["function"] or "") is not None
 
 
 def _role(thread: Json | None) -> str:
@@ -305,17 +325,20 @@ def _crash_title(crash: Json) -> str:
 
 
 def _other_title(threads: Iterable[Json]) -> str:
-    """What the first thread does."""
+    """What the first thread does, and of a call of MPI who made it."""
     first = min(threads, key=lambda thread: int(thread["number"]), default=None)
     if first is None:
         return "no threads"
-    frame = next((frame for frame in first["stack"] if frame["language"] == "python"), None)
-    frame = frame or next((frame for frame in first["stack"] if not _C_LIBRARY.match(frame["module"] or "")), None)
+    stack = _without_polling(first["stack"])
+    call = frame_text(stack[0]) + " called by " if len(stack) > 1 and _is_mpi(stack[0]) else ""
+    stack = stack[1:] if call else stack
+    frame = next((frame for frame in stack if frame["language"] == "python"), None)
+    frame = frame or next((frame for frame in stack if not _C_LIBRARY.match(frame["module"] or "")), None)
     if first["status"] == "blocked":
         does = f"is blocked in {first['syscall'] or 'a system call'}"
     else:
         does = "runs" if first["status"] == "running" else "is in an unknown state"
-    return f"{_name(first, first['number'])} {does}" + (f" in {frame_text(frame)}" if frame is not None else "")
+    return f"{_name(first, first['number'])} {does}" + (f" in {call}{frame_text(frame)}" if frame is not None else "")
 
 
 # -- merged stacks -------------------------------------------------------------------------------------------

@@ -230,6 +230,47 @@ def test_what_a_program_without_a_verdict_does() -> None:
     assert signature(threads([frame("read", "libc.so.6")])).title == 'thread 1 "MainThread" runs'
 
 
+MPI, LOOP = "libmpi.so.40", "libopen-pal.so.40"
+
+
+def in_mpi(*inside: Json, call: Json = frame("PMPI_Allreduce", MPI), caller: Json = frame("reduce", "solver")) -> Json:
+    return threads([*inside, call, caller, frame("main", "solver")])
+
+
+def test_where_in_its_loop_mpi_waits_does_not_count() -> None:
+    one = in_mpi(frame("sched_yield", "libc.so.6"), frame("ompi_sync_wait_mt", LOOP))
+    assert key(one) == key(in_mpi(frame(None, "mca_btl_vader.so"), frame("opal_progress", LOOP)))
+    assert key(one) == key(in_mpi())
+    assert key(one) != key(in_mpi(frame("opal_progress", LOOP), call=frame("PMPI_Recv", MPI)))
+    assert key(one) != key(in_mpi(frame("opal_progress", LOOP), caller=frame("assemble", "solver")))
+    # a function of MPI's own calls another one
+    assert key(one) != key(in_mpi(frame("PMPI_Recv", MPI)))
+    # linked statically
+    static = frame("MPI_Allreduce", "solver")
+    assert key(in_mpi(frame("progress", "solver"), call=static)) == key(in_mpi(frame("poll", "solver"), call=static))
+
+
+def test_a_callback_of_mpi_counts() -> None:
+    assert key(in_mpi(frame("sum", "solver"), frame("ompi_op", MPI))) != key(in_mpi(frame("ompi_op", MPI)))
+    assert key(in_mpi(py("sum"), frame("ompi_op", MPI))) != key(in_mpi(frame("ompi_op", MPI)))
+
+
+def test_a_name_that_only_begins_like_those_of_mpi() -> None:
+    own, other = frame("MPIR_Wait", MPI), frame("poll", MPI)
+    assert key(threads([other, own])) != key(threads([own]))
+
+
+def test_a_wait_in_mpi_in_words() -> None:
+    made = in_mpi(frame("sched_yield", "libc.so.6"), frame("ompi_sync_wait_mt", LOOP))
+    made["threads"][0].update(status="running", syscall=None)
+    said = 'thread 1 "MainThread" runs in PMPI_Allreduce (libmpi.so.40) called by '
+    assert signature(made).title == said + "reduce (solver)"
+    made["threads"][0]["stack"][-1:] = [py("solve", line=7)]
+    assert signature(made).title == said + "solve (job.py:7)"
+    made["threads"][0]["stack"][3:] = []
+    assert signature(made).title == 'thread 1 "MainThread" runs in PMPI_Allreduce (libmpi.so.40)'
+
+
 def test_merged_stacks_part_where_threads_do() -> None:
     made = threads([py("get"), py("work"), py("main")], [py("get"), py("work"), py("main")],
                    [py("put"), py("work"), py("main")], [py("main")])
