@@ -25,7 +25,7 @@ def test_debug_information_of_the_interpreter(name: str, tmp_path: Path) -> None
     python, _ = interpreters.use(name)
     load = without_tables(tmp_path, f"cpython-{name}.*")
     with samples.rapids(python, "rwlock", tmp_path / "run") as sample:
-        session = gdb_session.batch(["-p", str(sample.pid)], [load, "py-threads-locks --json"], load=False)
+        session = gdb_session.batch(["-p", str(sample.pid)], [load, "py-threads-locks --json"], load=False, index=False)
     report = Report(session.document(1), sample.truth)
     (runtime,) = report.document["runtimes"]
     assert runtime["layout"] == "dwarf"
@@ -41,7 +41,8 @@ def test_nothing_to_go_by(tmp_path: Path) -> None:
     python, symbols = interpreters.use("3.12-stripped")
     load = without_tables(tmp_path, "cpython-3.12.*")
     with samples.rapids(python, "rwlock", tmp_path / "run") as sample:
-        session = gdb_session.batch(["-p", str(sample.pid)], [load, "py-deadlocks"], load=False, symbols=symbols)
+        session = gdb_session.batch(["-p", str(sample.pid)], [load, "py-deadlocks"], load=False, symbols=symbols,
+                                    index=False)
     assert session.status == 1
     (line,) = session.error_lines("py-deadlocks")
     assert "no layout for CPython 3.12." in line
@@ -53,11 +54,11 @@ def test_nearest_micro_version(tmp_path: Path) -> None:
     """Stripped, and only another micro's table: that one, if it fits, and the report says so."""
     python, symbols = interpreters.use("3.11-stripped")
     with samples.rapids(python, "rwlock", tmp_path / "run") as sample:
-        whole = gdb_session.batch(["-p", str(sample.pid)], ["gil-holder --json"], symbols=symbols)
+        whole = gdb_session.batch(["-p", str(sample.pid)], ["gil-holder --json"], symbols=symbols, index=False)
         version = whole.document(0)["runtimes"][0]["version"]
         load = without_tables(tmp_path, f"cpython-{version}-*")
         session = gdb_session.batch(["-p", str(sample.pid)], [load, "py-threads-locks --json"], load=False,
-                                    symbols=symbols)
+                                    symbols=symbols, index=False)
     report = Report(session.document(1), sample.truth)
     assert report.document["runtimes"][0]["version"] == version
     (note,) = report.document["notes"]

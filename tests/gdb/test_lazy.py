@@ -85,13 +85,13 @@ def test_names_in_symbol_tables_are_those_that_gdb_gives(strip: Sequence[str], t
     if strip:
         subprocess.run(["strip", *strip, library], check=True)
     script.write_text(COMPARE)
-    session = gdb_session.batch([library], [f"source {script}"], symbols=False)
+    session = gdb_session.batch([library], [f"source {script}"], symbols=False, index=False)
     assert session.outputs[0] == "True True True"
 
 
 def answers(where: Sequence[str | Path], first: Sequence[str] = (), symbols: bool = True) -> Result:
     """What the commands say; the last output tells which libraries GDB has read."""
-    session = gdb_session.batch(where, [*first, *COMMANDS, "info sharedlibrary"], symbols=symbols)
+    session = gdb_session.batch(where, [*first, *COMMANDS, "info sharedlibrary"], symbols=symbols, index=False)
     assert "Traceback" not in session.stderr
     assert not session.error_lines("py-threads-locks")
     return session
@@ -173,7 +173,7 @@ def test_setting_has_gdb_read_everything(tmp_path: Path) -> None:
     with samples.rapids(python, "rwlock", tmp_path) as sample:
         where = [*OFF, "-p", str(sample.pid)]
         session = gdb_session.batch(where, ["show gdbext load-symbols", "set gdbext load-symbols all", "gil-holder",
-                                            "info sharedlibrary", "show gdbext load-symbols"])
+                                            "info sharedlibrary", "show gdbext load-symbols"], index=False)
         assert session.outputs[0] == 'Symbols read of libraries: "on-stacks".'
         assert {state for state, _ in READ.findall(session.outputs[3])} == {"Yes"}
         assert session.outputs[4] == 'Symbols read of libraries: "all".'
@@ -186,7 +186,8 @@ def test_variable_of_a_library_that_was_not_read(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
     with samples.rapids(python, "rwlock", tmp_path) as sample:
         commands = ["lock-owner &_PyRuntime", "lock-owner &no_such_lock", "info sharedlibrary"]
-        whole, without = (gdb_session.batch([*options, "-p", str(sample.pid)], commands) for options in ((), OFF))
+        whole, without = (gdb_session.batch([*options, "-p", str(sample.pid)], commands, index=False)
+                          for options in ((), OFF))
     assert without.outputs[:2] == whole.outputs[:2]
     assert without.error_lines("lock-owner") == whole.error_lines("lock-owner")
     assert "no_such_lock" in whole.error_lines("lock-owner")[-1]
