@@ -193,8 +193,11 @@ def _without_polling(stack: Sequence[Json]) -> Sequence[Json]:
 
     Open MPI and MPICH wait in a loop over their transports, and in which function of it a look finds them is chance.
     """
-    at = next((index for index, frame in enumerate(stack) if _is_mpi(frame)), 0)
-    library, caller = (frame.get("module") for frame in (*stack[at:at + 2], {}, {})[:2])
+    at = next((index for index, frame in enumerate(stack) if _is_mpi(frame)), None)
+    if at is None:
+        return stack
+    library = stack[at]["module"]
+    caller = stack[at + 1].get("module") if at + 1 < len(stack) else library
     for frame in stack[:at]:
         # a callback is of Python, or of the file that calls MPI; where MPI is part of that file, none is to be told
         if frame["language"] == "python" or frame["module"] == caller != library:

@@ -168,8 +168,8 @@ def batch(
     if load:
         argv += ["-iex", LOAD]
     argv += [str(argument) for argument in gdb_args]
-    for index, command in enumerate(commands):
-        argv += ["-ex", f"echo \\n{_MARK.format(index)}\\n", "-ex", command]
+    for number, command in enumerate(commands):
+        argv += ["-ex", f"echo \\n{_MARK.format(number)}\\n", "-ex", command]
     with tempfile.TemporaryDirectory(prefix="gdbext-home-") as home:
         process = subprocess.Popen(
             argv,
@@ -190,7 +190,7 @@ def batch(
             os.killpg(process.pid, signal.SIGKILL)
             stdout, stderr = process.communicate()
             status = None
-    marks = "|".join(re.escape(_MARK.format(index)) for index in range(len(commands)))
+    marks = "|".join(re.escape(_MARK.format(number)) for number in range(len(commands)))
     outputs = (
         tuple(part.strip("\n") for part in re.split(rf"\n(?:{marks})\n", _DETACHED.sub("", stdout))[1:])
         if commands

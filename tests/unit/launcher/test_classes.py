@@ -231,9 +231,10 @@ def test_what_a_program_without_a_verdict_does() -> None:
 
 
 MPI, LOOP = "libmpi.so.40", "libopen-pal.so.40"
+ALLREDUCE, REDUCE = frame("PMPI_Allreduce", MPI), frame("reduce", "solver")
 
 
-def in_mpi(*inside: Json, call: Json = frame("PMPI_Allreduce", MPI), caller: Json = frame("reduce", "solver")) -> Json:
+def in_mpi(*inside: Json, call: Json = ALLREDUCE, caller: Json = REDUCE) -> Json:
     return threads([*inside, call, caller, frame("main", "solver")])
 
 
