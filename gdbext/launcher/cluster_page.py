@@ -155,7 +155,7 @@ def _summary(found: Survey) -> str:
     parts = [_count(counts[role], noun) for role, noun in (
         ("scheduler", "scheduler"), ("client", "client"), ("worker", "worker"),
         ("process", _CONNECTED)) if counts[role]]
-    hosts = {process.host for process in found.processes if process.pid is not None}
+    hosts = {process.host for process in found.processes if process.document is not None}
     return ", ".join(parts) + (f"; looked at on {_count(len(hosts), 'machine')}" if hosts else "")
 
 

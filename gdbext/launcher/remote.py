@@ -75,6 +75,19 @@ def owners_of(inodes: set[int]) -> dict[int, int]:
     return owners
 
 
+def has_python(pid: int) -> bool:
+    """Whether a process has a Python in it, by the names of the files that it has mapped; true if they are secret.
+
+    One that passes a connection on, as `ssh` and `kubectl` do, has its ends and is none of the cluster's.
+    """
+    try:
+        with open(f"/proc/{pid}/maps") as maps:
+            # as of python3.11, libpython3.11.so.1.0 and _socket.cpython-311-x86_64-linux-gnu.so
+            return any("python" in line.rpartition("/")[2].lower() for line in maps)
+    except OSError:
+        return True
+
+
 def place_there(package: str | None) -> dict[str, Any]:
     """Where this process is and which gdbext its machine has.
 
@@ -89,7 +102,7 @@ def place_there(package: str | None) -> dict[str, Any]:
             machine = file.read().strip()
         machine += f":{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
-        machine = ""
+        machine = os.urandom(16).hex()  # not known to be the same as any
     return {"host": socket.gethostname(), "pid": os.getpid(), "machine": machine, "python": sys.executable,
             "gdbext": os.path.dirname(os.path.dirname(spec.origin)) if spec and spec.origin else None}
 
@@ -102,20 +115,29 @@ def worker_there(package: str | None, dask_worker: Any = None) -> dict[str, Any]
 
 
 def scheduler_there(package: str | None, dask_scheduler: Any = None) -> dict[str, Any]:
-    """The same of the scheduler, and its clients: where they are, how many futures they want, their process if here."""
+    """The same of the scheduler, and the connections to its clients, and to workers that have no nanny.
+
+    Of a connection the other end and its own, and which process of this machine has the other, if any; of a client
+    how many futures it wants besides.
+    """
     place: dict[str, Any] = place_there(package)
-    clients = []
-    ends = {own: inode for own, _, inode in connections()}
-    for name, stream in dask_scheduler.client_comms.items():
-        state = dask_scheduler.clients.get(name)
+    sockets = {own: inode for own, _, inode in connections()}
+
+    def connection(stream: Any) -> dict[str, Any]:
         peer = str(stream.comm.peer_address)
         host, _, port = peer.rpartition("://")[2].rpartition(":")
-        client = {"name": str(name), "peer": peer, "futures": len(state.wants_what) if state else 0, "pid": None}
-        inode = ends.get((host.strip("[]"), int(port))) if port.isdigit() else None
-        if inode is not None:
-            client["pid"] = owners_of({inode}).get(inode)
-        clients.append(client)
-    place["clients"] = clients
+        inode = sockets.get((host.strip("[]"), int(port))) if port.isdigit() else None
+        pid = owners_of({inode}).get(inode) if inode is not None else None
+        return {"peer": peer, "local": str(stream.comm.local_address),
+                "pid": pid if pid is not None and has_python(pid) else None}
+
+    place["clients"] = []
+    for name, stream in dask_scheduler.client_comms.items():
+        state = dask_scheduler.clients.get(name)
+        futures = len(state.wants_what) if state else 0
+        place["clients"].append({**connection(stream), "name": str(name), "futures": futures})
+    place["workers"] = {address: connection(stream) for address, stream in dask_scheduler.stream_comms.items()
+                        if stream.comm is not None and not dask_scheduler.workers[address].nanny}
     return place
 
 
@@ -175,7 +197,8 @@ def look_in_task(package: str | None, wanted: dict[str, Any]) -> dict[str, Any]:
 
 # -- sending them ------------------------------------------------------------------------------------------------------
 
-_SENT = (connections, owners_of, place_there, worker_there, scheduler_there, end_of, look_there, look_in_task)
+_SENT = (connections, owners_of, has_python, place_there, worker_there, scheduler_there, end_of, look_there,
+         look_in_task)
 
 
 class Sent:
@@ -223,11 +246,19 @@ def addresses_of(address: str) -> list[tuple[str, int]]:
     return sorted({(str(each[4][0]), int(each[4][1])) for each in found})
 
 
-def process_at(address: str) -> int | None:
-    """The process on this machine that has that end of a connection, None if there is none or it cannot be seen."""
-    ends = addresses_of(address)
-    inodes = {inode for own, other, inode in connections() if own in ends and other[1]}
-    return next(iter(owners_of(inodes).values()), None)
+def process_at(peer: str, local: str) -> int | None:
+    """The process on this machine that has an end of a connection, None if there is none or it cannot be seen.
+
+    :param local: the other end: with both, a process that has the same address on another network is not meant.
+    """
+    ends, others = addresses_of(peer), addresses_of(local)
+    inodes = {inode for own, other, inode in connections() if own in ends and other in others}
+    return next(filter(has_python, owners_of(inodes).values()), None)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address means another machine on each machine."""
+    return any(ipaddress.ip_address(host.partition("%")[0]).is_loopback for host, _ in addresses_of(address))
 
 
 def process_listening(address: str) -> int | None:
@@ -237,7 +268,7 @@ def process_listening(address: str) -> int | None:
     everywhere = {(host, port) for _, port in ends for host in ("0.0.0.0", "::")} if any(
         _is_here(host) for host, _ in ends) else set()
     inodes = {inode for own, other, inode in connections() if not other[1] and (own in ends or own in everywhere)}
-    return next(iter(owners_of(inodes).values()), None)
+    return next(filter(has_python, owners_of(inodes).values()), None)
 
 
 def is_stopped(pid: int) -> bool:

@@ -14,7 +14,7 @@ import collections
 import os
 import socket
 import time
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from gdbext.launcher.cluster_page import Process, Survey
@@ -25,6 +25,8 @@ from gdbext.launcher.remote import (
     addresses_of,
     as_json,
     connections,
+    has_python,
+    is_loopback,
     is_stopped,
     look_there,
     owners_of,
@@ -65,6 +67,7 @@ class Surveyor:
         self._address = address
         self._options = options
         self._here = place_there(options.package)
+        self._lost: str | None = None  # why the scheduler is asked no more
         self._slots: dict[str, asyncio.Semaphore] = collections.defaultdict(lambda: asyncio.Semaphore(options.jobs))
 
     async def survey(self) -> Survey:
@@ -75,22 +78,26 @@ class Surveyor:
         limit, who = self._options.connect_timeout, "the scheduler"
         told = await answer_of(self._client.scheduler.identity(), limit, who)
         tasks = await answer_of(self._client.processing(), limit, who)
-        asked = self._client.run_on_scheduler(Sent("scheduler_there"), self._options.package)
-        place = await answer_of(asked, limit, who)
+        place = await self._ask_scheduler(limit, "scheduler_there", self._options.package)
         now = time.time()
         scheduler = Process(("scheduler",), self._address, host=place["host"], pid=place["pid"])
-        workers = []
+        workers, beside = [], []
         for address, worker in told["workers"].items():
             process = Process(("worker",), address, str(worker.get("name")), worker.get("host"),
                               since=max(0.0, now - worker["last_seen"]), tasks=tuple(map(str, tasks.get(address, ()))))
-            if not worker.get("nanny"):
-                process.pid = process_listening(address)
-                if process.pid == place["pid"] and place["machine"] == self._here["machine"]:
+            connection = place["workers"].get(address)
+            if not worker.get("nanny") and connection:
+                if connection["pid"] == place["pid"]:
                     scheduler.roles = ("scheduler", "worker")
                     continue
+                if connection["pid"] is not None:
+                    process.host, process.pid = place["host"], connection["pid"]
+                    beside.append((process, place["machine"]))
+                    continue
+                process.pid = self._process_here(connection, place)
             workers.append((process, worker.get("nanny")))
         await asyncio.gather(*(self.look_at_worker(process, nanny) for process, nanny in workers))
-        clients = list(self.clients(place, scheduler))
+        clients = [*self.clients(place, scheduler), *beside]
         # only now, since all that was asked before goes by way of the scheduler, which stands still while it is seen
         for process, machine in [*clients, (scheduler, place["machine"])]:
             if machine == place["machine"]:
@@ -114,7 +121,7 @@ class Surveyor:
             if client["pid"] is not None:
                 where, pid = place, client["pid"]
             else:
-                where, pid = self._here, process_at(client["peer"])
+                where, pid = self._here, self._process_here(client, place)
             process = Process(("client",), client["peer"], host=where["host"], pid=pid)
             if pid is not None:
                 process = found.setdefault((where["machine"], pid), process)
@@ -135,6 +142,12 @@ class Surveyor:
         for (machine, _), process in found.items():
             yield process, machine
 
+    def _process_here(self, connection: Mapping[str, Any], place: Mapping[str, Any]) -> int | None:
+        """The process on this machine that has a connection to the scheduler."""
+        if is_loopback(connection["peer"]) and place["machine"] != self._here["machine"]:
+            return None
+        return process_at(connection["peer"], connection["local"])
+
     async def look_at_worker(self, process: Process, nanny: str | None) -> None:
         """Have a worker looked at by its nanny; without one it takes that the worker is on this machine."""
         if not nanny:
@@ -154,9 +167,10 @@ class Surveyor:
                     raise Unanswered("its nanny has no worker process at the moment: it starts one, or has given up")
                 home = self._home(process, place)
                 if home is not None:
-                    answer = await self._ask_nanny(process, self._options.timeout + _MARGIN, "look_there", home,
-                                                   self._wanted(process))
-                    process.take(answer)
+                    asked = self._ask_nanny(process, self._options.timeout + _MARGIN, "look_there", home,
+                                            self._wanted(process))
+                    process.take(await self._watched(asked, lambda: self._ask_nanny(
+                        process, self._options.connect_timeout, "place_there", None), "its nanny"))
                     return
             except Unanswered as why:
                 process.problem = str(why)
@@ -178,15 +192,55 @@ class Surveyor:
                              else "its nanny does not answer")
         return answer
 
+    async def _watched(self, look: Awaitable[Any], ask: Callable[[], Awaitable[Any]], who: str) -> Any:
+        """The answer of a look, for as long as those who make it answer when they are asked for something else.
+
+        :raises Unanswered: they do not, as when their machine is cut off: TCP takes half a minute to notice that.
+        """
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(self._options.connect_timeout)
+                try:
+                    await ask()
+                except Unanswered:
+                    raise Unanswered(f"{who} answered no more while it was looked at") from None
+
+        looks, watches = asyncio.ensure_future(look), asyncio.ensure_future(watch())
+        try:
+            await asyncio.wait((looks, watches), return_when=asyncio.FIRST_COMPLETED)
+            return (looks if looks.done() else watches).result()
+        finally:
+            looks.cancel()
+            watches.cancel()
+            await asyncio.gather(looks, watches, return_exceptions=True)
+
+    async def _ask_scheduler(self, limit: float, name: str, *arguments: Any) -> Any:
+        """What the scheduler answers.
+
+        :raises Unanswered: nothing, now or before.
+        """
+        try:
+            if self._lost is None:
+                return await answer_of(self._client.run_on_scheduler(Sent(name), *arguments), limit, "the scheduler")
+        except Unanswered as why:
+            self._lost = str(why)
+            raise
+        raise Unanswered(self._lost)
+
     async def _look_by_scheduler(self, process: Process, place: Mapping[str, Any]) -> None:
         home = self._home(process, place)
         if home is None:
             if self._is_here(place):
                 await look_from_here(process, self._options)
             return
-        asked = self._client.run_on_scheduler(Sent("look_there"), home, self._wanted(process))
+        limit = self._options.connect_timeout
         try:
-            process.take(await answer_of(asked, self._options.timeout + _MARGIN, "the scheduler"))
+            # it may have been lost since it was asked
+            await self._ask_scheduler(limit, "place_there", None)
+            look = self._ask_scheduler(self._options.timeout + _MARGIN, "look_there", home, self._wanted(process))
+            if process.pid != place["pid"]:
+                look = self._watched(look, lambda: self._ask_scheduler(limit, "place_there", None), "the scheduler")
+            process.take(await look)
         except Unanswered as why:
             process.problem = str(why)
 
@@ -227,7 +281,7 @@ async def survey_from_here(address: str, options: argparse.Namespace, problem: s
     ends = addresses_of(address)
     connected = {inode for _, other, inode in connections() if other in ends}
     scheduler, host = process_listening(address), socket.gethostname()
-    others = set(owners_of(connected).values()) - {scheduler, os.getpid()}
+    others = set(filter(has_python, owners_of(connected).values())) - {scheduler, os.getpid()}
     processes = [Process(("scheduler",), address, host=host if scheduler else None, pid=scheduler)]
     if scheduler is None:
         processes[0].problem = problem

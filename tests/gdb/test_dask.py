@@ -1,7 +1,8 @@
-"""`gdbext dask`, and `gdbext triage --dask`, on clusters of this machine."""
+"""`gdbext dask`, and `gdbext triage --dask`, on clusters of this machine, and on one of several hosts."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import json
@@ -12,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +21,22 @@ from typing import Any
 
 import pytest
 
-from tests.support import cores, interpreters, samples
+from tests.support import cores, hosts, interpreters, samples
+from tests.support.hosts import Host
 from tests.support.interpreters import CHECKOUT
 
 # what GDBEXT_REQUIRE calls Dask
 NAME = "dask-packages"
 # the last release that runs on Python 3.9, and that of the time of writing
 OLD, NEW = "2024.8.0", "2026.8.0"
+# of the network that the hosts of a cluster share
+SCHEDULER, WORKERS = "198.51.100.1", ("198.51.100.2", "198.51.100.3")
+# makes a host disappear while the process is looked at that is on it
+CUTTER = """#!/bin/sh
+[ "$(hostname)" = {name} ] || exec "${{GDBEXT_GDB:-gdb}}" "$@"
+ip link set dev eth0 down
+exec sleep infinity
+"""
 REQUIREMENTS = [f"distributed=={OLD if sys.version_info < (3, 10) else NEW}"]
 
 
@@ -96,8 +107,8 @@ def started(directory: Path, options: Sequence[str]) -> Iterator[Cluster]:
     samples.wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "the workers to end")
 
 
-def wait_for_futex(pid: int, tid: int) -> None:
-    path = Path(f"/proc/{pid}/task/{tid}/syscall")
+def wait_for_futex(pid: int, tid: int, proc: Path = Path("/proc")) -> None:
+    path = proc / f"{pid}/task/{tid}/syscall"
     samples.wait_until(lambda: path.read_text().startswith("202 "), f"thread {tid} of worker {pid} to hang")
 
 
@@ -224,3 +235,104 @@ def looks_at_a_core_and_at_none(cluster: Cluster, directory: Path) -> None:
     assert failure["target"] == "none"
     assert "none" in failure["problem"]
     assert ran.stderr == f"gdbext triage: none: {failure['problem']}; {failure['hint']}\n"
+
+
+# -- several hosts ---------------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def on_hosts(directory: Path, variables: dict[str, str]) -> Iterator[tuple[dict[str, Host], dict[str, Any]]]:
+    """A cluster that hangs on three hosts, a fourth that reaches the scheduler only, and what the client told."""
+    python, program = Path(sys.executable), samples.SOURCES / "cluster.py"
+    with hosts.begun(["alpha", "beta", "gamma", "delta"]) as begun:
+        alpha, *others, delta = begun
+        alpha.net("link", "add", "switch", "type", "bridge")
+        alpha.net("address", "add", f"{SCHEDULER}/24", "dev", "switch")
+        alpha.net("link", "set", "dev", "switch", "up")
+        alpha.net("route", "add", "default", "dev", "switch")
+        for host, address in zip(others, WORKERS):
+            hosts.connect(host, f"{address}/24", alpha, host.name)
+            alpha.net("link", "set", "dev", host.name, "master", "switch")
+        hosts.connect(delta, "203.0.113.2/24", alpha, delta.name)
+        alpha.net("address", "add", "203.0.113.1/24", "dev", delta.name)
+        alpha.start(python, "-m", "distributed.cli.dask_scheduler", "--host", "0.0.0.0", "--port", "8786",
+                    "--no-dashboard", log=directory / "scheduler", variables=variables)
+        cluster: list[str | Path] = [python, program, "--driver", samples.build("libdrv.so"),
+                                     "--scheduler", f"tcp://{SCHEDULER}:8786"]
+        for host, address in zip(others, WORKERS):
+            host.start(*cluster, "--nanny", address, "--number", "20000", log=directory / host.name,
+                       variables=variables)
+        client = alpha.start("env", "-C", str(directory), *cluster, log=directory / "client", variables=variables)
+        log = directory / "client"
+        samples.wait_until(lambda: log.read_text().endswith("}\n") or client.poll() is not None, "the workers", 40)
+        assert client.poll() is None, log.read_text()
+        told = json.loads((directory / "cluster.json").read_text())
+        by_name = {host.name: host for host in begun}
+        for worker in told["workers"]:
+            for role in ("task", "callbacks"):
+                wait_for_futex(worker["pid"], worker[role], by_name[worker["host"]].proc)
+        yield by_name, told
+
+
+def is_of(document: dict[str, Any], worker: dict[str, Any]) -> bool:
+    """Whether what was seen is the cycle of this very worker; others have the same numbers."""
+    tids = {thread["number"]: thread["tid"] for thread in document["threads"]}
+    edges = {(tids[edge["waiter"]], edge["lock"], tids[edge["holder"]]) for edge in document["deadlocks"][0]["edges"]}
+    return edges == {(worker["task"], f"rwlock:{worker['lock']}", worker["callbacks"]),
+                     (worker["callbacks"], "gil:0", worker["task"])}
+
+
+def test_workers_on_several_hosts_are_told_apart(tmp_path: Path) -> None:
+    folder, missing = packages()
+    if folder is None:
+        interpreters.do_without(NAME, missing)
+    if hosts.missing():
+        pytest.skip(hosts.missing())
+    variables = {"PYTHONPATH": f"{folder}{os.pathsep}{CHECKOUT}"}
+    ask = [sys.executable, "-m", "gdbext", "dask", "--json"]
+    with on_hosts(tmp_path, variables) as (by_name, told):
+        workers = {worker["host"]: worker for worker in told["workers"]}
+        assert set(workers) == {"beta", "gamma"}
+        (pid,) = {worker["pid"] for worker in workers.values()}
+        assert len({worker["lock"] for worker in workers.values()}) == 2
+        # whoever has that number here sleeps, and what wakes it counts
+        strangers = [by_name["alpha"], by_name["delta"]]
+        for host in strangers:
+            host.sleep_as(pid)
+        before = [host.status(pid)["voluntary_ctxt_switches"] for host in strangers]
+
+        found = by_name["delta"].run(*ask, "tcp://203.0.113.1:8786", variables=variables)
+        assert (found.returncode, found.stderr) == (1, ""), found
+        document = json.loads(found.stdout)
+        processes = {(process["host"], *process["roles"]): process for process in document["processes"]}
+        assert set(processes) == {("alpha", "scheduler"), ("alpha", "client"), ("beta", "worker"), ("gamma", "worker")}
+        for name, worker in workers.items():
+            process = processes[name, "worker"]
+            assert (process["address"], process["pid"]) == (worker["address"], pid)
+            assert process["verdict"] == "deadlock between the GIL and rwlock in libdrv.so (recorded)"
+            assert process["stopped"] > 0
+        assert processes["alpha", "client"]["pid"] == told["pid"]
+        assert processes["alpha", "client"]["futures"] == 2
+        for role in ("scheduler", "client"):
+            assert "no deadlock" in processes["alpha", role]["verdict"]
+        (deadlock,) = [each for each in document["classes"] if each["kind"] == "deadlock"]
+        (first,) = [name for name in workers if processes[name, "worker"]["target"] == deadlock["representative"]]
+        assert [name for name, worker in workers.items() if is_of(deadlock["document"], worker)] == [first]
+
+        # now from the scheduler's host, and the first is cut off meanwhile
+        cutter = tmp_path / "gdb"
+        cutter.write_text(CUTTER.format(name=first))
+        cutter.chmod(0o755)
+        started = time.monotonic()
+        found = by_name["alpha"].run(*ask, told["scheduler"], "--gdb", cutter, "--connect-timeout", "1",
+                                     variables=variables)
+        assert time.monotonic() - started < 25, "as long as TCP takes to give a host up"
+        assert found.returncode == 1, found
+        document = json.loads(found.stdout)
+        (failure,) = document["failures"]
+        assert failure["target"] == f"worker {workers[first]['address']} (PID {pid} on {first})"
+        assert failure["problem"] == "its nanny answered no more while it was looked at"
+        (deadlock,) = [each for each in document["classes"] if each["kind"] == "deadlock"]
+        assert [name for name, worker in workers.items() if is_of(deadlock["document"], worker)] == [
+            *(set(workers) - {first})]
+        assert all(by_name[name].status(pid)["TracerPid"] == "0" for name in by_name)
+        assert [host.status(pid)["voluntary_ctxt_switches"] for host in strangers] == before

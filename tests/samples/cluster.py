@@ -3,8 +3,9 @@
 In each worker a task holds the GIL and wants the driver's lock; a thread of the driver holds that lock and wants the
 GIL for a callback. The client waits for the futures, its process has the scheduler and the nannies too, as
 `LocalCluster` has it. On several hosts the same program is the nanny of each worker (`--nanny`), and the client of a
-scheduler that is another process (`--scheduler`). Needs the compiled drv.c, and dask and distributed, so CPython 3.9 or later. Writes cluster.json
-into its directory: who is where. Then prints one JSON line, see tests/support/samples.py, and hangs.
+scheduler that is another process (`--scheduler`). Needs the compiled drv.c, and dask and distributed, so CPython 3.9 or
+later. Writes cluster.json into its directory: who is where. Then prints one JSON line, see tests/support/samples.py,
+and hangs.
 """
 
 import argparse
@@ -58,8 +59,8 @@ def partition(driver: str, fifo: str, worker: str) -> int:
     threading.Thread(target=dispatch, args=(free, tids), name="gpu-callbacks", daemon=True).start()
     free.drv_await_holders(1)
     lock = hex(free.drv_lock_address())
-    truth = {"address": worker, "host": socket.gethostname(), "pid": os.getpid(), "task": threading.get_native_id(), "callbacks": tids[0],
-             "lock": lock}
+    truth = {"address": worker, "host": socket.gethostname(), "pid": os.getpid(), "task": threading.get_native_id(),
+             "callbacks": tids[0], "lock": lock}
     return allocate(holding, pipe, truth)
 
 
@@ -72,10 +73,10 @@ def give_number(pid: int) -> None:
     """Have processes that multiprocessing starts get this PID, or the next that is free."""
     spawn = util.spawnv_passfds
 
-    def numbered(*arguments: Any) -> int:
+    def numbered(path: bytes, args: Any, passfds: Any) -> int:
         with open("/proc/sys/kernel/ns_last_pid", "w") as last:
             last.write(str(pid - 1))
-        return spawn(*arguments)
+        return spawn(path, args, passfds)
 
     util.spawnv_passfds = numbered
 
@@ -89,9 +90,10 @@ async def be_nanny(scheduler: str, host: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--driver", required=True, help="path of the compiled drv.c")
-    parser.add_argument("--plain", action="store_true", help="have a worker without a nanny besides")
+    parser.add_argument("--plain", action="store_true", help="have a worker without a nanny besides, in this process")
     parser.add_argument("--healthy", action="store_true", help="have no task that hangs")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="of a cluster that others start, with two workers")
+    parser.add_argument("--scheduler", metavar="ADDRESS",
+                        help="of a cluster that others start, with two workers; not with --plain")
     parser.add_argument("--nanny", metavar="HOST", help="be one of its nannies, on this host, and nothing else")
     parser.add_argument("--number", metavar="PID", type=int, help="of the worker, or the least")
     options = parser.parse_args()
@@ -102,8 +104,10 @@ def main() -> None:
         return
 
     # no dashboard: it would be a port more, and needs more packages
-    cluster = None if options.scheduler else LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, worker_dashboard_address=None)
+    cluster = None  # type: Any
+    if not options.scheduler:
+        cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+                               worker_dashboard_address=None)
     client = Client(cluster or options.scheduler)
     client.wait_for_workers(2)
     workers = list(client.scheduler_info()["workers"])

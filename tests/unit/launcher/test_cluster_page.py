@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdbext.launcher.cluster_page import headline
+from gdbext.launcher.cluster_page import Process, Survey, headline, merged, page
 
 
 def thread(number: int, status: str = "blocked", function: str = "read") -> dict[str, Any]:
@@ -29,3 +29,13 @@ def test_headlines() -> None:
         "only waits: no deadlock, its thread waits")
     assert headline({"threads": [thread(1, "running", "work"), thread(2)], "deadlocks": []}) == (
         "no deadlock, 1 of 2 threads runs")
+
+
+def test_a_machine_on_which_nothing_could_be_seen_was_not_looked_at() -> None:
+    seen = {"threads": [thread(1)], "deadlocks": [], "locks": []}
+    found = Survey("tcp://192.0.2.1:8786", [
+        Process(("worker",), "tcp://192.0.2.2:1", host="beta", pid=20, document=seen, status=0),
+        Process(("worker",), "tcp://192.0.2.3:1", host="gamma", pid=20, problem="there is no gdb on $PATH")])
+    text = page(found, merged(found))
+    assert text.splitlines()[0] == "Dask cluster tcp://192.0.2.1:8786: 2 workers; looked at on 1 machine"
+    assert text.splitlines()[-1] == "  worker tcp://192.0.2.3:1 (PID 20 on gamma): there is no gdb on $PATH"
