@@ -9,8 +9,8 @@ import gdb
 from gdbext.errors import GdbextError
 from gdbext.render.escape import printable
 
-# what GDB takes for more than a part of a name, in commands that parse their argument as a shell does
-_QUOTED = re.compile(r"([\s\"'\\])")
+# what GDB takes for more than a part of a name between double quotes, in commands that parse arguments as a shell does
+_QUOTED = re.compile(r'(["\\])')
 #: How GDB/MI begins what goes to the console.
 _STREAM = '~"'
 
@@ -23,8 +23,13 @@ def output(command: str) -> str:
 
     :param command: one line without quotes and backslashes, which would have to be doubled.
     :raises gdb.error: the command fails.
+    :raises GdbextError: it prints what is no UTF-8.
     """
-    text = gdb.execute(command, to_string=True)
+    try:
+        text = gdb.execute(command, to_string=True)
+    except UnicodeDecodeError:
+        raise GdbextError("GDB gives no names to its Python that are no UTF-8, and a file or function has one",
+                          "`info sharedlibrary` shows the names of loaded files") from None
     if text.startswith(_STREAM):
         text = gdb.execute(f'interpreter-exec console "{command}"', to_string=True)
     return text
@@ -33,9 +38,10 @@ def output(command: str) -> str:
 def quoted(name: str) -> str:
     """A file's name as GDB's commands take it that parse their argument as a shell does.
 
-    :raises GdbextError: it has a line feed, which ends a command whatever is before it.
+    :raises GdbextError: it has a line feed, which ends a command whatever is before it, or is no UTF-8.
     """
-    if "\n" in name:
-        raise GdbextError(f"GDB cannot be told of a file whose name has a line feed: {printable(name)}",
+    if "\n" in name or not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):
+        raise GdbextError(f"GDB cannot be told of a file whose name has a line feed or is no UTF-8: {printable(name)}",
                           "make a link to it that has another name")
-    return _QUOTED.sub(r"\\\1", name)
+    # a space at the end would be gone if it only had a backslash in front: GDB strips commands before it parses them
+    return '"' + _QUOTED.sub(r"\\\1", name) + '"'

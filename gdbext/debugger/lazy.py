@@ -69,7 +69,7 @@ class LazySymbols:
             return False
         self._unread.discard(module.path)  # it is not tried again
         try:
-            gdb.execute(f"sharedlibrary ^{_PLAIN.sub('.', module.path)}$", to_string=True)
+            gdb.execute(f"sharedlibrary ^{_PLAIN.sub(_any, module.path)}$", to_string=True)
         except gdb.error:
             return False
         return True
@@ -146,6 +146,11 @@ class LazySymbols:
         if path.startswith(_ELSEWHERE):
             places += [self._place(_ELSEWHERE + place) for place in places]
         return any(map(os.path.exists, places))
+
+
+def _any(character: re.Match[str]) -> str:
+    """What stands for any character in a regular expression of GDB, for which each byte is one."""
+    return "." * len(character[0].encode("utf-8", "surrogateescape"))
 
 
 def is_lazy() -> bool:

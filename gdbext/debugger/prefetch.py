@@ -55,7 +55,9 @@ class Prefetch:
             if path not in threads and not _THREADS.search(os.path.basename(path)):
                 continue
             place = self._place(file.name)
-            if place is not None and time.monotonic() < self._end and self._symbols.is_for_gdb(place):
+            if place is None or place in self._added:  # GDB can only take back one of a name
+                continue
+            if time.monotonic() < self._end and self._symbols.is_for_gdb(place):
                 self._add(place, file.bias, path)
         self._read_lines(preview, addresses, {path: file.bias for path, file in files if path and not file.name})
 
@@ -72,6 +74,8 @@ class Prefetch:
 
     def _add(self, place: str, bias: int, path: str) -> None:
         try:
+            # with "target:" in front GDB keeps the name; else it would resolve links in it, and read the file once more
+            # by the name that the dynamic linker has (GDB 13.1 gdb/symfile.c, symfile_bfd_open)
             gdb.execute(f"add-symbol-file {quoted(_ELSEWHERE + place)} -o {bias:#x}", to_string=True)
         except gdb.error:
             return

@@ -47,7 +47,8 @@ def _executable_of(pid: int) -> str | None:
     try:
         name = os.readlink(link)
         if not in_other_mount_namespace(pid) and os.path.samefile(name, link):
-            return name
+            # no command of GDB can have a line feed in it
+            return name if "\n" not in name else None
     except OSError:
         pass
     try:

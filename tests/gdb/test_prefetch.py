@@ -1,0 +1,347 @@
+"""Symbols are read before a process is stopped: that changes no answer, and hands nothing of the process to GDB."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdbext.launcher.look import Look, Options, Target, look
+from tests.support import gdb_session, interpreters, packages, samples
+from tests.support.interpreters import CHECKOUT
+from tests.support.samples import Sample
+
+#: What GDB runs first: it notes what GDB is told, and what it has of which files before it attaches and in the end.
+_WATCH = r"""
+import glob, json, os, re, sys, time, gdb
+sys.path.append({checkout!r})
+from gdbext.debugger import prefetch
+
+pid, seen = {pid}, {{"commands": [], "lines": [], "tracers": [], "states": []}}
+prefetch._SECONDS = 1000  # a busy machine is to read as much as others do
+
+def files():
+    return [file.filename for file in gdb.objfiles()]
+
+def opened(real=gdb.execute):
+    # "2          0x55623f975660     /usr/bin/sleep                           "
+    text = real("maintenance info bfds", to_string=True)
+    return [match[1].strip() for match in re.finditer(r"^\d+ +0x[0-9a-f]+ +(.+)$", text, re.M)]
+
+def note_threads():
+    for name in glob.glob(f"/proc/{{pid}}/task/*/status"):
+        with open(name) as file:
+            status = dict(line.split(":", 1) for line in file)
+        seen["tracers"].append(status["TracerPid"].strip())
+        seen["states"].append(status["State"].split()[0])
+
+def move():
+    '''What the process is to do after symbols were read, and before it is stopped.'''
+
+{what}
+
+def execute(command, *rest, real=gdb.execute, **options):
+    seen["commands"].append(command)
+    if command.startswith("attach"):
+        seen["before"] = files()
+        move()
+    elif command == "detach":
+        seen.update(after=files(), opened=opened())
+        with open({answer!r}, "w") as file:
+            json.dump(seen, file)
+    try:
+        return real(command, *rest, **options)
+    finally:
+        if command.startswith("add-symbol-file"):
+            note_threads()
+
+def find_pc_line(address, real=gdb.find_pc_line):
+    found = real(address)
+    if "before" not in seen and found.symtab is not None:
+        seen["lines"].append(os.path.basename(found.symtab.filename))
+    return found
+
+gdb.execute, gdb.find_pc_line = execute, find_pc_line
+"""
+_WITHOUT = "prefetch.Prefetch.read = lambda self: None"
+#: The library of tests/samples/moved_library.c is unloaded when a byte comes, and waits for the next one afterwards.
+_MOVE = """
+def move():
+    with open(f"/proc/{pid}/fd/0", "w") as file:
+        file.write("x")
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with open(f"/proc/{pid}/syscall") as file:
+            if os.path.exists(f"/proc/{pid}/cwd/moved") and file.read().startswith("0 0x0 "):
+                return
+        time.sleep(0.005)
+"""
+_FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-g")
+#: What means something to GDB, to whatever parses an argument, or to a regular expression; but for a line feed.
+ODD = " -o 0x10 two  spaces 'single' \"double \\back\\slash $0 `x` #; | & [a]*(b)+? {c} ^~.so "
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A look, and what GDB was told meanwhile.
+
+    `before` and `after` are the files that GDB had symbols of before it attached, and before it detached; of `opened`
+    it had the contents at hand in the end. `lines` are the sources of which it had lines before it attached, `tracers`
+    and `states` those of threads after each file that was read before.
+    """
+
+    look: Look
+    commands: list[str]
+    lines: list[str]
+    tracers: list[str]
+    states: list[str]
+    before: list[str]
+    after: list[str]
+    opened: list[str]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        assert self.look.document is not None, self.look.problem
+        return self.look.document
+
+    def functions(self, thread: int = 0) -> list[str]:
+        return [frame["function"] for frame in self.document["threads"][thread]["stack"]]
+
+
+def watch(sample: Sample, directory: Path, what: str = "", *, symbols: bool = True) -> Watched:
+    """Look at a sample as `gdbext report --each` does.
+
+    :param what: what GDB's Python does first.
+    """
+    answer, program, gdb = directory / "answer", directory / "watch.py", directory / "watching-gdb"
+    program.write_text(_WATCH.format(checkout=str(CHECKOUT), pid=sample.pid, what=what, answer=str(answer)))
+    options = "" if symbols else '-iex "set debug-file-directory /nonexistent" '
+    gdb.write_text(f'#!/bin/sh\nexec {shutil.which(gdb_session.executable())} {options}-iex "source {program}" "$@"\n')
+    gdb.chmod(0o755)
+    seen = look(Target(pid=sample.pid), Options(gdb=str(gdb), timeout=gdb_session.TIMEOUT, each=True))
+    assert seen.problem is None, seen.problem
+    found = json.loads(answer.read_text())
+    answer.unlink()
+    for tid in sample.tids():
+        assert sample.status(tid, "TracerPid") == "0"
+    return Watched(seen, **found)
+
+
+def check(sample: Sample, directory: Path, *libraries: str, symbols: bool = True) -> Watched:
+    """Compare what is told with and without symbols that were read before.
+
+    :param libraries: names of files whose symbols GDB must have had before it attached.
+    """
+    watched, without = (watch(sample, directory, what, symbols=symbols) for what in ("", _WITHOUT))
+    # both are what they are meant to be
+    assert {*libraries} <= {os.path.basename(name) for name in watched.before}
+    assert [os.path.realpath(name) for name in without.before] == [os.path.realpath(f"/proc/{sample.pid}/exe")]
+    assert watched.document == without.document
+    assert watched.look.text == without.look.text
+    assert watched.look.dot == without.look.dot
+    assert watched.look.status == without.look.status
+    assert any(frame["language"] == "native" for row in watched.document["threads"] for frame in row["stack"])
+    check_read_once(watched)
+    # the process ran on
+    assert {*watched.tracers} == {"0"}
+    assert not {*watched.states} & {*"tTZX"}
+    return watched
+
+
+def check_read_once(watched: Watched) -> None:
+    """GDB has each file open once, by one name, and so has read it once; what it was given before is among them."""
+    assert len(watched.opened) == len({*watched.opened})
+    assert {name.strip() for name in watched.before} <= {*watched.opened}
+    by_file: dict[str, set[str]] = {}
+    for name in (*watched.opened, *watched.after):
+        if name.startswith("/"):
+            by_file.setdefault(os.path.realpath(name.strip()), set()).add(name.strip())
+    assert [names for names in by_file.values() if len(names) > 1] == []
+
+
+# -- the answers --------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", ["3.9", "3.11", "3.11-stripped", "3.13t"])
+def test_python_program(name: str, tmp_path: Path) -> None:
+    python, symbols = interpreters.use(name)
+    with samples.rapids(python, "rwlock", tmp_path / "run", interpreters.with_gil(name)) as sample:
+        watched = check(sample, tmp_path, "libc.so.6", "libdrv.so", *shared_library(sample), symbols=symbols)
+    assert len(watched.document["deadlocks"]) == 1
+
+
+def shared_library(sample: Sample) -> list[str]:
+    """The library that the interpreter is in; empty where it is in the executable."""
+    return [*dict.fromkeys(re.findall(r"/(libpython[^/\n]+)$", Path(f"/proc/{sample.pid}/maps").read_text(), re.M))]
+
+
+def test_free_threaded(tmp_path: Path) -> None:
+    python, _ = interpreters.use("3.13t")
+    with samples.free_threaded(python, "guard-world", tmp_path / "run") as sample:
+        watched = check(sample, tmp_path, "libc.so.6", "_freethreaded.so")
+    assert len(watched.document["deadlocks"]) == 1
+
+
+def test_there_is_no_time(tmp_path: Path) -> None:
+    """Then all is read in the stop."""
+    with samples.abba("mutex", tmp_path / "run") as sample:
+        watched = watch(sample, tmp_path, "prefetch._SECONDS = 0")
+    assert [os.path.basename(name) for name in watched.before] == ["abba"]
+    assert len(watched.document["deadlocks"]) == 1
+
+
+@pytest.mark.parametrize("stripped", [False, True], ids=["with lines", "stripped"])
+def test_native_program(stripped: bool, tmp_path: Path) -> None:
+    with samples.abba("rwlock", tmp_path / "run", stripped=stripped) as sample:
+        watched = check(sample, tmp_path, "libc.so.6", symbols=not stripped)
+    assert len(watched.document["deadlocks"]) == 1
+    assert ("abba.c" in watched.lines) == (not stripped)
+
+
+def test_numpy(tmp_path: Path) -> None:
+    python, _ = interpreters.use("3.11")
+    scenes = ["numpy_ufunc", "ctypes_callback"]
+    with samples.boundaries(python, scenes, tmp_path / "run", packages.use("3.11")) as sample:
+        watched = check(sample, tmp_path, "libc.so.6", "libboundaries.so",
+                        "_multiarray_umath.cpython-311-x86_64-linux-gnu.so")
+    # its own are too many to be read
+    assert not any("openblas" in command for command in watched.commands if not command.startswith("file "))
+
+
+# -- libraries that move ------------------------------------------------------------------------------------------
+
+def library(name: str) -> Path:
+    """A library of tests/samples/moved_library.c, by the name of its function."""
+    flags = (*_FLAGS, "-shared", "-fPIC", f"-DFUNCTION={name}_library")
+    return samples.compiled(f"lib{name}.so", "moved_library.c", flags, strip=False)
+
+
+@contextlib.contextmanager
+def moved(first: Path, to: str, directory: Path) -> Iterator[Sample]:
+    program = samples.compiled("moved_library", "moved_library.c", _FLAGS, ("-ldl",), strip=False)
+    with samples.running([program, first, library("other"), to], directory) as sample:
+        yield sample
+
+
+@pytest.mark.parametrize("to", ["elsewhere", "away"])
+def test_library_that_moves_before_the_stop(to: str, tmp_path: Path) -> None:
+    """Another one is at its place; it is known by the name of a link, and not by its own."""
+    link = tmp_path / ODD
+    link.symlink_to(library("first"))
+    with moved(link, to, tmp_path / "run") as sample:
+        watched = watch(sample, tmp_path, _MOVE)
+        first, other, again = map(int, (tmp_path / "run" / "moved").read_text().split())
+        without = watch(sample, tmp_path, _WITHOUT)
+    assert first == other != again, "the kernel puts a file where there is room for it"
+    assert (again != 0) == (to == "elsewhere")
+    assert str(link) in watched.before
+    # only what GDB has read by itself is left
+    assert watched.after.count(str(link)) == (to == "elsewhere")
+    inside = ["call_first_again", "other_library"]
+    wanted = ["wait_for_byte", *(["first_library", *inside] if again else inside[1:]), "main"]
+    functions = watched.functions()
+    assert functions[functions.index("wait_for_byte"):][:len(wanted)] == wanted
+    assert watched.document == without.document
+    assert watched.look.text == without.look.text
+
+
+def test_name_that_is_listed_twice(tmp_path: Path) -> None:
+    """As a program can make it: one of them could not be taken back."""
+    twice = ("def linked_files(self, real=prefetch.Preview.linked_files):\n    return real(self) * 2\n"
+             "prefetch.Preview.linked_files = linked_files")
+    link = tmp_path / "a link.so"
+    link.symlink_to(library("first"))
+    with moved(link, "away", tmp_path / "run") as sample:
+        watched = watch(sample, tmp_path, twice + _MOVE)
+    assert watched.before.count(str(link)) == 1
+    assert watched.after.count(str(link)) == 0
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+def test_library_of_an_odd_name(tmp_path: Path) -> None:
+    odd = tmp_path / ODD
+    shutil.copy(library("first"), odd)
+    with moved(odd, "away", tmp_path / "run") as sample:
+        watched = check(sample, tmp_path, "libc.so.6", ODD)
+    functions = watched.functions()
+    assert functions[functions.index("wait_for_byte"):][:3] == ["wait_for_byte", "first_library", "main"]
+
+
+def report(sample: Sample) -> dict[str, Any] | None:
+    """What `gdbext report` tells of a sample; None if that is one line that says why there is nothing."""
+    command = [sys.executable, "-m", "gdbext", "report", "--json", "--gdb", gdb_session.executable(), str(sample.pid)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, cwd="/", stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=gdb_session.TIMEOUT, check=False)
+    for tid in sample.tids():
+        assert sample.status(tid, "TracerPid") == "0"
+    assert "Traceback" not in done.stderr
+    assert "internal error" not in done.stderr
+    if not done.stdout:
+        assert done.returncode == 3
+        assert re.fullmatch(r"gdbext report: .+; .+\n", done.stderr), done.stderr
+        return None
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert gdb_session.violations(document) == []
+    assert done.returncode == (1 if document["deadlocks"] else 0)
+    return document
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Iterator[list[Path]]:
+    """Names of files that would have GDB make other files; those must not be there in the end."""
+    made = [tmp_path / "by-shell", tmp_path / "by-python"]
+    names = [tmp_path / f"x\nshell touch {made[0]}\n.so", tmp_path / f"x\npython open({str(made[1])!r}, 'w')\n.so"]
+    # they would, if they were part of a command
+    gdb_session.batch([], [f"python gdb.execute('echo ' + {str(name)!r})" for name in names], load=False)
+    for path in made:
+        path.unlink()
+    for name in names:
+        name.parent.mkdir(parents=True)
+    # a command with the first line of the name succeeds, so that others would follow
+    shutil.copy(library("first"), tmp_path / "x")
+    yield names
+    assert not any(path.exists() for path in made)
+
+
+def debug_files(watched: Watched) -> list[str]:
+    return [os.path.basename(name) for name in watched.before if name.endswith(".debug")]
+
+
+def test_library_whose_name_has_line_feeds(hostile: list[Path], tmp_path: Path) -> None:
+    """It is not read before, and nothing of its name is executed."""
+    for index, name in enumerate(hostile):
+        shutil.copy(library("first"), name)
+        with moved(name, "away", tmp_path / f"run-{index}") as sample:
+            watched = watch(sample, tmp_path)
+            document = report(sample)
+        assert [os.path.basename(path) for path in watched.before] == ["moved_library", *debug_files(watched),
+                                                                       "libc.so.6"]
+        assert not any("\n" in command for command in watched.commands)
+        assert document is not None
+        assert watched.functions()[-1] == "_start"
+        assert "wait_for_byte" in watched.functions()
+
+
+@pytest.mark.parametrize("kind", ["odd", "hostile", "no text"])
+def test_executable_of_such_a_name(kind: str, hostile: list[Path], tmp_path: Path) -> None:
+    names = {"odd": [tmp_path / ODD], "hostile": hostile, "no text": [tmp_path / os.fsdecode(b"a\xff") / "abba"]}
+    for index, name in enumerate(names[kind]):
+        name.parent.mkdir(exist_ok=True)
+        shutil.copy(samples.build("abba"), name)
+        with samples.running([name, "rwlock"], tmp_path / f"run-{index}") as sample:
+            document = report(sample)
+        if document is not None:
+            assert len(document["deadlocks"]) == 1
+        if kind == "odd":
+            assert document is not None
+            assert document["target"]["executable"] == str(name)
