@@ -14,6 +14,7 @@ from gdbext.errors import GdbextError
 from gdbext.model import NativeFrame
 from gdbext.native.elf import build_id_at, first_page
 from gdbext.native.names import public_name
+from gdbext.native.signals import is_restorer
 from gdbext.native.unwind import Unwinder
 from gdbext.target.address_space import AddressSpace
 from gdbext.target.cache import read_u64
@@ -95,7 +96,9 @@ class Code:
             module = self._ranges.find(address)
             if module is not None and not any(module is other for other in self.modules):
                 return Symbol(None)
-        return self._target.symbol(address if index == 0 else max(address - 1, 0))
+        # a handler of a signal returns to the first instruction of a function that has called nothing
+        is_call = index > 0 and not is_restorer(self._target.memory, address)
+        return self._target.symbol(max(address - 1, 0) if is_call else address)
 
     def frame(self, pc: int, index: int) -> NativeFrame:
         """The native frame of a program counter, the `index`-th of its stack."""

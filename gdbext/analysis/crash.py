@@ -13,6 +13,7 @@ from gdbext.analysis.abort import AbortReader
 from gdbext.analysis.code import MAX_NATIVE_FRAMES, Code
 from gdbext.analysis.fault import REGISTERS, FaultReader, FaultSite, SeenFault
 from gdbext.analysis.gil_rules import GilRules
+from gdbext.analysis.interrupted import MAX_HANDLER, is_sending, was_sending
 from gdbext.analysis.mixed import MixedStacks
 from gdbext.analysis.pointers import Pointers
 from gdbext.analysis.python_side import PythonSide
@@ -39,11 +40,19 @@ from gdbext.model import (
     Suspect,
 )
 from gdbext.native.elf import build_id_at
-from gdbext.native.signals import CORE_SIGNALS, FAULT_SIGNALS, SIGABRT, SIGTRAP, is_restorer, read_signal_frame
+from gdbext.native.signals import (
+    CORE_SIGNALS,
+    FAULT_SIGNALS,
+    SI_TKILL,
+    SIGABRT,
+    SIGTRAP,
+    is_restorer,
+    read_signal_frame,
+)
 from gdbext.target.protocol import Module, Target
 
-#: How many frames from the top the frame of a signal's handler is looked for, and kept of the interpreter's own.
-_MAX_HANDLER, _MAX_KEPT = 64, 12
+#: How many frames are looked at where the fault is sought, and kept of the interpreter's own.
+_MAX_TOP, _MAX_KEPT = 64, 12
 #: How many threads are asked for their signal.
 _MAX_ASKED = 4096
 #: General registers that are not read of every thread at first: to read one again costs as much as to read another.
@@ -89,7 +98,7 @@ class CrashReader:
         site = self._find_site()
         seen = self._at_fault(self._threads[site.thread.number], site)
         native = seen.native(self._code)
-        offset = len(self._threads[site.thread.number].native(self._code)) - len(native)
+        offset = len(self._threads[site.thread.number].whole(self._code)) - len(native)
         fault = FaultReader(self._target, self._code, self._pointers).read(
             replace(site, frames=native, offset=max(offset, 0)))
         if site.info.number == SIGABRT and fault.fault.kind == "abort":
@@ -136,7 +145,10 @@ class CrashReader:
             below = self._below_handler(seen, info.number)
             if below is not None:
                 return below
-        return FaultSite(seen.ref, info, self._target.registers(seen.ref, REGISTERS))
+        if seen.is_taken_back and not seen.handler:
+            info = replace(info, code=None, pid=None, uid=None)  # that of its own handler, which has returned
+        return FaultSite(seen.ref, info, self._target.registers(seen.ref, REGISTERS),
+                         by_others=not seen.handler and not is_sending(seen.registers))
 
     def _is_own_breakpoint(self, seen: SeenThread) -> bool:
         """Whether the program itself has an `int3` there: a debugger hides its own."""
@@ -150,7 +162,8 @@ class CrashReader:
 
         :param number: which signal it must be, None: any that ends programs.
         """
-        for pc, sp in seen.native(self._code)[:_MAX_HANDLER]:
+        native = seen.whole(self._code)
+        for depth, (pc, sp) in enumerate(native[:MAX_HANDLER]):
             if not is_restorer(self._memory, pc):
                 continue
             try:
@@ -158,13 +171,18 @@ class CrashReader:
             except GdbextError:
                 continue
             if frame is not None:
-                registers = {**frame.registers, "fs_base": seen.registers.get("fs_base", 0)}
-                return FaultSite(seen.ref, frame.info, registers, frame.access, True)
+                registers, info = {**frame.registers, "fs_base": seen.registers.get("fs_base", 0)}, frame.info
+                if info.code is None:
+                    if "abort" in self._sites.site(native[:depth]).functions:
+                        return None  # any signal's handler may give up that way, as a watchdog's does
+                    if was_sending(self._target, self._code, registers):
+                        info = replace(info, code=SI_TKILL)
+                return FaultSite(seen.ref, info, registers, frame.access, True)
         return None
 
     def _at_fault(self, seen: SeenThread, site: FaultSite) -> SeenThread:
         """The thread as it was at its fault: without the frames of a handler, and with a caller of what is no code."""
-        native = seen.native(self._code)
+        native = seen.whole(self._code)
         pc, sp = site.registers["rip"], site.registers["rsp"]
         if site.in_handler:
             at = next((i for i, frame in enumerate(native) if frame == (pc, sp)), None)
@@ -195,7 +213,7 @@ class CrashReader:
     def _kept(self, native: Sequence[tuple[int, int]]) -> frozenset[int]:
         """The interpreter's frames that the fault was in, which are to be seen: those inside of the eval loop."""
         kept: set[int] = set()
-        for i, (pc, _) in enumerate(native[:_MAX_HANDLER]):
+        for i, (pc, _) in enumerate(native[:_MAX_TOP]):
             if self._side.is_eval(pc):
                 break
             if self._side.interpreter_code[pc]:
@@ -278,7 +296,7 @@ class CrashReader:
         if cut:
             yield f"the core is truncated: {cut:,} bytes are missing at its end; what was there cannot be read"
         gone = self._code.missing_libraries()
-        places = (self._code.missing_file(pc) for pc, _ in native[:_MAX_HANDLER])
+        places = (self._code.missing_file(pc) for pc, _ in native[:_MAX_TOP])
         on_stack = list(dict.fromkeys(path for path in places if path is not None))
         for path in on_stack:
             build_id = build_id_at(self._memory, gone[path]) if path in gone else None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gdbext.analysis.code import Code
+from gdbext.analysis.function_code import MAX_FUNCTION, code_up_to
 from gdbext.analysis.pointers import BAD, LOWEST, NON_CANONICAL, NULL, PATTERN, SMALL, UNMAPPED, Pointers
 from gdbext.errors import GdbextError
 from gdbext.model import DERIVED, INFERRED, Fault, Operand
@@ -41,7 +42,7 @@ from gdbext.target.protocol import SignalInfo, Target, ThreadRef
 REGISTERS = ("rip", "rsp", "rbp", "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
              "r14", "r15", "fs_base")
 #: How much code of one function is decoded, in bytes, and how far a stack may be overrun at once.
-_MAX_FUNCTION, _MAX_OVERRUN = 1 << 15, 1 << 20
+_MAX_OVERRUN = 1 << 20
 #: How far from the stack pointer an instruction touches the stack.
 _NEAR_STACK = 1 << 16
 #: How many origins of a value are followed in one function, and through how many callers.
@@ -55,7 +56,7 @@ class FaultSite:
     """Where a thread was when it was stopped: its registers then, and what the kernel says of the fault.
 
     `access` is how memory was touched, where the kernel recorded it; `in_handler` is true if `registers` were found
-    below a handler of the signal.
+    below a handler of the signal. `by_others`: the thread did not send the signal to itself.
     """
 
     thread: ThreadRef
@@ -63,6 +64,7 @@ class FaultSite:
     registers: Mapping[str, int]
     access: str | None = None
     in_handler: bool = False
+    by_others: bool = False
     #: (program counter, stack pointer) of its frames from the fault on, and how many of the debugger's come before
     frames: Sequence[tuple[int, int]] = ()
     offset: int = 0
@@ -97,6 +99,7 @@ class FaultReader:
     """Explains the fault of one thread."""
 
     def __init__(self, target: Target, code: Code, pointers: Pointers) -> None:
+        self._target = target
         self._memory = target.memory
         self._disassemble = target.disassemble
         self._frame_registers = target.frame_registers
@@ -122,30 +125,20 @@ class FaultReader:
 
     def _sent(self, site: FaultSite, known: Fault) -> SeenFault:
         info = site.info
-        if info.number == SIGABRT and info.code == SI_TKILL:
+        if info.number == SIGABRT and info.code == SI_TKILL and not site.by_others:
             return SeenFault(replace(known, kind="abort", text="the program called abort()"))
         if not info.pid:
             return SeenFault(replace(known, kind="sent", text=f"{known.signal} was sent; by whom is not recorded"))
+        own = info.code == SI_TKILL and info.pid == self._target.pid
+        sender = "another thread of the program" if own else f"process {info.pid}"
         return SeenFault(replace(known, kind="sent", sender=(info.pid, info.uid or 0),
-                                 text=f"{known.signal} was sent by process {info.pid}: the code that ran is not at "
-                                 "fault"))
+                                 text=f"{known.signal} was sent by {sender}: the code that ran is not at fault"))
 
     # -- code ------------------------------------------------------------------------------------------------
 
     def instructions(self, pc: int) -> list[Instruction]:
-        """The function's code up to the instruction at a program counter, that one last; empty if unreadable."""
-        try:
-            self._memory.read(pc, 1)
-        except GdbextError:  # the debugger may disassemble what it only takes for zeros
-            return []
-        found = self._code.function_range(pc + 1)  # of a caller it would be the byte before that counts
-        start = found[0] if found is not None and 0 <= pc - found[0] <= _MAX_FUNCTION else pc
-        end = min(found[1], start + 2 * _MAX_FUNCTION) if found is not None and start != pc else pc + 1
-        code = [parse(*each) for each in self._disassemble(start, end)]
-        at = next((i for i, each in enumerate(code) if each.address == pc), None)
-        if at is None:  # data in between, or code that is not what it seems
-            return [parse(*each) for each in self._disassemble(pc, pc + 1)][:1]
-        return code[:at + 1]
+        """See `code_up_to`."""
+        return code_up_to(self._target, self._code, pc)
 
     def _from_callers(self, site: FaultSite, chain: list[Link]) -> list[Link]:
         """How a bad value came about that was an argument, and of whom: what the callers had it from.
@@ -388,7 +381,7 @@ class FaultReader:
             return "non-canonical", f"no address of x86-64 (not canonical), made of %{name} = {base:#x}"
         return None
 
-    def _overflow(self, registers: Mapping[str, int], address: int, code: int) -> str | None:
+    def _overflow(self, registers: Mapping[str, int], address: int, code: int | None) -> str | None:
         """Whether an address is what lies beyond the end of the stack in use."""
         sp, space = registers["rsp"], self._pointers.space
         if abs(address - sp) > _NEAR_STACK + _MAX_OVERRUN:
@@ -470,7 +463,7 @@ class FaultReader:
         found = self._code.function_range(after)
         if found is None:
             return None
-        for address, size, text in self._disassemble(max(found[0], after - _MAX_FUNCTION), after):
+        for address, size, text in self._disassemble(max(found[0], after - MAX_FUNCTION), after):
             if address + size == after and parse(address, size, text).is_call:
                 return address
         return None

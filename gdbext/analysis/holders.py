@@ -28,6 +28,7 @@ from gdbext.model import INFERRED, Holder
 from gdbext.native.calls import called
 from gdbext.native.elf import find_dynamic_symbol
 from gdbext.native.names import public_name
+from gdbext.native.signals import is_restorer
 from gdbext.target.cache import read_available
 from gdbext.target.protocol import Target
 
@@ -38,9 +39,6 @@ _CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 _STRUCTURE = 4096
 #: How much of a stack lies above the stack pointer of its outermost frame at most, in bytes.
 _OUTERMOST = 256
-# mov $15 (rt_sigreturn), %rax; syscall: what a signal handler returns to (glibc 2.36
-# sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c)
-_TRAMPOLINE = b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"
 
 
 @dataclass(frozen=True)
@@ -266,7 +264,7 @@ class HolderFinder:
             native = seen.native(self._code)
             start = 0
             if seen.number in waiters:
-                start = next((i for i, (pc, _) in enumerate(native) if self._is_trampoline(pc)), len(native))
+                start = next((i for i, (pc, _) in enumerate(native) if is_restorer(self._memory, pc)), len(native))
             if any(self._allocates(native, i) for i in range(start, len(native))):
                 high = min(native[-1][1] + _OUTERMOST, native[start][1] + MAX_STACK_SCAN)
                 if (self._mentions.between(native[start][1], high, {view.address}) if start else
@@ -285,9 +283,3 @@ class HolderFinder:
         else:
             return False
         return function is not None and public_name(function) in MALLOC
-
-    def _is_trampoline(self, pc: int) -> bool:
-        try:
-            return self._memory.read(pc, len(_TRAMPOLINE)) == _TRAMPOLINE
-        except GdbextError:
-            return False

@@ -66,7 +66,7 @@ class MixedStacks:
     def _items(self, seen: SeenThread, python: PyStack,
                shown: Collection[int] = ()) -> tuple[MixedStack, Sequence[Item]]:
         code, own = self._code, seen.python
-        native = seen.native(code)
+        native = seen.whole(code)
 
         def is_eval(pc: int) -> bool:
             return own is not None and own.is_eval(code, pc)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from gdbext.analysis.blocked import Blocked, BlockedWait
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.interrupted import find_interrupted
 from gdbext.analysis.mixed import MixedStacks
 from gdbext.analysis.owners import NativeLocks
 from gdbext.analysis.parked import ParkedWaits
@@ -28,6 +29,7 @@ from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.model import EXCLUSIVE, Crash, Deadlock, Hold, Local, Lock, MixedStack, Report, TargetInfo, Thread, Wait
+from gdbext.native.signals import CORE_SIGNALS
 from gdbext.target.cache import read_u32
 
 #: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
@@ -59,6 +61,13 @@ class Snapshot:
         if self._library.layouts is None:
             self._findings.problem("C library", "not applicable", f"{self._library.why}; native locks are not decoded")
         self._threads = Threads(target, self._library.layouts, self._findings)
+        for seen in self._threads:
+            interrupted = find_interrupted(target, self._code, seen) if seen.unavailable is None else None
+            if interrupted is not None:
+                self._threads.take_back(target, self._code, seen, interrupted.registers, interrupted.handler)
+                self._findings.notes.append(
+                    f"thread {seen.number} died of {CORE_SIGNALS[interrupted.signal]} that it sent from a handler of a "
+                    "signal; what is told of it is what it did when that signal came")
         self._python = PythonSide(target, self._code, self._threads, self._findings)
         self._sites = sites = Sites(target.memory, self._code, self._library.modules)
         self._parked = ParkedWaits(target.memory, self._code, self._threads, self._python, self._findings)

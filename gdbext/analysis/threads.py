@@ -45,6 +45,9 @@ class SeenThread:
         self.holds: list[Hold] = []
         #: Why nothing is known of it, None if it could be read.
         self.unavailable: str | None = None
+        #: Whether it died of what a handler did: all is told of when the signal came, but for the handler's frames.
+        self.is_taken_back = False
+        self.handler: list[tuple[int, int]] = []
         self._native: list[tuple[int, int]] | None = None
 
     @property
@@ -56,6 +59,7 @@ class SeenThread:
         """The same thread at another place of its stack: with registers and frames from there on."""
         other = copy.copy(self)
         other.registers = registers
+        other.handler = []
         other._native = native
         return other
 
@@ -64,6 +68,10 @@ class SeenThread:
         if self._native is None:
             self._native = code.unwind(self.ref, self.registers)
         return self._native
+
+    def whole(self, code: Code) -> list[tuple[int, int]]:
+        """The same with the frames of the handler in which it died."""
+        return [*self.handler, *self.native(code)]
 
 
 class Threads:
@@ -99,6 +107,20 @@ class Threads:
 
     def __getitem__(self, number: int) -> SeenThread:
         return self._by_number[number]
+
+    def take_back(self, target: Target, code: Code, seen: SeenThread, registers: Mapping[str, int],
+                  handler: int) -> None:
+        """Look at a thread as it was when a signal came.
+
+        :param registers: that it had then.
+        :param handler: how many of its frames are the handler's.
+        """
+        native = seen.native(code)
+        seen.is_taken_back = True
+        seen.handler, seen._native = native[:handler], native[handler:]
+        seen.registers = registers
+        seen.call = decode_syscall(registers)
+        seen.futex = self._futex(target.memory, seen)
 
     def _read(self, target: Target, layouts: Layouts | None, seen: SeenThread) -> None:
         try:

@@ -7,7 +7,7 @@ which never change.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gdbext.errors import MemoryUnreadable
@@ -15,6 +15,7 @@ from gdbext.target.protocol import Memory, SignalInfo
 
 SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV = 3, 4, 5, 6, 7, 8, 11
 SIGXCPU, SIGXFSZ, SIGSYS = 24, 25, 31
+_SIGRTMAX = 64
 
 #: Signals that make a core by default, by number (Linux 6.1 arch/x86/include/uapi/asm/signal.h, x86-64).
 CORE_SIGNALS: Mapping[int, str] = {
@@ -61,8 +62,10 @@ _PRESENT, _WRITE, _FETCH = 1, 2, 16
 _DIVIDE, _INVALID_OPCODE, _STACK_SEGMENT, _GENERAL_PROTECTION, _PAGE_FAULT = 0, 6, 12, 13, 14
 
 
-def code_name(number: int, code: int) -> str | None:
+def code_name(number: int, code: int | None) -> str | None:
     """The name of an `si_code`, None for one that is not known."""
+    if code is None:
+        return None
     if code in _CODES:
         return _CODES[code]
     names = _CODES_OF.get(number, ())
@@ -117,20 +120,35 @@ def read_signal_frame(memory: Memory, sp: int, number: int | None = None) -> Sig
     """
     data = memory.read(sp, _UCONTEXT.size + _SIGINFO_SIZE)
     words = _UCONTEXT.unpack_from(data)
-    registers = dict(zip(_REGISTERS, words[2:19]))
+    registers = _registers(words)
     error, trap, fault_address = words[24], words[25], words[27]
     filled = decode_siginfo(data[_UCONTEXT.size:])
     info: SignalInfo | None = None
-    if filled.number in ((number,) if number is not None else CORE_SIGNALS) and code_name(filled.number, filled.code):
+    is_filled = 0 < filled.number <= _SIGRTMAX and code_name(filled.number, filled.code) is not None
+    if is_filled and filled.number in ((number,) if number is not None else CORE_SIGNALS):
         info = filled
-    elif number is not None:
+    elif number in FAULT_SIGNALS:
         info = _from_exception(number, trap, error, fault_address, registers["rip"])
+    elif number is not None and not is_filled:
+        info = SignalInfo(number, None, None)
     if info is None:
         return None
     access = None
     if trap == _PAGE_FAULT and info.address is not None:
         access = "execute" if error & _FETCH else "write" if error & _WRITE else "read"
     return SignalFrame(info, registers, access)
+
+
+def read_interrupted(memory: Memory, sp: int) -> dict[str, int]:
+    """The registers that a thread had when the kernel called a handler; see `read_signal_frame`.
+
+    :raises MemoryUnreadable: the stack is not readable.
+    """
+    return _registers(_UCONTEXT.unpack(memory.read(sp, _UCONTEXT.size)))
+
+
+def _registers(words: Sequence[int]) -> dict[str, int]:
+    return dict(zip(_REGISTERS, words[2:19]))
 
 
 def _from_exception(number: int, trap: int, error: int, fault_address: int, pc: int) -> SignalInfo | None:

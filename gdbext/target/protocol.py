@@ -81,10 +81,11 @@ class SignalInfo:
     """A signal as the kernel tells of it (``siginfo_t``).
 
     `address` is that of a fault (``si_addr``), None for a signal that was sent: then `pid` and `uid` are the sender's.
+    `code` is None where it is only known which signal it was.
     """
 
     number: int
-    code: int
+    code: int | None
     address: int | None
     pid: int | None = None
     uid: int | None = None

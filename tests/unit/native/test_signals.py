@@ -19,6 +19,7 @@ from gdbext.native.signals import (
     code_name,
     decode_siginfo,
     is_restorer,
+    read_interrupted,
     read_signal_frame,
 )
 from gdbext.target.protocol import SignalInfo
@@ -73,6 +74,11 @@ def test_codes_that_are_not_known(number: int, code: int) -> None:
     assert code_name(number, code) is None
 
 
+def test_code_that_was_not_recorded() -> None:
+    assert code_name(SIGABRT, None) is None
+    assert code_name(SIGSEGV, None) is None
+
+
 def test_faults_have_an_address() -> None:
     assert decode_siginfo(fault_info(SIGSEGV, 1, 0xDEAD)) == SignalInfo(SIGSEGV, 1, 0xDEAD)
     assert decode_siginfo(fault_info(SIGBUS, 2, (1 << 64) - 1)) == SignalInfo(SIGBUS, 2, (1 << 64) - 1)
@@ -125,7 +131,7 @@ def test_how_memory_was_touched(trap: int, error: int, access: str | None) -> No
     (SIGBUS, 14, 6, SignalInfo(SIGBUS, 2, 0x50)), (SIGSEGV, 13, 0, SignalInfo(SIGSEGV, SI_KERNEL, 0)),
     (SIGBUS, 12, 0, SignalInfo(SIGBUS, SI_KERNEL, 0)), (SIGFPE, 0, 0, SignalInfo(SIGFPE, 1, 0x401234)),
     (signals.SIGILL, 6, 0, SignalInfo(signals.SIGILL, 2, 0x401234)),
-    (SIGABRT, 14, 6, None), (SIGFPE, 14, 4, None), (SIGSEGV, 0, 0, None)])
+    (SIGFPE, 14, 4, None), (SIGSEGV, 0, 0, None)])
 @pytest.mark.parametrize("info", [bytes(128), fault_info(SIGBUS, 77, 5), b"\xff" * 128, sent_info(14, 0, 1, 1)])
 def test_a_handler_that_did_not_ask_for_the_info(number: int, trap: int, error: int, expected: SignalInfo | None,
                                                  info: bytes) -> None:
@@ -134,6 +140,25 @@ def test_a_handler_that_did_not_ask_for_the_info(number: int, trap: int, error: 
     frame = read_signal_frame(memory, SP, number)
     assert (frame.info if frame is not None else None) == expected
     assert read_signal_frame(memory, SP) is None
+
+
+@pytest.mark.parametrize("number", [SIGABRT, signals.SIGQUIT])
+@pytest.mark.parametrize(("trap", "error"), [(14, 6), (13, 0), (0, 0)])
+def test_a_signal_that_no_exception_makes_was_sent(number: int, trap: int, error: int) -> None:
+    """Who sent it is not known, unless the info says that the handler is one of another signal."""
+    for info in (bytes(128), fault_info(SIGBUS, 77, 5), b"\xff" * 128, sent_info(65, 0, 1, 1), sent_info(0, 0, 1, 1)):
+        memory = FakeMemory({SP: signal_frame(info, trap, error, 0x50, rip=0x401234)})
+        frame = read_signal_frame(memory, SP, number)
+        assert frame is not None
+        assert (frame.info, frame.access) == (SignalInfo(number, None, None), None)
+        assert frame.registers["rip"] == 0x401234
+        assert read_signal_frame(memory, SP) is None
+    for info in (sent_info(14, 0, 1, 1), sent_info(64, SI_TKILL, 1, 1), fault_info(SIGSEGV, 1, 0)):
+        assert read_signal_frame(FakeMemory({SP: signal_frame(info, trap, error)}), SP, number) is None
+    memory = FakeMemory({SP: signal_frame(sent_info(number, 0, 4242, 5), trap, error)})
+    frame = read_signal_frame(memory, SP, number)
+    assert frame is not None
+    assert frame.info == SignalInfo(number, 0, None, 4242, 5)
 
 
 def test_the_info_of_another_signal_is_not_believed() -> None:
@@ -151,9 +176,19 @@ def test_a_signal_that_was_sent_touched_nothing() -> None:
     assert (frame.info.pid, frame.access) == (4242, None)
 
 
+def test_registers_that_were_interrupted() -> None:
+    """They are there whatever the info says, or where it is not readable."""
+    expected = {**{name: i + 1 for i, name in enumerate(SAVED)}, "rip": 0x401234, "rsp": 0x7000}
+    for info in (bytes(128), fault_info(SIGSEGV, 1, 0), b"\xff" * 128, b""):
+        memory = FakeMemory({SP: signal_frame(info, rip=0x401234, rsp=0x7000)})
+        assert read_interrupted(memory, SP) == expected
+
+
 def test_frame_that_is_not_there() -> None:
     with pytest.raises(MemoryUnreadable):
         read_signal_frame(FakeMemory({SP: bytes(400)}), SP)
+    with pytest.raises(MemoryUnreadable):
+        read_interrupted(FakeMemory({SP: bytes(200)}), SP)
 
 
 def test_any_memory_can_be_decoded() -> None:
