@@ -13,7 +13,7 @@ from tests.support.report import Report
 from tests.support.samples import Sample, wait_until
 
 # the more looks, the more moments in which a thread is caught; tests/precision makes many more
-LOOKS, LOOKS_AT_FURTHER = 5, 1
+LOOKS, LOOKS_AT_FURTHER = 3, 1
 
 
 def progress(sample: Sample) -> tuple[int, ...]:

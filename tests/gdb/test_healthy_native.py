@@ -13,7 +13,7 @@ from tests.support import cores, gdb_session, samples
 from tests.support.samples import Sample, wait_until
 
 # the more looks, the more moments in which threads are caught
-LOOKS, LOOKS_AT_CORES = 10, 3
+LOOKS, LOOKS_AT_CORES = 6, 2
 
 
 def rounds(sample: Sample) -> tuple[int, ...]:

@@ -330,7 +330,8 @@ def looks_at(target: Running, number: int) -> Iterator[Json]:
     chance = random.Random(f"{target.program.name} {number}")
     reading, writing = os.pipe()
     argv = [gdb_session.executable(), "-nx", "-batch", *gdb_session.settings(symbols=target.symbols),
-            "-iex", "set print thread-events off", "-iex", "set print inferior-events off", "-iex", gdb_session.LOAD,
+            *gdb_session.INDEX, "-iex", "set print thread-events off",
+            "-iex", "set print inferior-events off", "-iex", gdb_session.LOAD,
             "-p", str(target.pid), "-x", str(HERE / "looks.py")]
     with tempfile.TemporaryDirectory(prefix="gdbext-home-") as home, open(reading) as pipe:
         with open(writing, "w") as other_end, open(target.directory / "gdb", "w") as output:

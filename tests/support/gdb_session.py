@@ -39,10 +39,10 @@ _SETTINGS = (
     "set style enabled off",
 )
 _NO_SYMBOLS = "set debug-file-directory /nonexistent"
-#: Has GDB keep what it finds where in debug information, which is a third of what a session costs.
 _INDEX = Path(os.environ.get("GDBEXT_CACHE") or Path.home() / ".cache" / "gdbext") / "index"
-_USE_INDEX = ("python gdb.execute('set index-cache directory {}'); gdb.execute('set index-cache ' + "
-              "('on' if int(gdb.VERSION.split('.')[0]) < 12 else 'enabled on'))")
+#: Options that have GDB keep what it finds where in debug information, which is a third of what a session costs.
+INDEX = ("-iex", f"python gdb.execute('set index-cache directory {_INDEX}'); gdb.execute('set index-cache ' + "
+                 "('on' if int(gdb.VERSION.split('.')[0]) < 12 else 'enabled on'))")
 _MARK = "---- command {} ----"
 # what GDB adds to the output of the last command when it ends
 _DETACHED = re.compile(r"\[Inferior \d+ \(process \d+\) detached\]\n?\Z")
@@ -164,7 +164,7 @@ def batch(
     """
     argv = [*map(str, gdb or [executable()]), "-nx", "-batch", *settings(symbols=symbols)]
     if index and not gdb:
-        argv += ["-iex", _USE_INDEX.format(_INDEX)]
+        argv += INDEX
     if load:
         argv += ["-iex", LOAD]
     argv += [str(argument) for argument in gdb_args]

@@ -118,6 +118,9 @@ WIDE = {"bytes": "größe = ('ä', \U0001f40d := 1)".replace("\U0001f40d", "ж")
         "no names": "def f():\n    pass\n"}
 
 
+LARGE = 300
+
+
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_positions_as_cpython_has_them(version: str) -> None:
     python, _ = interpreters.use(version)
@@ -128,11 +131,13 @@ def test_positions_as_cpython_has_them(version: str) -> None:
         found, table, first_line, expected, name = json.loads(line)
         assert tuple(found) == tuple(int(part) for part in version.split("."))
         data = base64.b64decode(table)
-        got = [positions_of(data, first_line, 2 * i, tuple(found)) for i in range(len(expected))]
-        assert got == [Positions(*positions) for positions in expected], name
+        # each look goes through the table from its beginning: of large ones some instructions must do
+        step = 1 + len(expected) // LARGE
+        got = [positions_of(data, first_line, 2 * i, tuple(found)) for i in range(0, len(expected), step)]
+        assert got == [Positions(*positions) for positions in expected[::step]], name
         assert positions_of(data, first_line, 2 * len(expected), tuple(found)) is None
-        instructions += len(expected)
-        columns += sum(positions[2] is not None for positions in expected)
+        instructions += len(got)
+        columns += sum(positions[2] is not None for positions in expected[::step])
     assert instructions > 50_000
     assert columns > 40_000
 
