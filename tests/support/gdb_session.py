@@ -40,7 +40,7 @@ _SETTINGS = (
 )
 _NO_SYMBOLS = "set debug-file-directory /nonexistent"
 _INDEX = Path(os.environ.get("GDBEXT_CACHE") or Path.home() / ".cache" / "gdbext") / "index"
-#: Options that have GDB keep what it finds where in debug information, which is about a quarter of what a session costs.
+#: Options that have GDB keep what it finds where in debug information: a quarter of what a session costs.
 INDEX = ("-iex", f"python gdb.execute('set index-cache directory {_INDEX}'); gdb.execute('set index-cache ' + "
                  "('on' if int(gdb.VERSION.split('.')[0]) < 12 else 'enabled on'))")
 _MARK = "---- command {} ----"
