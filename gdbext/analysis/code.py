@@ -130,7 +130,6 @@ class Code:
             self._findings.problem(f"thread {thread.number}", "unreadable", f"its native stack: {error}")
             return innermost
 
-
     def _believable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The frames up to one in a file that is not there: the debugger can only guess who called it."""
         for i, (pc, _) in enumerate(frames[:-1]):

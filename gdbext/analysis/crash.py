@@ -13,7 +13,7 @@ from gdbext.analysis.abort import AbortReader
 from gdbext.analysis.code import MAX_NATIVE_FRAMES, Code
 from gdbext.analysis.fault import REGISTERS, FaultReader, FaultSite, SeenFault
 from gdbext.analysis.gil_rules import GilRules
-from gdbext.analysis.interrupted import MAX_HANDLER, is_sending, was_sending
+from gdbext.analysis.interrupted import handlers, is_sending, was_sending
 from gdbext.analysis.mixed import MixedStacks
 from gdbext.analysis.pointers import Pointers
 from gdbext.analysis.python_side import PythonSide
@@ -46,7 +46,6 @@ from gdbext.native.signals import (
     SI_TKILL,
     SIGABRT,
     SIGTRAP,
-    is_restorer,
     read_signal_frame,
 )
 from gdbext.target.protocol import Module, Target
@@ -163,9 +162,7 @@ class CrashReader:
         :param number: which signal it must be, None: any that ends programs.
         """
         native = seen.whole(self._code)
-        for depth, (pc, sp) in enumerate(native[:MAX_HANDLER]):
-            if not is_restorer(self._memory, pc):
-                continue
+        for depth, sp in handlers(self._memory, native):
             try:
                 frame = read_signal_frame(self._memory, sp, number)
             except GdbextError:
@@ -173,7 +170,7 @@ class CrashReader:
             if frame is not None:
                 registers, info = {**frame.registers, "fs_base": seen.registers.get("fs_base", 0)}, frame.info
                 if info.code is None:
-                    if "abort" in self._sites.site(native[:depth]).functions:
+                    if "abort" in self._sites.site(native[:depth - 1]).functions:
                         return None  # any signal's handler may give up that way, as a watchdog's does
                     if was_sending(self._target, self._code, registers):
                         info = replace(info, code=SI_TKILL)

@@ -7,7 +7,7 @@ it hung in is outside of the handler's frames, with the registers that the kerne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gdbext.analysis.code import Code
@@ -17,7 +17,7 @@ from gdbext.glibc.futex import decode_syscall
 from gdbext.layout.select import syscall_names
 from gdbext.native.signals import CORE_SIGNALS, SI_TKILL, is_restorer, read_interrupted
 from gdbext.target.cache import read_u64
-from gdbext.target.protocol import Target
+from gdbext.target.protocol import Memory, Target
 
 #: How many frames a handler may have.
 MAX_HANDLER = 64
@@ -47,27 +47,36 @@ class Interrupted(NamedTuple):
 
 def find_interrupted(target: Target, code: Code, seen: SeenThread) -> Interrupted | None:
     """What a thread did when a signal came from whose handler it sends one that has ended the program."""
-    number = seen.registers.get("orig_rax", _NO_CALL)
-    if number != _NO_CALL and not is_sending(seen.registers):
+    returned = seen.registers.get("orig_rax", _NO_CALL) == _NO_CALL
+    # a debugger is asked for the signal of few threads only: it has to switch to each
+    if not (_is_in_call(target, seen.registers["rip"]) if returned else is_sending(seen.registers)):
         return None
     info = target.signal(seen.ref)
     if info is None or info.number not in CORE_SIGNALS:
         return None
     native = seen.native(code)
-    if number == _NO_CALL:
+    if returned:
         # one that was blocked in the handler that sent it came when that had returned
         call = _call(target, code, seen.registers, native) if info.code == SI_TKILL else {"orig_rax": _NO_CALL}
         return Interrupted({**seen.registers, **call}, 0, info.number) if call["orig_rax"] != _NO_CALL else None
-    for depth, (pc, sp) in enumerate(native[:MAX_HANDLER]):
-        if is_restorer(target.memory, pc):
-            try:
-                registers = read_interrupted(target.memory, sp)
-            except GdbextError:
-                return None
-            call = _call(target, code, registers, native[depth + 1:])
-            return Interrupted({**registers, "fs_base": seen.registers.get("fs_base", 0), **call}, depth + 1,
-                               info.number)
+    for depth, sp in handlers(target.memory, native):
+        try:
+            registers = read_interrupted(target.memory, sp)
+        except GdbextError:
+            return None
+        call = _call(target, code, registers, native[depth:])
+        return Interrupted({**registers, "fs_base": seen.registers.get("fs_base", 0), **call}, depth, info.number)
     return None
+
+
+def handlers(memory: Memory, native: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Of each handler of a signal that runs how many frames lie before what it interrupted, and where that is saved.
+
+    :param native: (program counter, stack pointer) of a thread's frames, innermost first.
+    """
+    for index, (pc, sp) in enumerate(native[:MAX_HANDLER]):
+        if is_restorer(memory, pc):
+            yield index + 1, sp
 
 
 def is_sending(registers: Mapping[str, int]) -> bool:
@@ -120,6 +129,11 @@ def _call(target: Target, code: Code, registers: Mapping[str, int],
 
 def _known(number: int) -> dict[str, int]:
     return {"orig_rax": number if number in syscall_names("x86_64") else _NO_CALL}
+
+
+def _is_in_call(target: Target, rip: int) -> bool:
+    """Whether a thread is about to make a system call, or has just left one."""
+    return _is_syscall(target, rip) or _is_syscall(target, rip - 2)
 
 
 def _is_syscall(target: Target, address: int) -> bool:

@@ -46,6 +46,7 @@ class LazySymbols:
         self._root = root
         self._may_load = may_load
         self._files: dict[str, SymbolFile | None] = {}
+        self._for_gdb: dict[str, bool] = {}
         if may_load and settings().load_all:
             self.load_all()
 
@@ -103,8 +104,10 @@ class LazySymbols:
 
     def is_for_gdb(self, path: str) -> bool:
         """Whether GDB is to read a library's symbols once something lies in it: they are few, or tell more."""
-        file = self._file(path)
-        return file is not None and (file.symbol_size <= _SMALL or self._has_more(path, file))
+        if path not in self._for_gdb:
+            file = self._file(path)
+            self._for_gdb[path] = file is not None and (file.symbol_size <= _SMALL or self._has_more(path, file))
+        return self._for_gdb[path]
 
     def build_id(self, module: Module) -> str | None:
         """The build id of a library's file, in hexadecimal, or None."""
