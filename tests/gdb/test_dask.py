@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +22,7 @@ import pytest
 from tests.support import cores, hosts, interpreters, samples
 from tests.support.hosts import Host
 from tests.support.interpreters import CHECKOUT
+from tests.support.packages import install
 
 # what GDBEXT_REQUIRE calls Dask
 NAME = "dask-packages"
@@ -44,19 +43,9 @@ REQUIREMENTS = [f"distributed=={OLD if sys.version_info < (3, 10) else NEW}"]
 def packages() -> tuple[Path | None, str]:
     """The folder with Dask for the Python that runs the tests; or why there is none."""
     folder = samples.cache_directory().parent / NAME / f"{sys.version_info.major}.{sys.version_info.minor}"
-    done, wanted = folder / ".done", "\n".join(REQUIREMENTS)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists() or done.read_text() != wanted:
-            shutil.rmtree(folder, ignore_errors=True)
-            made = subprocess.run(
-                [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--only-binary", ":all:",
-                 "--target", str(folder), *REQUIREMENTS],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-            if made.returncode:
-                return None, f"Dask cannot be installed: {made.stderr.strip()[-300:]}"
-            done.write_text(wanted)
+    failure = install(folder, REQUIREMENTS)
+    if failure is not None:
+        return None, f"Dask cannot be installed: {failure}"
     return folder, ""
 
 

@@ -182,6 +182,15 @@ def look(sample: Sample, executable: Path, symbols: bool = True, sysroot: Sequen
     return Died(sample.truth.variant, sample.truth, session, errors)
 
 
+def surroundings(suite: str) -> tuple[Place, Sequence[str], Path, Path]:
+    """Where programs run (here, or in a Debian tree), how GDB finds files of there, a Python there, and its file."""
+    if suite == "here":
+        python, _ = interpreters.use(interpreters.ANY)
+        return HERE, (), python, python
+    root = roots.use(suite)
+    return root.place, root.sysroot, root.python, root.outside(root.python)
+
+
 def handling(words: str, place: Place = HERE) -> dict[str, str]:
     """The environment of a program with a handler of handlers.c."""
     flags = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-shared", "-fPIC")
@@ -274,14 +283,7 @@ def test_other_debian(suite: str, scenario: str, tmp_path: Path) -> None:
     *(("here", scene) for scene in (*CALLS, "compute")), ("trixie", "lock"), ("trixie", "poll"), ("sid", "lock"),
     ("sid", "sleep"), ("bullseye", "poll")])
 def test_thread_that_is_alone(suite: str, scene: str, tmp_path: Path) -> None:
-    place: Place = HERE
-    sysroot: tuple[str, ...] = ()
-    if suite == "here":
-        python, _ = interpreters.use(interpreters.ANY)
-        executable = python
-    else:
-        root = roots.use(suite)
-        place, sysroot, python, executable = root.place, root.sysroot, root.python, root.outside(root.python)
+    place, sysroot, python, executable = surroundings(suite)
     with script(SINGLE, [scene], python, tmp_path, place=place) as sample:
         call = wait_for_call(sample, CALLS.get(scene, (None,)))
         died = look(sample, executable, sysroot=sysroot)
@@ -313,14 +315,7 @@ def wait_for_call(sample: Sample, calls: Sequence[str | None]) -> str | None:
 def aborted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Died]:
     """A program that ends itself, and handles that as well."""
     suite, scene = request.param
-    place: Place = HERE
-    sysroot: tuple[str, ...] = ()
-    if suite == "here":
-        python, _ = interpreters.use(interpreters.ANY)
-        executable = python
-    else:
-        root = roots.use(suite)
-        place, sysroot, python, executable = root.place, root.sysroot, root.python, root.outside(root.python)
+    place, sysroot, python, executable = surroundings(suite)
     with script(SINGLE, [scene], python, tmp_path, place=place) as sample:
         # it is there until somebody asks for its status, and the signal that is sent then does nothing to it
         os.waitid(os.P_PID, sample.pid, os.WEXITED | os.WNOWAIT)

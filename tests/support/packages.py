@@ -11,6 +11,7 @@ import functools
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.support import interpreters, samples
@@ -43,23 +44,40 @@ def use(version: str, place: Place = HERE) -> Path:
 def _make(version: str, place: Place) -> tuple[Path | None, str]:
     """Install the packages unless that has been done before; or why there are none."""
     store = _IN_TREE if place.enter else samples.cache_directory().parent / NAME
-    outside = place.outside(store) / version
-    done = outside / ".done"
     requirements = [*_COMMON, *_OF_VERSION[version]]
-    # the second line tells it from what earlier versions of this left there
-    wanted = "\n".join([*requirements, "unpacked, without tests"])
-    outside.parent.mkdir(parents=True, exist_ok=True)
-    with open(outside.with_name(f"{version}.lock"), "w") as lock:
+
+    def tidy(folder: Path) -> None:
+        for tests in [*folder.glob("**/tests")]:
+            shutil.rmtree(tests, ignore_errors=True)  # some lie within others
+
+    failure = install(place.outside(store) / version, requirements, "--no-compile", "--python-version", version,
+                      tidy=tidy, state=("unpacked, without tests",))
+    if failure is not None:
+        return None, f"{NAME} for Python {version} cannot be installed: {failure}"
+    return store / version, ""
+
+
+def install(folder: Path, requirements: Sequence[str], *options: str, tidy: Callable[[Path], None] | None = None,
+            state: Sequence[str] = ()) -> str | None:
+    """Unpack packages from PyPI into a folder unless that has been done before; why that failed, or None.
+
+    :param options: of pip.
+    :param tidy: what is done to the folder afterwards.
+    :param state: lines that tell a folder made this way from what earlier versions of this left there.
+    """
+    done, wanted = folder / ".done", "\n".join([*requirements, *state])
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists() or done.read_text() != wanted:
-            shutil.rmtree(outside, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
             made = subprocess.run(
-                [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-compile",
-                 "--only-binary", ":all:", "--python-version", version, "--target", str(outside), *requirements],
+                [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", *options,
+                 "--only-binary", ":all:", "--target", str(folder), *requirements],
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if made.returncode:
-                return None, f"{NAME} for Python {version} cannot be installed: {made.stderr.strip()[-300:]}"
-            for tests in [*outside.glob("**/tests")]:
-                shutil.rmtree(tests, ignore_errors=True)  # some lie within others
+                return made.stderr.strip()[-300:]
+            if tidy is not None:
+                tidy(folder)
             done.write_text(wanted)
-    return store / version, ""
+    return None
