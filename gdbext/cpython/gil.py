@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gdbext.errors import CorruptStructure
+from gdbext.errors import CorruptStructure, MemoryUnreadable
 from gdbext.layout.table import Layouts
 from gdbext.target.cache import read_u64
 from gdbext.target.protocol import Memory, Module
 
-#: No switch interval is longer than this, in microseconds (100 s); a larger one means that this is no GIL.
-_MAX_INTERVAL = 10**8
+#: Up to this, in microseconds (100 s), a switch interval is taken as it is; a larger one must be no address.
+_USUAL_INTERVAL = 10**8
+#: None is longer than this (317 years), though some programs set what they mean as "never".
+_MAX_INTERVAL = 10**16
 #: The static variables of CPython 3.6 that a thread sleeps on which wants the GIL.
 _STATIC_WORDS = ("gil_cond", "gil_mutex", "switch_cond", "switch_mutex")
 
@@ -66,7 +68,7 @@ def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
     enabled = 1
     if "enabled" in known:  # free-threaded builds: 0 while the GIL is off
         enabled, = known.reader("enabled")(memory, address)
-    if locked not in (-1, 0, 1) or not 0 <= interval <= _MAX_INTERVAL:
+    if locked not in (-1, 0, 1) or not _is_interval(memory, interval):
         raise CorruptStructure(address, "this is no GIL")
     words = tuple((address + known.offset(member), address + known.offset(member) + known[member].size)
                   for member in ("cond", "mutex", "switch_cond", "switch_mutex") if member in known)
@@ -74,6 +76,17 @@ def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
         return GilState(address, "disabled", None, known.size, words)
     state = {1: "held", 0: "free", -1: "unknown"}[locked]
     return GilState(address, state, last_holder if locked == 1 else None, known.size, words)
+
+
+def _is_interval(memory: Memory, microseconds: int) -> bool:
+    """Whether a number can be what ``sys.setswitchinterval()`` was given; an address of the process is none."""
+    if not _USUAL_INTERVAL < microseconds <= _MAX_INTERVAL:
+        return 0 <= microseconds <= _USUAL_INTERVAL
+    try:
+        memory.read(microseconds, 1)
+    except MemoryUnreadable:
+        return True
+    return False
 
 
 def decode_static_gil(memory: Memory, module: Module, current: int) -> GilState:

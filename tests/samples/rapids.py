@@ -154,7 +154,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lock", choices=VARIANTS, default=VARIANTS[0])
     parser.add_argument("--driver", required=True, help="path of the compiled drv.c")
+    parser.add_argument("--switch-interval", type=float, metavar="SECONDS", help="how long a waiter of the GIL sleeps")
     options = parser.parse_args()
+    if options.switch_interval:
+        sys.setswitchinterval(options.switch_interval)
 
     driver = Driver(options.driver)
     if driver.free.drv_open(MUTEX if options.lock == "mutex" else RWLOCK):

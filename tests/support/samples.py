@@ -43,6 +43,8 @@ from typing import Any, TypeVar
 SOURCES = Path(__file__).resolve().parent.parent / "samples"
 RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-ambiguous")
 ABBA_VARIANTS = ("mutex", "rwlock")
+#: Seconds that a waiter of the GIL sleeps at a time, where a test wants it to sleep on.
+STILL = 1000.0
 
 _COMMON = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
 # left out of a lock's truth is what is not so
@@ -432,13 +434,18 @@ def rapids(
     *,
     place: Place = HERE,
     variables: Mapping[str, str] | None = None,
+    still: bool = False,
 ) -> contextlib.AbstractContextManager[Sample]:
     """The deadlock of GIL and driver lock; one of RAPIDS_VARIANTS.
 
     :param options: of the interpreter.
+    :param still: whoever waits for the GIL sleeps on, where it wakes every 5 ms otherwise and may be caught awake: for
+        tests that look twice and compare.
     """
     driver = build("libdrv.so", place)
     argv: list[str | Path] = [python, *options, SOURCES / "rapids.py", "--lock", variant, "--driver", driver]
+    if still:
+        argv += ["--switch-interval", str(STILL)]
     return running(argv, directory, place=place, variables=variables)
 
 

@@ -37,8 +37,18 @@ def test_free_threaded(enabled: int, state: str, holder: int | None) -> None:
     assert (found.address, found.state, found.holder, found.size) == (AT, state, holder, 216)
 
 
-@pytest.mark.parametrize("members", [{"locked": 2}, {"locked": -2}, {"locked": 1, "interval": 1 << 40}],
-                         ids=["locked twice", "less than never", "interval"])
+@pytest.mark.parametrize("interval", [0, 1, 5000, 10**8, 10**9, 10**16])
+def test_switch_intervals_that_programs_set(interval: int) -> None:
+    """Some mean never: 1e10 s."""
+    layouts = cpython_layouts("3.12.1")
+    memory = FakeMemory()
+    Builder(memory, layouts).put("_gil_runtime_state", AT, interval=interval, last_holder=TSTATE, locked=1)
+    assert decode_gil(memory, layouts, AT).holder == TSTATE
+
+
+@pytest.mark.parametrize("members", [{"locked": 2}, {"locked": -2}, {"locked": 1, "interval": 1 << 60},
+                                     {"locked": 1, "interval": AT + 8}],
+                         ids=["locked twice", "less than never", "no interval", "address"])
 def test_no_gil(members: dict[str, int]) -> None:
     layouts = cpython_layouts("3.12.1")
     memory = FakeMemory()
