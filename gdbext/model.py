@@ -7,8 +7,10 @@ package. Thread references are GDB thread numbers, addresses and LWP ids are int
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Union
+
+from gdbext.record import record
 
 #: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
 RECORDED = "recorded"
@@ -29,7 +31,7 @@ def weakest(evidence: list[str]) -> str:
     return max(evidence, key=EVIDENCE.index, default=RECORDED)
 
 
-@dataclass(frozen=True)
+@record
 class Problem:
     """Something that could not be found out: where, what it is called, and why.
 
@@ -52,7 +54,7 @@ class Columns(NamedTuple):
     end_line: int
 
 
-@dataclass(frozen=True)
+@record
 class PyFrame:
     """One Python frame. `columns` is None where they are not recorded.
 
@@ -67,7 +69,7 @@ class PyFrame:
     kind: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class NativeFrame:
     """One frame of machine code. `function` is None where no symbol covers the program counter."""
 
@@ -81,7 +83,7 @@ class NativeFrame:
 Frame = Union[PyFrame, NativeFrame]
 
 
-@dataclass(frozen=True)
+@record
 class Local:
     """A variable of a frame: its name, its type's, and its value as text."""
 
@@ -90,7 +92,7 @@ class Local:
     value: str
 
 
-@dataclass(frozen=True)
+@record
 class Part:
     """A part of a presented stack: a frame with its `note`, or with a `text`, several frames that the text stands for.
 
@@ -103,7 +105,7 @@ class Part:
     name: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class MixedStack:
     """`frames` are innermost first, and each is in one of `parts`; `variables` are those of frames, by index.
 
@@ -116,7 +118,7 @@ class MixedStack:
     variables: Mapping[int, Sequence[Local]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record
 class Hold:
     """A lock that a thread holds. `taken_at` is the frame that took it, at the line where, if that is known."""
 
@@ -127,7 +129,7 @@ class Hold:
     taken_at: PyFrame | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Wait:
     """A lock that a thread waits for.
 
@@ -141,7 +143,7 @@ class Wait:
     why: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CriticalSection:
     """A critical section of free-threaded CPython that a thread is in: a ``PyMutex *``, mostly that of an object.
 
@@ -154,7 +156,7 @@ class CriticalSection:
     active: bool
 
 
-@dataclass(frozen=True)
+@record
 class Thread:
     """A thread of the target with what it runs, holds and waits for."""
 
@@ -182,7 +184,7 @@ class Thread:
     variables: tuple[tuple[Local, ...], ...] | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Holder:
     """A thread that holds a lock, as seen from the lock; see `Hold`."""
 
@@ -193,7 +195,7 @@ class Holder:
     taken_at: PyFrame | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Waiter:
     """A thread that waits for a lock, as seen from the lock."""
 
@@ -201,7 +203,7 @@ class Waiter:
     mode: str
 
 
-@dataclass(frozen=True)
+@record
 class Lock:
     """A lock with its state, holders and waiters.
 
@@ -224,7 +226,7 @@ class Lock:
     shared: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Edge:
     """`waiter` waits for `lock`, which `holder` holds (None: a recorded owner that is no living thread)."""
 
@@ -235,7 +237,7 @@ class Edge:
     why: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Deadlock:
     """A set of threads none of which can run again, with the edges that show it.
 
@@ -256,7 +258,7 @@ class Deadlock:
         return (*self.threads, *self.stuck_behind)
 
 
-@dataclass(frozen=True)
+@record
 class Gil:
     """The GIL of one interpreter: ``held``, ``free``, ``disabled`` or ``unknown``.
 
@@ -275,7 +277,7 @@ class Gil:
     orphan: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class StopTheWorld:
     """Whether somebody asked all threads to stop (CPython 3.13 and later), and for whom that still waits."""
 
@@ -284,7 +286,7 @@ class StopTheWorld:
     waiting_for: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Interpreter:
     """One interpreter of a runtime."""
 
@@ -294,7 +296,7 @@ class Interpreter:
     stop_the_world: StopTheWorld
 
 
-@dataclass(frozen=True)
+@record
 class Runtime:
     """One CPython runtime in the process. `finalizing` is the thread that shuts it down, or None."""
 
@@ -307,7 +309,7 @@ class Runtime:
     finalizing: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class TargetInfo:
     """What was looked at."""
 
@@ -318,7 +320,7 @@ class TargetInfo:
     libc: str | None
 
 
-@dataclass(frozen=True)
+@record
 class Awaited:
     """What a task of asyncio waits for.
 
@@ -337,7 +339,7 @@ class Awaited:
     timed: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Task:
     """A task of asyncio: ``running``, ``pending``, ``done`` or ``cancelled``.
 
@@ -355,7 +357,7 @@ class Task:
     awaited_by: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class EventLoop:
     """An event loop of asyncio. `thread` is the one that it runs in, or None; `kind` its class."""
 
@@ -364,7 +366,7 @@ class EventLoop:
     thread: int | None
 
 
-@dataclass(frozen=True)
+@record
 class Operand:
     """A value that the faulting instruction used: a register's, or an address made of registers.
 
@@ -377,7 +379,7 @@ class Operand:
     came_from: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Fault:
     """What stopped the program.
 
@@ -405,7 +407,7 @@ class Fault:
     in_handler: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Recursion:
     """Calls that repeat: `round` are the frames of one round, by their place in the stack, `rounds` how often they do.
 
@@ -419,7 +421,7 @@ class Recursion:
     used: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Finding:
     """A rule that a thread has broken (None: no particular one). `rule` is one of the words of docs/json.md."""
 
@@ -430,7 +432,7 @@ class Finding:
     why: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Suspect:
     """A thread that may have raced with the one that died, with the reasons to think so, strongest first.
 
@@ -443,7 +445,7 @@ class Suspect:
     common_locks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Crash:
     """Why a thread died: the fault, its stack, rules that were broken, and who else was there.
 
@@ -461,7 +463,7 @@ class Crash:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Report:
     """All that one look at a target found out; commands show parts of it."""
 

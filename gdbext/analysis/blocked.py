@@ -13,7 +13,7 @@ import signal
 import socket
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.descriptors import MANY, Descriptors, listed
@@ -22,6 +22,7 @@ from gdbext.analysis.threads import SeenThread
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import decode_futex_waits
 from gdbext.model import Lock, Waiter
+from gdbext.record import record
 from gdbext.target.cache import read_cstring
 from gdbext.target.proc import Descriptor, FileLock, address_text
 from gdbext.target.protocol import Target
@@ -77,7 +78,7 @@ _RESTARTED = {"poll": "poll", "poll_chk": "poll", "nanosleep": "clock_nanosleep"
 _INTERNAL = re.compile(r"^_*(?:GI_)?_*")
 
 
-@dataclass(frozen=True)
+@record
 class BlockedWait:
     """What a thread is blocked on: in words, and as a lock without waiters where it is a descriptor.
 

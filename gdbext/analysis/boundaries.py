@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Union
 
 from gdbext.analysis.stacks import Item
@@ -19,6 +18,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
 from gdbext.model import Frame, NativeFrame, Part, PyFrame
 from gdbext.native.names import cython_name, rust_name, without_parameters
+from gdbext.record import record
 
 
 class Facts:
@@ -90,7 +90,7 @@ def read_imports(frames: FrameReader, objects: Objects, stack: Sequence[RawFrame
 # -- what rules are made of ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class Run:
     """Frames in a row that fit the same rule: those of `stack` from `start` to before `end`."""
 
@@ -120,7 +120,7 @@ Tell = Union[str, Callable[[Run], "str | None"]]
 PYTHON, NATIVE = "python", "native"
 
 
-@dataclass(frozen=True)
+@record
 class Rule:
     """A row of the table: which frames it is about, and what it makes of them.
 

@@ -7,7 +7,7 @@ arch/x86/mm/fault.c, kernel/traps.c (which signal and code a fault has), Intel S
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.function_code import MAX_FUNCTION, code_up_to
@@ -35,6 +35,7 @@ from gdbext.native.signals import (
     SIGTRAP,
     code_name,
 )
+from gdbext.record import record
 from gdbext.target.cache import read_u64
 from gdbext.target.protocol import SignalInfo, Target, ThreadRef
 
@@ -51,7 +52,7 @@ _NEEDED = {"read": "r", "write": "w", "execute": "x"}
 _VERBS = {"read": "read", "write": "wrote", "execute": "ran code"}
 
 
-@dataclass(frozen=True)
+@record
 class FaultSite:
     """Where a thread was when it was stopped: its registers then, and what the kernel says of the fault.
 
@@ -70,7 +71,7 @@ class FaultSite:
     offset: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class Link:
     """A pointer in the chain that led to a fault: the `value` of `register` was read from `offset` of object `base`."""
 
@@ -82,7 +83,7 @@ class Link:
     argument: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class SeenFault:
     """A fault, with what other questions need: the chain of pointers that led to it, innermost first.
 

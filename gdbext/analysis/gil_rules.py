@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.python_side import Python, PythonSide
@@ -19,6 +18,7 @@ from gdbext.errors import GdbextError
 from gdbext.model import DERIVED, RECORDED, Finding, Report
 from gdbext.native.calls import called
 from gdbext.native.names import public_name
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 #: Functions of the API that only a thread may call that is attached (on default builds: that holds the GIL).
@@ -39,7 +39,7 @@ _MAX_CALL = 64
 _MAX_FRAMES, _MAX_VARIABLES, _MAX_ITEMS, _MAX_FOUND = 4, 50, 256, 5
 
 
-@dataclass(frozen=True)
+@record
 class ApiCall:
     """A call into the interpreter by code outside of it: which function, from the module of frame `caller`."""
 

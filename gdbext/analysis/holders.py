@@ -7,7 +7,6 @@ deadlock rests.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.lock_kinds import (
@@ -29,6 +28,7 @@ from gdbext.native.calls import called
 from gdbext.native.elf import find_dynamic_symbol
 from gdbext.native.names import public_name
 from gdbext.native.signals import is_restorer
+from gdbext.record import record
 from gdbext.target.cache import read_available
 from gdbext.target.protocol import Target
 
@@ -41,7 +41,7 @@ _STRUCTURE = 4096
 _OUTERMOST = 256
 
 
-@dataclass(frozen=True)
+@record
 class Found:
     """Threads that hold a lock, or may, by number; and how that is known or why it is not."""
 

@@ -7,7 +7,6 @@ order; the names of the run-time libraries' functions on the waiter's stack, whe
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from gdbext.analysis.site import NOWHERE, Site
@@ -24,6 +23,7 @@ from gdbext.glibc.futex import (
 )
 from gdbext.layout.table import Layouts
 from gdbext.model import EXCLUSIVE, RECORDED
+from gdbext.record import record
 from gdbext.target.cache import read_u32
 from gdbext.target.protocol import Memory, Module
 
@@ -46,7 +46,7 @@ _ONCE_IN_PROGRESS, _ONCE_BITS = 1, 3
 _CONTENDED = 2
 
 
-@dataclass(frozen=True)
+@record
 class View:
     """A lock as its memory tells it, before owners are matched with threads.
 
@@ -82,7 +82,7 @@ class View:
         return f"{self.kind}:{self.address:#x}"
 
 
-@dataclass(frozen=True)
+@record
 class Context:
     """What recognising a lock may look at. `sleepers` counts the threads on each futex word.
 
@@ -109,7 +109,7 @@ class Context:
                 in stdio.iter_files(self.memory, self.layouts, self.modules)}
 
 
-@dataclass(frozen=True)
+@record
 class LockKind:
     """One row: `functions` are the public names of the functions in which a thread blocks on this kind.
 

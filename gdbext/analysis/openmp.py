@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.holders import Mentions
@@ -35,6 +34,7 @@ from gdbext.native.libgomp import (
     team_of_barrier,
 )
 from gdbext.native.names import public_name
+from gdbext.record import record
 from gdbext.target.protocol import Memory, Module, Target
 
 BARRIER, LOCK = "openmp-barrier", "openmp-lock"
@@ -48,7 +48,7 @@ _LIBOMP = re.compile(r"^lib(?:omp|iomp5)(?:-[0-9a-f]+)?\.so[.0-9]*$")
 _ENTRIES = ("__kmpc_", "GOMP_", "omp_", "kmp_")
 
 
-@dataclass(frozen=True)
+@record
 class OpenMPWait:
     """What a thread waits for inside libgomp; holders and candidates are thread numbers.
 

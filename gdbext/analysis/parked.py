@@ -7,7 +7,6 @@ Python's lock objects, which are parked at too, are for `python_locks`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
@@ -20,6 +19,7 @@ from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.stop_the_world import StopState, not_stopped
 from gdbext.errors import GdbextError
 from gdbext.model import DERIVED, WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 #: How far above the stack pointer a parked thread's entry is looked for, in bytes.
@@ -36,7 +36,7 @@ _FIRM = ("interpreters_mutex", "xi_registry_mutex", "allocators_mutex", "pending
          "imports_lazy_mutex", "codecs_search_path_mutex")
 
 
-@dataclass(frozen=True)
+@record
 class _World:
     """A stop that was asked for: its state and the thread states that it is about."""
 

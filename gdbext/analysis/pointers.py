@@ -6,7 +6,6 @@ Each answer is proven by memory itself; where nothing proves anything it is only
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.python_side import Python
@@ -14,6 +13,7 @@ from gdbext.analysis.threads import Threads
 from gdbext.cpython.object_state import nearly_filled_with
 from gdbext.errors import GdbextError
 from gdbext.native.libstdcxx import class_of, readable_type
+from gdbext.record import record
 from gdbext.target.address_space import Region
 from gdbext.target.protocol import Memory, Target
 
@@ -28,7 +28,7 @@ LOWEST = 0x10000
 _HALF = 1 << 47
 
 
-@dataclass(frozen=True)
+@record
 class Pointer:
     """What a value is, seen as an address: the kind, and in words."""
 

@@ -24,6 +24,7 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.pthread import has_ended
 from gdbext.layout.table import Layouts
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder, Lock, Wait, Waiter
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 #: How many of the waiters of a lock are asked what they call it.
@@ -77,7 +78,7 @@ class _Found:
     looks: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class _Holding:
     """Who holds a lock, or may, and what is to be said about that."""
 

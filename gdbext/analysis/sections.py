@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gdbext.analysis.code import Code
 from gdbext.errors import GdbextError
 from gdbext.native.calls import behind_stub, constant_arguments, iter_calls
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 
-@dataclass(frozen=True)
+@record
 class Section:
     """Code that only one thread may be in: from a call of `start` to the next call of `end`, addresses of functions.
 

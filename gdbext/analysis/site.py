@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gdbext.analysis.code import Code
 from gdbext.native.calls import called
 from gdbext.native.names import public_name
+from gdbext.record import record
 from gdbext.target.protocol import Memory, Module
 
 #: How many frames of a waiter are looked at; a blocking call is rarely more than five frames deep in a library.
@@ -21,7 +21,7 @@ _RUNTIME = re.compile(r"^(?:libc|libpthread|libdl|librt|ld-linux-x86-64|libstdc\
 _TEMPLATE = re.compile(r"[<(].*", re.DOTALL)
 
 
-@dataclass(frozen=True)
+@record
 class Site:
     """Where a thread waits.
 

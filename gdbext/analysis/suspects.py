@@ -21,6 +21,7 @@ from gdbext.analysis.threads import SeenThread
 from gdbext.errors import GdbextError
 from gdbext.model import Report, Suspect, Thread
 from gdbext.native.names import rust_name, short_name
+from gdbext.record import record
 from gdbext.target.cache import read_available
 from gdbext.target.protocol import Memory
 
@@ -51,7 +52,7 @@ _LIBRARIES = re.compile(r"^(std|__gnu_cxx|__cxxabiv1|pybind11|nanobind|core|allo
 _GLUE = re.compile(r"^(libffi[-.]|_ctypes\.|_cffi_backend\.)")
 
 
-@dataclass(frozen=True)
+@record
 class _Reason:
     """What speaks for a suspect, and how much; `about` is the address of what it has in common with who died."""
 
@@ -71,7 +72,7 @@ class _Case:
         return sum(reason.weight for reason in self.reasons)
 
 
-@dataclass(frozen=True)
+@record
 class Functions:
     """The functions and classes that a thread is in, outside of the interpreter and run-time libraries.
 

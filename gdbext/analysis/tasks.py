@@ -20,6 +20,7 @@ from gdbext.cpython.tasks import PENDING, AsyncioReader, TaskState, uses_asyncio
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.model import Awaited, EventLoop, Task
+from gdbext.record import record
 from gdbext.target.protocol import Memory, Module
 
 RUNNING = "running"
@@ -39,7 +40,7 @@ _NAMING_FRAMES = 5
 _MAX_PROBLEMS = 20
 
 
-@dataclass(frozen=True)
+@record
 class AsyncioTasks:
     """The part of a report that is about asyncio."""
 
@@ -48,7 +49,7 @@ class AsyncioTasks:
     cycles: tuple[tuple[int, ...], ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class _Site:
     """What a function of asyncio that stands in an await waits for: an object, or futures."""
 

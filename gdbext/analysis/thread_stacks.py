@@ -6,7 +6,6 @@ The runtimes with their thread states are read once, so this lives as long as th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
@@ -19,10 +18,11 @@ from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.values import Limits
 from gdbext.errors import GdbextError
 from gdbext.model import Local, PyFrame
+from gdbext.record import record
 from gdbext.target.protocol import ThreadRef
 
 
-@dataclass(frozen=True)
+@record
 class MergedStack:
     """A thread's native frames, and what stands in place of each.
 

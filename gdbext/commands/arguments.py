@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gdbext.errors import UsageError
+from gdbext.record import record
 
 #: Digits of more than Unicode's, or than GDB itself counts with, make no thread number.
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _AMOUNT = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,3})?")
 
 
-@dataclass(frozen=True)
+@record
 class Option:
     """``--name``, ``--name=VALUE`` with one of `choices`, or ``--name VALUE`` when `value` names it.
 
@@ -29,7 +30,7 @@ class Option:
     short: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Arguments:
     """A parsed command line; `rest` is what is left besides the options."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import Arguments, Option
 from gdbext.model import Report
+from gdbext.record import record
 from gdbext.render.text import TextRenderer
 
 
-@dataclass(frozen=True)
+@record
 class Result:
     """What a command found: the report, the JSON parts it is about, and its text.
 
@@ -26,7 +26,7 @@ class Result:
     files: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Command:
     """A command. `takes` says what `run` gets besides options: ``nothing``, ``address``, ``threads`` or ``thread``.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gdbext.cpython.linetable import line_of, positions_of
@@ -16,6 +15,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.layout.table import Layouts
 from gdbext.model import Columns, PyFrame
+from gdbext.record import record
 from gdbext.target.cache import cached
 from gdbext.target.protocol import Memory
 
@@ -35,7 +35,7 @@ _MAX_SLOTS = 1 << 14
 _MAX_COPIES = 1 << 16
 
 
-@dataclass(frozen=True)
+@record
 class PyStack:
     """Python frames, innermost first, and what links them to the native stack.
 
@@ -62,7 +62,7 @@ class RawFrame(NamedTuple):
     frame: PyFrame
 
 
-@dataclass(frozen=True)
+@record
 class _Shape:
     """How many variables and values a frame of a code object has room for.
 
@@ -75,7 +75,7 @@ class _Shape:
     cells: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class _Code:
     """A decoded code object; `instructions` is the address of its first instruction."""
 

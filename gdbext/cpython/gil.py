@@ -5,10 +5,9 @@ Since CPython 3.7 it is a ``struct _gil_runtime_state``; in 3.6 it is a handful 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gdbext.errors import CorruptStructure, MemoryUnreadable
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.target.cache import read_u64
 from gdbext.target.protocol import Memory, Module
 
@@ -20,7 +19,7 @@ _MAX_INTERVAL = 10**16
 _STATIC_WORDS = ("gil_cond", "gil_mutex", "switch_cond", "switch_mutex")
 
 
-@dataclass(frozen=True)
+@record
 class GilState:
     """A decoded GIL.
 

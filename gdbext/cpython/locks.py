@@ -10,11 +10,12 @@ Which thread waits for or holds one of them is for `analysis.python_locks`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.target.cache import read_u32
 from gdbext.target.protocol import Memory
 
@@ -29,7 +30,7 @@ _MASK64 = (1 << 64) - 1
 _MAX_PARTIES = 1 << 20
 
 
-@dataclass(frozen=True)
+@record
 class PyLock:
     """A lock object (``PyObject *``) of some kind, and what it says of itself.
 

@@ -6,11 +6,10 @@ glibc's ``tcache_entry``. What a live object looks like is for `cpython.objects`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.target.cache import read_u64
 from gdbext.target.protocol import Memory
 
@@ -52,7 +51,7 @@ def nearly_filled_with(value: int) -> str | None:
     return filled_with(pattern) if 0 <= value - pattern < 1 << 16 else None
 
 
-@dataclass(frozen=True)
+@record
 class ObjectState:
     """What the header of a ``PyObject`` holds, and why it can be none; `problem` is None for one that may be live.
 

@@ -6,14 +6,13 @@ a thread that waits for it sleeps on a semaphore of its own, inside a ``struct w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gdbext.errors import GdbextError
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 
-@dataclass(frozen=True)
+@record
 class Parked:
     """A parked thread: the address that it waits at.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.gil import GilState, decode_gil, decode_static_gil
@@ -15,6 +15,7 @@ from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, Runti
 from gdbext.layout.select import cpython_candidates, with_debug_offsets
 from gdbext.layout.table import Layouts, Struct
 from gdbext.native.elf import find_dynamic_symbol
+from gdbext.record import record
 from gdbext.target.cache import read_u64
 from gdbext.target.protocol import Memory, Module
 
@@ -32,7 +33,7 @@ _FULL_VERSION = re.compile(rb"(?<![\d.])(3\.\d{1,2}\.\d{1,2})(?:(?:a|b|rc)\d+)?\
 THREAD_STATES = {0: "detached", 1: "attached", 2: "suspended"}
 
 
-@dataclass(frozen=True)
+@record
 class ThreadState:
     """A ``PyThreadState``: `thread_id` is its ``pthread_self()``.
 
@@ -48,7 +49,7 @@ class ThreadState:
     gil_requested: bool | None = None
 
 
-@dataclass(frozen=True)
+@record
 class InterpreterState:
     """A ``PyInterpreterState`` with its threads. `gil` is None where it could not be decoded, `problem` says why."""
 
@@ -61,7 +62,7 @@ class InterpreterState:
     problem: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class PythonRuntime:
     """One CPython runtime: where it is, what it is, and the layouts that its memory confirmed.
 

@@ -10,11 +10,11 @@ Include/internal/pycore_ceval.h (_PY_EVAL_PLEASE_STOP_BIT).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PLEASE_STOP = 1 << 5
 
 
-@dataclass(frozen=True)
+@record
 class StopState:
     """A ``struct _stoptheworld_state``: that of an interpreter, or of the whole runtime.
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.layout.table import Field, Layouts
+from gdbext.record import record
 from gdbext.target.protocol import Memory, Module
 
 #: Most tasks of one interpreter.
@@ -59,7 +59,7 @@ _STATED = {"asyncio_task_object": "TaskObj", "asyncio_interpreter_state": "PyInt
            "asyncio_thread_state": "_PyThreadStateImpl"}
 
 
-@dataclass(frozen=True)
+@record
 class TaskState:
     """A task: addresses are ``PyObject *``. `waiter` is the future that it waits for, None if it waits for none."""
 
@@ -71,7 +71,7 @@ class TaskState:
     waiter: int | None
 
 
-@dataclass(frozen=True)
+@record
 class AwaitChain:
     """The frames of a task that does not run, outermost first. `problem` tells why there may be more."""
 

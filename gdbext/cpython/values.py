@@ -10,7 +10,7 @@ import itertools
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from gdbext.cpython.frames import FrameReader, RawFrame
@@ -18,6 +18,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.layout.select import numpy_layouts
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.target.cache import read_u64
 from gdbext.target.protocol import Memory
 
@@ -55,7 +56,7 @@ _WEAK_PROXIES = ("weakproxy", "weakcallableproxy", "weakref.ProxyType", "weakref
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@record
 class Limits:
     """How much is told of one value.
 
@@ -72,7 +73,7 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
-@dataclass(frozen=True)
+@record
 class _Kind:
     """A type: its ``tp_name``, whether it was made at run time, and the builtin type that it is derived from, if any.
 
@@ -91,7 +92,7 @@ class _Kind:
         return self.name.rpartition(".")[2]
 
 
-@dataclass(frozen=True)
+@record
 class _Class:
     """What the namespaces of a class and of its bases tell of the instances.
 

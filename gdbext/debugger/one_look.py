@@ -18,7 +18,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -32,6 +32,7 @@ from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.model import Problem, Report
+from gdbext.record import record
 from gdbext.render.as_json import document
 from gdbext.render.crash import CrashPage
 from gdbext.render.dot import as_dot
@@ -47,7 +48,7 @@ _PR_SET_PDEATHSIG = 1
 _AGAIN = 0.1
 
 
-@dataclass(frozen=True)
+@record
 class Request:
     """What the launcher wants; `parent` is its PID, `settings` are GDB commands to begin with."""
 
@@ -190,7 +191,7 @@ class _OneLook:
             return replace(report, problems=(*report.problems, problem))
 
 
-@dataclass(frozen=True)
+@record
 class _Found:
     """What the stop has shown; the process runs on while it is told."""
 

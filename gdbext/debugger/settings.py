@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import gdb
 
 from gdbext.cpython.values import Limits
 from gdbext.debugger.console import output
+from gdbext.record import record
 from gdbext.render.escape import printable
 
 SET_HELP = """Change how gdbext reads source and writes reports.
@@ -32,7 +32,7 @@ Usage: show gdbext [SETTING]
 Without SETTING all of them are shown."""
 
 
-@dataclass(frozen=True)
+@record
 class Settings:
     """What the user has set; the values here are those of a new GDB.
 
@@ -207,7 +207,7 @@ def _refuse(verb: str, argument: str) -> None:
                            f"`help {verb} gdbext` lists them")
 
 
-@dataclass(frozen=True)
+@record
 class _Parameters:
     source_path: _SourcePath
     source: _Choice

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gdbext.errors import MemoryUnreadable
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 #: More threads than Linux allows; a larger count is no count.
@@ -14,7 +13,7 @@ _MAX_COUNT = 1 << 22
 _FLAG = 0x80
 
 
-@dataclass(frozen=True)
+@record
 class BarrierState:
     """A decoded barrier: of `count` threads that it waits for in each round `arrived` have come in this one."""
 

@@ -6,10 +6,9 @@ their registers say of their wait is then out of date, and the condition variabl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gdbext.errors import MemoryUnreadable
 from gdbext.layout.table import Layouts, Struct
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 _MAX_WAITERS = 1 << 22
@@ -20,7 +19,7 @@ _NO_MUTEX = _MASK64
 _NWAITERS_SHIFT = 1
 
 
-@dataclass(frozen=True)
+@record
 class CondvarState:
     """A condition variable that somebody waits on; `waiters` is how many it counts itself.
 

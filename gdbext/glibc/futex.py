@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gdbext.layout.select import syscall_names
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 # What the kernel leaves in rax of a thread that was interrupted in a blocking call: -ERESTARTSYS, ...NOINTR,
@@ -36,7 +36,7 @@ _WAITER = struct.Struct("<QQII")  # struct futex_waitv: value, address, flags, -
 _MAX_WAITERS = 128
 
 
-@dataclass(frozen=True)
+@record
 class Syscall:
     """A system call that a thread is in.
 
@@ -50,7 +50,7 @@ class Syscall:
     blocked: bool
 
 
-@dataclass(frozen=True)
+@record
 class FutexWait:
     """A wait in ``futex(address, op, expected, timeout, ...)``."""
 

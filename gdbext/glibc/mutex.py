@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 # __kind: two bits of type, then flags (glibc 2.36 nptl/pthreadP.h)
@@ -19,7 +18,7 @@ _SPECIAL_OWNERS = (0x7FFFFFFF, 0x7FFFFFFE)
 _MAX_USERS = 1 << 22
 
 
-@dataclass(frozen=True)
+@record
 class MutexState:
     """A decoded mutex. `owner` is a TID, None while nobody owns it.
 

@@ -5,10 +5,9 @@ glibc 2.25 brought a new algorithm in a structure of the same size; which one a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gdbext.errors import MemoryUnreadable
 from gdbext.layout.table import Layouts, Struct
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 # __readers (glibc 2.25 and later, nptl/pthread_rwlock_common.c)
@@ -18,7 +17,7 @@ _MAX_READERS = 1 << 22
 _OLD_SHARED = 0x80
 
 
-@dataclass(frozen=True)
+@record
 class RwlockState:
     """A decoded read-write lock.
 

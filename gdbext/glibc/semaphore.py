@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gdbext.layout.table import Layouts
+from gdbext.record import record
 from gdbext.target.protocol import Memory
 
 _MAX_WAITERS = 1 << 22
 _FLAG = 0x80  # FUTEX_PRIVATE_FLAG
 
 
-@dataclass(frozen=True)
+@record
 class SemaphoreState:
     """A decoded POSIX semaphore."""
 

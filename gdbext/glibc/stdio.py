@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gdbext.errors import MemoryUnreadable
 from gdbext.glibc.version import LIBC
 from gdbext.layout.table import Layouts
 from gdbext.native.elf import find_dynamic_symbol
+from gdbext.record import record
 from gdbext.target.cache import read_u64
 from gdbext.target.protocol import Memory, Module
 
@@ -16,7 +16,7 @@ from gdbext.target.protocol import Memory, Module
 _MAX_FILES = 65536
 
 
-@dataclass(frozen=True)
+@record
 class FileLock:
     """A decoded ``_IO_lock_t``.
 

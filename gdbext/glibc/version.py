@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.layout.select import glibc_layouts, glibc_structs
 from gdbext.layout.table import Field, Layouts
 from gdbext.native.elf import DynamicSymbol, find_dynamic_symbol
+from gdbext.record import record
 from gdbext.target.cache import read_cstring
 from gdbext.target.protocol import Memory, Module
 
@@ -31,7 +32,7 @@ _DISPLACEMENT = re.compile(rb"[\x8b\x8d][\x47\x4f\x57\x5f\x67\x6f\x77\x7f](.)", 
 _FIRST_CODE = 32
 
 
-@dataclass(frozen=True)
+@record
 class CLibrary:
     """The target's C library.
 

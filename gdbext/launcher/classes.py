@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gdbext.record import record
 from gdbext.render.escape import printable
 
 SCHEMA = "gdbext-triage/1"
@@ -40,7 +41,7 @@ Json = Mapping[str, Any]
 FrameKey = tuple[str, str, str]
 
 
-@dataclass(frozen=True)
+@record
 class Signature:
     """What happened in a target: one of `KINDS`, a key that is equal where that is equal, and in words."""
 
@@ -49,7 +50,7 @@ class Signature:
     title: str
 
 
-@dataclass(frozen=True)
+@record
 class Class:
     """Targets in which the same happened. `representative` is that of the fewest threads, `document` its document."""
 
@@ -61,7 +62,7 @@ class Class:
     document: Json | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Failure:
     """A target that could not be read, why, and what to do."""
 
@@ -70,7 +71,7 @@ class Failure:
     hint: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Triage:
     """Many looks, merged.
 

@@ -18,13 +18,13 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from gdbext.launcher.elf import ET_CORE, Core, MappedFile, build_id_of, file_type, is_debug_file
 from gdbext.launcher.preparation import Preparation
 from gdbext.launcher.status import Unreadable
+from gdbext.record import record
 from gdbext.render.escape import printable
 
 #: How compressed files begin, the module of Python that unpacks them, if there is one, and the program that does.
@@ -195,7 +195,7 @@ def _unpacked_by(packed: IO[bytes], program: str) -> Any:
 
 # -- its files ----------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
+@record
 class _Mismatch:
     """A file that has the name, and another build id."""
 
@@ -336,7 +336,7 @@ def _inside(root: Path, path: Path) -> Path:
     return at
 
 
-@dataclass(frozen=True)
+@record
 class _Index:
     """The ELF files of a folder."""
 

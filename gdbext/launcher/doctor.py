@@ -7,13 +7,13 @@ import os
 import resource
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from gdbext.errors import GdbextError
 from gdbext.launcher.finding import find_gdb, probe
 from gdbext.launcher.rights import CAP_SYS_ADMIN, CAP_SYS_PTRACE, has_capability, ptrace_scope, status_field
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb
+from gdbext.record import record
 
 NAME = "doctor"
 HELP = "whether all is there that the others need"
@@ -35,7 +35,7 @@ _CONTAINERS = (("docker", "Docker"), ("kubepods", "Kubernetes"), ("libpod", "Pod
 _GOOD, _BAD, _NOTE = "ok", "missing", "note"
 
 
-@dataclass(frozen=True)
+@record
 class Finding:
     """One thing that was checked: ``ok``, ``missing`` or ``note``, what was found, and what to do."""
 

@@ -11,11 +11,11 @@ import functools
 import os
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from gdbext.launcher.status import Unreadable
+from gdbext.record import record
 from gdbext.target.link_map import linked_files
 from gdbext.target.notes import iter_notes
 
@@ -34,7 +34,7 @@ _MAX_HEADERS, _MAX_NOTES, _MAX_PATH = 1000, 1 << 16, 4096
 Read = Callable[[int, int], bytes]
 
 
-@dataclass(frozen=True)
+@record
 class MappedFile:
     """A file of which a process had mapped the beginning: where, its name, its build id as far as the core has it."""
 

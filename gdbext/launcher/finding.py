@@ -8,11 +8,11 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import gdbext
 from gdbext.launcher.status import NoGdb
+from gdbext.record import record
 from gdbext.render.escape import printable
 
 #: The folder that has the package in it.
@@ -36,7 +36,7 @@ print("{_MARK}" + json.dumps(dict(version=gdb.VERSION, python=list(sys.version_i
 """
 
 
-@dataclass(frozen=True)
+@record
 class Gdb:
     """A GDB: its file, its version, and the Python inside it (None: it has none) with what that can import."""
 

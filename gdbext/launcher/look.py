@@ -17,7 +17,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +26,7 @@ from gdbext.launcher.cores import prepare_core
 from gdbext.launcher.finding import HOME, environment, find_gdb, probe
 from gdbext.launcher.preparation import Preparation
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb, Unreadable
+from gdbext.record import record
 from gdbext.render.escape import printable
 
 #: How long a GDB that was told to end may take to let the process go, in seconds.
@@ -53,7 +53,7 @@ _NOT_PERMITTED = re.compile(r"Operation not permitted|Permission denied")
 _NO_PROCESS = re.compile(r"No such process|no longer exists|exited|Couldn't get registers|zombie")
 
 
-@dataclass(frozen=True)
+@record
 class Target:
     """What to look at: a process, by its PID, or a core with, where it is known, its executable."""
 
@@ -67,7 +67,7 @@ class Target:
         return f"process {self.pid}" if self.pid is not None else str(self.core)
 
 
-@dataclass(frozen=True)
+@record
 class Options:
     """How to look.
 
@@ -88,7 +88,7 @@ class Options:
     width: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Look:
     """What was seen.
 

@@ -15,12 +15,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, TextIO, TypeVar
 
 import gdbext
 from gdbext.launcher.look import end_running
+from gdbext.record import record
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -178,7 +179,7 @@ def _duration(seconds: float) -> str:
 # -- what was done -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class Record:
     """A look that ended: at which file (None of size and time: a process), and what class it is of.
 

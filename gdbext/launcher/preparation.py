@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gdbext.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Preparation:
     """How a GDB gets at one target.
 

@@ -6,10 +6,10 @@ Who waits for whom is for `process_edges` to find out.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gdbext.launcher.classes import EVIDENCE
+from gdbext.record import record
 
 RECORDED, DERIVED, INFERRED = EVIDENCE
 
@@ -21,7 +21,7 @@ class Node(NamedTuple):
     thread: int
 
 
-@dataclass(frozen=True)
+@record
 class Wait:
     """What a thread waits for, and the threads that can end that: all of them have to act, or any.
 
@@ -38,7 +38,7 @@ class Wait:
     idle: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Between:
     """A deadlock of threads of several processes."""
 

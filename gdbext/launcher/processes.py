@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gdbext.errors import UsageError
@@ -21,10 +20,11 @@ from gdbext.launcher.process_edges import STILL, watch
 from gdbext.launcher.process_graph import RECORDED, Between, Node, Wait, find_deadlocks
 from gdbext.launcher.process_tree import process_tree
 from gdbext.launcher.status import NO_GDB, NoGdb
+from gdbext.record import record
 from gdbext.render.escape import printable
 
 
-@dataclass(frozen=True)
+@record
 class Tree:
     """A process with its descendants.
 

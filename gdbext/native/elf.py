@@ -8,9 +8,9 @@ a few bytes of memory per file, and is the same on a process and a core. Structu
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.record import record
 from gdbext.target.cache import read_cstring, read_u32, read_u64
 from gdbext.target.notes import iter_notes
 from gdbext.target.protocol import Memory, Module
@@ -29,7 +29,7 @@ _MAX_CHAIN = 4096
 _HEADER_PAGES = 16
 
 
-@dataclass(frozen=True)
+@record
 class DynamicSymbol:
     """An exported symbol: its run-time address and size in bytes."""
 

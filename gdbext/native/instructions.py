@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Literal, Union
+
+from gdbext.record import record
 
 _MASK = (1 << 64) - 1
 
@@ -54,7 +56,7 @@ def canonical(register: str) -> str:
     return "rip" if register == "eip" else register
 
 
-@dataclass(frozen=True)
+@record
 class MemoryOperand:
     """``segment:displacement(base,index,scale)``, with register names as printed, without ``%``.
 
@@ -121,7 +123,7 @@ class MemoryOperand:
 Operand = Union[str, int, MemoryOperand]
 
 
-@dataclass(frozen=True)
+@record
 class Access:
     """One access to memory; an instruction that reads, modifies and writes has two.
 
@@ -223,7 +225,7 @@ def _operands(mnemonic: str, text: str) -> tuple[Operand, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True)
+@record
 class Instruction:
     """One instruction.
 
@@ -674,7 +676,7 @@ def _alignment(instruction: Instruction) -> int | None:
 
 # -- where a value came from ---------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
+@record
 class Origin:
     """Where the value of a register came from.
 

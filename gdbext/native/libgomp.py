@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gdbext.errors import GdbextError
 from gdbext.layout.table import Layouts
 from gdbext.native.elf import find_dynamic_symbol
+from gdbext.record import record
 from gdbext.target.cache import read_u32, read_u64
 from gdbext.target.protocol import Memory, Module
 
@@ -48,7 +48,7 @@ def is_libgomp(module: Module) -> bool:
 
 # -- barriers -------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
+@record
 class BarrierState:
     """A barrier on which a thread sleeps.
 
@@ -91,7 +91,7 @@ def find_barrier(memory: Memory, layouts: Layouts, futex: int, expected: int) ->
 
 # -- teams ----------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
+@record
 class TeamPlaces:
     """How far from a thread pointer ``ts.team`` and ``ts.team_id`` of the thread's ``gomp_thread`` lie, in bytes."""
 

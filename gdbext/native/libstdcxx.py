@@ -13,10 +13,10 @@ import itertools
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.record import record
 from gdbext.target.cache import read_cstring, read_u64
 from gdbext.target.protocol import Memory
 
@@ -200,7 +200,7 @@ def _bases(memory: Memory, in_image: InImage, type_info: int, address: int) -> I
 
 # -- exceptions -----------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
+@record
 class CxxException:
     """An exception that has been thrown and not yet destroyed.
 

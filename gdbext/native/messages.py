@@ -13,12 +13,12 @@ import itertools
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gdbext.errors import GdbextError
 from gdbext.native.calls import called, iter_calls
 from gdbext.native.elf import find_dynamic_symbol
 from gdbext.native.libstdcxx import CxxException, is_text, read_string
+from gdbext.record import record
 from gdbext.target.cache import read_cstring, read_u64
 from gdbext.target.protocol import Memory, Module
 
@@ -94,7 +94,7 @@ def abort_message(memory: Memory, libc: Module) -> str | None:
 
 # -- Python ---------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
+@record
 class FatalError:
     """What Python was ended with: ``Fatal Python error: FUNCTION: MESSAGE``.
 
@@ -229,7 +229,7 @@ def _read_text(memory: Memory, address: int, is_read_only: IsReadOnly) -> str | 
 
 # -- Rust -----------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
+@record
 class RustPanic:
     """A panic: where, and what it said if that is known. Both are inferred from the stack.
 
@@ -291,7 +291,7 @@ def _rust_message(memory: Memory, words: Sequence[int], in_image: Callable[[int]
 
 # -- pybind11 -------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
+@record
 class PythonError:
     """A Python exception that pybind11 carries through C++ code.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gdbext.errors import MemoryUnreadable
+from gdbext.record import record
 from gdbext.target.protocol import Memory, SignalInfo
 
 SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV = 3, 4, 5, 6, 7, 8, 11
@@ -86,7 +86,7 @@ def decode_siginfo(data: bytes) -> SignalInfo:
     return SignalInfo(number, code, None, pid, uid)
 
 
-@dataclass(frozen=True)
+@record
 class SignalFrame:
     """What the kernel left on a stack when it called a handler: the signal, and the registers that it interrupted.
 

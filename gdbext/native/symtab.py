@@ -13,10 +13,10 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.record import record
 from gdbext.target.protocol import Module
 
 #: Gives at most so many bytes of a file, from an offset on: (offset, size).
@@ -42,7 +42,7 @@ class Undecided(GdbextError):
     """What GDB would say does not follow from the symbol table alone."""
 
 
-@dataclass(frozen=True)
+@record
 class FileSection:
     """A section as a file's header table has it: `address` is the link-time one, `offset` that in the file."""
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
+from gdbext.record import record
 from gdbext.target.protocol import Memory, Module, Section
 
 #: DWARF register numbers of x86-64.
@@ -33,7 +33,7 @@ class CannotUnwind(GdbextError):
     """This frame needs the debugger's unwinder."""
 
 
-@dataclass(frozen=True)
+@record
 class Rule:
     """How to get from a frame to its caller at one program counter.
 
@@ -113,7 +113,7 @@ class _Bytes:
         return value & 0xFFFFFFFFFFFFFFFF
 
 
-@dataclass(frozen=True)
+@record
 class _Cie:
     code_align: int
     data_align: int

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gdbext.model import EVIDENCE, WORLD_TO_STOP
+from gdbext.record import record
 from gdbext.render.html_text import MANY, NAME, RANGE, Json, cut, name_range, plural, ranges, short_place
 from gdbext.render.phrases import GATHERING, IDLE
 
@@ -46,7 +46,7 @@ class Budget:
         self._left -= characters
 
 
-@dataclass(frozen=True)
+@record
 class Group:
     """Threads that are told together, by their numbers: the first stands for all."""
 
@@ -70,7 +70,7 @@ class Link(NamedTuple):
     bad: bool
 
 
-@dataclass(frozen=True)
+@record
 class Waits:
     """What a drawing of who waits for whom has in it, in its order: locks, and threads that are connected alike."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from gdbext.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Region:
     """A mapping of the target's address space, [start, end). `permissions` are some of ``rwx``, None if not known.
 

@@ -10,9 +10,9 @@ import os
 import stat
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
+from gdbext.record import record
 from gdbext.target.address_space import Region
 from gdbext.target.notes import iter_notes
 
@@ -26,7 +26,7 @@ _PERMISSIONS = ((4, "r"), (2, "w"), (1, "x"))
 _MAX_SEGMENTS, _MAX_NOTES = 1 << 20, 64 << 20
 
 
-@dataclass(frozen=True)
+@record
 class CoreFile:
     """A core's address space. `size` is the file's, `whole` what it would have to be for all segments to be there."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from gdbext.record import record
 
 #: Source: System V ABI, ELF-64 object file format.
 _PT_DYNAMIC, _PT_PHDR = 2, 6
@@ -20,7 +21,7 @@ _MAX_HEADERS, _MAX_DYNAMIC, _MAX_LINKS, _MAX_PATH = 1000, 1 << 16, 10_000, 4096
 Read = Callable[[int, int], bytes]
 
 
-@dataclass(frozen=True)
+@record
 class LinkedFile:
     """A loaded file by the name that the dynamic linker knows it by, which is empty for the executable.
 

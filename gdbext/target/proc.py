@@ -18,9 +18,9 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from gdbext.record import record
 from gdbext.target.address_space import Region
 
 #: How long other processes are looked at, in seconds, and how many of them.
@@ -70,7 +70,7 @@ class Descriptor(NamedTuple):
     fd: int
 
 
-@dataclass(frozen=True)
+@record
 class FileLock:
     """A lock on a file: `kind` is FLOCK, POSIX or OFDLCK, the last byte is None for "to its end".
 
@@ -89,7 +89,7 @@ class FileLock:
         return (last is None or self.first <= last) and (self.last is None or first <= self.last)
 
 
-@dataclass(frozen=True)
+@record
 class DescriptorInfo:
     """What fdinfo tells: whether it can be read and written, which file it is (mount id and inode), and more.
 
@@ -106,7 +106,7 @@ class DescriptorInfo:
     locks: tuple[FileLock, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Socket:
     """A socket of the process's network namespace; addresses of local sockets are paths, None without a name."""
 

@@ -6,9 +6,9 @@ GDB implements these in `debugger.target`; tests implement them from bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from gdbext.record import record
 from gdbext.target.address_space import Region
 from gdbext.target.proc import Proc
 
@@ -24,7 +24,7 @@ class Memory(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@record
 class Section:
     """A section of a loaded file, at its run-time addresses [start, end)."""
 
@@ -33,7 +33,7 @@ class Section:
     end: int
 
 
-@dataclass(frozen=True)
+@record
 class Module:
     """An executable or shared object in the target's address space."""
 
@@ -58,7 +58,7 @@ class Module:
         return any(section.start <= address < section.end for section in self.sections)
 
 
-@dataclass(frozen=True)
+@record
 class ThreadRef:
     """A thread as the debugger lists it: its number there, the kernel's LWP id, the name if known."""
 
@@ -67,7 +67,7 @@ class ThreadRef:
     name: str | None
 
 
-@dataclass(frozen=True)
+@record
 class Symbol:
     """What is at an address. `function` is None where no symbol covers the address."""
 
@@ -76,7 +76,7 @@ class Symbol:
     line: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class SignalInfo:
     """A signal as the kernel tells of it (``siginfo_t``).
 

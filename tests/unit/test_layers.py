@@ -18,13 +18,14 @@ from gdbext.layout.select import _DEBUG_OFFSETS
 HOME = Path(gdbext.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace(".__init__", ""): path
            for path in sorted(HOME.rglob("*.py"))}
-#: What the modules of a folder, or a module, may import of ours besides the folder itself, `model` and `errors`.
+#: What the modules of a folder, or a module, may import of ours besides the folder itself and _COMMON.
 ALLOWED = {
     "gdbext": set(),
     "gdbext.__main__": {"gdbext.launcher"},
     "gdbext.launcher": {"gdbext", "gdbext.render", "gdbext.target"},
     "gdbext.model": set(),
     "gdbext.errors": set(),
+    "gdbext.record": set(),
     "gdbext.target": set(),
     "gdbext.layout": {"gdbext.target"},
     "gdbext.native": {"gdbext.target", "gdbext.layout"},
@@ -35,9 +36,11 @@ ALLOWED = {
     "gdbext.commands": {"gdbext.target", "gdbext.analysis", "gdbext.render"},
     "gdbext.debugger": None,
 }
-#: What is not of the standard library, and who may import it.
+#: What every folder may import.
+_COMMON = {"gdbext.model", "gdbext.errors", "gdbext.record"}
+#: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style", "elftools": "gdbext.launcher.elf",
-           "distributed": "gdbext.launcher.dask"}
+           "distributed": "gdbext.launcher.dask", "typing_extensions": "gdbext.record"}
 
 
 @functools.cache
@@ -74,8 +77,10 @@ def test_a_layer_imports_only_what_is_below_it(module: str) -> None:
     if allowed is None:
         return
     known = {layer(module), *allowed}
-    if layer(module) not in ("gdbext.model", "gdbext.errors", "gdbext"):
-        known |= {"gdbext.model", "gdbext.errors"}
+    if layer(module) == "gdbext.model":
+        known |= {"gdbext.record"}
+    elif layer(module) not in (*_COMMON, "gdbext"):
+        known |= _COMMON
     ours = {layer(name) for name in imported(module) if name.partition(".")[0] == "gdbext"}
     assert ours <= known
 
@@ -83,13 +88,13 @@ def test_a_layer_imports_only_what_is_below_it(module: str) -> None:
 def test_renderers_see_nothing_of_the_target() -> None:
     for module in MODULES:
         if layer(module) == "gdbext.render":
-            assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {"gdbext.model",
-                                                                                              "gdbext.render"}
+            assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
+                "gdbext.model", "gdbext.record", "gdbext.render"}
 
 
 def test_what_a_page_tells_is_decided_without_markup() -> None:
     ours = {name for name in imported("gdbext.render.html_told") if name.startswith("gdbext")}
-    assert ours == {"gdbext.model", "gdbext.render.html_text", "gdbext.render.phrases"}
+    assert ours == {"gdbext.model", "gdbext.record", "gdbext.render.html_text", "gdbext.render.phrases"}
     assert set(imported("gdbext.render.phrases")) == {"__future__"}
     # and what comes from the target is escaped in one place
     renderers = [module for module in MODULES if layer(module) == "gdbext.render"]
@@ -129,8 +134,8 @@ def test_the_launcher_runs_without_gdb() -> None:
         if layer(module) == "gdbext.launcher":
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
-                "gdbext.errors", "gdbext.render.escape", "gdbext.render.html", "gdbext.target.link_map",
-                "gdbext.target.notes", "gdbext.target.proc"}, module
+                "gdbext.errors", "gdbext.record", "gdbext.render.escape", "gdbext.render.html",
+                "gdbext.target.link_map", "gdbext.target.notes", "gdbext.target.proc"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------
