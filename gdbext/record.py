@@ -2,7 +2,8 @@
 
 A frozen dataclass, but for what that costs: `dataclass` compiles six methods for each class, which for the classes
 of this package took half of the time in which GDB loads it, and frozen instances take four times as long to make.
-Here only ``__init__`` is compiled. That nothing is assigned afterwards is checked by type checkers, not at run time.
+Here only ``__init__`` is compiled. That nothing is assigned afterwards is checked by type checkers, not at run time;
+what is kept from one look to the next, such as layouts, is a frozen dataclass.
 """
 
 from __future__ import annotations

@@ -161,7 +161,11 @@ class GdbTarget:
             raise ThreadUnavailable(f"thread {thread.number}: {error}") from None
 
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
-        """Registers of the newest frame; see `Target.registers`."""
+        """Registers of the newest frame; see `Target.registers`. Of a core they are read without GDB, if they can."""
+        core = self._core_file()
+        told = core.registers(thread.lwp) if core is not None else {}
+        if told:
+            return {name: told[name] for name in names or _REGISTERS if name in told}
         frame = self._switch(thread)
         values = {}
         for name in names or _REGISTERS:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from gdbext.errors import UnknownLayout
 from gdbext.layout.table import Field, Layouts, Struct, parse_table
 
-_HOME = Path(__file__).resolve().parent
+# without pathlib: this is loaded whenever GDB starts, and with it come ten more modules
+_HOME = os.path.dirname(os.path.realpath(__file__))
+_TABLES = os.path.join(_HOME, "tables")
 _NAME = re.compile(
     r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)+)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$"
 )
@@ -54,21 +56,27 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 @functools.cache
-def _index() -> tuple[tuple[str, str, str, str, Path], ...]:
+def _index() -> tuple[tuple[str, str, str, str, str], ...]:
     found = []
-    for path in sorted((_HOME / "tables").glob("*.json")):
-        match = _NAME.match(path.name)
+    for name in sorted(os.listdir(_TABLES)):
+        match = _NAME.match(name)
         if match:
-            found.append((match["runtime"], match["version"], match["build"] or "default", match["machine"], path))
+            found.append((match["runtime"], match["version"], match["build"] or "default", match["machine"],
+                          os.path.join(_TABLES, name)))
     return tuple(found)
 
 
 @functools.lru_cache(maxsize=32)
-def _load(path: Path) -> Layouts:
-    return parse_table(path.read_text(encoding="utf-8"))
+def _load(path: str) -> Layouts:
+    return parse_table(_text(path))
 
 
-def _tables(runtime: str, build: str, machine: str) -> list[tuple[tuple[int, ...], Path]]:
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _tables(runtime: str, build: str, machine: str) -> list[tuple[tuple[int, ...], str]]:
     return sorted((_version(version), path) for kind, version, flavour, arch, path in _index()
                   if (kind, flavour, arch) == (runtime, build, machine))
 
@@ -118,8 +126,8 @@ def libgomp_layouts(machine: str) -> Layouts:
 
     :raises UnknownLayout: there is no table for this machine.
     """
-    path = _HOME / "tables" / f"libgomp-12-{machine}.json"
-    if not path.exists():
+    path = os.path.join(_TABLES, f"libgomp-12-{machine}.json")
+    if not os.path.exists(path):
         raise UnknownLayout(f"no layout for libgomp, {machine}")
     return _load(path)
 
@@ -169,5 +177,5 @@ def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:
 @functools.lru_cache(maxsize=4)
 def syscall_names(machine: str) -> dict[int, str]:
     """System call numbers of an architecture, from the kernel's own header."""
-    data = json.loads((_HOME / "syscalls" / f"{machine}.json").read_text(encoding="utf-8"))
+    data = json.loads(_text(os.path.join(_HOME, "syscalls", f"{machine}.json")))
     return {int(number): name for number, name in data["names"].items()}

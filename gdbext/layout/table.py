@@ -12,11 +12,10 @@ import json
 import operator
 import struct
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable
 
 from gdbext.errors import CorruptStructure, UnknownLayout
-from gdbext.record import record
 
 if TYPE_CHECKING:
     from gdbext.target.protocol import Memory
@@ -29,7 +28,7 @@ _CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q",
           (1, True): "b", (2, True): "h", (4, True): "i", (8, True): "q"}
 
 
-@record
+@dataclass(frozen=True)
 class Field:
     """A member: byte `offset` from the start of the structure and `size` in bytes.
 
@@ -54,7 +53,7 @@ class Field:
 Reader = Callable[["Memory", int], tuple[int, ...]]
 
 
-@record
+@dataclass(frozen=True)
 class Struct:
     """One C structure of one build: its size in bytes and those of its members that decoders ask for."""
 
@@ -157,7 +156,7 @@ class Struct:
         return read
 
 
-@record
+@dataclass(frozen=True)
 class Layouts:
     """All structures of one build of one runtime.
 

@@ -1,7 +1,10 @@
-"""What the headers of a core file tell that a debugger does not: the address space, permissions, what is missing.
+"""What a core file's headers and notes tell that a debugger does not, or only slowly.
 
-Only headers and notes are read, so that the cost does not grow with the core. C structures: ELF gABI ``Elf64_Ehdr``,
-``Elf64_Phdr``, ``Elf64_Nhdr``; the note ``NT_FILE`` (Linux 6.1 fs/binfmt_elf.c, fill_files_note).
+That is the address space with permissions, what is missing, and the registers of all threads at once, for which GDB
+goes from thread to thread. Nothing else is read, so that the cost does not grow with the core. C structures: ELF gABI
+``Elf64_Ehdr``, ``Elf64_Phdr``, ``Elf64_Nhdr``; the notes ``NT_FILE`` (Linux 6.1 fs/binfmt_elf.c, fill_files_note) and
+``NT_PRSTATUS`` (include/linux/elfcore.h, ``struct elf_prstatus``; arch/x86/include/asm/user_64.h,
+``struct user_regs_struct``).
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 from gdbext.record import record
@@ -20,7 +24,13 @@ _EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
 _SHDR_INFO = struct.Struct("<44xI")  # Elf64_Shdr up to sh_info, which counts program headers beyond 65534
 _ET_CORE, _PT_LOAD, _PT_NOTE, _PN_XNUM = 4, 1, 4, 0xFFFF
-_NT_FILE = 0x46494C45
+_EM_X86_64 = 62
+_NT_PRSTATUS, _NT_FILE = 1, 0x46494C45
+#: struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid.
+_PRSTATUS = struct.Struct("<32xi76x27Q8x")
+#: struct user_regs_struct, by the names that GDB has for registers.
+_USER_REGS = ("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
+              "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs")
 _PERMISSIONS = ((4, "r"), (2, "w"), (1, "x"))
 #: Bounds of what is read: program headers, and bytes of all notes.
 _MAX_SEGMENTS, _MAX_NOTES = 1 << 20, 64 << 20
@@ -28,16 +38,27 @@ _MAX_SEGMENTS, _MAX_NOTES = 1 << 20, 64 << 20
 
 @record
 class CoreFile:
-    """A core's address space. `size` is the file's, `whole` what it would have to be for all segments to be there."""
+    """A core's address space, and the registers of its threads.
+
+    `size` is the file's, `whole` what it would have to be for all segments to be there. `states` are the
+    ``struct elf_prstatus`` by LWP; there are none of a machine other than x86-64, nor for a number that two threads
+    have.
+    """
 
     regions: tuple[Region, ...]
     size: int
     whole: int
+    states: Mapping[int, bytes]
 
     @property
     def missing(self) -> int:
         """How many bytes are cut off at the end."""
         return max(self.whole - self.size, 0)
+
+    def registers(self, lwp: int) -> dict[str, int]:
+        """The general registers of a thread, by the debugger's names; empty if they are not known."""
+        state = self.states.get(lwp)
+        return dict(zip(_USER_REGS, _PRSTATUS.unpack(state)[1:])) if state is not None else {}
 
 
 def read_core_file(path: str) -> CoreFile | None:
@@ -57,7 +78,8 @@ def read_core_file(path: str) -> CoreFile | None:
 
 
 def _read(file: BinaryIO, size: int) -> CoreFile | None:
-    ident, kind, _, _, _, headers, sections, _, _, entry, count, section_size, *_ = _EHDR.unpack(file.read(_EHDR.size))
+    (ident, kind, machine, _, _, headers, sections, _, _, entry, count, section_size,
+     *_) = _EHDR.unpack(file.read(_EHDR.size))
     if ident[:6] != b"\x7fELF\x02\x01" or kind != _ET_CORE or entry != _PHDR.size:
         return None
     if count == _PN_XNUM and sections and section_size >= _SHDR_INFO.size:
@@ -69,6 +91,7 @@ def _read(file: BinaryIO, size: int) -> CoreFile | None:
     whole = headers + min(count, _MAX_SEGMENTS) * _PHDR.size
     loads: list[tuple[int, int, int, int]] = []
     files: list[tuple[int, int, int, str]] = []
+    states: list[bytes] = []
     left = _MAX_NOTES
     for kind, flags, offset, start, _, in_file, in_memory, _ in _PHDR.iter_unpack(table):
         whole = max(whole, offset + in_file)
@@ -80,7 +103,10 @@ def _read(file: BinaryIO, size: int) -> CoreFile | None:
             notes = file.read(min(in_file, left))
             left -= len(notes) + 1  # many empty ones are not free either
             files += _mapped_files(notes)
-    return CoreFile(tuple(_regions(loads, files)), size, whole)
+            if machine == _EM_X86_64:
+                states += [note for name, kind, note in iter_notes(notes)
+                           if (name, kind, len(note)) == (b"CORE\0", _NT_PRSTATUS, _PRSTATUS.size)]
+    return CoreFile(tuple(_regions(loads, files)), size, whole, _by_lwp(states))
 
 
 def _mapped_files(notes: bytes) -> Iterator[tuple[int, int, int, str]]:
@@ -94,6 +120,13 @@ def _mapped_files(notes: bytes) -> Iterator[tuple[int, int, int, str]]:
         names = note[16 + 24 * count:].split(b"\0", count)
         for (start, end, pages), name in zip(struct.iter_unpack("<QQQ", note[16:16 + 24 * count]), names):
             yield start, end, pages * page, os.fsdecode(name)
+
+
+def _by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:
+    """The states of the threads whose number is that of no other."""
+    numbers = [_PRSTATUS.unpack(state)[0] for state in states]
+    times = Counter(numbers)
+    return {lwp: state for lwp, state in zip(numbers, states) if times[lwp] == 1}
 
 
 def _regions(loads: list[tuple[int, int, int, int]], files: list[tuple[int, int, int, str]]) -> Iterator[Region]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +58,35 @@ def test_native(stripped: bool, tmp_path: Path) -> None:
     assert len(rows) == 3
     for lwp, ours, theirs in rows:
         assert ours == theirs, lwp
+
+
+# prints, for each thread, the registers that GDB has otherwise than the core's notes
+REGISTERS = """
+import json
+import gdb
+from gdbext.debugger.target import Session
+from gdbext.target.core_file import read_core_file
+core, rows = read_core_file({core!r}), []
+for thread in gdb.selected_inferior().threads():
+    thread.switch()
+    told = core.registers(thread.ptid[1])
+    theirs = {{name: int(gdb.newest_frame().read_register(name)) & (1 << 64) - 1 for name in told}}
+    rows.append([len(told), {{name: (told[name], theirs[name]) for name in told if told[name] != theirs[name]}}])
+with Session() as target:
+    # GDB is not asked
+    target._switch = None
+    assert all(len(target.registers(thread)) > 10 for thread in target.threads())
+print(json.dumps(rows))
+"""
+
+
+@pytest.mark.parametrize("how", [cores.kernel_core, cores.gdb_core])
+def test_registers_in_cores(how: Callable[[samples.Sample], Path], tmp_path: Path) -> None:
+    with samples.abba("mutex", tmp_path) as sample:
+        core = how(sample)
+    script = tmp_path / "registers.py"
+    script.write_text(REGISTERS.format(core=str(core)))
+    session = gdb_session.batch([sample.executable, core], [f"source {script}"])
+    rows: Any = session.document(0)
+    assert rows == [[27, {}]] * 3
+    core.unlink()

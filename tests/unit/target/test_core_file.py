@@ -87,6 +87,36 @@ def test_mapped_files_are_told(tmp_path: Path) -> None:
     assert found.regions[2].allows("w") is None
 
 
+def state(lwp: int, first: int, size: int = 336) -> bytes:
+    """``struct elf_prstatus`` with registers that count up."""
+    registers = struct.pack("<27Q", *range(first, first + 27))
+    return (bytes(32) + struct.pack("<i", lwp) + bytes(76) + registers).ljust(size, b"\0")
+
+
+def test_registers_of_threads(tmp_path: Path) -> None:
+    notes = b"".join([
+        note(NT_PRSTATUS, state(7, 1 << 63)), note(NT_PRSTATUS, state(8, 100)),
+        note(NT_PRSTATUS, state(9, 0)), note(NT_PRSTATUS, state(9, 1)),  # which of them is thread 9?
+        note(NT_PRSTATUS, state(10, 0, 340)), note(NT_PRSTATUS, state(11, 0), b"LINUX\0"), note(6, state(12, 0)),
+    ])
+    found = read(tmp_path, core([(R, 0x1000, 16)], notes))
+    assert found is not None
+    assert {*found.states} == {7, 8}
+    registers = found.registers(8)
+    # arch/x86/include/asm/user_64.h, struct user_regs_struct
+    assert [registers[name] for name in ("r15", "rbp", "rax", "orig_rax", "rip", "rsp", "fs_base", "gs")] == [
+        100, 104, 110, 115, 116, 119, 121, 126]
+    assert found.registers(7)["r15"] == 1 << 63
+    assert [found.registers(lwp) for lwp in (9, 10, 11, 12, 0, -1)] == [{}] * 6
+
+
+def test_registers_of_other_machines_are_not_taken(tmp_path: Path) -> None:
+    data = core([(R, 0x1000, 16)], note(NT_PRSTATUS, state(7, 0)))
+    found = read(tmp_path, data[:18] + struct.pack("<H", 183) + data[20:])
+    assert found is not None
+    assert found.registers(7) == {}
+
+
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     found = read(tmp_path, core([(R, 0x1000, 16)], note(NT_FILE, mapped((0x1000, 0x2000, 0, b"/a\xff\n")))))
     assert found is not None
