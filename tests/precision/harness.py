@@ -29,9 +29,11 @@ directory is no longer a zero byte; if the line has `"listens": true` it gets SI
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import random
+import re
 import resource
 import select
 import signal
@@ -184,15 +186,30 @@ class Running:
         with open(self.directory / "stop", "r+b") as file:
             file.write(b"!")
         if self.listens:
-            os.kill(self.pid, signal.SIGTERM)
+            _terminate(self.pid)
         try:
             status = self.process.wait(timeout=60)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.program.name} does not end; {self._errors()}") from None
+            place = gdb_session.batch(["-p", str(self.pid)], ["py-threads-locks"], symbols=self.symbols)
+            raise AssertionError(f"{self.program.name} does not end; {self._errors()}\n{place.outputs[0]}") from None
         assert status == 0, f"{self.program.name} ended with status {status}; {self._errors()}"
 
     def _errors(self) -> str:
         return "its errors:\n" + (self.directory / "stderr").read_text()
+
+
+def _terminate(pid: int) -> None:
+    """Send SIGTERM to a process's main thread, or, where that one blocks it, to whichever thread waits for it.
+
+    A signal for the whole process wakes its main thread, but any thread that starts another just then takes it first,
+    and Python's main thread sleeps on.
+    """
+    blocked = re.search(r"^SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert blocked is not None
+    if int(blocked[1], 16) >> signal.SIGTERM - 1 & 1:
+        os.kill(pid, signal.SIGTERM)
+    else:
+        assert ctypes.CDLL(None).tgkill(pid, pid, int(signal.SIGTERM)) == 0
 
 
 def _where(pid: int, tid: int) -> str:
