@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import gdb
 
 from gdbext.errors import GdbextError
-from gdbext.render.escape import printable
+from gdbext.render.escape import can_be_told, printable
 
 # what GDB takes for more than a part of a name between double quotes, in commands that parse arguments as a shell does
 _QUOTED = re.compile(r'(["\\])')
@@ -22,17 +23,27 @@ def output(command: str) -> str:
     backslashes in front of quotes. Commands of the console interpreter are free of that.
 
     :param command: one line without quotes and backslashes, which would have to be doubled.
+    :return: with bytes that are no UTF-8 as `decoded` has them.
     :raises gdb.error: the command fails.
-    :raises GdbextError: it prints what is no UTF-8.
+    """
+    text = decoded(lambda: gdb.execute(command, to_string=True)) or ""
+    if text.startswith(_STREAM):
+        text = decoded(lambda: gdb.execute(f'interpreter-exec console "{command}"', to_string=True)) or ""
+    return text
+
+
+def decoded(get: Callable[[], str | None]) -> str | None:
+    """A text of GDB's, which may have names of files, functions or threads in it that are no UTF-8.
+
+    GDB gives no such text to Python, but the error that it raises has the bytes. They are decoded as Python does with
+    names that it has from the system (PEP 383).
+
+    :param get: calls a function of GDB's or reads an attribute.
     """
     try:
-        text = gdb.execute(command, to_string=True)
-    except UnicodeDecodeError:
-        raise GdbextError("GDB gives no names to its Python that are no UTF-8, and a file or function has one",
-                          "`info sharedlibrary` shows the names of loaded files") from None
-    if text.startswith(_STREAM):
-        text = gdb.execute(f'interpreter-exec console "{command}"', to_string=True)
-    return text
+        return get()
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-8", "surrogateescape")
 
 
 def quoted(name: str) -> str:
@@ -40,8 +51,8 @@ def quoted(name: str) -> str:
 
     :raises GdbextError: it has a line feed, which ends a command whatever is before it, or is no UTF-8.
     """
-    if "\n" in name or not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):
+    if not can_be_told(name):
         raise GdbextError(f"GDB cannot be told of a file whose name has a line feed or is no UTF-8: {printable(name)}",
-                          "make a link to it that has another name")
+                          "make a link to it that has another name, and name that")
     # a space at the end would be gone if it only had a backslash in front: GDB strips commands before it parses them
     return '"' + _QUOTED.sub(r"\\\1", name) + '"'

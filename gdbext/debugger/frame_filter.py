@@ -10,12 +10,13 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import gdb
-from gdb.FrameDecorator import FrameDecorator
+from gdb.FrameDecorator import FrameDecorator, FrameVars  # type: ignore[attr-defined]
 
 from gdbext.analysis.thread_stacks import MergedStack, ThreadStacks
+from gdbext.debugger.console import decoded
 from gdbext.debugger.settings import Settings, settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
@@ -38,6 +39,8 @@ _INDENT = "    "
 _BELOW = " " * 8
 _MACHINE_INTERFACE = re.compile(rb"\0--?(?:i|interpreter)(?:=|\0)(?:mi|dap)")
 _machine: bool | None = None
+#: For how many places it is remembered whether GDB can name them.
+_MAX_NAMES = 1 << 16
 
 
 class Variable:
@@ -107,12 +110,70 @@ class PythonFrame(FrameDecorator):
         """Nothing is left out below it."""
 
 
-class NamelessFrame(FrameDecorator):
-    """A native frame without a name; with any filter GDB prints an empty one."""
+class OddFrame(FrameDecorator):
+    """A native frame with a name that GDB's own decorator does not give: there is none, or it is no UTF-8."""
 
     def function(self) -> str:
-        """What GDB prints without filters."""
-        return "??"
+        """Its name; where there is none, what GDB prints without filters."""
+        return printable(decoded(self.inferior_frame().name) or "??", 120)
+
+    def filename(self) -> str | None:
+        """The source file, or the library."""
+        name = decoded(super().filename)
+        return printable(name, 300) if name is not None else None
+
+    # GDB's own first asks for the name of the source file, to see whether there is one
+
+    def line(self) -> int | None:
+        """The line of the source file."""
+        try:
+            return super().line()
+        except UnicodeDecodeError:
+            return self.inferior_frame().find_sal().line or None
+
+    def frame_args(self) -> Any:
+        """Its arguments."""
+        try:
+            return super().frame_args()
+        except UnicodeDecodeError:
+            return FrameVars(self.inferior_frame()).fetch_frame_args()
+
+    def frame_locals(self) -> Any:
+        """Its local variables."""
+        try:
+            return super().frame_locals()
+        except UnicodeDecodeError:
+            return FrameVars(self.inferior_frame()).fetch_frame_locals()
+
+
+class Names:
+    """Which native frames GDB's own decorators can name; by program counter, since most threads share theirs."""
+
+    def __init__(self) -> None:
+        self._plain: dict[tuple[int, int], bool] = {}
+
+    def named(self, base: Decorator) -> Decorator:
+        """The decorator, or one that has a name in its place."""
+        frame = base.inferior_frame()
+        try:
+            # calls that were inlined at one place have names of their own
+            at = (frame.pc(), frame.type()) if frame.type() != gdb.INLINE_FRAME else None
+            plain = self._plain.get(at) if at is not None else None
+            if plain is None:
+                plain = _is_plain(base)
+                if at is not None and len(self._plain) < _MAX_NAMES:
+                    self._plain[at] = plain
+        except gdb.error:  # GDB itself says so when it prints the frame
+            return base
+        return base if plain else OddFrame(frame)
+
+
+def _is_plain(base: Decorator) -> bool:
+    try:
+        base.filename()
+        return bool(base.inferior_frame().name())
+    except UnicodeDecodeError:
+        return False
 
 
 class WithPythonFrames(FrameDecorator):
@@ -151,13 +212,14 @@ class FrameFilter:
         self._stacks: ThreadStacks | None = None
         self._source: tuple[Settings, SourceFiles] | None = None
         self._fails = False
+        self._names = Names()
         gdb.frame_filters[NAME] = self
         for event in (gdb.events.cont, gdb.events.exited, gdb.events.new_objfile, gdb.events.memory_changed,
                       gdb.events.register_changed, gdb.events.inferior_call, gdb.events.clear_objfiles):
             event.connect(self._forget)
 
     def _forget(self, event: object) -> None:
-        self._stacks, self._source, self._fails = None, None, False
+        self._stacks, self._source, self._fails, self._names = None, None, False, Names()
 
     def filter(self, iterator: Iterator[Decorator]) -> Iterator[Decorator]:
         """Replace frames; GDB calls this, innermost frame first."""
@@ -165,8 +227,10 @@ class FrameFilter:
             merged = self._merged()
         except (GdbextError, gdb.error, ArithmeticError, LookupError, TypeError, ValueError):
             self._fails = True
-            return iterator
-        return iterator if merged is None or self._source is None else _replaced(iterator, merged, self._source[1])
+            merged = None
+        if merged is None or self._source is None:
+            return map(self._names.named, iterator)
+        return _replaced(iterator, merged, self._source[1], self._names.named)
 
     def _merged(self) -> MergedStack | None:
         if self._fails:
@@ -218,13 +282,8 @@ class SelectedThread(GdbTarget):
         return gdb.newest_frame()
 
 
-def _named(base: Decorator) -> Decorator:
-    frame = base.inferior_frame()
-    return base if frame.name() else NamelessFrame(frame)
-
-
-def _replaced(frames: Iterator[Decorator], merged: MergedStack,
-              source: Callable[[str, int], str | None]) -> Iterator[Decorator]:
+def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable[[str, int], str | None],
+              named: Callable[[Decorator], Decorator]) -> Iterator[Decorator]:
     index = shown = 0
 
     @functools.cache
@@ -246,8 +305,8 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack,
                                                 f"{printable(merged.unmerged, 200)}; by themselves they are]")]
             # GDB indents what is elided as far as its numbers
             apart += [python_frame(frame, python, False, number) for number, python in enumerate(merged.apart)]
-            yield WithPythonFrames(_named(base), apart)
-        yield from map(_named, frames)
+            yield WithPythonFrames(named(base), apart)
+        yield from map(named, frames)
         return
     waiting: list[Decorator] = []  # inlined calls, which GDB shows before the frame that they are a part of
     for base in frames:
@@ -257,7 +316,7 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack,
             continue
         if index >= len(merged.native) or merged.native[index][0] != frame.pc():
             # GDB unwinds otherwise from here on: its frames as they are
-            yield from map(_named, itertools.chain(waiting, [base], frames))
+            yield from map(named, itertools.chain(waiting, [base], frames))
             return
         if index in merged.python:
             for i, python in enumerate(merged.python[index]):
@@ -265,7 +324,7 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack,
                 shown += 1
         elif index not in merged.hidden:
             yield from waiting
-            yield _named(base)
+            yield named(base)
         waiting.clear()
         index += 1
     yield from waiting

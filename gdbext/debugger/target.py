@@ -5,6 +5,7 @@ It only looks: memory, registers and symbols are read, the selected thread and f
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
@@ -13,7 +14,7 @@ from types import TracebackType
 
 import gdb
 
-from gdbext.debugger.console import output
+from gdbext.debugger.console import decoded, output
 from gdbext.debugger.lazy import LazySymbols, is_lazy
 from gdbext.debugger.types import read_structs
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
@@ -452,16 +453,19 @@ def _variables(frame: gdb.Frame) -> Iterator[tuple[str, str, str]]:
     seen: set[str] = set()
     while block is not None:
         for symbol in block:
-            if not (symbol.is_argument or symbol.is_variable) or symbol.name in seen:
+            name = decoded(functools.partial(getattr, symbol, "name")) or ""
+            if not (symbol.is_argument or symbol.is_variable) or name in seen:
                 continue
-            seen.add(symbol.name)
+            seen.add(name)
+            kind = text = "<unreadable>"
             try:
+                kind = str(symbol.type)
                 value = symbol.value(frame)
                 # raw: pretty-printers are other people's code, and may call functions of the target
                 text = value.format_string(raw=True, max_elements=10, max_depth=2, repeat_threshold=10)
             except (gdb.error, RuntimeError, UnicodeDecodeError):
-                text = "<unreadable>"
-            yield symbol.name, str(symbol.type), text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}..."
+                pass
+            yield name, kind, text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}..."
         if block.function is not None:
             return
         block = block.superblock
@@ -479,7 +483,8 @@ def _source_line(address: int) -> tuple[str | None, int | None]:
         while block is not None:
             functions += block.function is not None
             block = block.superblock
-        return (table.filename, place.line) if functions == 1 else (table.filename, None)
+        file = decoded(functools.partial(getattr, table, "filename"))
+        return (file, place.line) if functions == 1 else (file, None)
     except (gdb.error, RuntimeError, OverflowError):
         return None, None
 
@@ -513,7 +518,7 @@ def _selected_number() -> int | None:
 
 
 def _executable(inferior: gdb.Inferior) -> str | None:
-    return inferior.progspace.filename or None
+    return decoded(lambda: inferior.progspace.filename) or None
 
 
 def _architecture() -> str:
@@ -528,8 +533,8 @@ def _architecture() -> str:
 
 def _thread_name(thread: gdb.InferiorThread) -> str | None:
     try:
-        return thread.name
-    except (gdb.error, UnicodeDecodeError):
+        return decoded(lambda: thread.name)
+    except gdb.error:
         return None
 
 

@@ -15,7 +15,7 @@ from gdbext.launcher.rights import (
     why_not_traced,
 )
 from gdbext.launcher.status import Unreadable
-from gdbext.render.escape import printable
+from gdbext.render.escape import can_be_told, printable
 
 #: How many processes are named that have a number in another namespace.
 _MAX_NAMED = 3
@@ -47,14 +47,13 @@ def _executable_of(pid: int) -> str | None:
     try:
         name = os.readlink(link)
         if not in_other_mount_namespace(pid) and os.path.samefile(name, link):
-            # no command of GDB can have a line feed in it
-            return name if "\n" not in name else None
+            return name if can_be_told(name) else None
     except OSError:
         pass
     try:
         name = f"/proc/{pid}/root{os.readlink(link)}"
         # by its own name, since reports tell it
-        return name if os.path.samefile(name, link) else link
+        return name if can_be_told(name) and os.path.samefile(name, link) else link
     except FileNotFoundError:
         return link
     except OSError:

@@ -20,8 +20,15 @@ def printable(text: str, limit: int = 1000) -> str:
     return "".join(_escaped(char) if unicodedata.category(char) in _UNSAFE else char for char in cut)
 
 
+def can_be_told(name: str) -> bool:
+    """Whether a command of GDB's can have the name of a file in it: it is UTF-8, and one line."""
+    return "\n" not in name and (name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name))
+
+
 def _escaped(char: str) -> str:
     code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8 (PEP 383)
+        code -= 0xDC00
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

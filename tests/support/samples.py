@@ -265,7 +265,7 @@ class Sample:
 
     def status(self, tid: int, field: str) -> str:
         """A field of the thread's status file, such as State or TracerPid."""
-        for line in Path(f"/proc/{self.pid}/task/{tid}/status").read_text().splitlines():
+        for line in Path(f"/proc/{self.pid}/task/{tid}/status").read_text(errors="surrogateescape").splitlines():
             name, _, value = line.partition(":")
             if name == field:
                 return value.strip()
@@ -285,7 +285,7 @@ class Sample:
     def writable_memory(self) -> dict[str, bytes]:
         """A digest of each mapping that the sample can write, by its line in the table of mappings."""
         digests = {}
-        for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines():
+        for line in Path(f"/proc/{self.pid}/maps").read_text(errors="surrogateescape").splitlines():
             span, flags = line.split()[:2]
             if not flags.startswith("rw"):
                 continue

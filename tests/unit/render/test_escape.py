@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from gdbext.render.escape import printable
+from gdbext.render.escape import can_be_told, printable
 from tests.support.fake_report import HOSTILE
 
 
@@ -20,9 +20,17 @@ def test_ordinary_text_stays(text: str) -> None:
     ("\x7f", "\\x7f"), ("\x9b31m", "\\x9b31m"), ("\x85", "\\x85"), ("\xad", "\\xad"), ("\u202e", "\\u202e"),
     ("\u2066", "\\u2066"), ("\u200f", "\\u200f"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"), ("\ufeff", "\\ufeff"),
     ("\ud800", "\\ud800"), ("\ue000", "\\ue000"), ("\U000e0001", "\\U000e0001"), ("é\x1b", "é\\x1b"),
+    ("a\udcff", "a\\xff"), ("\udc80", "\\x80"), ("\udd00", "\\udd00"), ("\udc7f", "\\udc7f"),
 ])
 def test_what_a_terminal_would_obey_is_escaped(text: str, expected: str) -> None:
     assert printable(text) == expected
+
+
+@pytest.mark.parametrize(("name", "can"), [
+    ("", True), ("/bin/a b", True), ("/b\x1b", True), ("/größe", True), ("/a\nb", False), ("/a\udcff", False),
+])
+def test_names_that_commands_can_have_in_them(name: str, can: bool) -> None:
+    assert can_be_told(name) is can
 
 
 def test_no_character_at_all_gets_through_that_moves_or_hides() -> None:

@@ -1,0 +1,156 @@
+"""Names that are no UTF-8: of a library, a function, a source file, the executable. They cost the report nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, gdb_session, interpreters, roots, samples
+from tests.support.interpreters import CHECKOUT
+from tests.support.samples import Sample
+
+#: Its thread locks a mutex of the library twice, the second time in it.
+_PROGRAM = rb"""
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+#line 7 "/source/odd-\xff.c"
+int enter_twice(const char *path) {
+    void *library = dlopen(path, RTLD_NOW);
+    void (*enter)(void) = library ? (void (*)(void))dlsym(library, "enter") : 0;
+    if (!enter)
+        return 1;
+    enter();
+    int pid = getpid();
+    printf("{\"sample\": \"names\", \"variant\": \"\", \"pid\": %d, \"threads\": {\"main\": {\"tid\": %d, "
+           "\"python_name\": null, \"blocked\": true, \"syscall\": \"futex\", \"stack\": []}}, \"locks\": {}, "
+           "\"deadlock\": [], \"stuck_behind\": []}\n", pid, pid);
+    fflush(stdout);
+    enter();
+    return 0;
+}
+
+int main(int count, char **words) {
+    return count == 2 ? enter_twice(words[1]) : 1;
+}
+"""
+_LIBRARY = rb"""
+#include <pthread.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+int inner(void) __asm__("lock_\xff\xe9");
+__attribute__((noinline)) int inner(void) { return pthread_mutex_lock(&mutex) + 1; }
+int enter(void) { return inner() + 1; }
+"""
+COMMANDS = ("py-deadlocks", "py-threads-locks --each", "py-threads-locks --json", "lock-owner", "py-mixed-bt", "bt",
+            "bt -full")
+#: GDB reads the symbols of libraries only when something lies in them.
+LATE = ["-iex", "set auto-solib-add off"]
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The program and its library, in folders whose names are no UTF-8."""
+    folder = tmp_path_factory.mktemp("names") / os.fsdecode(b"folder-\xff")
+    folder.mkdir()
+    program, library = folder / os.fsdecode(b"program-\xfe"), folder / os.fsdecode(b"lib\xfd.so")
+    common = ["gcc", "-O1", "-fno-optimize-sibling-calls", "-x", "c", "-"]
+    subprocess.run([*common, "-g", "-o", program, "-ldl", "-pthread"], input=_PROGRAM, check=True)
+    subprocess.run([*common, "-shared", "-fPIC", "-o", library], input=_LIBRARY, check=True)
+    return program, library
+
+
+@pytest.fixture(scope="module")
+def sample(odd: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
+    """The deadlocked program."""
+    with samples.running([*odd], tmp_path_factory.mktemp("run")) as running:
+        yield running
+
+
+def check(session: gdb_session.Result) -> None:
+    """All of it is told: who waits, in which function of what library, called from which line."""
+    assert session.status == 0, session
+    assert "Traceback" not in session.stderr
+    assert "internal error" not in session.stderr
+    for command in COMMANDS:
+        assert session.error_lines(command.split()[0]) == []
+    assert gdb_session.violations(session.document(2)) == []
+    document = session.document(2)
+    (thread,) = document["threads"]
+    frames = [(frame["function"], frame["module"]) for frame in thread["stack"] if frame["language"] == "native"]
+    functions = [function for function, _ in frames]
+    # programs that read get the bytes back, people see escapes
+    at = functions.index(os.fsdecode(b"lock_\xff\xe9"))
+    assert functions[at + 1:at + 4] == ["enter", "enter_twice", "main"]
+    assert frames[at][1] == os.fsdecode(b"lib\xfd.so")
+    assert os.fsdecode(b"odd-\xff.c") in {os.path.basename(frame["file"] or "") for frame in thread["stack"]}
+    assert document["deadlocks"][0]["threads"] == [1]
+    for index in (0, 1, 3):
+        assert "in lib\\xfd.so" in session.outputs[index]
+        assert session.outputs[index].isascii()
+    for index in (1, 4):
+        assert "lock_\\xff\\xe9 () in lib\\xfd.so" in session.outputs[index]
+        assert "odd-\\xff.c:18" in session.outputs[index]
+    for index in (5, 6):
+        lines = [line.split(" in ", 1)[-1] for line in session.outputs[index].splitlines()]
+        assert [line for line in lines if re.fullmatch(r"lock_\\xff\\xe9 \(\) (at|from) .*/lib\\xfd\.so", line)]
+        assert [line for line in lines if re.fullmatch(r"enter_twice \(path=.*\) at /source/odd-\\xff\.c:18", line)]
+    assert re.search(r"^ +pid = .+$", session.outputs[6], re.MULTILINE)
+
+
+@pytest.mark.parametrize("first", [[], LATE], ids=["whole", "late"])
+@pytest.mark.parametrize("name", ["", *interpreters.GDBS], ids=["default", *interpreters.GDBS])
+def test_process(name: str, first: Sequence[str], sample: Sample) -> None:
+    gdb = [roots.use_gdb(name)] if name else []
+    check(gdb_session.batch([*first, "-p", str(sample.pid)], COMMANDS, gdb=gdb))
+    assert not sample.is_stopped()
+
+
+@pytest.mark.parametrize("first", [[], LATE], ids=["whole", "late"])
+def test_core(first: Sequence[str], sample: Sample, odd: tuple[Path, Path], tmp_path: Path) -> None:
+    core = cores.gdb_core(sample)
+    # GDB is not told such a name by a command of its own either
+    link = tmp_path / "program"
+    link.symlink_to(odd[0])
+    try:
+        check(gdb_session.batch([*first, link, core], COMMANDS))
+    finally:
+        core.unlink()
+
+
+def report(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gdbext", "report", "--gdb", gdb_session.executable(), *words]
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=gdb_session.TIMEOUT, check=False)
+
+
+def test_the_launcher(sample: Sample, tmp_path: Path) -> None:
+    page, graph = tmp_path / "page.html", tmp_path / "graph.dot"
+    done = report("--html", page, "--dot", graph, str(sample.pid))
+    assert done.returncode == 1, done.stderr
+    assert "lock_\\xff\\xe9 () in lib\\xfd.so" in done.stdout
+    assert "Deadlock 1:" in done.stdout
+    assert "lib\\xfd.so" in page.read_text()
+    assert r"lib\\xfd.so" in graph.read_text()
+    assert sample.status(sample.pid, "TracerPid") == "0"
+    document = json.loads(report("--json", str(sample.pid)).stdout)
+    assert gdb_session.violations(document) == []
+    assert os.path.basename(document["target"]["executable"]) == os.fsdecode(b"program-\xfe")
+
+
+def test_the_launcher_and_a_core(sample: Sample, tmp_path: Path) -> None:
+    """No command of GDB's can have the executable's name in it."""
+    core = cores.gdb_core(sample)
+    try:
+        done = report(core)
+    finally:
+        core.unlink()
+    assert done.returncode == 3
+    assert re.fullmatch(r"gdbext report: .*/program-\\xfe; make a link to it .*\n", done.stderr)
