@@ -342,10 +342,10 @@ class PythonSide:
                    for word in {*words, *seen.registers.values()})
 
     def _in_take_gil(self, seen: SeenThread) -> bool:
+        # it may have called others of the interpreter, and these the C library, to find out when to wake
         for i, (pc, _) in enumerate(seen.native(self._code)[:_TAKE_GIL_DEPTH]):
-            if self.interpreter_code[pc]:
-                function = self._code.symbol(pc, i).function
-                return function is not None and public_name(function) == "take_gil"
+            if self.interpreter_code[pc] and public_name(self._code.symbol(pc, i).function or "") == "take_gil":
+                return True
         return False
 
     def is_eval(self, pc: int) -> bool:

@@ -43,10 +43,10 @@ CYTHON = {
   # cholesky.factor_batch () in cholesky.cpython-311-x86_64-linux-gnu.so [Cython]
   # solve at solve.py:36
            cholesky.factor_batch(announced(batch), THREADS)
-  # main at solve.py:44
+  # main at solve.py:43
            print(solve(matrices).trace(), file=sys.stderr)
                  ^^^^^^^^^^^^^^^
-  # <module> at solve.py:48
+  # <module> at solve.py:47
            main()
        ... program start (2 frames)""",
     # OpenMP's threads run the loop that the compiler has made a function of

@@ -37,7 +37,7 @@ def test_a_deadlock_stays(variant: str, tmp_path: Path) -> None:
 def test_a_deadlock_with_the_gil_stays(tmp_path: Path) -> None:
     """Its waiter wakes up every 5 ms to ask for it."""
     python, _ = interpreters.use(interpreters.ANY)
-    with samples.rapids(python, "rwlock", tmp_path) as sample:
+    with samples.rapids(python, "rwlock", tmp_path, still=False) as sample:
         session = look_twice(sample)
     assert session.status == 0
     assert "Deadlock 1: 2 threads wait for each other" in session.outputs[1]

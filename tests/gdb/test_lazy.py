@@ -116,13 +116,13 @@ def check(where: Sequence[str | Path], symbols: bool = True) -> list[dict[str, s
                                               ("3.13", "kernel core")])
 def test_python_program(name: str, target: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
-    with samples.rapids(python, "rwlock", tmp_path, still=True) as sample, cores.place(sample, python, target) as where:
+    with samples.rapids(python, "rwlock", tmp_path) as sample, cores.place(sample, python, target) as where:
         for read in check(where, symbols):
             assert "No" in read.values()
 
 
 def test_cython_and_openmp(tmp_path: Path) -> None:
-    with openmp.start_cython(tmp_path, stripped=False, still=True) as sample:
+    with openmp.start_cython(tmp_path, stripped=False) as sample:
         (read, _) = check(["-p", str(sample.pid)])
         assert (read["libgomp.so.1"], read["libm.so.6"]) == ("Yes", "No")
 
@@ -145,7 +145,7 @@ def interactive(sample: Sample, directory: Path, *options: str) -> Iterator[Inte
 
 def test_gdbs_own_backtrace_at_a_prompt(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
-    with samples.rapids(python, "rwlock", tmp_path, still=True) as sample:
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
         found = []
         for options in ((), OFF):
             with interactive(sample, tmp_path, *options) as gdb:
@@ -161,7 +161,7 @@ def test_gdbs_own_backtrace_at_a_prompt(tmp_path: Path) -> None:
 
 def test_frame_stays_selected_while_libraries_are_read(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
-    with samples.rapids(python, "rwlock", tmp_path, still=True) as sample, interactive(sample, tmp_path, *OFF) as gdb:
+    with samples.rapids(python, "rwlock", tmp_path) as sample, interactive(sample, tmp_path, *OFF) as gdb:
         gdb.command("frame 2")
         before = gdb.command("frame")
         gdb.command("py-threads-locks --each")
@@ -170,7 +170,7 @@ def test_frame_stays_selected_while_libraries_are_read(tmp_path: Path) -> None:
 
 def test_setting_has_gdb_read_everything(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
-    with samples.rapids(python, "rwlock", tmp_path, still=True) as sample:
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
         where = [*OFF, "-p", str(sample.pid)]
         session = gdb_session.batch(where, ["show gdbext load-symbols", "set gdbext load-symbols all", "gil-holder",
                                             "info sharedlibrary", "show gdbext load-symbols"], index=False)
@@ -184,7 +184,7 @@ def test_setting_has_gdb_read_everything(tmp_path: Path) -> None:
 
 def test_variable_of_a_library_that_was_not_read(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
-    with samples.rapids(python, "rwlock", tmp_path, still=True) as sample:
+    with samples.rapids(python, "rwlock", tmp_path) as sample:
         commands = ["lock-owner &_PyRuntime", "lock-owner &no_such_lock", "info sharedlibrary"]
         whole, without = (gdb_session.batch([*options, "-p", str(sample.pid)], commands, index=False)
                           for options in ((), OFF))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -188,3 +189,17 @@ def test_text_says_who_waits_where_for_what(hang: RapidsHang) -> None:
         assert f"rapids.py:{line}" in hang.text, role
         assert function in hang.text, role
     assert ("inferred" in hang.text) == (hang.truth.locks["table"].evidence == "inferred")
+
+
+@pytest.mark.parametrize("name", [name for name in interpreters.MAIN_NAMES if not name.endswith("stripped")])
+def test_a_waiter_of_the_gil_is_known_asleep_and_awake(name: str, tmp_path: Path) -> None:
+    """It wakes every 5 ms: each look meets it somewhere else."""
+    python, symbols = interpreters.use(name)
+    with samples.rapids(python, "rwlock", tmp_path, interpreters.with_gil(name), still=False) as sample:
+        looks = 10
+        commands = ["py-deadlocks --json", "detach", f"attach {sample.pid}"] * looks
+        session = gdb_session.batch(["-p", str(sample.pid)], commands, symbols=symbols)
+    for document in map(session.document, range(0, len(commands), 3)):
+        (deadlock,) = document["deadlocks"]
+        assert deadlock["evidence"] in ("recorded", "derived")
+        assert len(deadlock["threads"]) == 2

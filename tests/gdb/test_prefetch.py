@@ -175,7 +175,7 @@ def check_read_once(watched: Watched) -> None:
 @pytest.mark.parametrize("name", ["3.9", "3.11", "3.11-stripped", "3.13t"])
 def test_python_program(name: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
-    with samples.rapids(python, "rwlock", tmp_path / "run", interpreters.with_gil(name), still=True) as sample:
+    with samples.rapids(python, "rwlock", tmp_path / "run", interpreters.with_gil(name)) as sample:
         watched = check(sample, tmp_path, "libc.so.6", "libdrv.so", *shared_library(sample), symbols=symbols)
     assert len(watched.document["deadlocks"]) == 1
 

@@ -23,7 +23,7 @@ flags      of the compiler
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
 looked at may be a child of the one that was started. A healthy one ends, with status 0, when the file `stop` in its
-directory is no longer a zero byte; if the line has `"listens": true` it gets SIGTERM then.
+directory is no longer a zero byte, or, if the line has `"listens": true`, when it gets SIGTERM.
 """
 
 from __future__ import annotations
@@ -182,11 +182,13 @@ class Running:
 
     def end(self) -> None:
         """Tell a healthy program to end, which shows that it was healthy."""
-        # without making the file shorter, even for a moment, because the program has it in its memory
-        with open(self.directory / "stop", "r+b") as file:
-            file.write(b"!")
         if self.listens:
+            # and nothing else: one that ends by itself has no handler any more in the end
             _terminate(self.pid)
+        else:
+            # without making the file shorter, even for a moment, because the program has it in its memory
+            with open(self.directory / "stop", "r+b") as file:
+                file.write(b"!")
         try:
             status = self.process.wait(timeout=60)
         except subprocess.TimeoutExpired:
@@ -361,17 +363,22 @@ def looks_at(target: Running, number: int) -> Iterator[Json]:
                 stdout=output, stderr=output, pass_fds=[other_end.fileno()], start_new_session=True,
             )
         try:
-            failed = 0
+            failed: list[str] = []
             for look in range(number):
                 ready, _, _ = select.select([pipe], [], [], gdb_session.TIMEOUT)
                 line = pipe.readline() if ready else ""
-                assert line, f"GDB ended or stood still after {look} looks\n{_tail(target.directory / 'gdb')}"
+                if not line:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        session.wait(timeout=10)  # it may be about to say why it ends
+                    raise AssertionError(f"GDB ended or stood still after {look} looks\n"
+                                         + _tail(target.directory / "gdb"))
                 told = json.loads(line)
                 # GDB may go by a thread that ends as it stops, and can read nothing then; once in thousands of looks
-                failed += "document" not in told
-                assert failed <= 1, f"look {look + 1} failed: {told['failed']}"
                 if "document" in told:
                     yield told["document"]
+                else:
+                    failed.append(f"look {look + 1} failed: {told['failed']}")
+                assert len(failed) <= 1, "\n".join([*failed, _tail(target.directory / "gdb")])
                 time.sleep(chance.uniform(0, PAUSE))
                 os.kill(target.pid, STOP)
             session.wait(timeout=gdb_session.TIMEOUT)

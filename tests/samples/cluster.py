@@ -50,6 +50,7 @@ def partition(driver: str, fifo: str, worker: str) -> int:
     """The task: it never ends."""
     # a worker whose GIL is never given up cannot notice that its nanny has gone
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
+    sys.setswitchinterval(1000)  # who waits for the GIL sleeps on
     free, holding = ctypes.CDLL(driver), ctypes.PyDLL(driver)
     holding.drv_alloc.argtypes, holding.drv_alloc.restype = [ctypes.c_long], ctypes.c_long
     free.drv_lock_address.restype = ctypes.c_void_p

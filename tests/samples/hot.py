@@ -36,6 +36,7 @@ def churn(witness: Witness, functions: "list[Callable[[int], int]]") -> None:
 
 
 def main() -> None:
+    sys.setswitchinterval(1000)  # who waits for the GIL sleeps on
     driver = Driver(sys.argv[1])
     if driver.free.drv_open(RWLOCK):
         sys.exit("drv_open failed")

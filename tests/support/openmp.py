@@ -65,11 +65,8 @@ def start_llvm(clang: str, scenes: Sequence[str], directory: Path) -> AbstractCo
 # -- the extension ------------------------------------------------------------------------------------------------
 
 
-def start_cython(directory: Path, *, stripped: bool, still: bool = False) -> AbstractContextManager[Sample]:
-    """A Cython extension whose `prange` hangs; skips or fails the test without what it takes.
-
-    :param still: see `samples.rapids`.
-    """
+def start_cython(directory: Path, *, stripped: bool) -> AbstractContextManager[Sample]:
+    """A Cython extension whose `prange` hangs; skips or fails the test without what it takes."""
     python, _ = interpreters.use(f"{PYTHON}-stripped" if stripped else PYTHON)
     environment, missing = _environment()
     if environment is None:
@@ -77,8 +74,7 @@ def start_cython(directory: Path, *, stripped: bool, still: bool = False) -> Abs
     packages = environment / "lib" / f"python{PYTHON}" / "site-packages"
     extension = _extension(environment, stripped)
     variables = {"PYTHONPATH": os.pathsep.join(map(str, (extension, packages)))}
-    interval = [str(samples.STILL)] if still else []
-    return samples.running([python, _CYTHON_SOURCE / "solve.py", *interval], directory, variables=variables)
+    return samples.running([python, _CYTHON_SOURCE / "solve.py"], directory, variables=variables)
 
 
 @functools.cache

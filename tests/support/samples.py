@@ -43,7 +43,7 @@ from typing import Any, TypeVar
 SOURCES = Path(__file__).resolve().parent.parent / "samples"
 RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-ambiguous")
 ABBA_VARIANTS = ("mutex", "rwlock")
-#: Seconds that a waiter of the GIL sleeps at a time, where a test wants it to sleep on.
+#: Seconds that a waiter of the GIL sleeps at a time, where it is to sleep on.
 STILL = 1000.0
 
 _COMMON = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
@@ -434,13 +434,13 @@ def rapids(
     *,
     place: Place = HERE,
     variables: Mapping[str, str] | None = None,
-    still: bool = False,
+    still: bool = True,
 ) -> contextlib.AbstractContextManager[Sample]:
     """The deadlock of GIL and driver lock; one of RAPIDS_VARIANTS.
 
     :param options: of the interpreter.
-    :param still: whoever waits for the GIL sleeps on, where it wakes every 5 ms otherwise and may be caught awake: for
-        tests that look twice and compare.
+    :param still: whoever waits for the GIL sleeps on. Else it wakes every 5 ms and may be caught awake, which a look
+        at some interpreters cannot tell; in hundreds of looks that does happen.
     """
     driver = build("libdrv.so", place)
     argv: list[str | Path] = [python, *options, SOURCES / "rapids.py", "--lock", variant, "--driver", driver]

@@ -38,8 +38,7 @@ def solve(batch: "numpy.ndarray") -> "numpy.ndarray":
 
 
 def main() -> None:
-    if len(sys.argv) > 1:  # how long a waiter of the GIL sleeps, in seconds
-        sys.setswitchinterval(float(sys.argv[1]))
+    sys.setswitchinterval(1000)  # who waits for the GIL sleeps on
     matrices = numpy.stack([numpy.diag(numpy.arange(1.0, 9.0)) + 0.1 for _ in range(THREADS)])
     print(solve(matrices).trace(), file=sys.stderr)
 

@@ -5,6 +5,7 @@ Between two signals all threads wait without a timeout, and for one another as f
 Truth: {"expect": "healthy"}
 """
 
+import contextlib
 import signal
 import threading
 from types import FrameType
@@ -17,7 +18,8 @@ gate, work = threading.Lock(), threading.Semaphore(0)
 
 
 def on_timer(number: int, frame: Optional[FrameType]) -> None:
-    if gate.locked():
+    # not after a look whether it is locked: the next signal may be handled in between
+    with contextlib.suppress(RuntimeError):
         gate.release()
 
 
