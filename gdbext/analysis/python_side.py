@@ -271,15 +271,20 @@ class PythonSide:
     def find_lone_waiters(self) -> None:
         """Waits for a GIL that are known because somebody asked its holder for it and only one thread can have.
 
-        From 3.9 to 3.12 the request is taken back when a thread gets the GIL, so while it stands somebody waits; a
-        waiter that is caught in the few microseconds between two sleeps cannot be told by its system call. Where
-        interpreters share a GIL, and in other versions, the request may be left over from before.
+        From 3.9 on the request is taken back when a thread gets the GIL, so while it stands somebody waits; a waiter
+        that is caught in the few microseconds between two sleeps cannot be told by its system call. Since 3.13 the
+        request is one to the thread that holds the GIL; before it is the interpreter's, and may be left over from
+        before where interpreters share a GIL.
+
+        Source: CPython 3.12 and 3.13 Python/ceval_gil.c, take_gil and drop_gil.
         """
         for gil in self.gils:
             interpreters = [interpreter for interpreter in gil.python.interpreters
                             if interpreter.gil is not None and interpreter.gil.address == gil.state.address]
-            if (gil.holder is None or gil.waiters or len(interpreters) != 1 or not interpreters[0].drop_requested
-                    or not gil.python.runtime.layouts.has("PyInterpreterState", "gil_drop_request")):
+            layouts = gil.python.runtime.layouts
+            if gil.holder is None or gil.waiters or not any(each.drop_requested for each in interpreters):
+                continue
+            if not layouts.has("PyThreadState", "eval_breaker") and len(interpreters) != 1:
                 continue
             able = [seen for seen in self._threads if seen.number != gil.holder and seen.wait is None and seen.tstates
                     and (seen.call is None or not seen.call.blocked)]

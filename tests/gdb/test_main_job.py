@@ -191,7 +191,7 @@ def test_text_says_who_waits_where_for_what(hang: RapidsHang) -> None:
     assert ("inferred" in hang.text) == (hang.truth.locks["table"].evidence == "inferred")
 
 
-@pytest.mark.parametrize("name", [name for name in interpreters.MAIN_NAMES if not name.endswith("stripped")])
+@pytest.mark.parametrize("name", interpreters.MAIN_NAMES)
 def test_a_waiter_of_the_gil_is_known_asleep_and_awake(name: str, tmp_path: Path) -> None:
     """It wakes every 5 ms: each look meets it somewhere else."""
     python, symbols = interpreters.use(name)

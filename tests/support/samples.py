@@ -72,8 +72,8 @@ _BUILDS = {
 # what the linker is told after a source; libdl is a library of its own before glibc 2.34
 _LIBRARIES = {"healthy.c": ("-ldl",), "locks.c": ("-ldl",), "locks.cc": ("-lstdc++",)}
 _SYSCALL_NUMBERS = {
-    "x86_64": {"futex": 202, "pause": 34, "read": 0},
-    "aarch64": {"futex": 98, "read": 63},
+    "x86_64": {"futex": 202, "pause": 34, "read": 0, "restart": 219},
+    "aarch64": {"futex": 98, "read": 63, "restart": 128},
 }
 _ASK_HEADERS = "import sys, sysconfig; print(sysconfig.get_config_var('INCLUDEPY'), sys.hexversion, sep='\\n')"
 _WRITE_CFFI = """
@@ -272,9 +272,13 @@ class Sample:
         raise AssertionError(f"no {field} in the status of thread {tid}")
 
     def in_system_call(self, tid: int, name: str) -> bool:
-        """Whether the thread is asleep in that system call."""
+        """Whether the thread is asleep in that system call.
+
+        A futex wait with a timeout that a stop has interrupted goes on as another one, ``restart_syscall``.
+        """
+        numbers = _SYSCALL_NUMBERS[platform.machine()]
         text = Path(f"/proc/{self.pid}/task/{tid}/syscall").read_text()
-        return text.split()[0] == str(_SYSCALL_NUMBERS[platform.machine()][name])
+        return text.split()[0] in {str(numbers[each]) for each in (name, *(["restart"] if name == "futex" else []))}
 
     def read_memory(self, address: int, size: int) -> bytes:
         """Bytes of the sample's memory, read without stopping it."""

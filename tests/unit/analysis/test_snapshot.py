@@ -546,11 +546,17 @@ def caught_awake(version: str, asked: int) -> tuple[PythonTarget, FakeThread]:
     target, _, worker, _ = gil_and_rwlock(version)
     worker.registers["orig_rax"] = WORD
     worker.frames = [(LIBC_TEXT + 0x100, worker.stack), (APP_TEXT + 0x80, worker.stack + 0x800)]
-    target.python.build.put("PyInterpreterState", target.interpreter, gil_drop_request=asked)
+    if target.python.layouts.has("PyInterpreterState", "gil_drop_request"):
+        target.python.build.put("PyInterpreterState", target.interpreter, gil_drop_request=asked)
+    else:  # the thread that holds it is asked
+        place = target.python.build.member("_gil_runtime_state", target.python.gil_of(target.interpreter),
+                                           "last_holder")
+        holder = int.from_bytes(target.ram.read(place, 8), "little")
+        target.python.build.put("PyThreadState", holder, eval_breaker=asked)
     return target, worker
 
 
-@pytest.mark.parametrize("version", ["3.9.18", "3.10.13", "3.11.7", "3.12.1"])
+@pytest.mark.parametrize("version", ["3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10"])
 def test_gil_waiter_caught_awake_is_the_only_one_who_can_have_asked(version: str) -> None:
     target, worker = caught_awake(version, 1)
     report = report_of(target)
@@ -560,7 +566,7 @@ def test_gil_waiter_caught_awake_is_the_only_one_who_can_have_asked(version: str
     assert "asked" in str(wait.why)
 
 
-@pytest.mark.parametrize("version", ["3.9.18", "3.12.1"])
+@pytest.mark.parametrize("version", ["3.9.18", "3.12.1", "3.13.0", "3.14.10"])
 def test_thread_that_runs_while_nobody_asked_for_the_gil(version: str) -> None:
     target, worker = caught_awake(version, 0)
     report = report_of(target)
@@ -568,7 +574,7 @@ def test_thread_that_runs_while_nobody_asked_for_the_gil(version: str) -> None:
     assert thread_of(report, worker).waits is None
 
 
-@pytest.mark.parametrize("version", ["3.9.18", "3.12.1"])
+@pytest.mark.parametrize("version", ["3.9.18", "3.12.1", "3.13.0", "3.14.10"])
 def test_two_threads_that_run_and_either_may_have_asked(version: str) -> None:
     target, _ = caught_awake(version, 1)
     target.python_thread()
