@@ -13,6 +13,7 @@ A process stands still from the first to the second line, and all that is told c
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -117,6 +118,7 @@ class _OneLook:
 
     def answer(self) -> None:
         """Look and tell."""
+        gc.disable()  # as in `Session`; GDB ends afterwards
         try:
             try:
                 self._load()

@@ -6,6 +6,7 @@ It only looks: memory, registers and symbols are read, the selected thread and f
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import re
 import stat
@@ -420,11 +421,15 @@ class GdbTarget:
 class Session:
     """A look at the target that leaves the selected thread and frame as they were, also after an error.
 
+    Meanwhile Python looks for no cycles of garbage: a look makes much and throws little away, and with thousands of
+    threads a fifth of its time went there.
+
     :param may_load: see `GdbTarget`.
     """
 
     def __init__(self, may_load: bool = True) -> None:
         self._may_load = may_load
+        self._collects = gc.isenabled()
         self._thread: gdb.InferiorThread | None = None
         self._frame: gdb.Frame | None = None
 
@@ -434,10 +439,14 @@ class Session:
             self._frame = gdb.selected_frame()
         except gdb.error:
             self._frame = None
-        return GdbTarget(self._may_load)
+        target = GdbTarget(self._may_load)
+        gc.disable()
+        return target
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
+        if self._collects:
+            gc.enable()
         if self._thread is not None and self._thread.is_valid():
             self._thread.switch()
             if self._frame is not None and self._frame.is_valid():
