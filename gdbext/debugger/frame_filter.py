@@ -160,7 +160,7 @@ class Names:
             at = (frame.pc(), frame.type()) if frame.type() != gdb.INLINE_FRAME else None
             plain = self._plain.get(at) if at is not None else None
             if plain is None:
-                plain = _is_plain(base)
+                plain = _is_plain(frame)
                 if at is not None and len(self._plain) < _MAX_NAMES:
                     self._plain[at] = plain
         except gdb.error:  # GDB itself says so when it prints the frame
@@ -168,10 +168,10 @@ class Names:
         return base if plain else OddFrame(frame)
 
 
-def _is_plain(base: Decorator) -> bool:
+def _is_plain(frame: gdb.Frame) -> bool:
     try:
-        base.filename()
-        return bool(base.inferior_frame().name())
+        FrameDecorator(frame).filename()  # GDB's own, whatever other filters have made of it
+        return bool(frame.name())
     except UnicodeDecodeError:
         return False
 

@@ -421,8 +421,8 @@ class GdbTarget:
 class Session:
     """A look at the target that leaves the selected thread and frame as they were, also after an error.
 
-    Meanwhile Python looks for no cycles of garbage: a look makes much and throws little away, and with thousands of
-    threads a fifth of its time went there.
+    Meanwhile Python looks for no cycles of garbage: a look makes much and throws little away, and of thousands of
+    threads it makes so much that the search takes a part of the time.
 
     :param may_load: see `GdbTarget`.
     """
