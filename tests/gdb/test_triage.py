@@ -167,7 +167,8 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
             samples.wait_until(at_rest, "the processes to wait for each other")
             yield Family(sample.pid, told)
         finally:
-            for pid, _ in reversed(process_tree.process_tree(sample.pid)[1:]):
+            # parents first: a pool starts another worker for one that has died
+            for pid, _ in process_tree.process_tree(sample.pid)[1:]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
