@@ -209,6 +209,9 @@ class FrameFilter:
         self.name = NAME
         self.priority = _PRIORITY
         self.enabled = True
+        # of one inferior, as long as it stands still: GDB asks for each thread's stack by itself
+        self._inferior: int | None = None
+        self._target: SelectedThread | None = None
         self._stacks: ThreadStacks | None = None
         self._source: tuple[Settings, SourceFiles] | None = None
         self._fails = False
@@ -219,7 +222,7 @@ class FrameFilter:
             event.connect(self._forget)
 
     def _forget(self, event: object) -> None:
-        self._stacks, self._source, self._fails, self._names = None, None, False, Names()
+        self._target, self._stacks, self._source, self._fails, self._names = None, None, None, False, Names()
 
     def filter(self, iterator: Iterator[Decorator]) -> Iterator[Decorator]:
         """Replace frames; GDB calls this, innermost frame first."""
@@ -233,12 +236,18 @@ class FrameFilter:
         return _replaced(iterator, merged, self._source[1], self._names.named)
 
     def _merged(self) -> MergedStack | None:
+        inferior = gdb.selected_inferior().num
+        if inferior != self._inferior:
+            self._forget(None)
+            self._inferior = inferior
         if self._fails:
             return None
         thread: gdb.InferiorThread | None = gdb.selected_thread()
         if thread is None or not thread.is_valid():
             return None
-        target = SelectedThread()
+        if self._target is None:
+            self._target = SelectedThread()
+        target = self._target
         if self._stacks is None:
             self._stacks = ThreadStacks(target)
         chosen = settings()

@@ -132,6 +132,24 @@ def test_variables_of_python_frames(session: Session) -> None:
     assert not [line for line in session.result.outputs[0].splitlines() if "nbytes = " in line]
 
 
+def test_two_processes(tmp_path: Path) -> None:
+    """Each has its own Python, and one has none."""
+    python, _ = interpreters.use("3.11")
+    with samples.rapids(python, "rwlock", tmp_path / "one") as one, samples.abba("mutex", tmp_path / "two") as two, \
+            samples.rapids(python, "mutex", tmp_path / "three") as three:
+        commands = ["bt"]
+        for sample, number in ((two, 2), (three, 3)):
+            commands += ["add-inferior", f"inferior {number}", f"attach {sample.pid}", "bt"]
+        commands += ["inferior 1", "bt", "inferior 2", "bt", "info inferiors"]
+        session = gdb_session.batch(["-p", str(one.pid)], commands)
+        first, second, third, again, last = (session.outputs[index] for index in (0, 4, 8, 10, 12))
+    for shown in (first, third):
+        assert re.search(r"^#\d+ +allocate \(\) at .*rapids\.py:\d+$", shown, re.MULTILINE), shown
+        assert "_PyEval" not in shown
+    assert ".py:" not in second
+    assert (again, last) == (first, second)
+
+
 def test_programs_that_read_get_the_same(tmp_path: Path) -> None:
     """GDB/MI, by which editors talk to it."""
     python, _ = interpreters.use("3.11")
