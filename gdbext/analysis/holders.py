@@ -19,39 +19,39 @@ from gdbext.analysis.lock_kinds import (
     RUNS_ONCE,
     View,
 )
+from gdbext.analysis.proven import ProvenReaders
 from gdbext.analysis.sections import Section, Sections
 from gdbext.analysis.site import Sites
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.errors import GdbextError
-from gdbext.model import INFERRED, Holder
+from gdbext.model import DERIVED, INFERRED, Holder
 from gdbext.native.calls import called
 from gdbext.native.elf import find_dynamic_symbol
 from gdbext.native.names import public_name
 from gdbext.native.signals import is_restorer
 from gdbext.record import record
 from gdbext.target.cache import read_available
-from gdbext.target.protocol import Target
+from gdbext.target.protocol import Module, Target
 
 #: Most bytes of a stack that are searched for the address of a lock.
 MAX_STACK_SCAN = 1 << 20
 _CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
-#: How large a structure with several locks may be, in bytes.
-_STRUCTURE = 4096
 #: How much of a stack lies above the stack pointer of its outermost frame at most, in bytes.
 _OUTERMOST = 256
 
 
 @record
 class Found:
-    """Threads that hold a lock, or may, by number; and how that is known or why it is not."""
+    """Threads that hold a lock, or may, by number; how the holders are known (`evidence`), or why they are not."""
 
     holders: tuple[int, ...] = ()
     candidates: tuple[int, ...] = ()
     why: str | None = None
+    evidence: str = INFERRED
 
     def as_holders(self, mode: str) -> tuple[Holder, ...]:
         """The holders as the report has them."""
-        return tuple([Holder(number, mode, INFERRED, self.why) for number in self.holders])
+        return tuple([Holder(number, mode, self.evidence, self.why) for number in self.holders])
 
 
 class Mentions:
@@ -107,11 +107,12 @@ class Mentions:
 class HolderFinder:
     """Finds holders by circumstance, in the ways that `lock_kinds` names."""
 
-    def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites) -> None:
+    def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites, library: Sequence[Module]) -> None:
         self._memory = target.memory
         self._code = code
         self._threads = threads
         self._sites = sites
+        self._proven = ProvenReaders(target, code, library)
         self._mentions = Mentions(target, code, threads)
         self._sections = Sections(target.memory, code)
         self._ways: dict[str, Callable[[View, Collection[int]], Found]] = {
@@ -150,39 +151,26 @@ class HolderFinder:
         return Found(candidates=tuple(sorted(self._mentions.of(view.address) - set(waiters))), why=view.why)
 
     def _readers(self, view: View, waiters: Collection[int]) -> Found:
-        mentioning = self._mentions.of(view.address)
-        found = tuple(sorted(mentioning - set(waiters)))
-        count = view.count
-        if not found:  # a reader may want to write what it reads itself
-            found = tuple(sorted(number for number in mentioning if self._keeps(self._threads[number], view.address)))
-            return Found(candidates=found, why=f"{count} counted, none recorded; only threads that wait for the lock "
-                                               "have its address on their stacks")
-        said = f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
-        beside = any(self._waits_beside(self._threads[number], view.address) for number in found)
-        if len(found) == count and self._threads.all_available and not beside:
-            on_stack = "thread has" if count == 1 else "threads have"
-            return Found(holders=found, why=f"{said}; just {count} {on_stack} the lock's address on the stack")
-        on_stack = "thread has" if len(found) == 1 else "threads have"
-        return Found(candidates=found,
-                     why=f"{said}; {len(found) or 'no'} {on_stack} the lock's address on the stack")
+        """The threads whose code proves that they read; those that have the lock's address may be the others.
 
-    def _waits_beside(self, seen: SeenThread, address: int) -> bool:
-        """Whether a thread waits for something that lies shortly behind a lock on the heap.
-
-        Then the address may be on its stack as that of a structure whose first member the lock is. Locks that are
-        variables of their own lie beside others too.
+        A thread that waits for the lock may read it as well.
         """
-        return (seen.futex is not None and address < seen.futex.address < address + _STRUCTURE
-                and self._code.module(address) is None)
-
-    def _keeps(self, seen: SeenThread, address: int) -> bool:
-        """Whether a waiter has an address on its stack also outside the call that waits."""
-        native = seen.native(self._code)
-        caller = self._sites.site(native).caller
-        if caller is None or caller + 1 >= len(native):
-            return False
-        high = min(native[-1][1] + _OUTERMOST, native[caller + 1][1] + MAX_STACK_SCAN)
-        return bool(self._mentions.between(native[caller][1], high, {address}))
+        count = view.count
+        said = f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
+        mentioning = self._mentions.of(view.address) - set(waiters)
+        proven = {seen.number for seen in self._threads
+                  if seen.unavailable is None and self._proven.holds(seen, view.address)}
+        if len(proven) > count:
+            return Found(candidates=tuple(sorted(proven | mentioning)),
+                         why=f"{said}, yet the code of {len(proven)} threads acquires it")
+        candidates = tuple(sorted(mentioning - proven)) if len(proven) < count else ()
+        if proven:
+            each = "the holder" if len(proven) == 1 else "each holder"
+            return Found(tuple(sorted(proven)), candidates,
+                         f"{said}; the code of {each} acquires the lock and has not released it", DERIVED)
+        on_stack = "thread has" if len(candidates) == 1 else "threads have"
+        return Found(candidates=candidates,
+                     why=f"{said}; {len(candidates) or 'no'} {on_stack} the lock's address on the stack")
 
     def _arriving(self, view: View, waiters: Collection[int]) -> Found:
         """Who has not come to a barrier: all other threads, if they are just as many.

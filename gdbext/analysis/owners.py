@@ -57,7 +57,7 @@ class NativeLocks:
         self._threads = threads
         self._sites = sites
         self._parked = parked
-        self._finder = HolderFinder(target, code, threads, sites)
+        self._finder = HolderFinder(target, code, threads, sites, library.modules)
         if library.layouts is not None:
             self._find_restarted_waits(library.layouts)
         sleepers: dict[int, int] = {}

@@ -65,12 +65,23 @@ static void *hold(void *argument) {
     return NULL;
 }
 
-/* Nothing records this holder: it is known by what it has at hand. */
+/* Nothing records this holder, and a call through a pointer proves nothing: it only has the address at hand. */
 static void *hold_at_hand(void *argument) {
     struct side *side = argument;
     side->take(side->lock);
     advance(&side->has);
     rest_with(side->lock);
+    return NULL;
+}
+
+/* Nothing records this reader: its code proves that it holds the lock. */
+static void *hold_to_read(void *argument) {
+    struct side *side = argument;
+    pthread_rwlock_t *lock = side->lock;
+    pthread_rwlock_rdlock(lock);
+    advance(&side->has);
+    rest();
+    pthread_rwlock_unlock(lock);
     return NULL;
 }
 
@@ -330,21 +341,21 @@ static int scene_written_pshared(void) {
 static int scene_read_one(void) {
     static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
     static struct side reader = {take_read, &lock, 0}, writer = {take_write, &lock, 0};
-    start_holder("reader", hold_at_hand, &reader);
+    start_holder("reader", hold_to_read, &reader);
     start_waiter("writer", &writer, sizeof lock);
     LOCK(.name = "lock", .kind = "rwlock", .address = &lock, .state = "read-locked", .mode = "shared",
-         .evidence = "inferred", .holders = "reader", .waiters = "writer");
+         .evidence = "derived", .holders = "reader", .waiters = "writer");
     return 1;
 }
 
 static int scene_read_two(void) {
     static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
     static struct side sides[] = {{take_read, &lock, 0}, {take_read, &lock, 0}, {take_write_timed, &lock, 0}};
-    start_holder("first", hold_at_hand, &sides[0]);
-    start_holder("second", hold_at_hand, &sides[1]);
+    start_holder("first", hold_to_read, &sides[0]);
+    start_holder("second", hold_to_read, &sides[1]);
     start_waiter("writer", &sides[2], sizeof lock);
     LOCK(.name = "lock", .kind = "rwlock", .address = &lock, .state = "read-locked", .mode = "shared",
-         .evidence = "inferred", .holders = "first second", .waiters = "writer", .timed = "writer");
+         .evidence = "derived", .holders = "first second", .waiters = "writer", .timed = "writer");
     return 1;
 }
 
@@ -352,11 +363,11 @@ static int scene_read_two(void) {
 static int scene_read_two_writers(void) {
     static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
     static struct side reader = {take_read, &lock, 0}, writer = {take_write, &lock, 0};
-    start_holder("reader", hold_at_hand, &reader);
+    start_holder("reader", hold_to_read, &reader);
     start_waiter("first", &writer, sizeof lock);
     start_waiter("second", &writer, sizeof lock);
     LOCK(.name = "lock", .kind = "rwlock", .address = &lock, .state = "read-locked", .mode = "shared",
-         .evidence = "inferred", .holders = "reader", .waiters = "first second");
+         .evidence = "derived", .holders = "reader", .waiters = "first second");
     return 1;
 }
 
@@ -366,11 +377,11 @@ static int scene_read_nonrecursive(void) {
         return 0;
     static pthread_rwlock_t lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
     static struct side reader = {take_read, &lock, 0}, writer = {take_write, &lock, 0}, late = {take_read, &lock, 0};
-    start_holder("reader", hold_at_hand, &reader);
+    start_holder("reader", hold_to_read, &reader);
     start_waiter("writer", &writer, sizeof lock);
     start_waiter("late", &late, sizeof lock);
     LOCK(.name = "lock", .kind = "rwlock", .address = &lock, .state = "read-locked", .mode = "shared",
-         .evidence = "inferred", .holders = "reader", .waiters = "writer late", .shared = "late");
+         .evidence = "derived", .holders = "reader", .waiters = "writer late", .shared = "late");
     return 1;
 }
 
@@ -386,12 +397,14 @@ static int scene_read_ambiguous(void) {
     return 1;
 }
 
-/* Holds an address while it waits for something else. */
 static void *read_then_mutex(void *argument) {
     struct route *route = argument;
-    void *volatile kept = route->near;
-    take_both(route);
-    (void)kept;
+    pthread_rwlock_t *lock = route->near;
+    pthread_rwlock_rdlock(lock);
+    advance(route->holding);
+    await(route->holding, 2);
+    route->take_far(route->far);
+    pthread_rwlock_unlock(lock);
     return NULL;
 }
 
@@ -406,7 +419,7 @@ static int scene_read_abba(void) {
     settle_on(reader, &mutex, sizeof mutex);
     settle_on(writer, &table, sizeof table);
     LOCK(.name = "table", .kind = "rwlock", .address = &table, .state = "read-locked", .mode = "shared",
-         .evidence = "inferred", .holders = "reader", .waiters = "writer");
+         .evidence = "derived", .holders = "reader", .waiters = "writer");
     LOCK(.name = "mutex", .kind = "mutex", .address = &mutex, .state = "locked", .holders = "writer",
          .waiters = "reader");
     note_edge("reader", "mutex", "writer");
@@ -415,19 +428,19 @@ static int scene_read_abba(void) {
 }
 
 static void *read_then_write(void *lock) {
-    void *volatile kept = lock;
-    take_read(lock);
-    take_write(lock);
-    (void)kept;
+    pthread_rwlock_rdlock(lock);
+    pthread_rwlock_wrlock(lock);
+    pthread_rwlock_unlock(lock);
     return NULL;
 }
 
-/* A reader that wants to write waits for itself; that it, and not somebody else, has read is written nowhere. */
+/* A reader that wants to write waits for itself. */
 static int scene_upgrade(void) {
     static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
     settle_on(start("only", read_then_write, &lock), &lock, sizeof lock);
     LOCK(.name = "lock", .kind = "rwlock", .address = &lock, .state = "read-locked", .mode = "shared",
-         .really = "only", .candidates = "only", .waiters = "only");
+         .evidence = "derived", .holders = "only", .waiters = "only");
+    note_edge("only", "lock", "only");
     return 1;
 }
 

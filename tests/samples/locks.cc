@@ -128,7 +128,7 @@ int scene_shared_mutex_read() {
     });
     start_waiting("writer", [](void *) -> void * { read_mutex.lock(); return nullptr; }, read_mutex);
     LOCK(.name = "lock", .kind = "rwlock", .address = &read_mutex, .state = "read-locked", .mode = "shared",
-         .evidence = "inferred", .holders = "reader", .waiters = "writer");
+         .evidence = "derived", .holders = "reader", .waiters = "writer");
     return 1;
 }
 

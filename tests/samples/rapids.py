@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Callable, Iterator
 
 RWLOCK, MUTEX = 0, 1
-VARIANTS = ("rwlock", "mutex", "readers", "readers-ambiguous")
+VARIANTS = ("rwlock", "mutex", "readers", "readers-bystander")
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 
 
@@ -65,23 +65,20 @@ class Witness:
 
     def truth(self, threads: "dict[str, dict[str, object]]") -> "dict[str, object]":
         workers = [role for role in threads if role.startswith("worker")]
-        ambiguous = self.variant == "readers-ambiguous"
         shared = self.variant.startswith("readers")
-        edges = []
-        if not ambiguous:
-            edges += [["main", "table", worker] for worker in workers]
-            edges += [[worker, "gil", "main"] for worker in workers]
+        edges = [["main", "table", worker] for worker in workers]
+        edges += [[worker, "gil", "main"] for worker in workers]
         table = {
             "kind": "mutex" if self.variant == "mutex" else "rwlock",
             "address": hex(self.driver.free.drv_lock_address()),
             "state": "locked" if self.variant == "mutex" else "read-locked" if shared else "write-locked",
             "mode": "shared" if shared else "exclusive",
             # what can be known from outside; `really` is what this program knows
-            "holders": [] if ambiguous else workers,
+            "holders": workers,
             "really": workers,
             "waiters": ["main"],
-            "candidates": [*workers, "bystander"] if ambiguous else [],
-            "evidence": None if ambiguous else "inferred" if shared else "recorded",
+            "candidates": [],
+            "evidence": "derived" if shared else "recorded",
         }
         gil = {
             "kind": "gil",
@@ -170,7 +167,7 @@ def main() -> None:
     if shared:
         start("gpu-callbacks-2", worker_loop, witness, "worker2", shared)
     driver.free.drv_await_holders(2 if shared else 1)
-    if options.lock == "readers-ambiguous":
+    if options.lock == "readers-bystander":
         descriptor, _writing_end = os.pipe()
         start("telemetry", telemetry_loop, witness, descriptor)
         driver.free.drv_await_watching(1)

@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 SOURCES = Path(__file__).resolve().parent.parent / "samples"
-RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-ambiguous")
+RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-bystander")
 ABBA_VARIANTS = ("mutex", "rwlock")
 #: Seconds that a waiter of the GIL sleeps at a time, where it is to sleep on.
 STILL = 1000.0

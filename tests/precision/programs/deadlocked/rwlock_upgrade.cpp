@@ -2,7 +2,7 @@
 
    `std::shared_mutex` has no upgrade; code that asks for it all the same waits for the readers, of which it is one.
 
-Truth: {"expect": "deadlock", "silent": ["core"],
+Truth: {"expect": "deadlock",
         "edges": [["one", "rwlock", "one"], ["one", "rwlock", "two"], ["two", "rwlock", "one"], ["two", "rwlock", "two"]],
         "behind": ["main"], "waits": [["main", "thread-exit", "one"]]} */
 #include <mutex>
