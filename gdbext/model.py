@@ -220,6 +220,8 @@ class Lock:
     candidates: tuple[int, ...] = ()
     orphan: str | None = None
     wait_for: str = "all"
+    #: how it is known that the recorded owner is not a living thread
+    orphan_evidence: str = RECORDED
     #: what a reader should know about how the holders were found, or why they were not
     why: str | None = None
     #: whether another process may let it go

@@ -50,7 +50,8 @@ _CONTENDED = 2
 class View:
     """A lock as its memory tells it, before owners are matched with threads.
 
-    `owner` is the recorded TID; `owner_thread` a thread number where the lock names a thread otherwise, and
+    `owner` is the recorded TID, `owner_descriptor` a recorded ``struct pthread *`` that is not a thread's here;
+    `owner_thread` a thread number where the lock names a thread otherwise, and
     `owner_threads` are several that all have to let go, both known as `owner_evidence` has it. `repeats` tells that
     waits with a timeout are only repeated. `count` is how many holders it counts and does not name, `find_holders` how
     these are looked for, unless circumstance has told the `holders` already, or `candidates`. `elsewhere` tells that
@@ -64,6 +65,7 @@ class View:
     owner: int | None = None
     owner_thread: int | None = None
     owner_threads: tuple[int, ...] = ()
+    owner_descriptor: int | None = None
     owner_evidence: str = RECORDED
     repeats: bool = False
     count: int = 0
@@ -190,11 +192,9 @@ def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> View 
         kind, name = "mutex", "the lock of exit()"
     elif not _STDIO & set(site.functions):
         kind, name = "mutex", "a lock of the C library"
-    orphan = "thread exited" if state.owner and number is None else None
-    why = None
-    if number is None:
-        why = f"its owner was the thread with descriptor {state.owner:#x}" if state.owner else "no owner is recorded"
-    return View(kind, wait.address, "locked", owner_thread=number, orphan=orphan, why=why, name=name)
+    return View(kind, wait.address, "locked", owner_thread=number, name=name,
+                owner_descriptor=state.owner if number is None and state.owner else None,
+                why=None if state.owner else "no owner is recorded")
 
 
 def _rwlock(context: Context, wait: FutexWait, site: Site) -> View | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.gone import GoneOwners
 from gdbext.analysis.holders import HolderFinder
 from gdbext.analysis.lock_kinds import (
     NAMED_KINDS,
@@ -39,7 +40,6 @@ from gdbext.target.protocol import Target
 STRUCTURES = {"rwlock": "pthread_rwlock_t", "mutex": "pthread_mutex_t", "condvar": "pthread_cond_t",
               "semaphore": "sem_t", "barrier": "pthread_barrier_t", "dynamic-linker": "pthread_mutex_t"}
 OPENMP_KINDS = (BARRIER, LOCK)
-LEFT_BEHIND, EXITED = "left behind by fork", "thread exited"
 _SPINNING = ("pthread_spin_lock",)
 #: How holders have a lock that several may have at once.
 _HELD_MODE = {"rwlock": SHARED}
@@ -49,7 +49,7 @@ class NativeLocks:
     """The locks of native code: those that threads wait for, and those that threads are known to hold anyway."""
 
     def __init__(self, target: Target, code: Code, library: CLibrary, threads: Threads, sites: Sites,
-                 parked: ParkedWaits, findings: Findings) -> None:
+                 parked: ParkedWaits, gone: GoneOwners, findings: Findings) -> None:
         self._target = target
         self._memory = target.memory
         self._code = code
@@ -57,6 +57,7 @@ class NativeLocks:
         self._threads = threads
         self._sites = sites
         self._parked = parked
+        self._gone = gone
         self._finder = HolderFinder(target, code, threads, sites, library.modules)
         if library.layouts is not None:
             self._find_restarted_waits(library.layouts)
@@ -206,7 +207,7 @@ class NativeLocks:
     def _lock(self, view: View, waiters: Sequence[Waiter]) -> Lock:
         holders: tuple[Holder, ...] = ()
         candidates: tuple[int, ...] = ()
-        orphan, why = view.orphan, view.why
+        orphan, evidence, why = view.orphan, RECORDED, view.why
         if view.owner_thread is not None or view.owner_threads:
             told = None if view.owner_evidence == RECORDED else view.why
             owners = view.owner_threads if view.owner_thread is None else (view.owner_thread,)
@@ -216,21 +217,22 @@ class NativeLocks:
             if number is not None:
                 holders = (Holder(number, EXCLUSIVE, RECORDED),)
             elif view.elsewhere and not self._is_private(view.address):
-                why = f"its owner has TID {view.owner}, which is no thread of this process; the lock is shared"
-            elif self._threads.all_tids_known:
-                orphan = self._orphan(view.owner)
-                why = f"its owner had TID {view.owner}"
-                if orphan == LEFT_BEHIND and not self._first_waits(waiters) and self._may_be_first(view.owner):
-                    orphan, candidates = None, (self._threads.first,)
-                    why += " in the process that forked this one; the thread that called fork is the first thread here"
+                why = f"its owner has TID {view.owner}, which is not a thread of this process; the lock is shared"
             else:
-                why = f"its owner has TID {view.owner}; not all threads tell theirs"
+                orphan, evidence, why = self._gone.by_tid(view.owner)
+                if (orphan is not None and view.owner < self._threads.process_tid and not self._first_waits(waiters)
+                        and self._may_be_first(view.owner)):
+                    orphan, candidates = None, (self._threads.first,)
+                    why = (f"its owner had TID {view.owner} in the process that forked this one; the thread that "
+                           "called fork is the first thread here")
+        elif view.owner_descriptor is not None:
+            orphan, evidence, why = self._gone.by_descriptor(view.owner_descriptor)
         else:
             found = self._finder.find(view, {waiter.thread for waiter in waiters})
             holders = found.as_holders(_HELD_MODE.get(view.kind, EXCLUSIVE))
             candidates, why = found.candidates, found.why
         return Lock(view.id, view.kind, view.address, self._name(view, waiters), view.state, holders, tuple(waiters),
-                    candidates, orphan, view.wait_for, why, view.elsewhere)
+                    candidates, orphan, view.wait_for, evidence, why, view.elsewhere)
 
     def _first_waits(self, waiters: Sequence[Waiter]) -> bool:
         """Whether the first thread waits itself, or is the only one."""
@@ -256,21 +258,6 @@ class NativeLocks:
     def _is_private(self, address: int) -> bool:
         """Whether nobody but this process can have a lock, as far as /proc tells."""
         return self._target.proc is not None and self._target.proc.is_private(address)
-
-    def _orphan(self, owner: int) -> str:
-        """Why a recorded owner is no thread of this process.
-
-        A child of fork has the thread that called fork only; the locks of the others stay as they were. Numbers are
-        given out in ascending order, so threads of this process have higher ones than it has itself, unless they have
-        wrapped around since.
-        """
-        if owner < self._threads.process_tid:
-            return LEFT_BEHIND
-        if self._target.kind == "live" and self._threads.same_namespace:
-            status = self._target.read_host_file(f"/proc/{owner}/status", 4096)
-            if status is not None and f"\nTgid:\t{self._target.pid}\n".encode() not in status:
-                return LEFT_BEHIND
-        return EXITED
 
     def _name(self, view: View, waiters: Sequence[Waiter]) -> str | None:
         """The variable that a lock is, or the library that uses it."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.gone import GoneOwners
 from gdbext.analysis.parked import ParkedWaits
 from gdbext.analysis.python_side import Python
 from gdbext.analysis.threads import SeenThread, Threads
@@ -21,8 +22,6 @@ from gdbext.cpython.taken import TakenLock, TakenLocks
 from gdbext.cpython.waited import DEPTH, WaitedLocks
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError
-from gdbext.glibc.pthread import has_ended
-from gdbext.layout.table import Layouts
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder, Lock, Wait, Waiter
 from gdbext.record import record
 from gdbext.target.protocol import Memory
@@ -85,19 +84,17 @@ class _Holding:
     holders: tuple[Holder, ...] = ()
     candidates: tuple[int, ...] = ()
     orphan: str | None = None
+    orphan_evidence: str = RECORDED
     why: str | None = None
 
 
 class PythonLocks:
-    """The locks of Python code that threads wait for.
+    """The locks of Python code that threads wait for."""
 
-    :param library: layouts of the C library, None if they are not known.
-    """
-
-    def __init__(self, memory: Memory, library: Layouts | None, threads: Threads, parked: ParkedWaits,
+    def __init__(self, memory: Memory, threads: Threads, parked: ParkedWaits, gone: GoneOwners,
                  findings: Findings) -> None:
         self._memory = memory
-        self._library = library
+        self._gone = gone
         self._threads = threads
         self._parked = parked
         self._findings = findings
@@ -221,7 +218,7 @@ class PythonLocks:
         return None
 
     def _as_locks(self, wanted: Mapping[str, _Found], waiters: Mapping[str, Sequence[Waiter]]) -> list[Lock]:
-        holding = {found.id: self._recorded(found.lock) for found in wanted.values()}
+        holding = {found.id: self._recorded(found) for found in wanted.values()}
         unowned = {lock_id: wanted[lock_id] for lock_id, held in holding.items() if held is None}
         holding.update(self._derived(unowned, waiters) if unowned else {})
         made = []
@@ -229,11 +226,16 @@ class PythonLocks:
             lock, held = found.lock, holding[found.id] or _Holding()
             made.append(Lock(found.id, lock.kind, found.address, found.name, lock.state, held.holders,
                              tuple(waiters.get(found.id, ())), held.candidates, held.orphan,
-                             "all" if lock.kind in _HELD else "any", held.why, lock.shared))
+                             "all" if lock.kind in _HELD else "any", held.orphan_evidence, held.why, lock.shared))
         return made
 
-    def _recorded(self, lock: PyLock) -> _Holding | None:
-        """Who is recorded as the owner of a lock; None if nobody is, but somebody holds it."""
+    def _recorded(self, found: _Found) -> _Holding | None:
+        """The recorded owner of a lock; None if none is recorded though the lock is held.
+
+        The owner is recorded as a thread's ident. If the owner exits without releasing the lock, a new thread may get
+        that ident. So a thread is the owner only if one of its frames refers to the lock.
+        """
+        lock = found.lock
         if lock.kind not in _HELD:
             return _Holding(why=_NO_OWNER[lock.kind])
         if not lock.locked:
@@ -246,15 +248,19 @@ class PythonLocks:
         number = self._threads.number_of_pthread.get(lock.owner)
         if number is not None:
             taken = self._taken_by(number).get(lock.address)
+            # a handle to join a thread records the ident of a thread that has not ended
+            if lock.kind != "thread-exit" and taken is None and not self._refers(number, found):
+                return _Holding(candidates=(number,), why=(
+                    f"its owner has the ident of thread {number}, but no frame of that thread refers to the lock: the "
+                    "owner may be an earlier thread that had the ident"))
             return _Holding((Holder(number, EXCLUSIVE, RECORDED, taken_at=taken.at if taken else None),))
-        owner = f"the thread with pthread_t {lock.owner:#x}"
-        if self._threads.all_available:
-            # the parent's threads that fork did not take along are gone without having released anything
-            is_left = len(self._threads) == 1 or (
-                self._library is not None and not has_ended(self._memory, self._library, lock.owner))
-            orphan = "left behind by fork" if is_left else "thread exited"
-            return _Holding(orphan=orphan, why=f"its owner was {owner}")
-        return _Holding(why=f"its owner is {owner}, which may be one that cannot be read")
+        orphan, evidence, why = self._gone.by_descriptor(lock.owner)
+        return _Holding(orphan=orphan, orphan_evidence=evidence, why=why)
+
+    def _refers(self, number: int, found: _Found) -> bool:
+        """Whether a frame of a thread refers to a lock."""
+        known = _Known([found])
+        return any(known.to(reader, raw) for reader, stack in self._stacks_of(number) for raw in stack)
 
     def _derived(self, unowned: Mapping[str, _Found], waiters: Mapping[str, Sequence[Waiter]]) -> dict[str, _Holding]:
         """Who holds locks that record no owner: who is inside of a `with` block of one, as far as that is certain."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gdbext.analysis.code import Code, InterpreterCode
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.gone import GoneOwners
 from gdbext.analysis.threads import SeenThread, Threads
 from gdbext.cpython.frames import FrameReader, PyStack
 from gdbext.cpython.gil import GilState
@@ -87,13 +88,17 @@ class SeenGil:
         self.python = python
         self.holder: int | None = None
         self.orphan: str | None = None
+        self.orphan_evidence = RECORDED
+        #: why nobody is its holder though it is held
+        self.why: str | None = None
         self.waiters: list[int] = []
 
     def as_lock(self) -> Lock:
         """The GIL as a lock among the others."""
         holders = (Holder(self.holder, EXCLUSIVE, RECORDED),) if self.holder is not None else ()
         return Lock(self.lock, "gil", self.state.address, None, self.state.state, holders,
-                    tuple(Waiter(number, EXCLUSIVE) for number in self.waiters), (), self.orphan)
+                    tuple(Waiter(number, EXCLUSIVE) for number in self.waiters), (), self.orphan,
+                    orphan_evidence=self.orphan_evidence, why=self.why)
 
 
 def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int], findings: Findings) -> list[Python]:
@@ -163,8 +168,10 @@ def choose_tstate(tstates: Sequence[tuple[Python, ThreadState]],
 class PythonSide:
     """All of Python in a target; links thread states to the threads."""
 
-    def __init__(self, target: TargetWithTypes, code: Code, threads: Threads, findings: Findings) -> None:
+    def __init__(self, target: TargetWithTypes, code: Code, threads: Threads, gone: GoneOwners,
+                 findings: Findings) -> None:
         self._memory = target.memory
+        self._gone = gone
         self._code = code
         self._threads = threads
         self._findings = findings
@@ -248,11 +255,11 @@ class PythonSide:
         if all(tstate.address != holder for _, tstate in tstates):
             self._findings.problem(gil.lock, "not recorded",
                                    f"the thread state {holder:#x} that holds it is in no list")
-        elif self._threads.all_available:
-            gil.orphan = "thread exited"
         else:
-            self._findings.problem(gil.lock, "unreadable",
-                                   f"the thread state {holder:#x} holds it; it may be a thread's that cannot be read")
+            thread_id = next(tstate.thread_id for _, tstate in tstates if tstate.address == holder)
+            gil.orphan, gil.orphan_evidence, gil.why = self._gone.by_descriptor(thread_id)
+            if gil.orphan is None:
+                self._findings.problem(gil.lock, "not recorded", f"the thread state {holder:#x} holds it: {gil.why}")
 
     def gil_wait(self, seen: SeenThread) -> Wait | None:
         """A thread's wait for a GIL, or None; the GIL notes it among its waiters."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from gdbext.analysis.blocked import Blocked, BlockedWait
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.gone import GoneOwners
 from gdbext.analysis.interrupted import find_interrupted
 from gdbext.analysis.mixed import MixedStacks
 from gdbext.analysis.owners import NativeLocks
@@ -68,13 +69,13 @@ class Snapshot:
                 self._findings.notes.append(
                     f"thread {seen.number} died of {CORE_SIGNALS[interrupted.signal]} that it sent from a handler of a "
                     "signal; what is told of it is what it did when that signal came")
-        self._python = PythonSide(target, self._code, self._threads, self._findings)
+        gone = GoneOwners(target, self._library.layouts, self._threads)
+        self._python = PythonSide(target, self._code, self._threads, gone, self._findings)
         self._sites = sites = Sites(target.memory, self._code, self._library.modules)
         self._parked = ParkedWaits(target.memory, self._code, self._threads, self._python, self._findings)
-        self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._parked,
+        self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._parked, gone,
                                          self._findings)
-        self._python_locks = PythonLocks(target.memory, self._library.layouts, self._threads, self._parked,
-                                         self._findings)
+        self._python_locks = PythonLocks(target.memory, self._threads, self._parked, gone, self._findings)
         self._blocked = Blocked(target, self._code, self._threads, sites)
         self._blocked_on: dict[int, BlockedWait] = {}
         for seen in self._threads:
@@ -250,6 +251,9 @@ class Snapshot:
             return str(self.incomplete)
         if self._library.layouts is None:
             return self._library.why
+        for gil in self._python.gils:
+            if gil.waiters and gil.state.state == "held" and gil.holder is None and gil.orphan is None:
+                return f"threads wait for {gil.lock}, and its holder is not known"
         unread = sum(seen.unavailable is not None for seen in self._threads)
         return f"{unread} of {len(self._threads)} threads cannot be read" if unread else None
 

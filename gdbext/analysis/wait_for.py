@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gdbext.model import INFERRED, Deadlock, Edge, Lock, Thread, weakest
+from gdbext.model import INFERRED, RECORDED, Deadlock, Edge, Lock, Thread, weakest
 
 
 def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[Deadlock, ...]:
@@ -96,7 +96,7 @@ def _edges(waiter: int, lock: Lock, stuck: set[int], wait: tuple[str, str | None
     found = [Edge(waiter, lock.id, holder.thread, weakest([holder.evidence, wait[0]]), holder.why or wait[1])
              for holder in lock.holders if holder.thread in stuck]
     if lock.orphan:
-        found.append(Edge(waiter, lock.id, None, wait[0], wait[1]))
+        found.append(Edge(waiter, lock.id, None, weakest([lock.orphan_evidence, wait[0]]), wait[1]))
     return found
 
 
@@ -202,5 +202,10 @@ def _orphans(stuck: set[int], waits: Mapping[int, Lock], edges: Mapping[int, Seq
         own = [edge for number in members for edge in edges[number] if edge.holder is None]
         lock = waits[members[0]]
         found.append(Deadlock(tuple(members), weakest([edge.evidence for edge in own]), tuple(own),
-                              f"the owner of {lock.id} is gone: {lock.orphan}", _behind(members, graph)))
+                              _orphan_reason(lock), _behind(members, graph)))
     return found
+
+
+def _orphan_reason(lock: Lock) -> str:
+    reason = f"the owner of {lock.id} is gone: {lock.orphan}"
+    return f"{reason} ({lock.why})" if lock.orphan_evidence != RECORDED and lock.why else reason

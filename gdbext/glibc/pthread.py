@@ -5,6 +5,7 @@ On x86-64 the thread pointer (``fs_base``) is the address of the descriptor, and
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Container
 
 from gdbext.errors import CorruptStructure, GdbextError
@@ -14,21 +15,40 @@ from gdbext.target.protocol import Memory
 _EXITING, _TERMINATED = 1 << 4, 1 << 5  # EXITING_BITMASK, TERMINATED_BITMASK of `cancelhandling`
 
 
-def has_ended(memory: Memory, layouts: Layouts, pthread: int) -> bool:
-    """Whether the thread of a descriptor that is no living thread's has ended in this process.
+class Descriptor(enum.Enum):
+    """What became of the thread of a descriptor that is not a living thread's."""
 
-    The descriptor of a thread that has ended says so, if its memory is not gone; that of a thread that fork did not
-    take along is as it was when it ran.
+    #: It has ended in this process.
+    ENDED = "ended"
+    #: It runs in the process that forked this one: fork copies memory and takes only one thread along.
+    COPIED = "copied"
+    #: Nothing is mapped there.
+    UNMAPPED = "unmapped"
+    #: The memory is not a thread descriptor.
+    OTHER = "other"
+
+
+def descriptor_state(memory: Memory, layouts: Layouts | None, pthread: int) -> Descriptor:
+    """What became of the thread of a descriptor that is not a living thread's.
+
+    The descriptor of a thread that has ended says so while its memory is mapped. That of a thread that fork did not
+    take along is as it was when the thread ran.
 
     Source: glibc 2.36 nptl/descr.h.
 
+    :param layouts: the C library's, None if they are not known.
     :param pthread: ``struct pthread *`` in the target.
     """
     try:
+        if layouts is None:
+            memory.read(pthread, 1)
+            return Descriptor.OTHER
         own, state = layouts["struct pthread"].reader("self", "cancelhandling")(memory, pthread)
     except GdbextError:
-        return True
-    return own != pthread or bool(state & (_EXITING | _TERMINATED))
+        return Descriptor.UNMAPPED
+    if own != pthread:
+        return Descriptor.OTHER
+    return Descriptor.ENDED if state & (_EXITING | _TERMINATED) else Descriptor.COPIED
 
 
 def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:

@@ -98,15 +98,21 @@ static void start_waiter(void *(*want)(void *), void *lock, const void *address,
     settle_on(start("waiter", want, lock), address, size);
 }
 
+/* That a TID was one of a thread that has ended is written nowhere. */
+static const char *evidence_of(const char *orphan) {
+    return orphan && !strcmp(orphan, "thread exited") ? "inferred" : NULL;
+}
+
 static void tell_mutex(const pthread_mutex_t *mutex, const char *orphan) {
-    LOCK(.name = "lock", .kind = "mutex", .address = mutex, .state = "locked", .waiters = "waiter", .orphan = orphan);
+    LOCK(.name = "lock", .kind = "mutex", .address = mutex, .state = "locked", .waiters = "waiter", .orphan = orphan,
+         .evidence = evidence_of(orphan));
     if (orphan)
         note_edge("waiter", "lock", NULL);
 }
 
 static void tell_rwlock(const pthread_rwlock_t *lock, const char *orphan, const char *shared) {
     LOCK(.name = "lock", .kind = "rwlock", .address = lock, .state = "write-locked", .waiters = "waiter",
-         .shared = shared, .orphan = orphan);
+         .shared = shared, .orphan = orphan, .evidence = evidence_of(orphan));
     if (orphan)
         note_edge("waiter", "lock", NULL);
 }

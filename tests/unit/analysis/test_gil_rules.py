@@ -8,6 +8,7 @@ import pytest
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
 from gdbext.analysis.gil_rules import ApiCall, GilRules
+from gdbext.analysis.gone import GoneOwners
 from gdbext.analysis.python_side import PythonSide
 from gdbext.analysis.site import Sites
 from gdbext.analysis.snapshot import Snapshot
@@ -38,7 +39,7 @@ class Rules:
         code = Code(target, findings)
         layouts = glibc_layouts("2.36", "x86_64")
         threads = Threads(target, layouts, findings)
-        side = PythonSide(target, code, threads, findings)
+        side = PythonSide(target, code, threads, GoneOwners(target, None, threads), findings)
         return GilRules(target.memory, code, side, Sites(target.memory, code, target.loaded[2:3])), threads
 
     def calls(self, thread: FakeThread, function: str, *inner: int, caller: int = DRIVER_TEXT + 0x40) -> None:

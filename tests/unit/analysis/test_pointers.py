@@ -6,6 +6,7 @@ import pytest
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.gone import GoneOwners
 from gdbext.analysis.pointers import (
     BAD,
     CODE,
@@ -39,7 +40,8 @@ def pointers_of(target: FakeTarget) -> Pointers:
     findings = Findings()
     code = Code(target, findings)
     threads = Threads(target, None, findings)
-    return Pointers(target, code, threads, PythonSide(target, code, threads, findings).pythons)
+    side = PythonSide(target, code, threads, GoneOwners(target, None, threads), findings)
+    return Pointers(target, code, threads, side.pythons)
 
 
 def mapped_target(target: FakeTarget | None = None) -> FakeTarget:

@@ -198,16 +198,31 @@ def rlock_waiter(program: Program, owner: int) -> int:
 
 
 def test_recorded_owner(program: Program) -> None:
+    python = program.python
+    owner = program.target.thread()
+    lock = rlock_waiter(program, owner.pthread)
+    tstate = python.thread(program.interpreter, owner.pthread)
+    python.innermost(tstate, program.frame(variables=[("lock", lock)]))
+    assert lock_of(program.look(), lock).holders == (Holder(1, EXCLUSIVE, RECORDED),)
+
+
+def test_thread_with_the_ident_of_the_owner_is_a_candidate_if_none_of_its_frames_refers_to_the_lock(
+        program: Program) -> None:
+    """The owner has exited, and the C library has given its descriptor to a new thread."""
     owner = program.thread()
     lock = rlock_waiter(program, owner.pthread)
-    assert lock_of(program.look(), lock).holders == (Holder(1, EXCLUSIVE, RECORDED),)
+    report = program.look()
+    found = lock_of(report, lock)
+    assert (found.holders, found.candidates, report.deadlocks) == ((), (1,), ())
+    assert found.why is not None
+    assert "no frame of that thread refers to the lock" in found.why
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_lock_between_processes(program: Program, count: int) -> None:
     python = program.python
-    owner, thread = program.thread(), program.target.thread()
     handle, lock = python.build.alloc(32), python.build.alloc(64)
+    owner, thread = program.thread(program.frame(variables=[("lock", lock)])), program.target.thread()
     python.build.put("PyObject", lock, ob_type=python.type_object("_multiprocessing.SemLock"))
     python.build.put("SemLockObject", lock, handle=handle, maxvalue=1, kind=1, count=count, last_tid=owner.pthread)
     tstate = python.thread(program.interpreter, thread.pthread)
@@ -232,15 +247,24 @@ def test_where_a_recursive_lock_was_taken_first(program: Program) -> None:
     assert holder == Holder(1, EXCLUSIVE, RECORDED, taken_at=PyFrame("outer", "outer", "/app/job.py", 102))
 
 
-@pytest.mark.parametrize(("others", "orphan"), [(0, "left behind by fork"), (1, "thread exited")])
-def test_owner_that_is_no_thread(program: Program, others: int, orphan: str) -> None:
+@pytest.mark.parametrize("others", [0, 1])
+def test_owner_whose_memory_is_gone_is_not_a_living_thread(program: Program, others: int) -> None:
     lock = rlock_waiter(program, 0x7F00_0DEA_D000)
     for _ in range(others):
         program.target.thread()
     report = program.look()
     found = lock_of(report, lock)
-    assert (found.holders, found.orphan) == ((), orphan)
-    assert [(deadlock.threads, deadlock.edges[0].holder) for deadlock in report.deadlocks] == [((1,), None)]
+    assert (found.holders, found.orphan) == ((), "not a living thread")
+    (deadlock,) = report.deadlocks
+    assert (deadlock.threads, deadlock.edges[0].holder, deadlock.evidence) == ((1,), None, INFERRED)
+
+
+@pytest.mark.parametrize("owner", [0x7F00_0DEA_D008, 0x1240, 0x8000_7F00_0DEA_D000])
+def test_owner_field_that_cannot_name_a_thread_is_not_an_orphan(program: Program, owner: int) -> None:
+    lock = rlock_waiter(program, owner)
+    program.target.thread()
+    report = program.look()
+    assert (lock_of(report, lock).orphan, report.deadlocks) == (None, ())
 
 
 @pytest.mark.parametrize(("state", "orphan"), [(0, "left behind by fork"), (0x10, "thread exited")])

@@ -12,6 +12,7 @@ from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, Threa
 from gdbext.model import (
     DERIVED,
     EXCLUSIVE,
+    INFERRED,
     RECORDED,
     SHARED,
     Deadlock,
@@ -265,25 +266,50 @@ def test_waiters_are_not_candidates_though_their_stacks_name_the_lock() -> None:
 
 # -- owners that are gone -------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("kind", "status", "orphan"), [
-    ("live", None, "thread exited"), ("core", None, "thread exited"),
-    ("live", b"Name:\tserver\nTgid:\t77\nPid:\t4242\n", "left behind by fork"),
-    ("live", b"Name:\tserver\nTgid:\t100\nPid:\t4242\n", "thread exited"),
-    ("core", b"Name:\tserver\nTgid:\t77\nPid:\t4242\n", "thread exited"),
+def stat(number: int, start: int) -> bytes:
+    """``/proc/PID/stat`` of a task that started at a time."""
+    return f"{number} (a ) b) S {' '.join(['0'] * 18)} {start} 0".encode()
+
+
+OWNER = 4242
+
+
+@pytest.mark.parametrize(("kind", "files", "orphan", "why"), [
+    ("live", {"loadavg": b"0.1 0.1 0.1 1/99 5000\n"}, "thread exited", "no thread has it any more"),
+    ("live", {}, "thread exited", "no thread has it any more"),
+    ("live", {"4242/status": b"Tgid:\t77\n", "4242/stat": stat(OWNER, 900), "100/stat": stat(100, 500)},
+     "thread exited", "another process has got"),
+    ("core", {}, "not a living thread", "not a thread of this process"),
+    ("core", {"4242/status": b"Tgid:\t77\n"}, "not a living thread", "not a thread of this process"),
+    # what contradicts that the owner was ever a thread of the process
+    ("live", {"loadavg": b"0.1 0.1 0.1 1/99 4000\n"}, None, "no thread has got such a TID yet"),
+    ("live", {"4242/status": b"\nTgid:\t77\n", "4242/stat": stat(OWNER, 400), "100/stat": stat(100, 500)}, None,
+     "a thread of another process"),
+    ("live", {"4242/status": b"\nTgid:\t100\n"}, None, "the debugger does not list"),
 ])
-def test_owner_that_is_no_thread(kind: str, status: bytes | None, orphan: str) -> None:
+def test_owner_that_is_not_a_thread(kind: str, files: dict[str, bytes], orphan: str | None, why: str) -> None:
     target = FakeTarget(kind)
-    if status is not None:
-        target.files["/proc/4242/status"] = status
-    mutex = target.mutex(4242)
+    target.files.update((f"/proc/{name}", data) for name, data in files.items())
+    mutex = target.mutex(OWNER)
     target.name(LIBC_TEXT + 0x100, "pthread_mutex_lock")
     target.waits_for_mutex(target.thread(), mutex)
     report = report_of(target)
     lock = lock_of(report, mutex)
     assert (lock.holders, lock.orphan) == ((), orphan)
     assert lock.why is not None
-    assert "4242" in lock.why
-    assert edges(report) == [{(1, lock.id, None)}]
+    assert str(OWNER) in lock.why
+    assert why in lock.why
+    assert edges(report) == ([{(1, lock.id, None)}] if orphan else [])
+    assert [deadlock.evidence for deadlock in report.deadlocks] == ([INFERRED] if orphan else [])
+
+
+@pytest.mark.parametrize("owner", [1 << 23, 0x7FFF_FFF0])
+def test_owner_field_that_cannot_be_a_tid_is_not_an_orphan(owner: int) -> None:
+    target = FakeTarget("core")
+    lock = target.rwlock(__readers=3, __wrphase_futex=1, __writers_futex=3, __cur_writer=owner)
+    target.waits(target.thread(), lock + 12, 3, WAIT_BITSET_REALTIME)
+    report = report_of(target)
+    assert (lock_of(report, lock).orphan, report.deadlocks) == (None, ())
 
 
 def test_owner_in_another_process_is_no_orphan() -> None:
@@ -636,13 +662,27 @@ def test_free_gil(version: str) -> None:
 
 def test_gil_held_by_a_thread_that_is_gone(version: str) -> None:
     target = PythonTarget(version)
-    dead = target.python.thread(target.interpreter, 0x7FFF_0000_0000)
+    descriptor = 0x7FFF_0000_0000
+    target.build.put("struct pthread", descriptor, self=descriptor, cancelhandling=0x10)
+    dead = target.python.thread(target.interpreter, descriptor)
     target.python.take_gil(target.interpreter, dead)
     target.waits_for_gil(target.python_thread()[0])
     report = report_of(target)
     gil = report.runtimes[0].interpreters[0].gil
     assert (gil.state, gil.holder, gil.orphan) == ("held", None, "thread exited")
     assert edges(report) == [{(1, "gil:0", None)}]
+
+
+def test_gil_whose_holder_names_no_thread_is_not_said_to_be_held_by_one_that_is_gone(version: str) -> None:
+    target = PythonTarget(version)
+    dead = target.python.thread(target.interpreter, 0x7FFF_0000_0010)
+    target.python.take_gil(target.interpreter, dead)
+    target.waits_for_gil(target.python_thread()[0])
+    report = report_of(target)
+    gil = report.runtimes[0].interpreters[0].gil
+    assert (gil.state, gil.holder, gil.orphan, report.deadlocks) == ("held", None, None, ())
+    assert any("is not a thread descriptor" in problem.why for problem in report.problems)
+    assert report.no_verdict is not None
 
 
 def test_gil_held_by_a_thread_that_runs_and_cannot_be_read(version: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from gdbext.analysis.code import Code
 from gdbext.analysis.findings import Findings
+from gdbext.analysis.gone import GoneOwners
 from gdbext.analysis.pointers import Pointers
 from gdbext.analysis.python_side import PythonSide
 from gdbext.analysis.site import Sites
@@ -63,7 +64,7 @@ class Pool:
         target, findings = self.target, Findings()
         code = Code(target, findings)
         threads = Threads(target, glibc_layouts("2.36", "x86_64"), findings)
-        side = PythonSide(target, code, threads, findings)
+        side = PythonSide(target, code, threads, GoneOwners(target, None, threads), findings)
         finder = SuspectFinder(target.memory, code, Sites(target.memory, code, target.loaded[2:3]),
                                Pointers(target, code, threads, side.pythons), side.interpreter_code,
                                lambda seen: seen.registers)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.errors import CorruptStructure, MemoryUnreadable
-from gdbext.glibc.pthread import has_ended, pthread_of_join, read_tid
+from gdbext.glibc.pthread import Descriptor, descriptor_state, pthread_of_join, read_tid
 from gdbext.layout.select import glibc_layouts
 from tests.support.fake_memory import Builder, FakeMemory
 
@@ -35,15 +35,19 @@ def test_no_descriptor(members: dict[str, int]) -> None:
         read_tid(descriptor(**members), glibc_layouts("2.36", "x86_64"), AT)
 
 
-@pytest.mark.parametrize(("state", "ended"), [(0, False), (0x8, False), (0x40, False), (0x10, True), (0x30, True)])
-def test_thread_that_has_ended_says_so(state: int, ended: bool) -> None:
-    assert has_ended(descriptor(self=AT, cancelhandling=state), glibc_layouts("2.36", "x86_64"), AT) == ended
+@pytest.mark.parametrize(("state", "expected"), [
+    (0, Descriptor.COPIED), (0x8, Descriptor.COPIED), (0x40, Descriptor.COPIED),
+    (0x10, Descriptor.ENDED), (0x30, Descriptor.ENDED)])
+def test_descriptor_says_whether_its_thread_has_ended(state: int, expected: Descriptor) -> None:
+    memory = descriptor(self=AT, cancelhandling=state)
+    assert descriptor_state(memory, glibc_layouts("2.36", "x86_64"), AT) is expected
 
 
-def test_descriptor_that_is_gone() -> None:
+def test_memory_that_is_not_a_descriptor() -> None:
     layouts = glibc_layouts("2.36", "x86_64")
-    assert has_ended(FakeMemory(), layouts, AT)
-    assert has_ended(descriptor(self=AT + 64), layouts, AT)
+    assert descriptor_state(FakeMemory(), layouts, AT) is Descriptor.UNMAPPED
+    assert descriptor_state(descriptor(self=AT + 64), layouts, AT) is Descriptor.OTHER
+
 
 
 def test_unreadable() -> None:

@@ -1,6 +1,6 @@
 /* Functions that take a read lock, release it in ways that are hard to see, and then wait for the writer's mutex.
 
-   Each has called pthread_rwlock_rdlock for the lock that the writer waits for, and none of them reads any more: the lock was
+   Each has called pthread_rwlock_rdlock for the lock that the writer waits for, and none of them reads any more: it was
    released by a helper, in one branch of several, through a copy of the pointer, by the end of a guard, or it was a
    lock of the same structure's array. The one reader that the lock counts is another thread, which sleeps for a while.
 
