@@ -51,3 +51,49 @@ mirror() {
         sed -n -e 's/^URIs: *\([^ ]*\).*/\1/p' -e 's/^deb \(\[[^]]*\] \)\?\([^ ]*\).*/\2/p' |
         sed -n "/\/${1:-debian}\/*\$/{p;q}" | grep .
 }
+
+# apt_apart FOLDER TOOL ARGUMENT...: apt-get or apt-cache with the configuration and the lists in FOLDER, apart from the system's
+apt_apart() {
+    local folder=$1 tool=$2
+    shift 2
+    "$tool" -oDir::Etc::SourceList="$folder/sources.list" -oDir::Etc::SourceParts=/dev/null -oDir::State::Lists="$folder/lists" \
+        -oDir::Cache="$folder/cache" -oAPT::Sandbox::User=root -oAcquire::Check-Valid-Until=false "$@"
+}
+
+# update_apart FOLDER LINE...: reads the lists of these lines of a sources.list for apt_apart
+update_apart() {
+    local folder=$1
+    shift
+    mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
+    printf '%s\n' "$@" > "$folder/sources.list"
+    apt_apart "$folder" apt-get -q update
+}
+
+# ubuntu_mirror LOG: the mirror of Ubuntu in apt's configuration, else the one that debootstrap knows
+ubuntu_mirror() {
+    local scripts=/usr/share/debootstrap/scripts
+    mirror ubuntu && return
+    need "$1" "$scripts=debootstrap" || return 1
+    (
+        # shellcheck disable=SC2034  # the script asks for both
+        ARCH=$(dpkg --print-architecture) SUITE=noble
+        # the script calls the first with the mirror's address, and the second right after that
+        default_mirror() { echo "$1"; }
+        mirror_style() { exit 0; }
+        # shellcheck disable=SC1091  # part of debootstrap; this one does for every suite
+        . "$scripts/gutsy"
+    )
+}
+
+# ubuntu_keys FOLDER LOG: Ubuntu's keys, those of this machine or of Debian's package, which FOLDER then keeps
+ubuntu_keys() {
+    local folder=$1 log=$2 keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg url
+    if [ -e $keys ]; then echo $keys; return; fi
+    if ! [ -e "$folder$keys" ]; then
+        # not every release of Debian has the package
+        url=$(mirror) || return 1
+        update_apart "$folder" "deb $url trixie main" >> "$log" 2>&1 || return 1
+        (cd "$folder" && apt_apart . apt-get -q download ubuntu-keyring && dpkg -x ubuntu-keyring_*.deb .) >> "$log" 2>&1 || return 1
+    fi
+    echo "$folder$keys"
+}
