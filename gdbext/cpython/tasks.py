@@ -128,15 +128,19 @@ class AsyncioReader:
         self._frames = frames
         self._interpreter = interpreter
         self._version = layouts.version_tuple[:2]
-        if "TaskObj" not in layouts or self._version < (3, 7):
-            raise UnknownLayout(f"tasks of asyncio are not decoded in this CPython {layouts.version}")
+        unknown = UnknownLayout(f"tasks of asyncio are not decoded in this CPython {layouts.version}")
+        if self._version < (3, 7):
+            raise unknown
+        # without it nothing is in the thread states, and nothing states where that would be in this build
+        self._c_module = self._python_module("_asyncio")
+        # this structure belongs to the C module; tasks of the Python implementation are decoded without it
+        if self._c_module and "TaskObj" not in layouts:
+            raise unknown
         self._task = layouts["TaskObj"].optional(
-            "task_name", "task_loop", "task_state", "task_coro", "task_fut_waiter")
+            "task_name", "task_loop", "task_state", "task_coro", "task_fut_waiter") if "TaskObj" in layouts else None
         self._c_tasks: dict[int, bool] = {}
         self._delegating: dict[tuple[int, int], bool] = {}
         self._module: int | None = None
-        # without it nothing is in the thread states, and nothing states where that would be in this build
-        self._c_module = self._python_module("_asyncio")
 
     # -- which tasks and loops there are ---------------------------------------------------------------------
 
@@ -291,6 +295,7 @@ class AsyncioReader:
         """
         if not self._is_c_task(address):
             return self._python_task(address)
+        assert self._task is not None  # the size of a C task has been compared with the layout's
         name, loop, number, coroutine, waiter = self._task(self._memory, address)
         state = _STATES.get(number if number is not None else -1)
         if state is None or not loop or coroutine is None:

@@ -147,7 +147,9 @@ def mutex_abba() -> None:
 
 def join_first() -> None:
     body, line = inspect.getsourcelines(threading.Thread.join)
-    (waiting,) = [line + i for i, text in enumerate(body) if text.strip().startswith("self._handle.join(")]
+    # the handle has this name since 3.14
+    calls = ("self._handle.join(", "self._os_thread_handle.join(")
+    (waiting,) = [line + i for i, text in enumerate(body) if text.strip().startswith(calls)]
     PEOPLE["first"].join(say("mutex-abba", ("join", threading.__file__, waiting)))
 
 

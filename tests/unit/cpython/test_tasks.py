@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -206,6 +207,24 @@ def test_a_task_written_in_python(fake: FakeTasks) -> None:
     strange = fake.python_task(coroutine, _state=fake.string("UNHEARD"))
     with pytest.raises(CorruptStructure, match="no state"):
         reader.task(strange)
+
+
+def test_python_tasks_are_read_without_the_layout_of_c_tasks(fake: FakeTasks) -> None:
+    """The interpreter's own debug information has no `TaskObj` where `_asyncio` is not loaded."""
+    coroutine = fake.coroutine("slow")
+    at = fake.python_task(coroutine)
+    c_task = fake.task("fast", coroutine)
+    fake.publish()
+    structs = {name: struct for name, struct in fake.layouts.structs.items() if name != "TaskObj"}
+    fake.layouts = replace(fake.layouts, structs=structs, source="dwarf")
+    with pytest.raises(UnknownLayout, match="not decoded"):
+        fake.reader()  # the C module is loaded, so there may be tasks of its own
+    modules = fake.namespace(**{"asyncio.tasks": fake.module_object(), "_asyncio": fake.none})
+    fake.build.put("PyInterpreterState", fake.interp, modules=modules)
+    reader = fake.reader()
+    assert reader.task(at) == TaskState(at, None, fake.loop, "pending", coroutine, None)
+    with pytest.raises(UnknownLayout, match="TaskObj"):
+        reader.task(c_task)
 
 
 def test_what_is_no_task_at_all(fake: FakeTasks) -> None:
