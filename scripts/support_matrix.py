@@ -145,7 +145,9 @@ def _interpreters() -> Iterator[str]:
                              for i in (1, 2))
         if not variants:
             raise Incomplete(f"{name} is in no case of test_main_job.py")
-        rows[name] = (f"`{name}`", ", ".join(variants), ", ".join(targets))
+        never = name.removesuffix("-stripped") in interpreters.NEVER_RUN
+        looked = "not yet: no such interpreter was available" if never else ", ".join(targets)
+        rows[name] = (f"`{name}`", ", ".join(variants), looked)
     yield from _table(("interpreter", "the driver's lock", "looked at"), rows.values())
 
 

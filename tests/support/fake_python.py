@@ -19,7 +19,7 @@ _ROOM = 512
 _SETUP_WITH = 143
 _TYPE_SUBCLASS = 1 << 31
 #: Versions with tables of free-threaded builds.
-FREE_THREADED = ("3.13.15", "3.14.10", "3.15.2")
+FREE_THREADED = ("3.13.15", "3.14.4", "3.14.10", "3.15.2")
 
 #: What a `with` statement leaves on the value stack.
 Exit = tuple[int, ...]

@@ -242,8 +242,8 @@ def test_the_gil_is_the_same_in_all_default_builds(version: str) -> None:
 
 #: Free-threaded builds that there are tables of, and default builds of the same version, or of one without a difference
 #: in what both builds have in common.
-FREE_THREADED = [("3.13.5", "3.13.5"), ("3.13.15", "3.13.18"), ("3.13.18", "3.13.18"), ("3.14.10", "3.14.10"),
-                 ("3.15.2", "3.15.2")]
+FREE_THREADED = [("3.13.5", "3.13.5"), ("3.13.15", "3.13.18"), ("3.13.18", "3.13.18"), ("3.14.4", "3.14.4"),
+                 ("3.14.10", "3.14.10"), ("3.15.2", "3.15.2")]
 
 
 @pytest.mark.parametrize(("version", "counterpart"), FREE_THREADED)
@@ -271,7 +271,7 @@ def test_what_else_moves_in_free_threaded_builds() -> None:
     for version in ("3.13.5", "3.13.15"):
         assert read(f"cpython-{version}-free-threaded-x86_64")["PyCodeObject"].offset("co_code_adaptive") == 216
         assert read(f"cpython-{version}-free-threaded-x86_64")["PyInterpreterState"].offset("modules") == 7664
-    for version, modules in (("3.14.10", 7712), ("3.15.2", 7592)):
+    for version, modules in (("3.14.4", 7712), ("3.14.10", 7712), ("3.15.2", 7592)):
         layouts = read(f"cpython-{version}-free-threaded-x86_64")
         assert layouts["PyCodeObject"].offset("co_code_adaptive") == 232
         assert layouts["PyInterpreterState"].offset("modules") == modules
@@ -359,6 +359,9 @@ def test_bytes_that_threads_park_on(column: int, build: str) -> None:
 
 def test_bytes_that_only_free_threaded_builds_park_on() -> None:
     expected: dict[str, Places] = {
+        "3.14.4": {"gc_mutex": 7688, "imports_lazy_mutex": None, "atexit_ll_callbacks_lock": 10824,
+                   "unique_ids_mutex": 17432, "tlbc_indices_mutex": 17592, "asyncio_tasks_lock": 17648,
+                   "interned_mutex": 230744, "descriptor_mutex": None},
         "3.14.10": {"gc_mutex": 7688, "imports_lazy_mutex": None, "atexit_ll_callbacks_lock": 10824,
                     "unique_ids_mutex": 17104, "tlbc_indices_mutex": 17264, "asyncio_tasks_lock": 17320,
                     "interned_mutex": 230416, "descriptor_mutex": None},
@@ -380,7 +383,7 @@ def test_locks_of_the_same_name_in_older_versions_are_others(version: str) -> No
     assert "PyMutex" not in layouts
 
 
-@pytest.mark.parametrize("version", ["3.13.5", "3.13.15", "3.13.18", "3.14.10", "3.15.2"])
+@pytest.mark.parametrize("version", ["3.13.5", "3.13.15", "3.13.18", "3.14.4", "3.14.10", "3.15.2"])
 def test_locks_of_a_free_threaded_build(version: str) -> None:
     expected: Places = {
         "PyMutex._bits": 0, "_PyRecursiveMutex.mutex": 0, "_PyRecursiveMutex.thread": 8, "_PyRecursiveMutex.level": 16,
