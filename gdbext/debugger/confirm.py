@@ -11,6 +11,7 @@ import gdb
 
 from gdbext.analysis.confirm import sleepers, what_stayed
 from gdbext.analysis.snapshot import Snapshot
+from gdbext.debugger.console import execute
 from gdbext.debugger.target import Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model import Report
@@ -44,7 +45,7 @@ class SecondLook:
         with Session() as target:
             first = look(Snapshot(target))
         lwp = _selected_lwp()
-        gdb.execute("detach", to_string=True)
+        execute("detach")
         self.stopped += time.monotonic() - started
         watched = sleepers(first)
         try:
@@ -59,7 +60,7 @@ class SecondLook:
         started = time.monotonic()
         try:
             with _quiet():
-                gdb.execute(f"attach {pid}", to_string=True)
+                execute(f"attach {pid}")
         except gdb.error as error:
             raise GdbextError(f"cannot attach to the process again: {error}",
                               "it may have ended; attach to it again by hand") from None

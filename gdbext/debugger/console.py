@@ -32,6 +32,14 @@ def output(command: str) -> str:
     return text
 
 
+def execute(command: str) -> None:
+    """Run a command of GDB's and drop what it prints, which may be no UTF-8: a core's command line, names of files.
+
+    :raises gdb.error: the command fails.
+    """
+    decoded(lambda: gdb.execute(command, to_string=True))
+
+
 def decoded(get: Callable[[], str | None]) -> str | None:
     """A text of GDB's, which may have names of files, functions or threads in it that are no UTF-8.
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 import gdb
 
-from gdbext.debugger.console import output
+from gdbext.debugger.console import execute, output
 from gdbext.debugger.settings import settings
 from gdbext.errors import GdbextError
 from gdbext.native.symtab import SymbolFile, Undecided
@@ -70,7 +70,7 @@ class LazySymbols:
             return False
         self._unread.discard(module.path)  # it is not tried again
         try:
-            gdb.execute(f"sharedlibrary ^{_PLAIN.sub(_any, module.path)}$", to_string=True)
+            execute(f"sharedlibrary ^{_PLAIN.sub(_any, module.path)}$")
         except gdb.error:
             return False
         return True
@@ -80,7 +80,7 @@ class LazySymbols:
         if not self._may_load or not self._unread:
             return False
         self._unread.clear()
-        gdb.execute("sharedlibrary", to_string=True)
+        execute("sharedlibrary")
         return True
 
     def name(self, module: Module, address: int) -> tuple[bool, str | None]:

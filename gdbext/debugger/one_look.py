@@ -26,7 +26,7 @@ from typing import Any
 import gdb
 
 from gdbext.analysis.snapshot import Snapshot
-from gdbext.debugger.console import quoted
+from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.prefetch import Prefetch
 from gdbext.debugger.settings import Settings
 from gdbext.debugger.source import source_files
@@ -138,24 +138,24 @@ class _OneLook:
         request = self._request
         for command in request.settings:
             try:
-                gdb.execute(command, to_string=True)
+                execute(command)
             except gdb.error:  # a GDB that is too old for it has nothing to be switched
                 continue
         if request.executable is not None:
             try:
-                gdb.execute(f"file {quoted(request.executable)}", to_string=True)
+                execute(f"file {quoted(request.executable)}")
             except gdb.error:  # whoever may not read that of a process may not attach to it either
                 if request.pid is None:
                     raise
         if request.core is not None:
-            gdb.execute(f"core-file {request.core}", to_string=True)
+            execute(f"core-file {request.core}")
         if request.pid is not None:
             prefetch = Prefetch(request.pid)
             prefetch.read()
             self._tell({"attached": time.monotonic()})
             self._attached = True
             try:
-                gdb.execute(f"attach {request.pid}", to_string=True)
+                execute(f"attach {request.pid}")
             except gdb.error:
                 self._tell({"attached": None})
                 raise
@@ -168,7 +168,7 @@ class _OneLook:
         # from here on nothing but the end can keep the process from running
         _listen(False)
         try:
-            gdb.execute("detach", to_string=True)
+            execute("detach")
         except gdb.error:  # it has ended, or GDB never got hold of it
             pass
         self._tell({"detached": time.monotonic()})

@@ -14,7 +14,7 @@ import time
 
 import gdb
 
-from gdbext.debugger.console import quoted
+from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.lazy import LazySymbols
 from gdbext.target.preview import Preview
 from gdbext.target.proc import Proc
@@ -76,7 +76,7 @@ class Prefetch:
         try:
             # with "target:" in front GDB keeps the name; else it would resolve links in it, and read the file once more
             # by the name that the dynamic linker has (GDB 13.1 gdb/symfile.c, symfile_bfd_open)
-            gdb.execute(f"add-symbol-file {quoted(_ELSEWHERE + place)} -o {bias:#x}", to_string=True)
+            execute(f"add-symbol-file {quoted(_ELSEWHERE + place)} -o {bias:#x}")
         except gdb.error:
             return
         self._added[place] = (bias, path)
@@ -100,4 +100,4 @@ class Prefetch:
             now = {(region.start, region.path) for region in Proc(self._pid).regions()}
             for place, mapped in self._added.items():
                 if mapped not in now:
-                    gdb.execute(f"remove-symbol-file {quoted(place)}", to_string=True)
+                    execute(f"remove-symbol-file {quoted(place)}")

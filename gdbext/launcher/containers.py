@@ -29,7 +29,11 @@ def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
     check_process(pid)
     executable = _executable_of(pid)
     if sysroot is not None:
-        return Preparation((f"set sysroot {sysroot.absolute()}",), executable=executable)
+        root = str(sysroot.absolute())
+        if not can_be_told(root):
+            raise Unreadable("GDB cannot be told of a folder whose name has a line feed or is not UTF-8: "
+                             f"{printable(root)}", "make a link to it that has another name, and name that")
+        return Preparation((f"set sysroot {root}",), executable=executable)
     # GDB enters the namespace, where it may, and sees the files as the process does
     if not in_other_mount_namespace(pid) or (has_capability(CAP_SYS_ADMIN) and has_capability(CAP_SYS_CHROOT)):
         return Preparation(executable=executable)

@@ -25,7 +25,7 @@ from gdbext.launcher.elf import ET_CORE, Core, MappedFile, build_id_of, file_typ
 from gdbext.launcher.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
-from gdbext.render.escape import printable
+from gdbext.render.escape import can_be_told, printable
 
 #: How compressed files begin, the module of Python that unpacks them, if there is one, and the program that does.
 _PACKED = (
@@ -58,9 +58,17 @@ def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
         found = {mapped.path: places.find(mapped) for mapped in libraries}
         settings: tuple[str, ...] = () if sysroot is None else (f"set sysroot {sysroot.absolute()}",)
         moved = any(place is not None and place != places.expected(path) for path, place in found.items())
-        temporary = moved or bool(places.mismatches)
+        # no command of GDB can contain such a path
+        in_tree = moved or bool(places.mismatches) or (sysroot is not None and not can_be_told(str(sysroot)))
+        renamed = made_by is not None and not can_be_told(str(made_by))
+        temporary = in_tree or renamed
         if temporary:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gdbext-")))
+        if made_by is not None and renamed:
+            link = folder / "gdbext-executable"
+            link.symlink_to(made_by)
+            made_by = link
+        if in_tree:
             settings = _make_tree(folder, contents, {path: place for path, place in found.items() if place})
         yield Preparation(settings, f"/proc/self/fd/{file.fileno()}", None if made_by is None else str(made_by),
                           (file.fileno(),), (*notes, *places.notes(found)), temporary)

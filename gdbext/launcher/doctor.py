@@ -164,7 +164,7 @@ def check_cores() -> Iterator[Finding]:
     """Whether programs that crash leave cores, where, and with what."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     try:
-        pattern = _CORE_PATTERN.read_text().strip()
+        pattern = _CORE_PATTERN.read_text(errors="replace").strip()
     except OSError:
         return
     piped = pattern.startswith("|")

@@ -222,7 +222,7 @@ class State:
     def load(self) -> list[Record]:
         """What was done; lines that are cut off or of another version are left out."""
         try:
-            with open(self._looks, encoding="utf-8") as file:
+            with open(self._looks, encoding="utf-8", errors="replace") as file:
                 lines = file.readlines()
         except FileNotFoundError:
             return []

@@ -81,9 +81,9 @@ def has_python(pid: int) -> bool:
     One that passes a connection on, as `ssh` and `kubectl` do, has its ends and is none of the cluster's.
     """
     try:
-        with open(f"/proc/{pid}/maps") as maps:
+        with open(f"/proc/{pid}/maps", "rb") as maps:  # names are bytes, in no encoding that is known
             # as of python3.11, libpython3.11.so.1.0 and _socket.cpython-311-x86_64-linux-gnu.so
-            return any("python" in line.rpartition("/")[2].lower() for line in maps)
+            return any(b"python" in line.rpartition(b"/")[2].lower() for line in maps)
     except OSError:
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -126,7 +127,11 @@ def test_core(first: Sequence[str], sample: Sample, odd: tuple[Path, Path], tmp_
 
 
 def report(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gdbext", "report", "--gdb", gdb_session.executable(), *words]
+    return launch("report", *words)
+
+
+def launch(verb: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gdbext", verb, "--gdb", gdb_session.executable(), *words]
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=gdb_session.TIMEOUT, check=False)
 
@@ -145,12 +150,54 @@ def test_the_launcher(sample: Sample, tmp_path: Path) -> None:
     assert os.path.basename(document["target"]["executable"]) == os.fsdecode(b"program-\xfe")
 
 
-def test_the_launcher_and_a_core(sample: Sample, tmp_path: Path) -> None:
-    """No command of GDB's can have the executable's name in it."""
+def test_the_launcher_and_a_core(sample: Sample) -> None:
+    """No command of GDB's can have the executable's name in it, so it gets another one."""
     core = cores.gdb_core(sample)
     try:
-        done = report(core)
+        check_core(core)
     finally:
         core.unlink()
+
+
+def test_sysroot_that_gdb_cannot_be_told(sample: Sample, tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"root-\xff")
+    root.symlink_to("/")
+    core = cores.gdb_core(sample)
+    try:
+        check_core(core, "--sysroot", root)
+    finally:
+        core.unlink()
+    done = report("--sysroot", root, str(sample.pid))
     assert done.returncode == 3
-    assert re.fullmatch(r"gdbext report: .*/program-\\xfe; make a link to it .*\n", done.stderr)
+    assert re.fullmatch(r"gdbext report: .*/root-\\xff; make a link to it .*\n", done.stderr)
+
+
+@pytest.fixture(scope="module")
+def kernel_core(odd: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A core that begins with names that are no UTF-8: the executable's, and the command line."""
+    folder = tmp_path_factory.mktemp("dies")
+    # by a short name: the kernel keeps 80 bytes of the command line
+    program = folder / os.fsdecode(b"\xff\xfe")
+    shutil.copy(odd[0], program)
+    with samples.running([Path(program.name), odd[1]], folder, variables={"PATH": str(folder)}) as dying:
+        return cores.kernel_core(dying)
+
+
+def test_kernel_core_whose_command_line_is_no_utf8(kernel_core: Path) -> None:
+    check_core(kernel_core)
+
+
+def test_triage_of_a_core_whose_command_line_is_no_utf8(kernel_core: Path) -> None:
+    done = launch("triage", "--json", kernel_core)
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["count"], found["failures"]) == (1, [])
+    assert found["classes"][0]["kind"] == "deadlock"
+
+
+def check_core(core: Path, *options: str | Path) -> None:
+    done = report(*options, core)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr == ""
+    assert "lock_\\xff\\xe9 () in lib\\xfd.so" in done.stdout
+    assert "Deadlock 1:" in done.stdout

@@ -200,10 +200,10 @@ def test_another_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert State(tmp_path).load() == []
 
 
-@pytest.mark.parametrize("line", ["", "[]", "{}", "null", '{"format": 1}', "\x00\xff"])
+@pytest.mark.parametrize("line", ["", "[]", "{}", "null", '{"format": 1}', "\x00\xff", "\udcff"])
 def test_lines_that_make_no_sense(tmp_path: Path, line: str) -> None:
     state = State(tmp_path)
-    (tmp_path / "looks.jsonl").write_text(f"{line}\n")
+    (tmp_path / "looks.jsonl").write_bytes(line.encode("utf-8", "surrogateescape") + b"\n")
     assert state.load() == []
 
 

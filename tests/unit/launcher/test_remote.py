@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import pickletools
+import shutil
 import socket
 import subprocess
 import sys
@@ -116,3 +117,13 @@ def test_a_machine_that_cannot_be_told_is_no_other(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(os, "stat", refuse)
     assert remote.place_there(str(CHECKOUT))["machine"] != remote.place_there(str(CHECKOUT))["machine"]
+
+
+def test_program_whose_name_is_no_utf8_has_no_python(tmp_path: Path) -> None:
+    program = tmp_path / os.fsdecode(b"sleep-\xff")
+    shutil.copy("/bin/sleep", program)
+    with subprocess.Popen([program, "1000"]) as process:
+        try:
+            assert not remote.has_python(process.pid)
+        finally:
+            process.kill()
