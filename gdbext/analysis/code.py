@@ -31,7 +31,10 @@ _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Inclu
 
 
 class Code:
-    """The loaded files of a target. `modules` are those whose files may be relied on."""
+    """The loaded files of a target. `modules` are those whose files may be relied on.
+
+    `truncated` says that the core is, and `unlisted` that GDB therefore does not know which libraries are loaded.
+    """
 
     def __init__(self, target: Target, findings: Findings) -> None:
         self._target = target
@@ -41,6 +44,12 @@ class Code:
             findings.fail("the executable is not known to GDB, so neither libraries nor Python can be told",
                           "give it too, as in `gdb EXECUTABLE CORE`")
         self._ranges = ModuleMap(everything)
+        kept = target.core_kept()
+        self.truncated = f"the core is truncated: {kept[0]:,} of {kept[1]:,} bytes are there" if kept else None
+        self.unlisted: str | None = None
+        if everything and self.truncated is not None and self.missing_libraries():
+            self.unlisted = f"{self.truncated}, without the dynamic linker's list of libraries"
+            findings.problem("target", "not applicable", self.unlisted)
         self.modules = self._reliable(everything)
         self._foreign = len(self.modules) < len(everything)
         self._unwinder = Unwinder(target.memory, self.modules)
@@ -108,8 +117,12 @@ class Code:
             function = public_name(symbol.function) if symbol.function else None
             module = self._ranges.find(pc)
             known = self._frames[(pc, index == 0)] = NativeFrame(
-                function, module.name if module else None, pc, symbol.file, symbol.line)
+                function, module.name if module else self._missing_name(pc), pc, symbol.file, symbol.line)
         return known
+
+    def _missing_name(self, address: int) -> str | None:
+        path = self.missing_file(address)
+        return path.rpartition("/")[2] if path is not None else None
 
     def function_range(self, pc: int) -> tuple[int, int] | None:
         """Start and end of the function that covers a program counter (of a caller: less one); no symbols needed."""
@@ -137,8 +150,9 @@ class Code:
                 continue
             path = self.missing_file(pc)
             if path is not None:
+                why = "which GDB does not list" if self.unlisted is not None else "whose file is missing"
                 self._findings.problem(f"thread {thread.number}", "unreadable",
-                                       f"its native stack outside of {path.rpartition('/')[2]}, whose file is missing")
+                                       f"its native stack outside of {path.rpartition('/')[2]}, {why}")
                 return frames[:i + 1]
         return frames
 

@@ -6,7 +6,7 @@ handler) the fault is the one that the kernel left on the stack below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.analysis.abort import AbortReader
@@ -289,10 +289,13 @@ class CrashReader:
 
     def _missing(self, native: Sequence[tuple[int, int]]) -> Iterator[str]:
         """What is not there; files that a frame lies in one by one, the others together."""
-        cut = self._target.core_missing()
-        if cut:
-            yield f"the core is truncated: {cut:,} bytes are missing at its end; what was there cannot be read"
         gone = self._code.missing_libraries()
+        if self._code.unlisted is not None:
+            names = _some(path.rpartition("/")[2] for path in gone)
+            yield f"{self._code.unlisted}; so nothing in {names} is named or decoded, and stacks may end there"
+            return
+        if self._code.truncated is not None:
+            yield f"{self._code.truncated}; what was in the rest cannot be read"
         places = (self._code.missing_file(pc) for pc, _ in native[:_MAX_TOP])
         on_stack = list(dict.fromkeys(path for path in places if path is not None))
         for path in on_stack:
@@ -301,8 +304,13 @@ class CrashReader:
             yield f"{name}: frames in it have no names, and the stack may end there"
         others = [path.rpartition("/")[2] for path in gone if path not in on_stack]
         if others:
-            more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
-            yield f"files that were mapped and are not here: {', '.join(others[:_MAX_NAMED])}{more}"
+            yield f"files that were mapped and are not here: {_some(others)}"
+
+
+def _some(names: Iterable[str]) -> str:
+    found = list(names)
+    more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
+    return ", ".join(found[:_MAX_NAMED]) + more
 
 
 def _key(frame: Frame) -> tuple[object, ...]:

@@ -112,7 +112,10 @@ def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int],
     except RuntimeNotFound:
         return []
     for trouble in troubles:
-        findings.fail(str(trouble), trouble.hint)
+        if code.truncated is not None:
+            findings.fail(f"{trouble}; {code.truncated}", "")
+        else:
+            findings.fail(str(trouble), trouble.hint)
     return [_read_python(target.memory, runtime, findings) for runtime in runtimes]
 
 

@@ -60,7 +60,8 @@ class Snapshot:
         self._code = Code(target, self._findings)
         self._library = find_c_library(target.memory, self._code.modules, target.architecture)
         if self._library.layouts is None:
-            self._findings.problem("C library", "not applicable", f"{self._library.why}; native locks are not decoded")
+            unknown = "GDB does not list the libraries" if self._code.unlisted is not None else self._library.why
+            self._findings.problem("C library", "not applicable", f"{unknown}; native locks are not decoded")
         self._threads = Threads(target, self._library.layouts, self._findings)
         for seen in self._threads:
             interrupted = find_interrupted(target, self._code, seen) if seen.unavailable is None else None
@@ -115,6 +116,11 @@ class Snapshot:
     def incomplete(self) -> GdbextError | None:
         """What keeps the report from being whole, for a user who must do something about it first."""
         return self._findings.incomplete
+
+    @property
+    def unlisted(self) -> str | None:
+        """Why libraries, and a Python in them, are not known although the executable is; None if they are."""
+        return self._code.unlisted
 
     def numbers(self) -> list[int]:
         """Numbers of all threads, ascending."""
@@ -249,6 +255,8 @@ class Snapshot:
     def _no_verdict(self) -> str | None:
         if self.incomplete is not None:
             return str(self.incomplete)
+        if self._code.truncated is not None:
+            return self._code.unlisted or self._code.truncated
         if self._library.layouts is None:
             return self._library.why
         for gil in self._python.gils:

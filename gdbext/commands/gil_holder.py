@@ -8,7 +8,7 @@ from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import JSON, Arguments
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
-from gdbext.errors import RuntimeNotFound
+from gdbext.errors import GdbextError, RuntimeNotFound
 
 HELP = """Show who holds the GIL of every Python interpreter in the process, doing what, and who waits for it.
 
@@ -34,6 +34,8 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     gils = {holder.thread for gil in snapshot.gils() for holder in gil.holders}
     report = snapshot.report(lambda thread: thread.number in gils)
     if not report.runtimes:
+        if snapshot.unlisted is not None:
+            raise GdbextError(snapshot.unlisted)
         raise snapshot.incomplete or RuntimeNotFound("no Python was found in the process")
     involved = gils | {waiter.thread for gil in snapshot.gils() for waiter in gil.waiters}
     if any(gil.state == "disabled" for gil in snapshot.gils()):

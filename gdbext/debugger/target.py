@@ -367,10 +367,10 @@ class GdbTarget:
         core = self._core_file()
         return core.regions if core is not None else ()
 
-    def core_missing(self) -> int:
-        """See `Target.core_missing`."""
+    def core_kept(self) -> tuple[int, int] | None:
+        """See `Target.core_kept`."""
         core = self._core_file()
-        return core.missing if core is not None else 0
+        return (core.size, core.whole) if core is not None and core.missing else None
 
     def _core_file(self) -> CoreFile | None:
         if not self._core_read:

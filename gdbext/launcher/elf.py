@@ -12,16 +12,17 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
 from gdbext.target.link_map import linked_files
-from gdbext.target.notes import iter_notes
+from gdbext.target.notes import MAX_NOTES, iter_notes, mapped_files
 
 #: Source: System V ABI, ELF-64 object file format; Linux 6.1 include/uapi/linux/elf.h and auxvec.h.
 ET_CORE = 4
 _PT_NOTE = 4
+_NT_AUXV = 6
 _NT_GNU_BUILD_ID = 3
 _AT_PHDR, _AT_PHNUM, _AT_EXECFN = 3, 5, 31
 
@@ -29,7 +30,7 @@ _HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 _PAIR = struct.Struct("<QQ")
 #: Bounds on what is believed of a file: its program headers, a segment of notes in bytes, a path.
-_MAX_HEADERS, _MAX_NOTES, _MAX_PATH = 1000, 1 << 16, 4096
+_MAX_HEADERS, _MAX_FILE_NOTES, _MAX_PATH = 1000, 1 << 16, 4096
 
 Read = Callable[[int, int], bytes]
 
@@ -79,7 +80,7 @@ def find_build_id(read: Read) -> str | None:
     for kind, _, offset, _, size in program_headers(read):
         if kind != _PT_NOTE:
             continue
-        size = min(size, _MAX_NOTES)
+        size = min(size, _MAX_FILE_NOTES)
         notes = read(offset, size)
         for name, note, description in iter_notes(notes) if len(notes) == size else ():
             if note == _NT_GNU_BUILD_ID and name == b"GNU\0":
@@ -134,26 +135,25 @@ class Core:
             self._loads = sorted((header["p_vaddr"], header["p_filesz"], header["p_offset"]) for header in segments
                                  if header["p_type"] == "PT_LOAD")
             self._starts = [start for start, _, _ in self._loads]
-            for segment in elf.iter_segments("PT_NOTE"):
-                self._read_notes(segment)
+            ends = [(header["p_type"], header["p_offset"] + header["p_filesz"]) for header in segments]
+            size = os.fstat(file.fileno()).st_size
+            if any(kind == "PT_NOTE" and end > size for kind, end in ends):
+                raise Unreadable(f"{name} is truncated: {size:,} of {max(end for _, end in ends):,} bytes are there, "
+                                 "without the threads' registers",
+                                 "was the disk full? `ulimit -c` bounds the size of cores")
+            for header in segments:
+                if header["p_type"] == "PT_NOTE" and elf.elfclass == 64 and elf.little_endian:
+                    self._read_notes(os.pread(file.fileno(), min(header["p_filesz"], MAX_NOTES), header["p_offset"]))
         except (ELFError, ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error) as error:
             raise Unreadable(f"{name}: its headers cannot be read ({type(error).__name__})",
                              "it may be truncated; was the disk full?") from None
 
-    def _read_notes(self, segment: Any) -> None:
-        for note in segment.iter_notes():
-            if note["n_name"] != "CORE":
-                continue
-            if note["n_type"] == "NT_AUXV":
-                data = note["n_desc"]
-                raw = data if isinstance(data, bytes) else data.encode("latin-1")
-                self._auxiliary.update(_PAIR.iter_unpack(raw[:len(raw) // 16 * 16]))
-            elif note["n_type"] == "NT_FILE":
-                found = note["n_desc"]
-                for entry, path in zip(found["Elf_Nt_File_Entry"], found["filename"]):
-                    self._mappings.append((entry["vm_start"], entry["vm_end"],
-                                           entry["page_offset"] * found["page_size"],
-                                           path.decode("utf-8", "surrogateescape")))
+    def _read_notes(self, notes: bytes) -> None:
+        # not by pyelftools: it fails over a note that is damaged or cut off
+        for name, kind, description in iter_notes(notes):
+            if name == b"CORE\0" and kind == _NT_AUXV:
+                self._auxiliary.update(_PAIR.iter_unpack(description[:len(description) // 16 * 16]))
+        self._mappings += mapped_files(notes)
         self._mappings.sort()
 
     def read(self, address: int, size: int) -> bytes:

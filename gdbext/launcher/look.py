@@ -137,7 +137,7 @@ def look(target: Target, options: Options) -> Look:
                     "see whether memory, descriptors or room for files have run out", NO_ANSWER, run.notes)
     status = FOUND if answer["deadlocks"] or answer["crash"] else NO_ANSWER if answer["no_verdict"] else NOTHING_FOUND
     problem, hint = answer["incomplete"] or answer["no_verdict"], answer["hint"] or None
-    if target.core is not None and answer["incomplete"]:
+    if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"
     return Look(target.name, answer["document"], answer["text"], answer["dot"], run.stopped,
                 time.monotonic() - started, problem, hint, status, run.notes)

@@ -2,9 +2,8 @@
 
 That is the address space with permissions, what is missing, and the registers of all threads at once, for which GDB
 goes from thread to thread. Nothing else is read, so that the cost does not grow with the core. C structures: ELF gABI
-``Elf64_Ehdr``, ``Elf64_Phdr``, ``Elf64_Nhdr``; the notes ``NT_FILE`` (Linux 6.1 fs/binfmt_elf.c, fill_files_note) and
-``NT_PRSTATUS`` (include/linux/elfcore.h, ``struct elf_prstatus``; arch/x86/include/asm/user_64.h,
-``struct user_regs_struct``).
+``Elf64_Ehdr``, ``Elf64_Phdr``; the note ``NT_PRSTATUS`` (Linux 6.1 include/linux/elfcore.h, ``struct elf_prstatus``;
+arch/x86/include/asm/user_64.h, ``struct user_regs_struct``).
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from typing import BinaryIO
 
 from gdbext.record import record
 from gdbext.target.address_space import Region
-from gdbext.target.notes import iter_notes
+from gdbext.target.notes import MAX_NOTES, iter_notes, mapped_files
 
 _EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
 _SHDR_INFO = struct.Struct("<44xI")  # Elf64_Shdr up to sh_info, which counts program headers beyond 65534
 _ET_CORE, _PT_LOAD, _PT_NOTE, _PN_XNUM = 4, 1, 4, 0xFFFF
 _EM_X86_64 = 62
-_NT_PRSTATUS, _NT_FILE = 1, 0x46494C45
+_NT_PRSTATUS = 1
 #: struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid.
 _PRSTATUS = struct.Struct("<32xi76x27Q8x")
 #: struct user_regs_struct, by the names that GDB has for registers.
 _USER_REGS = ("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
               "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs")
 _PERMISSIONS = ((4, "r"), (2, "w"), (1, "x"))
-#: Bounds of what is read: program headers, and bytes of all notes.
-_MAX_SEGMENTS, _MAX_NOTES = 1 << 20, 64 << 20
+#: How many program headers are read.
+_MAX_SEGMENTS = 1 << 20
 
 
 @record
@@ -92,7 +91,7 @@ def _read(file: BinaryIO, size: int) -> CoreFile | None:
     loads: list[tuple[int, int, int, int]] = []
     files: list[tuple[int, int, int, str]] = []
     states: list[bytes] = []
-    left = _MAX_NOTES
+    left = MAX_NOTES
     for kind, flags, offset, start, _, in_file, in_memory, _ in _PHDR.iter_unpack(table):
         whole = max(whole, offset + in_file)
         if kind == _PT_LOAD and start + in_memory <= 1 << 64:
@@ -102,24 +101,11 @@ def _read(file: BinaryIO, size: int) -> CoreFile | None:
             file.seek(offset)
             notes = file.read(min(in_file, left))
             left -= len(notes) + 1  # many empty ones are not free either
-            files += _mapped_files(notes)
+            files += mapped_files(notes)
             if machine == _EM_X86_64:
                 states += [note for name, kind, note in iter_notes(notes)
                            if (name, kind, len(note)) == (b"CORE\0", _NT_PRSTATUS, _PRSTATUS.size)]
     return CoreFile(tuple(_regions(loads, files)), size, whole, _by_lwp(states))
-
-
-def _mapped_files(notes: bytes) -> Iterator[tuple[int, int, int, str]]:
-    """(start, end, offset in the file, path) of each mapping that `NT_FILE` lists."""
-    for _, kind, note in iter_notes(notes):
-        if kind != _NT_FILE or len(note) < 16:
-            continue
-        count, page = struct.unpack_from("<QQ", note)
-        if count > (len(note) - 16) // 24:
-            continue
-        names = note[16 + 24 * count:].split(b"\0", count)
-        for (start, end, pages), name in zip(struct.iter_unpack("<QQQ", note[16:16 + 24 * count]), names):
-            yield start, end, pages * page, os.fsdecode(name)
 
 
 def _by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:

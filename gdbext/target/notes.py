@@ -1,11 +1,15 @@
-"""Notes of ELF files and cores (ELF gABI ``Elf64_Nhdr``)."""
+"""Notes of ELF files and cores (ELF gABI ``Elf64_Nhdr``; ``NT_FILE``: Linux 6.1 fs/binfmt_elf.c, fill_files_note)."""
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 
 _NHDR = struct.Struct("<III")
+_NT_FILE = 0x46494C45
+#: How many bytes of the notes of a core are read.
+MAX_NOTES = 64 << 20
 
 
 def iter_notes(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
@@ -17,3 +21,16 @@ def iter_notes(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
         description = name + (name_size + 3 & ~3)
         yield data[name:name + name_size], kind, data[description:description + size]
         at = description + (size + 3 & ~3)
+
+
+def mapped_files(notes: bytes) -> Iterator[tuple[int, int, int, str]]:
+    """(start, end, offset in the file, path) of each mapping that `NT_FILE` lists."""
+    for _, kind, note in iter_notes(notes):
+        if kind != _NT_FILE or len(note) < 16:
+            continue
+        count, page = struct.unpack_from("<QQ", note)
+        if count > (len(note) - 16) // 24:
+            continue
+        names = note[16 + 24 * count:].split(b"\0", count)
+        for (start, end, pages), name in zip(struct.iter_unpack("<QQQ", note[16:16 + 24 * count]), names):
+            yield start, end, pages * page, os.fsdecode(name)

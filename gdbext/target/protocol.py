@@ -166,8 +166,8 @@ class Target(Protocol):
         """The address space, by ascending address; empty where it is not known."""
         ...
 
-    def core_missing(self) -> int:
-        """How many bytes are cut off at the end of the core; 0 of a process."""
+    def core_kept(self) -> tuple[int, int] | None:
+        """How many bytes a truncated core has and how many it should have; None of a whole core and of a process."""
         ...
 
     def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:

@@ -176,6 +176,18 @@ def test_truncated_core(kernel_core: tuple[Path, Sample], seed: int, tmp_path: P
     assert report.edges() <= set(sample.truth.deadlock)
 
 
+def test_gil_of_a_truncated_core(kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
+    """Which libraries are loaded is not in it: whether there is a Python is not known."""
+    core, sample = kernel_core
+    truncated = tmp_path / "core"
+    truncated.write_bytes(core.read_bytes()[: core.stat().st_size // 2])
+    session = gdb_session.batch([sample.executable, truncated], ["gil-holder"])
+    assert session.status == 1
+    (line,) = session.error_lines("gil-holder")
+    assert "the core is truncated" in line
+    assert "no Python was found" not in line
+
+
 def test_a_file_that_is_no_core(tmp_path: Path) -> None:
     junk = tmp_path / "core"
     junk.write_bytes(random.Random(1).randbytes(65536))

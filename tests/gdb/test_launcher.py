@@ -10,6 +10,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -320,6 +321,39 @@ def test_truncated_core(kernel_core: tuple[Path, Sample], part: float, tmp_path:
     else:
         assert ran.status == 3
         assert len(ran.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
+def test_truncated_core_lacks_no_file_that_is_here(kernel_core: tuple[Path, Sample], part: float,
+                                                   tmp_path: Path) -> None:
+    """What lies at its end is lost first: the dynamic linker's list of libraries, not the libraries."""
+    truncated = tmp_path / "core"
+    shutil.copy(kernel_core[0], truncated)
+    size = truncated.stat().st_size
+    os.truncate(truncated, int(size * part))
+    ran = launch("report", truncated)
+    why = (f"the core is truncated: {int(size * part):,} of {size:,} bytes are there, without the dynamic linker's "
+           "list of libraries")
+    assert ran.status == 1
+    assert f"\nMissing: {why}; so nothing in " in ran.stdout
+    assert f"Whether there is a deadlock cannot be told ({why})" in ran.stdout
+    assert "not here" not in ran.stdout
+    assert "is missing" not in ran.stdout
+    assert re.search(r"#0 +0x[0-9a-f]+ \(\) in libc\.so\.6\n", ran.stdout), "by the core's own list of mappings"
+    assert ran.stderr == f"gdbext report: {why}\n"
+
+
+def test_core_that_ends_in_its_notes(kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
+    truncated = tmp_path / "core"
+    shutil.copy(kernel_core[0], truncated)
+    size = truncated.stat().st_size
+    # the kernel's first program header is that of the notes; p_offset
+    kept = struct.unpack_from("<Q", truncated.read_bytes(), 64 + 8)[0] + 100
+    os.truncate(truncated, kept)
+    for verb in ("report", "triage"):
+        ran = launch(verb, truncated)
+        assert ran.status == 3
+        assert f"is truncated: {kept:,} of {size:,} bytes are there, without the threads' registers" in ran.stderr
 
 
 def test_without_gdb(native: Sample) -> None:

@@ -66,7 +66,7 @@ class FakeTarget:
         self.signals: dict[int, SignalInfo] = {}
         self.older_registers: dict[tuple[int, int], dict[str, int]] = {}
         self.mappings: list[Region] = []
-        self.cut_off = 0
+        self.kept: tuple[int, int] | None = None
         self.instructions: list[tuple[int, int, str]] = []
         self.demangled: dict[str, str] = {}
         self._add_modules(glibc)
@@ -202,9 +202,9 @@ class FakeTarget:
         """See `Target.regions`."""
         return self.mappings
 
-    def core_missing(self) -> int:
-        """See `Target.core_missing`."""
-        return self.cut_off
+    def core_kept(self) -> tuple[int, int] | None:
+        """See `Target.core_kept`."""
+        return self.kept
 
     def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
         """See `Target.disassemble`."""

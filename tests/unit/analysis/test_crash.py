@@ -569,9 +569,25 @@ def test_variables_that_are_none() -> None:
 
 def test_truncated_core(scene: Scene) -> None:
     segv(scene)
-    scene.target.cut_off = 123_456
+    scene.target.kept = (1_000, 124_456)
     assert crash_of(scene.target).missing == (
-        "the core is truncated: 123,456 bytes are missing at its end; what was there cannot be read",)
+        "the core is truncated: 1,000 of 124,456 bytes are there; what was in the rest cannot be read",)
+
+
+def test_libraries_that_a_truncated_core_does_not_list_are_not_missing(scene: Scene) -> None:
+    thread = segv(scene)
+    unlisted = 0x7A00_0000_0000
+    scene.target.mappings.append(Region(unlisted, unlisted + 0x1000, "rx", "/app/libwork.so.1"))
+    scene.target.mapped = [(unlisted, "/app/libwork.so.1")]
+    scene.target.kept = (1_000, 124_456)
+    thread.frames.insert(1, (unlisted + 0x10, thread.stack + 0x40))
+    crash = crash_of(scene.target)
+    assert crash.missing == (
+        "the core is truncated: 1,000 of 124,456 bytes are there, without the dynamic linker's list of libraries; so "
+        "nothing in libwork.so.1 is named or decoded, and stacks may end there",)
+    frame = crash.stack.frames[1]
+    assert isinstance(frame, NativeFrame)
+    assert (frame.function, frame.module) == (None, "libwork.so.1"), "the core's own list of mappings has its name"
 
 
 def test_files_that_are_not_there(scene: Scene) -> None:

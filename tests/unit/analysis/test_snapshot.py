@@ -794,6 +794,14 @@ def test_ghosts_are_listed_and_nothing_is_claimed_of_them() -> None:
     assert report.deadlocks == ()
 
 
+def test_no_verdict_of_no_deadlock_in_a_truncated_core() -> None:
+    target = FakeTarget()
+    target.thread()
+    assert report_of(target).no_verdict is None
+    target.kept = (1_000, 124_456)
+    assert report_of(target).no_verdict == "the core is truncated: 1,000 of 124,456 bytes are there"
+
+
 def test_no_verdict_of_no_deadlock_while_a_thread_cannot_be_read() -> None:
     target = FakeTarget()
     target.thread()

@@ -244,6 +244,26 @@ def test_what_is_no_core(data: bytes, why: str, place: Place) -> None:
         pass
 
 
+@pytest.mark.parametrize("kept", [288, 300, 467])
+def test_core_that_ends_in_its_notes(kept: int, place: Place) -> None:
+    """The registers of the threads are there, and GDB takes no core without them."""
+    data = core()
+    text = f"/core is truncated: {kept} of {len(data)} bytes are there, without the threads' registers"
+    with pytest.raises(Unreadable, match=text) as raised, place.prepared(data[:kept]):
+        pass
+    assert "ulimit -c" in raised.value.hint
+
+
+def test_note_of_files_that_is_damaged(place: Place) -> None:
+    """More files than there is room for: none of them is believed, and what was executed is known by its name."""
+    data = core()
+    at = data.index(struct.pack("<QQ", 2, PAGE))
+    path = place.put("core", data[:at] + struct.pack("<Q", 1 << 40) + data[at + 8:])
+    with path.open("rb") as file:
+        found = Core(file, "core")
+        assert (found.files, found.executable) == ([], "./server")
+
+
 @pytest.mark.parametrize("at", range(0, len(core()), 41))
 def test_damaged_core(at: int, place: Place) -> None:
     """It is refused, or what is there is taken; nothing else happens."""

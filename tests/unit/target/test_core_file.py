@@ -249,7 +249,7 @@ def test_the_number_of_segments_is_bounded(tmp_path: Path) -> None:
 
 def test_the_same_note_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of many segments may name the same bytes."""
-    monkeypatch.setattr(core_file, "_MAX_NOTES", 1 << 16)
+    monkeypatch.setattr(core_file, "MAX_NOTES", 1 << 16)
     notes = note(NT_FILE, mapped((0x1000, 0x2000, 0, b"/a")))
     count = 20_000
     at = EHDR + PHDR * count
