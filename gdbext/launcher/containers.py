@@ -31,7 +31,7 @@ def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
     if sysroot is not None:
         root = str(sysroot.absolute())
         if not can_be_told(root):
-            raise Unreadable("GDB cannot be told of a folder whose name has a line feed or is not UTF-8: "
+            raise Unreadable("GDB commands cannot contain this folder's name, which has a line feed or is not UTF-8: "
                              f"{printable(root)}", "make a link to it that has another name, and name that")
         return Preparation((f"set sysroot {root}",), executable=executable)
     # GDB enters the namespace, where it may, and sees the files as the process does
