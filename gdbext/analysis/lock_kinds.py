@@ -7,6 +7,7 @@ order; the names of the run-time libraries' functions on the waiter's stack, whe
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from gdbext.analysis.site import NOWHERE, Site
@@ -218,7 +219,10 @@ def _mutex(context: Context, wait: FutexWait, site: Site) -> View | None:
         fits = wait.expected & 0x7FFFF == _CONTENDED
     # a word without an owner is some low-level lock of the C library or of another run-time, not a mutex; an owner
     # that is no thread needs more than that the bytes look like a mutex
-    known = state.owner in context.tids or not _MUTEX.isdisjoint(site.functions)
+    called = not _MUTEX.isdisjoint(site.functions)
+    if fits and not state.owner and state.elides and called:
+        return replace(view_mutex(state), why="the mutex uses lock elision (Intel TSX), which records no owner")
+    known = state.owner in context.tids or called
     return view_mutex(state) if fits and state.owner and known else None
 
 

@@ -8,6 +8,7 @@ from gdbext.target.protocol import Memory
 
 # __kind: two bits of type, then flags (glibc 2.36 nptl/pthreadP.h)
 _ROBUST, _INHERIT, _PROTECT, _SHARED = 0x10, 0x20, 0x40, 0x80
+_ELISION = 0x100
 _KIND_BITS = 0x3F3
 _TYPES = ("normal", "recursive", "error-checking", "adaptive")
 _TID_MASK = 0x3FFFFFFF
@@ -22,7 +23,8 @@ _MAX_USERS = 1 << 22
 class MutexState:
     """A decoded mutex. `owner` is a TID, None while nobody owns it.
 
-    `owner_died` holds for a robust mutex whose owner ended without unlocking.
+    `owner_died` holds for a robust mutex whose owner ended without unlocking. A mutex that `elides` records no owner,
+    even while its word says that it is locked: the owner's transaction was aborted.
     """
 
     address: int
@@ -33,6 +35,7 @@ class MutexState:
     users: int
     owner_died: bool
     plausible: bool
+    elides: bool = False
 
 
 def decode_mutex(memory: Memory, layouts: Layouts, address: int) -> MutexState:
@@ -66,4 +69,4 @@ def decode_mutex(memory: Memory, layouts: Layouts, address: int) -> MutexState:
     plausible = (word_fits and kind & ~_KIND_BITS == 0 and (owner >= 0) and users <= _MAX_USERS
                  and address & 3 == 0 and (kind & 3 == 1 or count <= 1)
                  and (locked or died or owner in (0, *_SPECIAL_OWNERS)) and (not locked or users >= 1 or owner == 0))
-    return MutexState(address, locked, recorded, named, count, users, died, plausible)
+    return MutexState(address, locked, recorded, named, count, users, died, plausible, bool(kind & _ELISION))

@@ -45,6 +45,15 @@ WRITTEN = {"__readers": 0xB, "__wrphase_futex": 3, "__writers_futex": 3, "__cur_
 READ = {"__readers": 0xA, "__wrphase_futex": 2, "__writers_futex": 1}
 
 
+def test_mutex_that_elides_records_no_owner() -> None:
+    members = laid_out("pthread_mutex_t", __lock=2, __kind=0x100)
+    view = seen(members, FutexWait(AT, 0x80, 2, False), "pthread_mutex_lock")
+    assert (view.kind, view.owner, view.find_holders) == ("mutex", None, None)
+    assert view.why is not None
+    assert "lock elision" in view.why
+    assert seen(members, FutexWait(AT, 0x80, 2, False)).kind == "futex", "any word may look like that"
+
+
 @pytest.mark.parametrize("functions", [(), ("pthread_mutex_lock",), ("unrelated",)])
 @pytest.mark.parametrize(("members", "op", "expected"), [
     (HELD, 0x80, 2), (HELD, 0x189, 2), ({**HELD, "__kind": 0x80}, 0x00, 2),
