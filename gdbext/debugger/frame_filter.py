@@ -17,6 +17,7 @@ from gdb.FrameDecorator import FrameDecorator, FrameVars  # type: ignore[attr-de
 
 from gdbext.analysis.thread_stacks import MergedStack, ThreadStacks
 from gdbext.debugger.console import decoded
+from gdbext.debugger.dap_frames import MAX_PATH, DapPythonFrame, is_for_dap
 from gdbext.debugger.settings import Settings, settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
@@ -29,7 +30,7 @@ from gdbext.target.protocol import ThreadRef
 if TYPE_CHECKING:
     from gdb.FrameDecorator import DAPFrameDecorator
 
-    Decorator = Union[FrameDecorator, DAPFrameDecorator]
+    Decorator = Union[FrameDecorator, DAPFrameDecorator, DapPythonFrame]
 
 NAME = "gdbext-python"
 #: Before other filters: they need not look at the frames that are left out here.
@@ -37,7 +38,7 @@ _PRIORITY = 1000
 #: As wide as GDB's numbers of frames.
 _INDENT = "    "
 _BELOW = " " * 8
-_MACHINE_INTERFACE = re.compile(rb"\0--?(?:i|interpreter)(?:=|\0)(?:mi|dap)")
+_MACHINE_INTERFACE = re.compile(rb"\0--?(?:i|interpreter)(?:=|\0)mi")
 _machine: bool | None = None
 #: For how many places it is remembered whether GDB can name them.
 _MAX_NAMES = 1 << 16
@@ -146,6 +147,16 @@ class OddFrame(FrameDecorator):
             return FrameVars(self.inferior_frame()).fetch_frame_locals()
 
 
+class DapOddFrame(OddFrame):
+    """An `OddFrame` for `dap_frames`: its file is a source file, never a library."""
+
+    def filename(self) -> str | None:
+        """The path of the source file."""
+        symtab = self.inferior_frame().find_sal().symtab
+        name = decoded(symtab.fullname) if symtab is not None else None
+        return printable(name, MAX_PATH) if name is not None else None
+
+
 class Names:
     """Which native frames GDB's own decorators can name; by program counter, since most threads share theirs."""
 
@@ -165,7 +176,9 @@ class Names:
                     self._plain[at] = plain
         except gdb.error:  # GDB itself says so when it prints the frame
             return base
-        return base if plain else OddFrame(frame)
+        if plain:
+            return base
+        return DapOddFrame(frame) if is_for_dap(base) else OddFrame(frame)
 
 
 def _is_plain(frame: gdb.Frame) -> bool:
@@ -183,11 +196,11 @@ class WithPythonFrames(FrameDecorator):
     leaves them out.
     """
 
-    def __init__(self, base: Decorator, apart: Sequence[FrameDecorator]) -> None:
+    def __init__(self, base: Decorator, apart: Sequence[Decorator]) -> None:
         super().__init__(base)  # type: ignore[arg-type]
         self._apart = apart
 
-    def elided(self) -> Iterator[FrameDecorator]:  # type: ignore[override]
+    def elided(self) -> Iterator[Decorator]:  # type: ignore[override]
         """What GDB prints below it, further indented."""
         return iter(self._apart)
 
@@ -303,18 +316,22 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable
         found = all_variables()
         return found[number] if number < len(found) else ()
 
-    def python_frame(frame: gdb.Frame, python: PyFrame, indented: bool, number: int) -> PythonFrame:
+    def python_frame(base: Decorator, python: PyFrame, indented: bool, number: int) -> Decorator:
+        frame, own = base.inferior_frame(), functools.partial(variables, number)
+        if is_for_dap(base):
+            return DapPythonFrame(frame, python, own)
         text = source(python.file, python.line) if python.line is not None else None
-        return PythonFrame(frame, python, indented, text, functools.partial(variables, number))
+        return PythonFrame(frame, python, indented, text, own)
 
     if merged.unmerged is not None:
+        note = f"[Python frames cannot be placed: {printable(merged.unmerged, 200)}; by themselves they are]"
         for base in itertools.islice(frames, 1):
-            frame = base.inferior_frame()
-            apart: list[FrameDecorator] = [Note(frame, f"[Python frames cannot be placed: "
-                                                f"{printable(merged.unmerged, 200)}; by themselves they are]")]
             # GDB indents what is elided as far as its numbers
-            apart += [python_frame(frame, python, False, number) for number, python in enumerate(merged.apart)]
-            yield WithPythonFrames(named(base), apart)
+            apart = [python_frame(base, python, False, number) for number, python in enumerate(merged.apart)]
+            if is_for_dap(base):  # editors do not show elided frames
+                yield from (named(base), DapPythonFrame(base.inferior_frame(), PyFrame(note, note, "", None)), *apart)
+            else:
+                yield WithPythonFrames(named(base), [Note(base.inferior_frame(), note), *apart])
         yield from map(named, frames)
         return
     waiting: list[Decorator] = []  # inlined calls, which GDB shows before the frame that they are a part of
@@ -329,7 +346,7 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable
             return
         if index in merged.python:
             for i, python in enumerate(merged.python[index]):
-                yield python_frame(frame, python, i > 0, shown)
+                yield python_frame(base, python, i > 0, shown)
                 shown += 1
         elif index not in merged.hidden:
             yield from waiting

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import re
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, roots, samples
+from tests.support import another_stack, cores, gdb_session, interpreters, roots, samples
 from tests.support.samples import Truth
 
 NAMES = (*interpreters.MAIN_NAMES, *interpreters.FREE_THREADED_NAMES[:1])
@@ -184,58 +183,15 @@ def test_commands_say_the_same_to_programs_that_read(name: str, tmp_path: Path) 
     assert session.outputs[1] in streams
 
 
-#: Calls Python on a stack of its own: the native stack ends there, the Python stack goes on. CPython 3.10 and earlier
-#: do not record which native frame runs a Python frame.
-ANOTHER_STACK = '''\
-import ctypes, json, os
-
-libc = ctypes.CDLL(None)
-here, there = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(4096)
-stack = ctypes.create_string_buffer(1 << 20)
-
-
-@ctypes.CFUNCTYPE(None)
-def inside():
-    wait(5)
-
-
-def wait(count):
-    thread = {"tid": os.getpid(), "python_name": "MainThread", "blocked": True, "syscall": "read", "stack": []}
-    print(json.dumps({"sample": "another stack", "variant": "", "pid": os.getpid(), "threads": {"main": thread},
-                      "locks": {}, "deadlock": [], "stuck_behind": []}), flush=True)
-    os.read(0, 1)
-
-
-def outside():
-    libc.getcontext(there)
-    # ucontext_t: uc_flags, uc_link, then uc_stack: ss_sp, ss_flags, ss_size
-    members = ctypes.cast(there, ctypes.POINTER(ctypes.c_size_t))
-    members[1], members[2], members[4] = ctypes.addressof(here), ctypes.addressof(stack), len(stack)
-    libc.makecontext(there, inside, 0)
-    libc.swapcontext(here, there)
-
-
-outside()
-'''
-CALLS = ["wait", "inside", "outside", "<module>"]
 UNMERGED = [(name, target) for name in ("3.6", "3.9", "3.10-stripped") for target in ("live", "gcore")]
-
-
-@contextlib.contextmanager
-def on_another_stack(name: str, directory: Path) -> Iterator[tuple[samples.Sample, Path, bool]]:
-    python, symbols = interpreters.use(name)
-    directory.mkdir(exist_ok=True)
-    program = directory / "another_stack.py"
-    program.write_text(ANOTHER_STACK)
-    with samples.running([python, program], directory) as sample:
-        yield sample, python, symbols
 
 
 @pytest.mark.parametrize(("name", "target"), UNMERGED, ids=["-".join(case) for case in UNMERGED])
 def test_stack_that_cannot_be_merged_is_shown_beside_the_native_one(name: str, target: str, tmp_path: Path) -> None:
     commands = ["bt", "bt -no-filters", "bt 2", "bt -no-filters 2", "bt -2", "bt -full 1", "bt -hide",
                 "thread apply all bt", "py-threads-locks"]
-    with on_another_stack(name, tmp_path) as (sample, python, symbols), cores.place(sample, python, target) as where:
+    with another_stack.running(name, tmp_path) as (sample, python, symbols), \
+            cores.place(sample, python, target) as where:
         result = gdb_session.batch(where, commands, symbols=symbols)
     assert result.status == 0
     assert "Traceback" not in result.stderr
@@ -243,14 +199,15 @@ def test_stack_that_cannot_be_merged_is_shown_beside_the_native_one(name: str, t
     (note,) = [i for i, line in enumerate(lines) if "Python frames cannot be placed" in line]
     # directly below the innermost frame, in one piece
     assert lines[note - 1].startswith("#0 ")
-    assert [frame.function for frame in frames("\n".join(lines[note + 1:])) if frame.number is None] == CALLS
+    below = frames("\n".join(lines[note + 1:]))
+    assert [frame.function for frame in below if frame.number is None] == another_stack.CALLS
     assert lines[note + 2] == "        os.read(0, 1)"
     assert lines[note + 9].startswith("#1 ")
     # as many native frames with GDB's own numbers as GDB has
     for filtered, own in ((0, 1), (2, 3), (7, 1)):
         shown = [frame for frame in frames(result.outputs[filtered]) if frame.number is not None]
         assert [frame.number for frame in shown] == [frame.number for frame in frames(result.outputs[own])]
-    assert [frame.function for frame in frames(result.outputs[2]) if frame.is_python] == CALLS
+    assert [frame.function for frame in frames(result.outputs[2]) if frame.is_python] == another_stack.CALLS
     assert not [frame for frame in frames(result.outputs[4]) if frame.is_python]
     assert len(frames(result.outputs[4])) == 2
     assert '                count = "5"' in result.outputs[5].splitlines()
@@ -260,7 +217,7 @@ def test_stack_that_cannot_be_merged_is_shown_beside_the_native_one(name: str, t
 
 def test_programs_that_read_get_frames_that_cannot_be_placed_apart(tmp_path: Path) -> None:
     """GDB/MI: they are no frames of the stack, so that its levels are those of GDB."""
-    with on_another_stack("3.9", tmp_path) as (sample, _, _):
+    with another_stack.running("3.9", tmp_path) as (sample, _, _):
         argv = [gdb_session.executable(), "-nx", "-q", "--interpreter=mi2", *gdb_session.settings(symbols=True),
                 "-iex", gdb_session.LOAD, "-p", str(sample.pid)]
         typed = "-stack-list-frames\n-enable-frame-filters\n-stack-list-frames\n-stack-list-frames 0 1\n-gdb-exit\n"
@@ -269,7 +226,7 @@ def test_programs_that_read_get_frames_that_cannot_be_placed_apart(tmp_path: Pat
     plain, filtered, two = (line for line in done.stdout.splitlines() if line.startswith("^done,stack="))
     children = re.search(r"children=\[(.*?)\]\}", filtered)
     assert children is not None
-    assert re.findall(r'func="([^"]*)",file="[^"]*another_stack\.py"', children[1]) == CALLS
+    assert re.findall(r'func="([^"]*)",file="[^"]*another_stack\.py"', children[1]) == another_stack.CALLS
     assert 'level="' not in children[1]
     assert re.findall(r'level="(\d+)"', filtered) == re.findall(r'level="(\d+)"', plain)
     assert re.findall(r'level="(\d+)"', two) == ["0", "1"]

@@ -1,0 +1,124 @@
+"""A small client of the Debug Adapter Protocol, which editors speak with ``gdb -i=dap``.
+
+A message is JSON after a header with its length; see https://microsoft.github.io/debug-adapter-protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.support import gdb_session
+
+_SEPARATOR = b"\r\n\r\n"
+
+
+class DapSession:
+    """GDB as an editor uses it, with gdbext loaded.
+
+    :param gdb: the GDB to run; it must be version 14 or later.
+    :param home: a directory for GDB's home and its standard error.
+    :param load: when false, gdbext is not loaded.
+    :param variables: for GDB's environment.
+    """
+
+    def __init__(self, gdb: Path, home: Path, *, load: bool = True, variables: Sequence[tuple[str, str]] = ()) -> None:
+        argv = [str(gdb), "-nx", "-q", "-i=dap", *gdb_session.settings(symbols=True)]
+        if load:
+            argv += ["-iex", gdb_session.LOAD]
+        self._errors = home / "dap-errors"
+        with open(self._errors, "wb") as errors:
+            self._process = subprocess.Popen(
+                argv, cwd=home, env={**gdb_session.environment(home), **dict(variables)}, stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
+        self._unread = b""
+        self._number = 0
+        #: Messages other than the awaited responses, in order of arrival.
+        self.events: list[dict[str, Any]] = []
+
+    def __enter__(self) -> DapSession:
+        """Use as a context manager, so that GDB does not outlive the test."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """End GDB; SIGTERM lets it detach first."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+    def attach(self, pid: int) -> None:
+        """Begin the session and attach to a process."""
+        self.request("initialize", adapterID="gdbext-tests", supportsVariableType=True, supportsMemoryReferences=True)
+        # GDB answers only after `configurationDone`
+        attached = self._send("attach", {"pid": pid})
+        self.request("configurationDone")
+        self._answer(attached, "attach")
+
+    def request(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """Send a request and return the body of the response.
+
+        :raises AssertionError: the request fails, or nothing comes in time.
+        """
+        return self._answer(self._send(command, arguments), command)
+
+    def disconnect(self) -> None:
+        """Detach from the process and wait for GDB to end."""
+        self.request("disconnect", terminateDebuggee=False)
+        self._process.wait(gdb_session.TIMEOUT)
+
+    def _send(self, command: str, arguments: dict[str, Any]) -> int:
+        self._number += 1
+        message = {"seq": self._number, "type": "request", "command": command, "arguments": arguments}
+        body = json.dumps(message).encode()
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"Content-Length: %d%s%s" % (len(body), _SEPARATOR, body))
+        self._process.stdin.flush()
+        return self._number
+
+    def _answer(self, number: int, command: str) -> dict[str, Any]:
+        deadline = time.monotonic() + gdb_session.TIMEOUT
+        while True:
+            message = self._receive(deadline)
+            if message["type"] == "response" and message["request_seq"] == number:
+                assert message["success"], f"{command}: {message.get('message')}\n{self._errors.read_text()}"
+                body: dict[str, Any] = message.get("body", {})
+                return body
+            self.events.append(message)
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        while _SEPARATOR not in self._unread:
+            self._read(deadline)
+        header, _, self._unread = self._unread.partition(_SEPARATOR)
+        name, _, length = header.partition(b": ")
+        assert name == b"Content-Length", header
+        while len(self._unread) < int(length):
+            self._read(deadline)
+        body, self._unread = self._unread[:int(length)], self._unread[int(length):]
+        message: dict[str, Any] = json.loads(body)
+        return message
+
+    def _read(self, deadline: float) -> None:
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], max(deadline - time.monotonic(), 0))
+        data = os.read(self._process.stdout.fileno(), 1 << 16) if ready else b""
+        if not data:
+            status, errors = self._process.poll(), self._errors.read_text()
+            raise AssertionError(f"GDB sent nothing; status {status}, errors:\n{errors}")
+        self._unread += data
