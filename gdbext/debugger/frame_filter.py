@@ -10,7 +10,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, cast
 
 import gdb
 from gdb.FrameDecorator import FrameDecorator, FrameVars  # type: ignore[attr-defined]
@@ -30,7 +30,7 @@ from gdbext.target.protocol import ThreadRef
 if TYPE_CHECKING:
     from gdb.FrameDecorator import DAPFrameDecorator
 
-    Decorator = Union[FrameDecorator, DAPFrameDecorator, DapPythonFrame]
+    Decorator = Union[FrameDecorator, DAPFrameDecorator]
 
 NAME = "gdbext-python"
 #: Before other filters: they need not look at the frames that are left out here.
@@ -152,7 +152,7 @@ class DapOddFrame(OddFrame):
 
     def filename(self) -> str | None:
         """The path of the source file."""
-        symtab = self.inferior_frame().find_sal().symtab
+        symtab: gdb.Symtab | None = self.inferior_frame().find_sal().symtab
         name = decoded(symtab.fullname) if symtab is not None else None
         return printable(name, MAX_PATH) if name is not None else None
 
@@ -314,12 +314,12 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable
 
     def variables(number: int) -> Sequence[Local]:
         found = all_variables()
-        return found[number] if number < len(found) else ()
+        return found[number] if 0 <= number < len(found) else ()
 
     def python_frame(base: Decorator, python: PyFrame, indented: bool, number: int) -> Decorator:
         frame, own = base.inferior_frame(), functools.partial(variables, number)
         if is_for_dap(base):
-            return DapPythonFrame(frame, python, own)
+            return cast("Decorator", DapPythonFrame(frame, python, own))
         text = source(python.file, python.line) if python.line is not None else None
         return PythonFrame(frame, python, indented, text, own)
 
@@ -329,7 +329,7 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable
             # GDB indents what is elided as far as its numbers
             apart = [python_frame(base, python, False, number) for number, python in enumerate(merged.apart)]
             if is_for_dap(base):  # editors do not show elided frames
-                yield from (named(base), DapPythonFrame(base.inferior_frame(), PyFrame(note, note, "", None)), *apart)
+                yield from (named(base), python_frame(base, PyFrame(note, note, "", None), False, -1), *apart)
             else:
                 yield WithPythonFrames(named(base), [Note(base.inferior_frame(), note), *apart])
         yield from map(named, frames)

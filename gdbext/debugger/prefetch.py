@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Sequence
 
 import gdb
 
 from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.lazy import LazySymbols
+from gdbext.target.link_map import LinkedFile
 from gdbext.target.preview import Preview
 from gdbext.target.proc import Proc
 
@@ -35,6 +37,8 @@ class Prefetch:
         self._pid = pid
         self._end = time.monotonic() + _SECONDS
         self._symbols = LazySymbols(None, True)
+        self._root = f"/proc/{pid}/root"
+        self._shares_files = _mount_namespace(pid) == _mount_namespace("self")
         #: The names by which they were added, with where each was mapped from what path.
         self._added: dict[str, tuple[int, str]] = {}
 
@@ -46,7 +50,10 @@ class Prefetch:
         for address, count in addresses.items():
             path = preview.path_at(address)
             threads[path] = max(threads.get(path, 0), count)
-        files = [(preview.path_at(file.dynamic), file) for file in preview.linked_files()]
+        linked = preview.linked_files()
+        if not self._shares_files and _sysroot().startswith(_ELSEWHERE) and self._reachable(preview, linked):
+            gdb.execute(f"set sysroot {self._root}", to_string=True)
+        files = [(preview.path_at(file.dynamic), file) for file in linked]
         mapped = {(region.start, region.path) for region in preview.regions}
         # those that most threads are in first
         for path, file in sorted(files, key=lambda each: -threads.get(each[0], 0)):
@@ -61,14 +68,33 @@ class Prefetch:
                 self._add(place, file.bias, path)
         self._read_lines(preview, addresses, {path: file.bias for path, file in files if path and not file.name})
 
+    def _reachable(self, preview: Preview, linked: Sequence[LinkedFile]) -> bool:
+        """Whether all libraries of a process in another mount namespace can be opened through its root directory.
+
+        Then GDB can use one name for a library before and after it attaches. But a link with an absolute target leads
+        out of that directory, to another file or to none.
+        """
+        for file in linked:
+            region = preview.region_at(file.dynamic)
+            if file.name.startswith("/") and region is not None:
+                mapped = f"/proc/{self._pid}/map_files/{region.start:x}-{region.end:x}"
+                try:
+                    if not os.path.samefile(f"{self._root}{file.name}", mapped):
+                        return False
+                except (OSError, ValueError):
+                    return False
+        return True
+
     def _place(self, name: str) -> str | None:
         """By which name GDB will read a library; None if that is not certain, or leads to another file from here."""
         if not name.startswith("/") or not name.isprintable():
             return None
-        sysroot = str(gdb.parameter("sysroot") or "")
+        sysroot = _sysroot()
+        if sysroot.startswith(_ELSEWHERE) and not self._shares_files:
+            return None  # GDB will call it "target:NAME", which is not possible before it has attached
         place = name if sysroot.startswith(_ELSEWHERE) else f"{sysroot.rstrip('/')}{name}"
         try:
-            return place if os.path.samefile(place, f"/proc/{self._pid}/root{name}") else None
+            return place if os.path.samefile(place, f"{self._root}{name}") else None
         except (OSError, ValueError):
             return None
 
@@ -101,3 +127,15 @@ class Prefetch:
             for place, mapped in self._added.items():
                 if mapped not in now:
                     execute(f"remove-symbol-file {quoted(place)}")
+
+
+def _sysroot() -> str:
+    return str(gdb.parameter("sysroot") or "")
+
+
+def _mount_namespace(process: int | str) -> str | None:
+    """The mount namespace of a process; GDB reads files from another namespace by different names."""
+    try:
+        return os.readlink(f"/proc/{process}/ns/mnt")
+    except OSError:
+        return None

@@ -34,8 +34,10 @@ def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
             raise Unreadable("GDB commands cannot contain this folder's name, which has a line feed or is not UTF-8: "
                              f"{printable(root)}", "make a link to it that has another name, and name that")
         return Preparation((f"set sysroot {root}",), executable=executable)
-    # GDB enters the namespace, where it may, and sees the files as the process does
-    if not in_other_mount_namespace(pid) or (has_capability(CAP_SYS_ADMIN) and has_capability(CAP_SYS_CHROOT)):
+    if not in_other_mount_namespace(pid):
+        return Preparation(executable=executable)
+    # GDB enters the mount namespace if it may, but always at that namespace's root directory
+    if _root_of(pid) == "/" and has_capability(CAP_SYS_ADMIN) and has_capability(CAP_SYS_CHROOT):
         return Preparation(executable=executable)
     return Preparation((f"set sysroot /proc/{pid}/root",), executable=executable,
                        notes=(f"files of another container, read through /proc/{pid}/root",))
@@ -55,7 +57,11 @@ def _executable_of(pid: int) -> str | None:
     except OSError:
         pass
     try:
-        name = f"/proc/{pid}/root{os.readlink(link)}"
+        inside = os.readlink(link)
+        root = _root_of(pid).rstrip("/")
+        if inside.startswith(f"{root}/"):
+            inside = inside[len(root):]
+        name = f"/proc/{pid}/root{inside}"
         # by its own name, since reports tell it
         return name if can_be_told(name) and os.path.samefile(name, link) else link
     except FileNotFoundError:
@@ -131,10 +137,17 @@ def in_namespace_of(pid: int, other: int) -> int:
 def in_other_mount_namespace(pid: int) -> bool:
     """Whether the names of a process's files mean other files here: another mount namespace, or another root."""
     try:
-        other = os.readlink(f"/proc/{pid}/ns/mnt") != _own_namespace("mnt")
-        return other or os.readlink(f"/proc/{pid}/root") != "/"
+        return os.readlink(f"/proc/{pid}/ns/mnt") != _own_namespace("mnt") or _root_of(pid) != "/"
     except OSError:
         return False
+
+
+def _root_of(pid: int) -> str:
+    """The root directory of a process, by its path in the process's mount namespace.
+
+    :raises OSError: it cannot be read.
+    """
+    return os.readlink(f"/proc/{pid}/root")
 
 
 def _own_namespace(kind: str) -> str | None:

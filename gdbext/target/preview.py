@@ -41,6 +41,10 @@ class Preview:
         auxiliary = dict(_PAIR.iter_unpack(data[:len(data) // _PAIR.size * _PAIR.size]))
         return list(linked_files(self._read, auxiliary.get(_AT_PHDR, 0), auxiliary.get(_AT_PHNUM, 0)))
 
+    def region_at(self, address: int) -> Region | None:
+        """The mapping that has an address."""
+        return self._space.find(address)
+
     def path_at(self, address: int) -> str | None:
         """The path of the file that is mapped at an address."""
         region = self._space.find(address)

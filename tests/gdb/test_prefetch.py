@@ -272,6 +272,101 @@ def test_name_that_is_listed_twice(tmp_path: Path) -> None:
     assert watched.after.count(str(link)) == 0
 
 
+# -- other mount namespaces and root directories ------------------------------------------------------------------
+
+#: Two threads that wait for each other's locks.
+_ABBA = """\
+import json, os, threading
+
+locks, barrier = [threading.Lock(), threading.Lock()], threading.Barrier(3)
+threads = {}
+
+
+def cross(first, second):
+    with locks[first]:
+        threads[threading.current_thread().name] = threading.get_native_id()
+        barrier.wait()
+        barrier.wait()
+        with locks[second]:
+            pass
+
+
+for pair in (0, 1), (1, 0):
+    threading.Thread(target=cross, args=pair, name=f"cross-{pair[0]}").start()
+barrier.wait()
+told = {name: {"tid": tid, "python_name": name, "blocked": True, "syscall": "futex", "stack": []}
+        for name, tid in threads.items()}
+print(json.dumps({"sample": "abba in Python", "variant": "", "pid": os.getpid(), "threads": told,
+                  "locks": {}, "deadlock": [], "stuck_behind": []}), flush=True)
+barrier.wait()
+"""
+
+
+def in_mount_namespace() -> list[str]:
+    """The prefix that runs a command in a new mount namespace; skips the test where that is not allowed."""
+    command = ["unshare", "--mount"]
+    try:
+        tried = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        pytest.skip(f"no unshare: {error}")
+    if tried.returncode:
+        pytest.skip(f"no mount namespace can be made here: {tried.stderr.strip()}")
+    return command
+
+
+@pytest.mark.parametrize("name", ["3.12", "3.12-stripped", "3.9"])
+def test_python_in_another_mount_namespace(name: str, tmp_path: Path) -> None:
+    """GDB knows each library once; two copies of libpython would double its frames and its runtime."""
+    enter = in_mount_namespace()
+    python, symbols = interpreters.use(name)
+    program = tmp_path / "abba.py"
+    program.write_text(_ABBA)
+    with samples.running([*enter, python, program], tmp_path / "run") as sample:
+        watched = check(sample, tmp_path, "libc.so.6", *shared_library(sample), symbols=symbols)
+    document = watched.document
+    assert len(document["runtimes"]) == 1
+    assert len(document["deadlocks"]) == 1
+    assert "Python frames first" not in watched.look.text
+    stacks = [[frame["function"] for frame in thread["stack"] if frame["language"] == "python"]
+              for thread in document["threads"]]
+    assert sorted(stack.count("cross") for stack in stacks) == [0, 1, 1]
+
+
+def test_absolute_link_in_another_mount_namespace(tmp_path: Path) -> None:
+    """Through /proc/PID/root the link leads to a file of this namespace, so GDB must open it in the other one."""
+    enter = in_mount_namespace()
+    program = samples.compiled("moved_library", "moved_library.c", _FLAGS, ("-ldl",), strip=False)
+    made = (f"mount -t tmpfs none /mnt && cp {library('first')} /mnt/real.so && ln -s /mnt/real.so /mnt/link.so && "
+            f"exec {program} /mnt/link.so {library('other')} away")
+    with samples.running([*enter, "sh", "-c", made], tmp_path / "run") as sample:
+        watched, without = watch(sample, tmp_path), watch(sample, tmp_path, _WITHOUT)
+    functions = watched.functions()
+    assert functions[functions.index("wait_for_byte"):][:3] == ["wait_for_byte", "first_library", "main"]
+    assert watched.document == without.document
+    check_read_once(watched)
+
+
+@pytest.mark.parametrize("namespace", [False, True], ids=["chroot", "mount namespace"])
+def test_another_root_directory(namespace: bool, tmp_path: Path) -> None:
+    """The library's name means a different file outside that directory."""
+    enter = in_mount_namespace() if namespace else []
+    if os.geteuid() != 0:
+        pytest.skip("only root may change the root directory")
+    program = samples.compiled("moved_library", "moved_library.c", _FLAGS, ("-ldl",), strip=False)
+    root, plugin, inside = tmp_path / "root", tmp_path / "plugin.so", Path("/moved_library")
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    for name in (*re.findall(r"(?<=\s)/\S+", listed), str(plugin), str(inside)):
+        (root / name[1:]).parent.mkdir(parents=True, exist_ok=True)
+        source = {str(plugin): library("first"), str(inside): program}.get(name, Path(name))
+        shutil.copy(source, root / name[1:])
+    shutil.copy(library("other"), plugin)
+    with samples.running([*enter, "chroot", root, inside, plugin, plugin, "away"], tmp_path / "run") as sample:
+        watched = check(sample, tmp_path, "libc.so.6", plugin.name)
+    functions = watched.functions()
+    assert functions[functions.index("wait_for_byte"):][:3] == ["wait_for_byte", "first_library", "main"]
+    assert watched.document["target"]["executable"].endswith(str(inside))
+
+
 # -- names --------------------------------------------------------------------------------------------------------
 
 def test_library_of_an_odd_name(tmp_path: Path) -> None:
