@@ -47,7 +47,7 @@ class Code:
         kept = target.core_kept()
         self.truncated = f"the core is truncated: {kept[0]:,} of {kept[1]:,} bytes are there" if kept else None
         self.unlisted: str | None = None
-        if everything and self.truncated is not None and self.missing_libraries():
+        if everything and self.truncated is not None and self.unlisted_libraries():
             self.unlisted = f"{self.truncated}, without the dynamic linker's list of libraries"
             findings.problem("target", "not applicable", self.unlisted)
         self.modules = self._reliable(everything)
@@ -121,7 +121,7 @@ class Code:
         return known
 
     def _missing_name(self, address: int) -> str | None:
-        path = self.missing_file(address)
+        path = self._unknown_file(address)
         return path.rpartition("/")[2] if path is not None else None
 
     def function_range(self, pc: int) -> tuple[int, int] | None:
@@ -144,32 +144,45 @@ class Code:
             return innermost
 
     def _believable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The frames up to one in a file that is not there: the debugger can only guess who called it."""
-        for i, (pc, _) in enumerate(frames[:-1]):
-            if self._ranges.find(pc) is not None:
-                continue
-            path = self.missing_file(pc)
+        """The frames up to one in a file that the debugger does not have: it can only guess who called it."""
+        for i, (pc, _) in enumerate(frames):
+            path = self._unknown_file(pc)
             if path is not None:
-                why = "which GDB does not list" if self.unlisted is not None else "whose file is missing"
+                if self.unlisted is not None:
+                    why = "which GDB does not list"
+                else:
+                    is_here = self._target.has_file(path)
+                    why = "which has no usable frame description" if is_here else "whose file is missing"
                 self._findings.problem(f"thread {thread.number}", "unreadable",
                                        f"its native stack outside of {path.rpartition('/')[2]}, {why}")
                 return frames[:i + 1]
         return frames
 
-    def missing_file(self, address: int) -> str | None:
-        """The file that was mapped at an address and that the debugger does not have; None if it lies in none."""
-        region = self.space.find(address)
-        if region is None or region.path is None or not region.path.startswith("/") or self.module(address) is not None:
+    def _unknown_file(self, address: int) -> str | None:
+        """The path of the file mapped at an address, if the debugger does not have that file."""
+        module = self.module(address)
+        if module is not None and not module.by_mapping:
             return None
-        return region.path
+        region = self.space.find(address)
+        return region.path if region is not None and (region.path or "").startswith("/") else None
+
+    def missing_file(self, address: int) -> str | None:
+        """The path of the file mapped at an address, if the debugger does not have it and it cannot be opened."""
+        path = self._unknown_file(address)
+        return None if path is None or self._target.has_file(path) else path
 
     def missing_libraries(self) -> dict[str, int]:
         """Shared libraries that were mapped and that the debugger does not have: where, by their paths."""
-        loaded = [first_page(module) for module in self._target.modules() if module.sections]
+        loaded = [first_page(module) for module in self._target.modules() if module.sections and not module.by_mapping]
         # one may be loaded by the name of a link to it: then its first section lies near
         return {path: start for start, path in self._target.mapped_files()
                 if ".so" in path.rpartition("/")[2] and self.missing_file(start) == path
                 and not any(0 <= page - start < _NEARBY for page in loaded)}
+
+    def unlisted_libraries(self) -> list[str]:
+        """Names of the shared libraries that were mapped and that the debugger does not list, whether here or not."""
+        mapped = [module.name for module in self._target.modules() if module.by_mapping and ".so" in module.name]
+        return list(dict.fromkeys([*mapped, *(path.rpartition("/")[2] for path in self.missing_libraries())]))
 
     def return_address(self, sp: int) -> int | None:
         """The word on top of a stack if it lies in a loaded file: who called what is no code, and so has no frame."""

@@ -289,11 +289,11 @@ class CrashReader:
 
     def _missing(self, native: Sequence[tuple[int, int]]) -> Iterator[str]:
         """What is not there; files that a frame lies in one by one, the others together."""
-        gone = self._code.missing_libraries()
         if self._code.unlisted is not None:
-            names = _some(path.rpartition("/")[2] for path in gone)
+            names = _some(self._code.unlisted_libraries())
             yield f"{self._code.unlisted}; so nothing in {names} is named or decoded, and stacks may end there"
             return
+        gone = self._code.missing_libraries()
         if self._code.truncated is not None:
             yield f"{self._code.truncated}; what was in the rest cannot be read"
         places = (self._code.missing_file(pc) for pc, _ in native[:_MAX_TOP])

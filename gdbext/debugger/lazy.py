@@ -13,14 +13,14 @@ import functools
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import gdb
 
 from gdbext.debugger.console import execute, output
 from gdbext.debugger.settings import settings
 from gdbext.errors import GdbextError
-from gdbext.native.symtab import SymbolFile, Undecided
+from gdbext.native.symtab import ReadFile, SymbolFile, Undecided
 from gdbext.target.protocol import Module
 
 # `info sharedlibrary`: "0x00007f71 0x00007f72  Yes (*)     /lib/libz.so.1"; addresses are missing where the file is,
@@ -118,24 +118,10 @@ class LazySymbols:
         """A library's file, or None if it cannot be read."""
         if path not in self._files:
             try:
-                self._files[path] = SymbolFile(self._reader(path))
+                self._files[path] = SymbolFile(open_regular(self._place(path)))
             except (GdbextError, OSError, ValueError):
                 self._files[path] = None
         return self._files[path]
-
-    def _reader(self, path: str) -> Callable[[int, int], bytes]:
-        handle = os.open(self._place(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        file = os.fdopen(handle, "rb", buffering=0)  # closed with the last reference to it
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError("not a regular file")
-
-        def read(offset: int, size: int) -> bytes:
-            try:
-                return os.pread(file.fileno(), size, offset)
-            except (OSError, OverflowError, MemoryError):
-                return b""
-
-        return read
 
     def _place(self, path: str) -> str:
         # GDB marks what it reads in another file system than its own
@@ -149,6 +135,28 @@ class LazySymbols:
         if path.startswith(_ELSEWHERE):
             places += [self._place(_ELSEWHERE + place) for place in places]
         return any(map(os.path.exists, places))
+
+
+def open_regular(path: str) -> ReadFile:
+    """Open a regular file for reading parts of it.
+
+    :raises OSError: it cannot be opened, or is something else.
+    :raises ValueError: the path has a null character.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device may have an effect
+        raise OSError("not a regular file")
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    file = os.fdopen(handle, "rb", buffering=0)  # closed with the last reference to it
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise OSError("not a regular file")
+
+    def read(offset: int, size: int) -> bytes:
+        try:
+            return os.pread(file.fileno(), size, offset)
+        except (OSError, OverflowError, MemoryError):
+            return b""
+
+    return read
 
 
 def _any(character: re.Match[str]) -> str:

@@ -52,7 +52,7 @@ class Prefetch:
             threads[path] = max(threads.get(path, 0), count)
         linked = preview.linked_files()
         if not self._shares_files and _sysroot().startswith(_ELSEWHERE) and self._reachable(preview, linked):
-            gdb.execute(f"set sysroot {self._root}", to_string=True)
+            execute(f"set sysroot {self._root}")
         files = [(preview.path_at(file.dynamic), file) for file in linked]
         mapped = {(region.start, region.path) for region in preview.regions}
         # those that most threads are in first

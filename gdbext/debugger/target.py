@@ -16,13 +16,15 @@ from types import TracebackType
 import gdb
 
 from gdbext.debugger.console import decoded, output
-from gdbext.debugger.lazy import LazySymbols, is_lazy
+from gdbext.debugger.lazy import LazySymbols, is_lazy, open_regular
 from gdbext.debugger.types import read_structs
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.layout.members import CPYTHON
 from gdbext.layout.table import Struct
+from gdbext.native.mapped import MappedModule, mapped_modules
 from gdbext.native.names import without_parameters
 from gdbext.native.signals import FAULT_SIGNALS
+from gdbext.native.symtab import ReadFile
 from gdbext.target.address_space import AddressSpace, Region
 from gdbext.target.cache import CachedMemory
 from gdbext.target.core_file import CoreFile, read_core_file
@@ -36,9 +38,10 @@ _REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10"
 #: Registers that a function leaves to its caller as they were (System V AMD64 psABI 1.0, 3.2.1), and where it is.
 _KEPT_BY_CALLS = ("rip", "rsp", "rbx", "rbp", "r12", "r13", "r14", "r15")
 
-# `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable,
-# and names without a leading dot for the segments of a core
-_SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\.\S+)(?: in (.+))?$")
+# `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable. The segments
+# of a core are listed in the same way, under a heading of their own.
+_SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\S+)(?: in (.+))?$")
+_CORE_SEGMENTS, _EXECUTABLE_SECTIONS = "Local core dump file:", "Local exec file:"
 # `info proc mappings`, the start of a file: "  0x7f36fd91e000  0x7f36fd922000  0x4000  0x0  [r--p] /usr/lib/liblzma.so"
 _MAPPING = re.compile(r"^\s*(0x[0-9a-f]+)\s+0x[0-9a-f]+\s+0x[0-9a-f]+\s+0x0\s+(?:[rwxsp-]{4}\s+)?(/.*\S)\s*$")
 # `info files`: "Local core dump file:" and on the next line "	`/tmp/core.1', file type elf64-x86-64."
@@ -125,6 +128,8 @@ class GdbTarget:
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
         self._modules: list[Module] | None = None
+        # by the identity of the module
+        self._mapped: dict[int, MappedModule] = {}
         self._symbols: dict[int, Symbol] = {}
         self._problems: list[tuple[str, str, str]] = []
         self._core: CoreFile | None = None
@@ -251,20 +256,49 @@ class GdbTarget:
         return list(found.values())[:_MAX_VARIABLES]
 
     def modules(self) -> Sequence[Module]:
-        """Loaded files with their sections, as `info files` lists them."""
+        """Loaded files with their sections: those that `info files` lists, and those that GDB has not found."""
         if self._modules is None:
-            sections: dict[str, list[Section]] = {}
-            for line in output("info files").splitlines():
-                match = _SECTION.match(line)
-                if match:
-                    low, high, name, path = match.groups()
-                    sections.setdefault(path or "", []).append(Section(name, int(low, 16), int(high, 16)))
-            self._modules = [Module(path or self.executable or "", tuple(found), not path)
-                             for path, found in sections.items()]
+            self._modules = self._listed_modules()
+            # what follows reads memory, for which the modules are needed
+            mapped = (list(mapped_modules(self.memory, self.regions(), self._modules, self._open_mapped))
+                      if self._modules else [])
+            self._modules = [*self._modules, *(found.module for found in mapped)]
+            self._mapped = {id(found.module): found for found in mapped}
+            self._module_map = None
         return self._modules
 
+    def _listed_modules(self) -> list[Module]:
+        sections: dict[str, list[Section]] = {}
+        of_core = False
+        for line in output("info files").splitlines():
+            if line in (_CORE_SEGMENTS, _EXECUTABLE_SECTIONS):
+                of_core = line == _CORE_SEGMENTS
+            match = _SECTION.match(line)
+            if match and not of_core:
+                low, high, name, path = match.groups()
+                sections.setdefault(path or "", []).append(Section(name, int(low, 16), int(high, 16)))
+        return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
+
+    def _open_mapped(self, path: str) -> ReadFile | None:
+        """Open a file by the path of its mapping; None if that fails."""
+        sysroot = str(gdb.parameter("sysroot") or "")
+        places = [path if sysroot == "target:" else f"{sysroot}{path}"]
+        if self.proc is not None:
+            places = [f"/proc/{self.pid}/root{path}", path]
+        for place in places:
+            try:
+                return open_regular(place)
+            except (OSError, ValueError):
+                continue
+        return None
+
+    def has_file(self, path: str) -> bool:
+        """See `Target.has_file`."""
+        return self._open_mapped(path) is not None
+
     def _is_loaded(self, address: int) -> bool:
-        return self._module_at(address) is not None
+        module = self._module_at(address)
+        return module is not None and not module.by_mapping
 
     def _module_at(self, address: int) -> Module | None:
         if self._module_map is None:
@@ -306,13 +340,16 @@ class GdbTarget:
 
     def _look_up(self, address: int) -> Symbol:
         function = None
-        if self._lazy is not None:
-            module = self._module_at(address)
-            if module is not None and self._lazy.is_unread(module):
-                is_known, name = self._lazy.name(module, address)
-                if is_known:
-                    return Symbol(_demangled(name) if name is not None else None)
-                self._lazy.load(module)
+        module = self._module_at(address) if self._lazy is not None or self._mapped else None
+        mapped = self._mapped.get(id(module))
+        if mapped is not None:
+            name = mapped.symbol(address)
+            return Symbol(_demangled(name) if name is not None else None)
+        if self._lazy is not None and module is not None and self._lazy.is_unread(module):
+            is_known, name = self._lazy.name(module, address)
+            if is_known:
+                return Symbol(_demangled(name) if name is not None else None)
+            self._lazy.load(module)
         try:
             match = _SYMBOLIC.match(output(f"output/a {address:#x}"))
             if match:

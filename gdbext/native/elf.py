@@ -8,6 +8,7 @@ a few bytes of memory per file, and is the same on a process and a core. Structu
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.record import record
@@ -19,7 +20,7 @@ _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section index, 
 _SHN_UNDEF = 0
 _STT_TLS = 6
 _PHDR = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
-_PT_LOAD = 1
+PT_LOAD = 1
 _PT_NOTE = 4
 _NT_GNU_BUILD_ID = 3
 _PAGE = 4096
@@ -56,8 +57,8 @@ def load_base(memory: Memory, module: Module) -> int:
         raise MemoryUnreadable(0, 0)
     page = first_page(module)
     for header in range(page, max(page - _HEADER_PAGES * _PAGE, 0), -_PAGE):
-        segments = _segments(memory, header)
-        base = _base(header, segments)
+        segments = read_segments(memory, header)
+        base = segments_base(header, segments)
         if base is not None:
             return base
         if segments:
@@ -71,8 +72,19 @@ def first_page(module: Module) -> int:
     return min(section.start for section in module.sections) & ~(_PAGE - 1)
 
 
-def _segments(memory: Memory, header: int) -> list[tuple[int, int, int, int]]:
-    """(type, file offset, link-time address, size in memory) of each segment; empty if no ELF header is there."""
+@record
+class Segment:
+    """A program header: `address` is the link-time address, `size` the size in memory."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    size: int
+
+
+def read_segments(memory: Memory, header: int) -> list[Segment]:
+    """The segments of the file whose ELF header is mapped at an address; empty if there is no ELF header."""
     try:
         data = memory.read(header, 64)
         if data[:4] != b"\x7fELF":
@@ -82,13 +94,14 @@ def _segments(memory: Memory, header: int) -> list[tuple[int, int, int, int]]:
         table = memory.read(header + offset, _PHDR.size * count)
     except GdbextError:
         return []
-    return [(kind, file_offset, vaddr, size) for kind, _, file_offset, vaddr, _, _, size, _ in _PHDR.iter_unpack(table)]
+    return [Segment(kind, flags, file_offset, vaddr, size)
+            for kind, flags, file_offset, vaddr, _, _, size, _ in _PHDR.iter_unpack(table)]
 
 
-def _base(header: int, segments: list[tuple[int, int, int, int]]) -> int | None:
+def segments_base(header: int, segments: Sequence[Segment]) -> int | None:
     """What must be added to link-time addresses of a file whose ELF header is mapped at an address."""
-    return next((header - (vaddr & ~(_PAGE - 1)) for kind, file_offset, vaddr, _ in segments
-                 if kind == _PT_LOAD and file_offset == 0), None)
+    return next((header - (segment.address & ~(_PAGE - 1)) for segment in segments
+                 if segment.kind == PT_LOAD and segment.offset == 0), None)
 
 
 def build_id_at(memory: Memory, header: int) -> str | None:
@@ -99,15 +112,15 @@ def build_id_at(memory: Memory, header: int) -> str | None:
 
     :param header: where the first page of the file is mapped.
     """
-    segments = _segments(memory, header)
-    base = _base(header, segments)
+    segments = read_segments(memory, header)
+    base = segments_base(header, segments)
     if base is None:
         return None
-    for kind, _, vaddr, size in segments:
-        if kind != _PT_NOTE or not 12 <= size <= _PAGE:
+    for segment in segments:
+        if segment.kind != _PT_NOTE or not 12 <= segment.size <= _PAGE:
             continue
         try:
-            notes = memory.read(base + vaddr, size)
+            notes = memory.read(base + segment.address, segment.size)
         except GdbextError:
             continue
         for name, note, description in iter_notes(notes):

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
 from gdbext.record import record
+from gdbext.target.modules import TEMPLATES
 from gdbext.target.protocol import Memory, Module, Section
 
 #: DWARF register numbers of x86-64.
@@ -136,9 +137,9 @@ class Unwinder:
             header = module.section(".eh_frame_hdr")
             if header is None:
                 continue
-            code = [s for s in module.sections if s.name in (".text", ".plt", ".plt.sec", ".plt.got", ".init", ".fini")
-                    or s.name.startswith(".text.")]
-            headers.extend((section.start, section.end, header) for section in code)
+            # programs put code into sections of any name
+            headers.extend((section.start, section.end, header) for section in module.sections
+                           if section.name not in TEMPLATES)
         headers.sort(key=lambda item: item[0])
         self._headers = headers
         self._starts = [item[0] for item in headers]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gdbext.target.protocol import Module
 
 #: Sections that have addresses of their own, but no place in memory.
-_TEMPLATES = (".tbss", ".tdata")
+TEMPLATES = (".tbss", ".tdata")
 
 
 class ModuleMap:
@@ -17,7 +17,7 @@ class ModuleMap:
     def __init__(self, modules: Sequence[Module]) -> None:
         self._ranges = sorted((section.start, section.end, index) for index, module in enumerate(modules)
                               for section in module.sections
-                              if section.end > section.start and section.name not in _TEMPLATES)
+                              if section.end > section.start and section.name not in TEMPLATES)
         self._starts = [item[0] for item in self._ranges]
         self._modules = modules
         self._known: dict[int, Module | None] = {}

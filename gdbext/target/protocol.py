@@ -35,11 +35,15 @@ class Section:
 
 @record
 class Module:
-    """An executable or shared object in the target's address space."""
+    """An executable or shared object in the target's address space.
+
+    `by_mapping`: only the target's mappings show it, and the debugger does not have it.
+    """
 
     path: str
     sections: tuple[Section, ...]
     is_main: bool = False
+    by_mapping: bool = False
 
     @property
     def name(self) -> str:
@@ -180,6 +184,10 @@ class Target(Protocol):
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
         """At most `limit` bytes of a file of the target's file system; None where there is none to be had."""
+        ...
+
+    def has_file(self, path: str) -> bool:
+        """Whether a mapped file can be opened by the path of its mapping."""
         ...
 
     def problems(self) -> Iterable[tuple[str, str, str]]:

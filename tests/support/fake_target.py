@@ -219,6 +219,10 @@ class FakeTarget:
         data = self.files.get(path)
         return None if data is None else data[:limit]
 
+    def has_file(self, path: str) -> bool:
+        """Whether the file was given."""
+        return path in self.files
+
     def problems(self) -> Iterable[tuple[str, str, str]]:
         """What the debugger could not tell."""
         return self.told
