@@ -7,11 +7,16 @@ from gdbext.model import Problem
 
 
 class Findings:
-    """Problems and notes of one look. `incomplete` is set when the user must do something about it first."""
+    """Problems and notes of one look.
+
+    `incomplete` is set when the user must do something about it first; `doubts` are other reasons why no deadlock can
+    be ruled out.
+    """
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.notes: list[str] = []
+        self.doubts: list[str] = []
         self.incomplete: GdbextError | None = None
 
     def problem(self, where: str, what: str, why: str) -> None:

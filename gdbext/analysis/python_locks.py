@@ -7,6 +7,7 @@ block of it (`DERIVED`), or else no more is known than which threads' frames kno
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,8 @@ from gdbext.target.protocol import Memory
 
 #: How many of the waiters of a lock are asked what they call it.
 _MAX_LOOKS = 4
+#: How many bytes of a native stack are searched for the object that the interpreter waits for there.
+_NATIVE = 2048
 #: What follows the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
 _VARIABLE = re.compile(r"[.\[]")
 _INSIDE = "inside of a `with` block of the lock"
@@ -139,7 +142,7 @@ class PythonLocks:
         if known is not None and (known.name is not None or known.looks >= _MAX_LOOKS):
             return known
         stack = reader.frames.raw(tstate, DEPTH)
-        waited = reader.waited.find(word, stack)
+        waited = reader.waited.find(word, stack, lambda: self._native_words(seen))
         if waited is None:
             return known
         lock, index, path = waited
@@ -153,6 +156,14 @@ class PythonLocks:
                 found.known_by.update([whose] if whose else [])
         self._by_word[(id(reader), word)] = found
         return found
+
+    def _native_words(self, seen: SeenThread) -> list[int]:
+        """Words on top of a thread's native stack that may be pointers to objects."""
+        try:
+            data = self._memory.read(seen.registers["rsp"] & ~7, _NATIVE)
+        except GdbextError:
+            return []
+        return [word for word in struct.unpack(f"<{len(data) // 8}Q", data) if word and not word & 7]
 
     def _noted(self, reader: _Reader, lock: PyLock) -> _Found:
         # who waits with pthread_join has the same lock
@@ -179,12 +190,43 @@ class PythonLocks:
             return False
         for python, tstate in seen.tstates:
             try:
-                parked = self._parked.parked(seen)
-                if self._reader(python).enters(tstate.address, parked.address if parked else seen.futex.address):
+                if self._reader(python).enters(tstate.address, self._word(seen)):
                     return True
             except GdbextError:
                 continue
         return False
+
+    def waits_of_compiled_code(self, locks: Mapping[str, Lock]) -> list[int]:
+        """Threads in which compiled code waits, without a timeout, for a lock whose holder is not known.
+
+        What Cython, Nuitka and the like have made of a `with` statement leaves nothing that names the holder.
+        """
+        return [seen.number for seen in self._threads if seen.wait is not None and not seen.wait.timed
+                and seen.wait.lock in self._found and self._has_unknown_holder(locks[seen.wait.lock])
+                and not self._is_called_from_python(seen)]
+
+    @staticmethod
+    def _has_unknown_holder(lock: Lock) -> bool:
+        return lock.kind == "py-lock" and lock.state == "locked" and not lock.holders and not lock.orphan
+
+    def _is_called_from_python(self, seen: SeenThread) -> bool:
+        """Whether a thread waits for a lock that its Python frames have; also true where that cannot be read."""
+        for python, tstate in seen.tstates:
+            reader = self._reader(python)
+            try:
+                stack = reader.frames.raw(tstate.address, DEPTH)
+                if reader.waited.is_called_from_python(self._word(seen), stack):
+                    return True
+            except GdbextError:
+                return True
+        return False
+
+    def _word(self, seen: SeenThread) -> int:
+        """The word that a thread sleeps on, or where it is parked."""
+        parked = self._parked.parked(seen)
+        if parked is not None:
+            return parked.address
+        return seen.futex.address if seen.futex is not None else 0
 
     def name_of(self, address: int, numbers: Iterable[int]) -> str | None:
         """What one of some threads calls an object (``PyObject *``), None if none near the top of its stack does."""

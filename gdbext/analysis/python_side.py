@@ -40,6 +40,7 @@ from gdbext.model import (
 )
 from gdbext.native.elf import find_dynamic_symbol
 from gdbext.native.names import public_name
+from gdbext.native.other_pythons import find_other_pythons
 from gdbext.target.protocol import Memory, Module, Target
 
 #: Among how many frames on top of a stack `take_gil` is looked for.
@@ -106,6 +107,8 @@ def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int],
 
     :param pthreads: ``pthread_self()`` of the threads, to check layouts that were made for another build.
     """
+    findings.doubts += [f"{name} in {module.name} is not decoded"
+                        for name, module in find_other_pythons(target.memory, code.modules)]
     try:
         runtimes, troubles = find_runtimes(target.memory, code.modules, target.architecture, set(pthreads),
                                            target.debug_structs)

@@ -41,6 +41,8 @@ _HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGF
 
 #: How many of the waiters of an object's lock are asked what they call the object.
 _MAX_LOOKS = 4
+#: How many threads are named in the reason why there is no verdict.
+_MAX_NAMED = 8
 
 
 class Snapshot:
@@ -205,7 +207,8 @@ class Snapshot:
         target = self._target
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name)
         return Report(info, self._python.runtimes(), tuple(filled), tuple(self._locks.values()), deadlocks,
-                      tuple(self._findings.problems), tuple(self._findings.notes), self._no_verdict())
+                      tuple(self._findings.problems), tuple(self._findings.notes),
+                      self._no_verdict() or (None if deadlocks else self._unknown_holders()))
 
     def _standstill(self, threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
         first = self._threads.first
@@ -263,7 +266,18 @@ class Snapshot:
             if gil.waiters and gil.state.state == "held" and gil.holder is None and gil.orphan is None:
                 return f"threads wait for {gil.lock}, and its holder is not known"
         unread = sum(seen.unavailable is not None for seen in self._threads)
-        return f"{unread} of {len(self._threads)} threads cannot be read" if unread else None
+        if unread:
+            return f"{unread} of {len(self._threads)} threads cannot be read"
+        return "; ".join(self._findings.doubts) or None
+
+    def _unknown_holders(self) -> str | None:
+        """Why no deadlock can be ruled out, where compiled code waits for a lock that anybody may hold."""
+        numbers = self._python_locks.waits_of_compiled_code(self._locks)
+        if not numbers:
+            return None
+        named = ", ".join(map(str, numbers[:_MAX_NAMED])) + (" ..." if len(numbers) > _MAX_NAMED else "")
+        threads = f"thread {named} waits" if len(numbers) == 1 else f"threads {named} wait"
+        return f"compiled Python code is not decoded: in it, {threads} for locks that do not record their holder"
 
     def _thread(self, seen: SeenThread) -> Thread:
         status, syscall = "unknown", None

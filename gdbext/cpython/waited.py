@@ -46,20 +46,30 @@ class WaitedLocks:
         self._interpreters = interpreters
         self._pthreads = pthreads
 
-    def find(self, word: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int, list[int]] | None:
+    def find(self, word: int, stack: Sequence[RawFrame],
+             native: Callable[[], Iterable[int]] = tuple) -> tuple[PyLock, int, list[int]] | None:
         """What a thread waits for that sleeps on a word or is parked there; None if it is no lock of Python's.
 
         :param word: address of a semaphore, or where the thread is parked.
         :param stack: the innermost frames of the thread.
+        :param native: gives words of the native stack, for a thread whose Python frames do not have the lock, since
+            compiled code called the interpreter. It keeps its pointer to the object while the thread waits.
         :return: the lock; the index of the innermost frame that is not the lock's own; and the objects
             (``PyObject *``) that the thread came by to it, the outermost first.
         """
-        found = self._base(word, stack)
+        found = self._in_frames(word, stack)
+        if found is None:
+            lock = self._without_frames(word) or self._among(native(), word, set())
+            found = (lock, 0) if lock is not None else None
         return self._whole(*found, stack) if found is not None else None
+
+    def is_called_from_python(self, word: int, stack: Sequence[RawFrame]) -> bool:
+        """Whether a Python frame of the thread has the lock that it waits for, so that compiled code does not."""
+        return self._in_frames(word, stack) is not None
 
     # -- the object that the word belongs to -----------------------------------------------------------------
 
-    def _base(self, word: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int] | None:
+    def _in_frames(self, word: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int] | None:
         seen: set[int] = set()
         ways: tuple[Callable[[RawFrame], Iterable[int]], ...] = (
             self._frames.stack_values, self._frames.variable_values, self._attributes)
@@ -72,8 +82,7 @@ class WaitedLocks:
                     continue
                 if found is not None:
                     return found, index
-        found = self._without_frames(word)
-        return (found, 0) if found is not None else None
+        return None
 
     def _attributes(self, raw: RawFrame) -> list[int]:
         found: list[int] = []

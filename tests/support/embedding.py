@@ -101,6 +101,12 @@ def subinterpreters(name: str, variant: str, directory: Path) -> contextlib.Abst
     return samples.running([program, variant, python.home], directory)
 
 
+def compiled(name: str, variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
+    """Compiled code that takes Python's locks: ``lock``, ``alone`` or ``rlock``."""
+    program, python = build(name, "compiled.c")
+    return samples.running([program, variant, python.home], directory)
+
+
 def state(name: str, variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
     """A Python that is not running: ``linked``, ``loaded``, ``finalised``, ``finalising``, or ``again``."""
     if variant != "loaded":

@@ -272,6 +272,13 @@ class FakePython:
         return self.build.put("rlockobject", at, rlock_lock=self.inner_lock(owner is not None),
                               rlock_owner=owner or 0x77, rlock_count=2 if owner is not None else 0)
 
+    def rlock_word(self, lock: int) -> int:
+        """Where threads sleep, or are parked, that wait for a `_thread.RLock`."""
+        known = self.layouts["rlockobject"]
+        if "mutex" in known:
+            return lock + known.offset("mutex")
+        return int.from_bytes(self.memory.read(lock + known.offset("rlock_lock"), 8), "little")
+
     def condition(self, lock: int) -> int:
         """A `threading.Condition` over a lock."""
         return self.instance("Condition", _lock=lock, _waiters=self.list_object())

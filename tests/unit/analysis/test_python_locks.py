@@ -175,6 +175,50 @@ def test_candidates_know_the_lock(program: Program) -> None:
     assert found.why == "a lock of this kind records no owner"
 
 
+# -- code compiled from Python --------------------------------------------------------------------------------
+
+def compiled_waiter(program: Program, lock: int, timeout: int = 0) -> FakeThread:
+    """A thread whose Python frames have nothing to do with the lock that compiled code waits for."""
+    thread = program.sleeps(program.thread(program.frame()), lock, timeout)
+    program.target.remember(thread, lock)
+    return thread
+
+
+def test_compiled_code_waits_for_a_lock_that_records_no_owner(program: Program) -> None:
+    a, b = program.python.lock(), program.python.lock()
+    compiled_waiter(program, a)
+    compiled_waiter(program, b)
+    program.target.thread()
+    report = program.look()
+    assert [thread.waits and thread.waits.lock for thread in report.threads] == [
+        f"py-lock:{a:#x}", f"py-lock:{b:#x}", None]
+    assert report.deadlocks == ()
+    assert report.no_verdict is not None
+    assert "compiled Python code is not decoded: in it, threads 1, 2 wait" in report.no_verdict
+
+
+def test_compiled_code_waits_for_what_a_python_frame_holds(program: Program) -> None:
+    a, b = program.python.lock(), program.python.lock()
+    compiled_waiter(program, a)
+    program.sleeps(program.thread(program.frame([a], b)), b, 0x1000)
+    report = program.look()
+    assert [holder.thread for holder in lock_of(report, a).holders] == [2]
+    assert (report.deadlocks, report.no_verdict) == ((), None)
+
+
+@pytest.mark.parametrize("case", ["timed", "free", "called from Python"])
+def test_wait_that_leaves_no_doubt(program: Program, case: str) -> None:
+    lock = program.python.lock(locked=case != "free")
+    if case == "called from Python":
+        program.waiter(lock)
+    else:
+        compiled_waiter(program, lock, 0x1000 if case == "timed" else 0)
+    program.target.thread()
+    report = program.look()
+    assert lock_of(report, lock).holders == ()
+    assert (report.deadlocks, report.no_verdict) == ((), None)
+
+
 def test_lock_that_is_free_again(program: Program) -> None:
     lock = program.python.lock(locked=False)
     program.thread(program.frame([lock]))

@@ -31,6 +31,7 @@ from gdbext.model import (
     Waiter,
 )
 from gdbext.target.protocol import Module, Section
+from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python import VERSIONS, Call, FakePython
 from tests.support.fake_target import (
@@ -808,6 +809,16 @@ def test_no_verdict_of_no_deadlock_while_a_thread_cannot_be_read() -> None:
     assert report_of(target).problems == ()
     target.thread().available = False
     assert len(report_of(target).problems) == 1
+
+
+def test_no_verdict_of_no_deadlock_in_a_python_that_is_not_decoded() -> None:
+    target = FakeTarget()
+    target.thread()
+    assert report_of(target).no_verdict is None
+    _, library = fake_elf(0x7F88_0000_0000, {"pypy_main_startup": (0x1000, 8)}, "/lib/libpypy3.9-c.so",
+                          memory=target.ram)
+    target.loaded.append(library)
+    assert report_of(target).no_verdict == "PyPy in libpypy3.9-c.so is not decoded"
 
 
 def test_all_threads_run() -> None:

@@ -28,14 +28,17 @@ def frame(python: FakePython, variables: Sequence[tuple[str, int]] = (), stack: 
 
 
 def find(python: FakePython, word: int, innermost: int, interpreters: Sequence[InterpreterState] = (),
-         pthreads: Collection[int] = ()) -> tuple[PyLock, int, list[int]] | None:
+         pthreads: Collection[int] = (), native: Sequence[int] = ()) -> tuple[PyLock, int, list[int]] | None:
     objects = Objects(python.memory, python.layouts)
     frames = FrameReader(python.memory, python.layouts, objects)
     waited = WaitedLocks(python.memory, python.layouts, objects, frames,
                          LockReader(python.memory, python.layouts, objects), interpreters, pthreads)
     tstate = python.build.new("PyThreadState")
     python.innermost(tstate, innermost)
-    return waited.find(word, frames.raw(tstate))
+    stack = frames.raw(tstate)
+    answer = waited.find(word, stack, lambda: native)
+    assert not native or not waited.is_called_from_python(word, stack)
+    return answer
 
 
 def found(python: FakePython, word: int, innermost: int) -> tuple[str, int, int, list[int]]:
@@ -71,6 +74,20 @@ def test_garbage_on_the_value_stack(python: FakePython) -> None:
 
 def test_no_lock_of_python(python: FakePython) -> None:
     assert find(python, 0x1234, frame(python, [("lock", python.lock())])) is None
+
+
+@pytest.mark.parametrize("kind", ["py-lock", "py-rlock"])
+def test_lock_that_only_the_native_stack_has(python: FakePython, kind: str) -> None:
+    lock, other = (python.lock(), python.lock()) if kind == "py-lock" else (python.rlock(ME), python.rlock(ME))
+    answer = find(python, python.lock_word(lock) if kind == "py-lock" else python.rlock_word(lock),
+                  frame(python, [("x", other)]), native=[8, 0xDEAD_0000, other, lock])
+    assert answer is not None
+    assert (answer[0].kind, answer[0].address, answer[1:]) == (kind, lock, (0, [lock]))
+
+
+def test_native_stack_that_has_other_locks_only(python: FakePython) -> None:
+    python_lock = python.lock()
+    assert find(python, 0x1234, frame(python), native=[python_lock, 0x1234, python.string("x")]) is None
 
 
 def test_lock_that_nobody_near_knows(python: FakePython) -> None:
