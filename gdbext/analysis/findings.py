@@ -23,6 +23,11 @@ class Findings:
         """Note that something is not known; see `Problem`."""
         self.problems.append(Problem(where, what, why))
 
+    def doubt(self, where: str, why: str) -> None:
+        """Note that something could not be read that a deadlock may rest on."""
+        self.problem(where, "unreadable", why)
+        self.doubts.append(f"{where}: {why}")
+
     def fail(self, what: str, hint: str, *, told: bool = False) -> None:
         """Note that the report is not whole.
 

@@ -119,7 +119,7 @@ class PythonLocks:
             try:
                 found = self._recognise(self._reader(python), seen, tstate.address, futex.address)
             except GdbextError as error:
-                self._findings.problem(f"thread {seen.number}", "unreadable", f"what Python waits for there: {error}")
+                self._findings.doubt(f"thread {seen.number}", f"what Python waits for there: {error}")
                 continue
             if found is not None:
                 return Wait(found.id, EXCLUSIVE, futex.timed)

@@ -129,7 +129,7 @@ def _read_python(memory: Memory, runtime: PythonRuntime, findings: Findings) -> 
     try:
         python.interpreters = list(iter_interpreters(memory, runtime))
     except GdbextError as error:
-        findings.problem(f"Python {runtime.version}", "unreadable", f"its interpreters: {error}")
+        findings.doubt(f"Python {runtime.version}", f"its interpreters: {error}")
     if not python.interpreters:
         findings.problem(f"Python {runtime.version}", "not applicable",
                          "the runtime is not initialised, or already finalised")
@@ -200,7 +200,7 @@ class PythonSide:
     def _link_threads(self, python: Python, interpreter: InterpreterState) -> None:
         where = f"interpreter {interpreter.id}"
         if interpreter.problem:
-            self._findings.problem(where, "unreadable", interpreter.problem)
+            self._findings.doubt(where, interpreter.problem)
         for tstate in interpreter.threads:
             seen = self._by_pthread.get(tstate.thread_id)
             if seen is not None:

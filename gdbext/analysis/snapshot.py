@@ -268,7 +268,9 @@ class Snapshot:
         unread = sum(seen.unavailable is not None for seen in self._threads)
         if unread:
             return f"{unread} of {len(self._threads)} threads cannot be read"
-        return "; ".join(self._findings.doubts) or None
+        doubts = list(dict.fromkeys(self._findings.doubts))
+        more = [f"and {len(doubts) - _MAX_NAMED} more"] if len(doubts) > _MAX_NAMED else []
+        return "; ".join([*doubts[:_MAX_NAMED], *more]) or None
 
     def _unknown_holders(self) -> str | None:
         """Why no deadlock can be ruled out, where compiled code waits for a lock that anybody may hold."""

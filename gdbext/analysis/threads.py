@@ -169,8 +169,8 @@ class Threads:
             # the debugger's own numbers will do for the threads that do not tell theirs
             self.number_of_tid.update((seen.ref.lwp, seen.number) for seen in self._seen)
         elif untold and have_layouts:
-            self._findings.problem("threads", "unreadable", f"{untold} of {len(self._seen)} threads do not tell their "
-                                   "own TID, so owners that are recorded as TIDs may not be found")
+            self._findings.doubt("threads", f"{untold} of {len(self._seen)} threads do not tell their own TID, so "
+                                 "owners that are recorded as TIDs may not be found")
         #: Whether the debugger numbers threads as they do themselves.
         self.same_namespace = same_namespace
         self.all_tids_known = same_namespace or not untold

@@ -16,13 +16,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
 from gdbext.record import record
 from gdbext.render.escape import printable
 
 SCHEMA = "gdbext-triage/1"
-DEADLOCK, CRASH, OTHER = "deadlock", "crash", "other"
-#: Classes are told in this order.
-KINDS = (DEADLOCK, CRASH, OTHER)
+#: `UNKNOWN`: no deadlock was found, and none can be ruled out.
+DEADLOCK, CRASH, UNKNOWN, OTHER = "deadlock", "crash", "unknown", "other"
+#: The order of classes in a report.
+KINDS = (DEADLOCK, CRASH, UNKNOWN, OTHER)
 EVIDENCE = ("recorded", "derived", "inferred")
 
 #: How many frames of a crash count, the guilty one and what it called always among the first so many.
@@ -91,9 +93,11 @@ class Triage:
 
     @property
     def status(self) -> int:
-        """The exit status: 1 where a deadlock or a crash was found, 3 where a target could not be read, else 0."""
-        found = any(each.kind != OTHER for each in self.classes)
-        return 1 if found or self.processes and self.processes["deadlocks"] else 3 if self.failures else 0
+        """The exit status: 1 where a deadlock or a crash was found, 3 where one cannot be ruled out, else 0."""
+        kinds = {each.kind for each in self.classes}
+        if kinds & {DEADLOCK, CRASH} or self.processes and self.processes["deadlocks"]:
+            return FOUND
+        return NO_ANSWER if self.failures or UNKNOWN in kinds else NOTHING_FOUND
 
 
 @dataclass
@@ -118,7 +122,7 @@ class Grouping:
             group.best, group.document, group.signature = (threads, target), document, signature
 
     def classes(self) -> tuple[Class, ...]:
-        """Deadlocks first, then crashes, then what is neither; the largest class first."""
+        """In the order of `KINDS`, the largest class of a kind first."""
         found = [Class(group.signature.kind, key, group.signature.title, tuple(sorted(group.members)), group.best[1],
                        group.document()) for key, group in self._groups.items() if group.best is not None]
         return tuple(sorted(found, key=lambda each: (KINDS.index(each.kind), -len(each.members), each.title, each.key)))
@@ -156,7 +160,10 @@ def signature(document: Json) -> Signature:
     if crash is not None and crash["fault"]["kind"] != "sent":
         return _signature(CRASH, _crash_key(crash), _crash_title(crash))
     stacks = {tuple(_collapsed(_without_polling(thread["stack"]))) for thread in threads.values()}
-    return _signature(OTHER, sorted(stacks), _other_title(threads.values()))
+    title = _other_title(threads.values())
+    if document.get("no_verdict"):
+        return _signature(UNKNOWN, sorted(stacks), f"{cannot_be_told(document)}; {title}")
+    return _signature(OTHER, sorted(stacks), title)
 
 
 def _signature(kind: str, key: Any, title: str) -> Signature:
@@ -284,7 +291,13 @@ def _deadlock_title(deadlock: Json, locks: Mapping[str, Json]) -> str:
     if len(parts) > _MANY_EDGES:
         parts[_MANY_EDGES:] = [f"and {len(parts) - _MANY_EDGES} more"]
     number = len(deadlock["threads"])
-    return f"deadlock of {number:,} thread{'s' if number != 1 else ''}" + (f": {', '.join(parts)}" if parts else "")
+    what = "standstill" if deadlock.get("standstill") else "deadlock"
+    return f"{what} of {number:,} thread{'s' if number != 1 else ''}" + (f": {', '.join(parts)}" if parts else "")
+
+
+def cannot_be_told(document: Json) -> str:
+    """That there is no verdict, and why."""
+    return f"whether there is a deadlock cannot be told ({document['no_verdict']})"
 
 
 def cycle_text(document: Json) -> str:
@@ -397,6 +410,7 @@ def summary(triage: Triage, what: str = "core") -> str:
     """One line: how many of each kind."""
     counts = {kind: sum(len(each.members) for each in triage.classes if each.kind == kind) for kind in KINDS}
     parts = [f"{counts[DEADLOCK]:,} deadlocked", f"{counts[CRASH]:,} crashed", f"{counts[OTHER]:,} neither"]
+    parts += [f"{counts[UNKNOWN]:,} without a verdict"] if counts[UNKNOWN] else []
     many = len(triage.classes)
     text = f"{triage.count:,} {what}{'s' if triage.count != 1 else ''}: {', '.join(parts)}"
     text += f"; {many:,} class{'es' if many != 1 else ''}"

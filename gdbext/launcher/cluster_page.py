@@ -98,10 +98,13 @@ def headline(document: Mapping[str, Any]) -> str:
         names = sorted(dict.fromkeys(names), key=lambda name: name != "the GIL")
         if len(names) > _MANY:
             names[_MANY:] = [f"{len(names) - _MANY} more locks"]
-        text = "deadlock over " + names[0] if len(names) == 1 else (
-            f"deadlock between {', '.join(names[:-1])} and {names[-1]}")
+        what = "standstill" if deadlocks[0].get("standstill") else "deadlock"
+        text = f"{what} over {names[0]}" if len(names) == 1 else (
+            f"{what} between {', '.join(names[:-1])} and {names[-1]}")
         more = len(deadlocks) - 1
         return f"{text} ({deadlocks[0]['evidence']})" + (f" and {_count(more, 'more deadlock')}" if more else "")
+    if document.get("no_verdict"):
+        return classes.cannot_be_told(document)
     running = sum(1 for thread in threads if not _waits(thread))
     if not running:
         everybody = f"all {len(threads)} threads wait" if len(threads) != 1 else "its thread waits"

@@ -174,9 +174,10 @@ def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Sequence[int]) -> str:
 def text(tree: Tree, found: Triage) -> str:
     """The whole report for people: the processes, who waits for whom, and each class by its representative."""
     own = sum(len(each.members) for each in found.classes if each.kind == classes.DEADLOCK)
+    unknown = sum(len(each.members) for each in found.classes if each.kind == classes.UNKNOWN)
     across = len({pid for deadlock in tree.deadlocks for pid in deadlock.processes})
     lines = [f"{len(tree.parents):,} process{'es' if len(tree.parents) != 1 else ''}: {across:,} deadlocked with each "
-             f"other, {own:,} with a deadlock of their own"]
+             f"other, {own:,} with a deadlock of their own" + (f", {unknown:,} without a verdict" if unknown else "")]
     depths: dict[int, int] = {}
     for pid, parent in tree.parents.items():
         depths[pid] = depths[parent] + 1 if parent in depths else 0

@@ -58,6 +58,7 @@ def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
         made["locks"] = [_lock(lock) for lock in report.locks]
     if "deadlocks" in parts:
         made["deadlocks"] = [_deadlock(deadlock) for deadlock in report.deadlocks]
+        made["no_verdict"] = report.no_verdict
     if "tasks" in parts:
         made["event_loops"] = [{"id": hex(loop.address), "kind": loop.kind, "thread": loop.thread}
                                for loop in report.event_loops]
@@ -176,7 +177,8 @@ def _lock(lock: Lock) -> dict[str, Any]:
         "holders": [{"thread": holder.thread, "mode": holder.mode, "evidence": holder.evidence, "why": holder.why,
                      "taken_at": _taken_at(holder.taken_at)} for holder in lock.holders],
         "waiters": [{"thread": waiter.thread, "mode": waiter.mode} for waiter in lock.waiters],
-        "candidates": list(lock.candidates), "orphan": lock.orphan, "why": lock.why,
+        "candidates": list(lock.candidates), "orphan": lock.orphan, "wait_for": lock.wait_for, "shared": lock.shared,
+        "why": lock.why,
     }
 
 
@@ -184,7 +186,7 @@ def _deadlock(deadlock: Deadlock) -> dict[str, Any]:
     return {
         "threads": list(deadlock.threads), "evidence": deadlock.evidence,
         "edges": [{"waiter": edge.waiter, "lock": edge.lock, "holder": edge.holder} for edge in deadlock.edges],
-        "why": deadlock.why, "stuck_behind": list(deadlock.stuck_behind),
+        "why": deadlock.why, "stuck_behind": list(deadlock.stuck_behind), "standstill": deadlock.standstill,
     }
 
 

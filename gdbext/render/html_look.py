@@ -123,7 +123,8 @@ class LookSections:
                 gils.append(tag("p", f"{name[0].upper()}{name[1:]} is held by ", self._words.thread(holder), *doing,
                                 "."))
         kind, title = told.no_deadlock()
-        return tag("section", self._title(title), tag("p", told.counts()), *gils, class_=_BLOCKS[kind])
+        return tag("section", self._title(title), tag("p", told.no_verdict, class_="why") if told.no_verdict else "",
+                   tag("p", told.counts()), *gils, class_=_BLOCKS[kind])
 
     # -- graph --------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gdbext.model import EVIDENCE, WORLD_TO_STOP
 from gdbext.record import record
-from gdbext.render.html_text import MANY, NAME, RANGE, Json, cut, name_range, plural, ranges, short_place
+from gdbext.render.html_text import MANY, NAME, RANGE, SENTENCE, Json, cut, name_range, plural, ranges, short_place
 from gdbext.render.phrases import GATHERING, IDLE
 
 #: What each state of a thread is called, those first that tell most.
@@ -182,7 +182,8 @@ class Told:
             texts.append(f"{fault['signal']}: {cut(fault['text'], 200)}")
         for deadlock in self.deadlocks[:3]:
             kinds = dict.fromkeys(self.lock_kind(edge["lock"]) for edge in deadlock["edges"])
-            texts.append(f"deadlock of {plural(len(deadlock['threads']), 'thread')}: {', '.join(list(kinds)[:6])}")
+            what = "standstill" if deadlock.get("standstill") else "deadlock"
+            texts.append(f"{what} of {plural(len(deadlock['threads']), 'thread')}: {', '.join(list(kinds)[:6])}")
         if len(self.deadlocks) > 3:
             texts.append(f"{len(self.deadlocks) - 3:,} more deadlocks")
         if self.task_cycles:
@@ -191,19 +192,19 @@ class Told:
             return "bad", "; ".join(texts)
         if "deadlocks" not in self.document:
             return "plain", "deadlocks were not looked for"
-        if self._may_hide():
-            return "doubt", "no deadlock is seen, and none can be ruled out"
+        if self.no_verdict:
+            return "doubt", f"whether there is a deadlock cannot be told: {self.no_verdict}"
         return "good", "no deadlock"
 
-    def _may_hide(self) -> bool:
-        """Whether something could not be read that a deadlock may rest on."""
-        return any(problem["what"] == "unreadable" for problem in self.document["problems"]) or any(
-            thread["status"] == "unknown" for thread in self.threads.values())
+    @property
+    def no_verdict(self) -> str:
+        """Why no deadlock can be ruled out; empty if one can be."""
+        return cut(self.document.get("no_verdict") or "", SENTENCE)
 
     def no_deadlock(self) -> tuple[str, str]:
         """How sure it is that there is no deadlock, as `verdict` calls it, and a title."""
-        if self._may_hide():
-            return "doubt", "No deadlock is seen, and none can be ruled out"
+        if self.no_verdict:
+            return "doubt", "Whether there is a deadlock cannot be told"
         # a good end in green would be wrong beside a crash or tasks that wait for one another
         if self.crash is not None or self.task_cycles:
             return "plain", "No deadlock of threads found"
@@ -220,17 +221,15 @@ class Told:
 
     def owner_gone(self, deadlock: Json) -> bool:
         """Whether it is one because the owner of a lock is no living thread."""
-        # of an owner that is gone the lock tells; in a standstill it is not known who would have to act
-        return any(edge["holder"] is None and self.locks.get(edge["lock"], {}).get("orphan")
-                   for edge in deadlock["edges"])
+        # in a standstill the threads that would have to act are not known
+        return not deadlock.get("standstill") and any(edge["holder"] is None for edge in deadlock["edges"])
 
     def deadlock_words(self, deadlock: Json) -> str:
         """What a deadlock is."""
         count = len(deadlock["threads"])
         if self.owner_gone(deadlock):
             return f"{count:,} thread{'s wait' if count != 1 else ' waits'} for an owner that is gone"
-        nobody = any(edge["holder"] is None for edge in deadlock["edges"])
-        if nobody or (deadlock["why"] or "").startswith("every thread"):
+        if deadlock.get("standstill"):
             return f"standstill of {plural(count, 'thread')}"
         return "a thread waits for itself" if count == 1 else f"{count:,} threads wait for each other"
 

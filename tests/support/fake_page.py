@@ -212,6 +212,7 @@ def ring(count: int) -> Json:
                                    "taken_at": None}], "waiters": [{"thread": before, "mode": "exclusive"}]})
         edges.append({"waiter": number, "lock": name(following), "holder": following})
     made["document"].update(threads=threads, locks=locks, deadlocks=[
-        {"threads": [*range(1, count + 1)], "evidence": "recorded", "edges": edges, "why": None, "stuck_behind": []}])
+        {"threads": [*range(1, count + 1)], "evidence": "recorded", "edges": edges, "why": None, "stuck_behind": [],
+         "standstill": False}])
     assert violations(made["document"]) == []
     return made

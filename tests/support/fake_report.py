@@ -126,6 +126,29 @@ def orphaned() -> Report:
     return Report(INFO, (), (thread,), (lock,), (Deadlock((1,), RECORDED, (Edge(1, lock.id, None),), why),))
 
 
+def standstill() -> Report:
+    """Both threads of a process wait for what only the other could do, and of one it is not known who that is."""
+    end, queue = "thread-exit:0x10", "py-condition:0x20"
+    threads = (
+        Thread(1, 10, 10, "main", status="blocked", syscall="futex", waits=Wait(end, EXCLUSIVE, False)),
+        Thread(2, 11, 11, "worker", status="blocked", syscall="futex", waits=Wait(queue, EXCLUSIVE, False)),
+    )
+    locks = (
+        Lock(end, "thread-exit", 0x10, None, "running", (Holder(2, EXCLUSIVE, RECORDED),), (Waiter(1, EXCLUSIVE),)),
+        Lock(queue, "py-condition", 0x20, "jobs of pool", "queue is empty", (), (Waiter(2, EXCLUSIVE),),
+             wait_for="any"),
+    )
+    why = "every thread of the process waits, without a timeout, for what only its own threads could do"
+    deadlock = Deadlock((1, 2), INFERRED, (Edge(1, end, 2, INFERRED), Edge(2, queue, None, INFERRED)), why,
+                        standstill=True)
+    return Report(INFO, (), threads, locks, (deadlock,))
+
+
+def without_verdict() -> Report:
+    """No deadlock is seen, and none can be ruled out."""
+    return dataclasses.replace(healthy(), no_verdict="PyPy in libpypy3.9-c.so is not decoded")
+
+
 def healthy() -> Report:
     """A thread that runs and has the GIL, one that waits for it, one in a system call."""
     report = gil_deadlock()

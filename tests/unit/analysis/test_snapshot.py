@@ -821,6 +821,16 @@ def test_no_verdict_of_no_deadlock_in_a_python_that_is_not_decoded() -> None:
     assert report_of(target).no_verdict == "PyPy in libpypy3.9-c.so is not decoded"
 
 
+def test_no_verdict_of_no_deadlock_while_thread_states_cannot_be_read() -> None:
+    target = PythonTarget("3.11.7")
+    _, first = target.python_thread()
+    _, second = target.python_thread()
+    assert report_of(target).no_verdict is None
+    target.python.build.put("PyThreadState", second, next=second)
+    target.python.build.put("PyThreadState", first, next=second)
+    assert report_of(target).no_verdict == "interpreter 0: the list of thread states has a loop"
+
+
 def test_all_threads_run() -> None:
     target = FakeTarget()
     for _ in range(3):

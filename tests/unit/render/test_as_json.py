@@ -65,7 +65,8 @@ DOCUMENT = {
 #: Members beyond those that the schema began with, by the path of what has them.
 GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan"},
-         ".locks[]": {"why", "wait_for"}, ".threads[]": {"unmerged", "blocked_on", "critical_sections"},
+         ".locks[]": {"why", "wait_for", "shared"}, ".deadlocks[]": {"standstill"},
+         ".threads[]": {"unmerged", "blocked_on", "critical_sections"},
          ".threads[].stack[]": {"columns", "kind", "locals"},
          ".threads[].holds[]": {"taken_at"}, ".locks[].holders[]": {"taken_at"}}
 
@@ -128,7 +129,7 @@ def test_values() -> None:
     assert made["target"] == {"kind": "live", "pid": 885, "executable": "/usr/bin/python3.11", "architecture": "x86_64",
                               "libc": "glibc 2.36"}
     assert made["deadlocks"] == [
-        {"threads": [1, 2], "evidence": "recorded", "why": None, "stuck_behind": [3],
+        {"threads": [1, 2], "evidence": "recorded", "why": None, "stuck_behind": [3], "standstill": False,
          "edges": [{"waiter": 1, "lock": RWLOCK, "holder": 2}, {"waiter": 2, "lock": "gil:0", "holder": 1}]}]
     first = made["threads"][0]
     assert (first["tstate"], first["lwp"], first["tid"]) == ("0x55d0", 885, 1)
@@ -140,6 +141,8 @@ def test_values() -> None:
          "line": 41, "columns": None, "kind": None}]
     assert made["threads"][4]["tstate"] is None
     assert made["locks"][1]["candidates"] == [3, 4]
+    assert (made["locks"][1]["wait_for"], made["locks"][1]["shared"]) == ("all", False)
+    assert made["no_verdict"] is None
     assert made["problems"] == [{"where": "thread 5", "what": "unreadable", "why": "it runs"}]
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,8 @@ from tests.support.fake_report import (
     healthy,
     inferred_deadlock,
     orphaned,
+    standstill,
+    without_verdict,
     world_that_does_not_stop,
 )
 
@@ -39,7 +40,7 @@ def test_verdict_comes_first() -> None:
     (orphaned(), "held by nobody alive: thread exited (its owner had TID 4242)"),
     (healthy(), "No deadlock found3 threads: 1 waiting for a lock or event, 1 in other system calls, 1 running."),
     (healthy(), 'The GIL is held by thread 1 "MainThread", which runs.'),
-    (replace(healthy(), problems=gil_deadlock().problems), "No deadlock is seen, and none can be ruled out"),
+    (without_verdict(), "Whether there is a deadlock cannot be toldPyPy in libpypy3.9-c.so is not decoded"),
     (world_that_does_not_stop(), "holds stop-the-world 0x104 for the world to stop up: it has not stopped"),
     (world_that_does_not_stop(), "has suspended its critical section of dict object at 0x300"),
     (crash(), 'SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread"read 8 bytes at 0x18: a member of a null pointer'),
@@ -56,11 +57,11 @@ def test_words(report: Report, words: str) -> None:
 
 
 def test_standstill_and_waits_for_oneself() -> None:
+    made = look(standstill())
+    assert "Deadlock 1: standstill of 2 threads" in page(made).text()
+    assert "py-condition 0x20 jobs of pool \u2192 not known" in page(made).text()
     made = look(gil_deadlock())
     (deadlock,) = made["document"]["deadlocks"]
-    deadlock["edges"][0]["holder"] = None
-    assert "Deadlock 1: standstill of 2 threads" in page(made).text()
-    assert "rwlock 0x5591e0c0 in libdrv.so \u2192 not known" in page(made).text()
     deadlock.update(threads=[1], edges=[{"waiter": 1, "lock": RWLOCK, "holder": 1}])
     assert "Deadlock 1: a thread waits for itself" in page(made).text()
 

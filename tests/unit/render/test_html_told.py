@@ -7,7 +7,16 @@ import pytest
 from gdbext.model import Report
 from gdbext.render.html_told import Budget, Group, Told, telling_frames
 from tests.support.fake_page import Json, asyncio, crash, look, pool, ring
-from tests.support.fake_report import COUNTED, RWLOCK, gil_deadlock, healthy, inferred_deadlock, orphaned
+from tests.support.fake_report import (
+    COUNTED,
+    RWLOCK,
+    gil_deadlock,
+    healthy,
+    inferred_deadlock,
+    orphaned,
+    standstill,
+    without_verdict,
+)
 
 
 def told(report: Report) -> Told:
@@ -52,9 +61,10 @@ def test_the_first_entries_that_tell_most_are_open() -> None:
 
 @pytest.mark.parametrize(("report", "verdict", "no_deadlock"), [
     (gil_deadlock(), ("bad", "deadlock of 2 threads: rwlock, gil"), None),
+    (standstill(), ("bad", "standstill of 2 threads: thread-exit, py-condition"), None),
     (healthy(), ("good", "no deadlock"), "good"),
-    (replace(healthy(), problems=gil_deadlock().problems),
-     ("doubt", "no deadlock is seen, and none can be ruled out"), "doubt"),
+    (without_verdict(),
+     ("doubt", "whether there is a deadlock cannot be told: PyPy in libpypy3.9-c.so is not decoded"), "doubt"),
     (asyncio(), ("bad", "circle of 2 tasks"), "plain"),
 ])
 def test_verdict(report: Report, verdict: tuple[str, str], no_deadlock: str | None) -> None:

@@ -1,0 +1,138 @@
+"""Every renderer gives the same verdict: text, page, index of a page, classes of triage, Dask page, process tree."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from gdbext.launcher import classes, cluster_page, processes
+from gdbext.launcher.classes import CRASH, DEADLOCK, OTHER, UNKNOWN
+from gdbext.launcher.look import Look
+from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
+from gdbext.model import Report
+from gdbext.render.html import html_page
+from gdbext.render.html_told import Told
+from gdbext.render.style import Style
+from gdbext.render.text import TextRenderer
+from tests.support.fake_page import Page, crash, look
+from tests.support.fake_report import (
+    gil_deadlock,
+    healthy,
+    inferred_deadlock,
+    orphaned,
+    standstill,
+    without_verdict,
+    world_that_does_not_stop,
+)
+
+WHY = "PyPy in libpypy3.9-c.so is not decoded"
+
+
+def waits_for_itself() -> Report:
+    report = orphaned()
+    (deadlock,), (lock,) = report.deadlocks, report.locks
+    edge = dataclasses.replace(deadlock.edges[0], holder=1)
+    return dataclasses.replace(report, locks=(dataclasses.replace(lock, orphan=None),),
+                               deadlocks=(dataclasses.replace(deadlock, edges=(edge,), why=None),))
+
+
+def with_doubt(report: Report) -> Report:
+    return dataclasses.replace(report, no_verdict=WHY)
+
+
+def without_deadlock(report: Report) -> Report:
+    return dataclasses.replace(report, deadlocks=())
+
+
+#: A report for each verdict, with its class, the exit status, and words of the title in text and page.
+VERDICTS = {
+    "recorded deadlock": (gil_deadlock(), DEADLOCK, FOUND, "2 threads wait for each other"),
+    "inferred deadlock": (inferred_deadlock(), DEADLOCK, FOUND, "2 threads wait for each other"),
+    "stopped world": (world_that_does_not_stop(), DEADLOCK, FOUND, "3 threads wait for each other"),
+    "owner gone": (orphaned(), DEADLOCK, FOUND, "1 thread waits for an owner that is gone"),
+    "waits for itself": (waits_for_itself(), DEADLOCK, FOUND, "a thread waits for itself"),
+    "standstill": (standstill(), DEADLOCK, FOUND, "standstill of "),
+    "deadlock beside a doubt": (with_doubt(gil_deadlock()), DEADLOCK, FOUND, "2 threads wait for each other"),
+    "crash": (without_deadlock(crash()), CRASH, FOUND, None),
+    "crash and a doubt": (with_doubt(without_deadlock(crash())), CRASH, FOUND, None),
+    "no verdict": (without_verdict(), UNKNOWN, NO_ANSWER, None),
+    "nothing": (healthy(), OTHER, NOTHING_FOUND, None),
+}
+
+
+def text_of(report: Report) -> str:
+    return TextRenderer(report, Style(False), lambda file, line: None).threads(None, False, "full")
+
+
+def page_of(*reports: Report) -> str:
+    looks = [look(report, f"process {number}") for number, report in enumerate(reports)]
+    return Page(html_page(looks, "all")).text()
+
+
+def says_so(words: str) -> str:
+    """What words claim of deadlocks: one is found, one cannot be ruled out, or there is none."""
+    words = words.lower()
+    claims = {"found": re.search(r"(?<!no )deadlock (1:|of|over|between)|standstill", words) is not None,
+              "unknown": "whether there is a deadlock cannot be told" in words, "none": "no deadlock" in words}
+    (claim,) = [claim for claim, made in claims.items() if made]
+    return claim
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_renderers_agree(name: str) -> None:
+    report, kind, status, title = VERDICTS[name]
+    made = look(report)
+    expected = "found" if report.deadlocks else "unknown" if report.no_verdict else "none"
+    answers = {"text": text_of(report), "page": page_of(report), "Dask page": cluster_page.headline(made["document"])}
+    assert {where: says_so(words) for where, words in answers.items()} == dict.fromkeys(answers, expected)
+    for words in (answers["text"], answers["page"]) if title else ():
+        assert f"Deadlock 1: {title}" in words
+    found = classes.signature(made["document"])
+    assert found.kind == kind
+    if kind in (DEADLOCK, UNKNOWN):
+        assert says_so(found.title) == says_so(Told(made).verdict()[1]) == expected
+    triage = classes.Triage(classes.merge([("process 885", made["document"])]))
+    assert triage.status == status
+    if expected == "unknown":
+        assert all(WHY in words for words in answers.values())
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_colour_of_a_page_agrees(name: str) -> None:
+    report, kind, _, _ = VERDICTS[name]
+    told = Told(look(report))
+    colours = {DEADLOCK: "bad", CRASH: "bad", UNKNOWN: "doubt", OTHER: "good"}
+    assert told.verdict()[0] == colours[kind]
+    assert (told.no_deadlock()[0] == "good") == (kind == OTHER) or report.deadlocks
+
+
+def test_standstill_is_called_so_everywhere() -> None:
+    made = look(standstill())
+    for words in (text_of(standstill()), page_of(standstill()), page_of(standstill(), healthy()),
+                  classes.signature(made["document"]).title, cluster_page.headline(made["document"])):
+        assert "standstill" in words
+    # the threads that would have to act are not known, and no owner is gone
+    for words in (text_of(standstill()), page_of(standstill())):
+        assert "not known" in words
+        assert "nobody" not in words
+
+
+def test_process_tree_has_processes_without_a_verdict() -> None:
+    looks = {pid: Look(f"process {pid}", look(report)["document"], text_of(report), None, 0.1, 0.5, report.no_verdict,
+                       None, NO_ANSWER if report.no_verdict else NOTHING_FOUND)
+             for pid, report in ((10, healthy()), (11, without_verdict()))}
+    tree = processes.Tree(10, {10: None, 11: 10}, looks, 0.0, {}, (), None)
+    words = processes.text(tree, tree.triage)
+    assert words.splitlines()[0] == ("2 processes: 0 deadlocked with each other, 0 with a deadlock of their own, "
+                                     "1 without a verdict")
+    assert tree.triage.status == NO_ANSWER
+
+
+def test_summary_of_triage_counts_targets_without_a_verdict() -> None:
+    documents = [(f"core.{number}", look(report)["document"])
+                 for number, report in enumerate((healthy(), without_verdict(), with_doubt(healthy())))]
+    triage = classes.Triage(classes.merge(documents))
+    assert classes.summary(triage) == "3 cores: 0 deadlocked, 0 crashed, 1 neither, 2 without a verdict; 2 classes"
+    assert [row["verdict"].partition(":")[0] for row in classes.rows_of(triage)] == ["unknown", "other"]
