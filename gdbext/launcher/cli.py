@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import IO
 
 from gdbext import __version__
 from gdbext.errors import GdbextError, UsageError
+from gdbext.launcher.cores import STANDARD_INPUT
 from gdbext.launcher.look import Options, Target
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import printable
@@ -40,32 +44,95 @@ or a GDB without Python"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the verb that the command line names; the exit status."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, _end)
-    options = parser().parse_args(arguments)
-    name = f"gdbext {options.verb}"
+    """Run the verb that the command line names.
+
+    :return: the exit status. An exception of whatever type ends with none that is a verdict: with `BAD_USAGE`, `NO_GDB`
+        or `NO_ANSWER`, and one line that says why.
+    """
+    name = "gdbext"
     try:
+        _prepare_streams()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+                signal.signal(number, _end)
+        options = parser().parse_args(arguments)
+        name = f"gdbext {options.verb}"
         status = int(options.run(options))
         sys.stdout.flush()
         return status
+    except SystemExit as end:
+        return _ended(name, end)
     except UsageError as error:
         return _complain(name, error, BAD_USAGE)
     except NoGdb as error:
         return _complain(name, error, NO_GDB)
     except GdbextError as error:
         return _complain(name, error, NO_ANSWER)
-    except BrokenPipeError:
-        # who read it has seen enough; Python would complain once more when it flushes what is left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has seen enough
         return NO_ANSWER
     except OSError as error:
-        return _complain(name, GdbextError(f"cannot write the report: {error.strerror}", "make room, or write it "
-                                           "elsewhere"), NO_ANSWER)
+        return _complain(name, GdbextError(f"cannot write the report: {error.strerror or error}",
+                                           "make room, or write it elsewhere"), NO_ANSWER)
     except KeyboardInterrupt:
-        sys.stderr.write(f"{name}: interrupted\n")
+        _complain(name, GdbextError("interrupted"), NO_ANSWER)
         return 128 + signal.SIGINT
+    except Exception as error:
+        return _complain(name, GdbextError(f"internal error: {_place(error)}", "please report it"), NO_ANSWER)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            _settle(stream)
+
+
+def _prepare_streams() -> None:
+    """Make the standard streams fit for reports.
+
+    :raises GdbextError: there is no standard output.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed: else the next file that is opened takes the number, and reports go into it
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115  # it stays open
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        raise GdbextError("standard output is closed, so the report cannot be written", "redirect it to a file: > FILE")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # $PYTHONIOENCODING and old locales have encodings without many of the letters of names
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _settle(stream: IO[str]) -> None:
+    """Write what a stream holds back; if it cannot be written, keep Python from failing at it once more at its end."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except (OSError, ValueError):  # no stream of the system
+            pass
+
+
+def _ended(name: str, end: SystemExit) -> int:
+    """Let argparse end with 0 or 2, and a signal with 128 and its number; nothing else ends by itself."""
+    if end.code == 0:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            return _complain(name, GdbextError(f"cannot write the help: {error.strerror or error}", "make room"),
+                             NO_ANSWER)
+    if end.code in (0, BAD_USAGE) or isinstance(end.code, int) and end.code > 128:
+        raise end
+    return _complain(name, GdbextError(f"internal error: it ended with {end.code}", "please report it"), NO_ANSWER)
+
+
+def _place(error: Exception) -> str:
+    """An exception with the line that raised it, for a report of a mistake."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = f" in {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    text = printable(str(error), 300)
+    return f"{type(error).__name__}{at}" + (f": {text}" if text else "")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -91,7 +158,8 @@ def modules() -> list[ModuleType]:
 
 def add_target(verb: argparse.ArgumentParser) -> None:
     """A process or a core, and what executable the core is of."""
-    verb.add_argument("target", metavar="PID|CORE", help="a process, by its number, or a core; ./4711 is a file")
+    verb.add_argument("target", metavar="PID|CORE", help="a process, by its number, or a core; ./4711 is a file, - "
+                      "standard input")
     verb.add_argument("executable", metavar="EXECUTABLE", nargs="?", type=Path,
                       help="what made the core, if that is not to be found by itself")
     verb.add_argument("--namespace", metavar="PID", type=int,
@@ -133,7 +201,8 @@ def target_of(options: argparse.Namespace) -> Target:
     if not options.target.isdecimal():
         if options.namespace is not None:
             raise UsageError(f"--namespace goes with a PID, not with {printable(options.target)}", "leave it out")
-        return Target(core=Path(options.target), executable=options.executable)
+        core = STANDARD_INPUT if options.target == "-" else options.target
+        return Target(core=Path(core), executable=options.executable)
     pid = int(options.target)
     if options.namespace is not None:
         from gdbext.launcher.containers import in_namespace_of
@@ -169,9 +238,13 @@ def write_file(path: str, text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Tell what is no part of a report: one line on standard error."""
+    """Write one line that does not belong to the report to standard error, if that can be written."""
     sys.stdout.flush()
-    sys.stderr.write(f"{text}\n")
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
 
 
 def _seconds(text: str) -> float:
@@ -182,10 +255,13 @@ def _seconds(text: str) -> float:
 
 
 def _folder(text: str) -> Path:
-    path = Path(text).expanduser()
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{printable(text)} is no folder")
-    return path
+    try:
+        path = Path(text).expanduser()
+        if path.is_dir():
+            return path
+    except (OSError, RuntimeError, ValueError):  # no such user, a name that is too long, a null byte
+        pass
+    raise argparse.ArgumentTypeError(f"{printable(text, 300)} is not a folder")
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -195,5 +271,8 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def _complain(name: str, error: GdbextError, status: int) -> int:
     hint = f"; {error.hint}" if error.hint else ""
-    sys.stderr.write(f"{name}: {error}{hint}\n")
+    try:
+        sys.stderr.write(f"{name}: {error}{hint}\n")
+    except (OSError, ValueError):  # nobody is left to hear of it
+        pass
     return status

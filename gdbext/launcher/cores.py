@@ -37,6 +37,8 @@ _BLOCK = 1 << 20
 #: How many files of a search folder are looked at, how many links are followed in one path, how many files are named.
 _MAX_FILES, _MAX_LINKS, _MAX_NAMED = 500_000, 40, 5
 _DELETED = " (deleted)"
+#: The name of a core that comes on standard input, also called ``-``.
+STANDARD_INPUT = "/dev/stdin"
 
 
 @contextlib.contextmanager
@@ -52,6 +54,8 @@ def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
     with contextlib.ExitStack() as stack:
         file, notes = _open(core, stack)
         contents = Core(file, printable(str(core)))
+        if contents.damaged_files:
+            notes.append(f"{printable(str(core))}: the list of mapped files is damaged, so no build id is checked")
         places = _Places(contents, sysroot, search)
         made_by = places.executable(executable)
         libraries = [mapped for mapped in contents.files if mapped.path != contents.executable]
@@ -103,6 +107,8 @@ def _open(core: Path, stack: contextlib.ExitStack) -> tuple[IO[bytes], list[str]
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise Unreadable(f"{name}: {why}", "name a core, or the number of a process") from None
     stack.callback(os.close, descriptor)
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and name == STANDARD_INPUT:
+        descriptor = _copy_of_standard_input(stack)
     state = os.fstat(descriptor)
     if stat.S_ISDIR(state.st_mode):
         raise Unreadable(f"{name} is a folder", "name a core in it; `gdbext triage` looks at all of them")
@@ -123,6 +129,23 @@ def _open(core: Path, stack: contextlib.ExitStack) -> tuple[IO[bytes], list[str]
         raise Unreadable(f"{name} is no core: it is an executable or a library",
                          "give the core first and the executable after it: gdbext report CORE EXECUTABLE")
     return file, notes
+
+
+def _copy_of_standard_input(stack: contextlib.ExitStack) -> int:
+    """What comes through a pipe, in a file without a name: GDB reads a core in any order."""
+    try:
+        file = tempfile.TemporaryFile(prefix="gdbext-", buffering=0)  # noqa: SIM115  # the stack closes it
+        stack.callback(file.close)
+        with open(0, "rb", closefd=False) as pipe:
+            shutil.copyfileobj(pipe, file, _BLOCK)
+        file.seek(0)
+    except OSError as error:
+        raise Unreadable(f"standard input cannot be copied to a file: {error.strerror}", _room()) from None
+    return file.fileno()
+
+
+def _room() -> str:
+    return f"make room in {tempfile.gettempdir()}, or set $TMPDIR to another folder"
 
 
 def _packing(head: bytes) -> list[tuple[str, str]]:
@@ -149,8 +172,7 @@ def _unpack(packed: IO[bytes], name: str, module: str, program: str, stack: cont
             blocks.close()
         os.ftruncate(file.fileno(), size)
     except OSError as error:
-        raise Unreadable(f"{name} cannot be unpacked: {error.strerror or error}",
-                         f"make room in {tempfile.gettempdir()}, or set $TMPDIR to another folder") from None
+        raise Unreadable(f"{name} cannot be unpacked: {error.strerror or error}", _room()) from None
     return file
 
 
@@ -249,7 +271,7 @@ class _Places:
             found = self.find(mapped)
         if found is None:
             build_id = f" (build id {mapped.build_id})" if mapped is not None and mapped.build_id else ""
-            self._no_executable = f"the executable {printable(path)}{build_id} is not here"
+            self._no_executable = f"the executable {printable(path, 300)}{build_id} is not here"
         return found
 
     def find(self, mapped: MappedFile) -> Path | None:
@@ -269,13 +291,13 @@ class _Places:
         for folder in self._search:
             candidates += _index(folder).by_name.get(expected.name, [])
         for place in candidates:
-            if not place.is_file():
+            if not os.path.isfile(place):
                 continue
             has = build_id_of(place)
             if mapped.build_id is None or has == mapped.build_id:
                 if place is candidates[0]:
                     # by the name that GDB has for it, so that nothing need be made up for it
-                    return expected if expected.exists() and expected.samefile(place) else place
+                    return expected if os.path.exists(expected) and expected.samefile(place) else place
                 if not is_debug_file(place):
                     return place
                 continue
@@ -336,7 +358,7 @@ def _inside(root: Path, path: Path) -> Path:
             at = at.parent if at != root else root
             continue
         at /= part
-        if at.is_symlink() and followed < _MAX_LINKS:
+        if os.path.islink(at) and followed < _MAX_LINKS:
             followed += 1
             target = os.readlink(at)
             at = root if target.startswith("/") else at.parent

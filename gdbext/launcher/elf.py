@@ -1,7 +1,8 @@
 """What the launcher reads of ELF files: the core's notes and memory, and the build ids of files, there and here.
 
-Files are read by pyelftools, but for build ids: of a core only the first page of a file is there, so these are read
-the same way from both.
+pyelftools reads headers and sections. What it raises for a damaged file is not documented, so all of that means the
+file cannot be read. It reads neither build ids, since a core has only the first page of a file, nor a core's notes,
+since it gives up on all of them when one is damaged.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from typing import IO
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
 from gdbext.target.link_map import linked_files
-from gdbext.target.notes import MAX_NOTES, iter_notes, mapped_files
+from gdbext.target.notes import MAX_NOTES, NT_FILE, iter_notes, mapped_files
 
 #: Source: System V ABI, ELF-64 object file format; Linux 6.1 include/uapi/linux/elf.h and auxvec.h.
 ET_CORE = 4
 _PT_NOTE = 4
-_NT_AUXV = 6
-_NT_GNU_BUILD_ID = 3
+_NT_GNU_BUILD_ID, _NT_AUXV = 3, 6
 _AT_PHDR, _AT_PHNUM, _AT_EXECFN = 3, 5, 31
 
 _HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
@@ -61,14 +61,13 @@ def _build_id_of(path: str, changed: int, size: int) -> str | None:
 
 def is_debug_file(path: str | Path) -> bool:
     """Whether a file has only the symbols of another one, whose build id it shares."""
-    from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
     try:
         with open(path, "rb") as file:
             return any(section["sh_type"] == "SHT_NOBITS" for section in ELFFile(file).iter_sections()
                        if section.name in (".dynamic", ".text", ".interp"))
-    except (OSError, ELFError, ValueError, KeyError, TypeError, AttributeError, struct.error):
+    except Exception:
         return False
 
 
@@ -120,7 +119,6 @@ class Core:
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         try:
-            from elftools.common.exceptions import ELFError
             from elftools.elf.elffile import ELFFile
         except ImportError:  # gdbext was not installed, but runs from a checkout
             raise Unreadable("cores need pyelftools, which this Python does not have",
@@ -129,6 +127,8 @@ class Core:
         self._file = file
         self._auxiliary: dict[int, int] = {}
         self._mappings: list[tuple[int, int, int, str]] = []
+        #: Whether it has a list of mapped files that cannot be read.
+        self.damaged_files = False
         try:
             elf = ELFFile(file)
             segments = [segment.header for segment in elf.iter_segments()]
@@ -144,17 +144,20 @@ class Core:
             for header in segments:
                 if header["p_type"] == "PT_NOTE" and elf.elfclass == 64 and elf.little_endian:
                     self._read_notes(os.pread(file.fileno(), min(header["p_filesz"], MAX_NOTES), header["p_offset"]))
-        except (ELFError, ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error) as error:
+        except Unreadable:
+            raise
+        except Exception as error:
             raise Unreadable(f"{name}: its headers cannot be read ({type(error).__name__})",
                              "it may be truncated; was the disk full?") from None
+        self._mappings.sort()
 
     def _read_notes(self, notes: bytes) -> None:
-        # not by pyelftools: it fails over a note that is damaged or cut off
-        for name, kind, description in iter_notes(notes):
-            if name == b"CORE\0" and kind == _NT_AUXV:
-                self._auxiliary.update(_PAIR.iter_unpack(description[:len(description) // 16 * 16]))
-        self._mappings += mapped_files(notes)
-        self._mappings.sort()
+        mapped = list(mapped_files(notes))
+        self._mappings += mapped
+        for name, kind, data in iter_notes(notes):
+            self.damaged_files |= kind == NT_FILE and not mapped
+            if (name, kind) == (b"CORE\0", _NT_AUXV):
+                self._auxiliary.update(_PAIR.iter_unpack(data[:len(data) // 16 * 16]))
 
     def read(self, address: int, size: int) -> bytes:
         """So many bytes of memory, or as many as the core has."""

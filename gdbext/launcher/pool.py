@@ -134,14 +134,12 @@ class Progress:
         if self._bar:
             self._show(self._line(now))
         else:
-            self._stream.write(f"{self._name}: {self._figures(now)}\n")
-            self._stream.flush()
+            self._write(f"{self._name}: {self._figures(now)}\n")
 
     def say(self, line: str) -> None:
         """Write a line above the bar."""
         self.clear()
-        self._stream.write(f"{line}\n")
-        self._stream.flush()
+        self._write(f"{line}\n")
 
     def clear(self) -> None:
         """Remove the bar."""
@@ -151,9 +149,15 @@ class Progress:
     def _show(self, line: str) -> None:
         # in one write, and only where it differs: nothing flickers
         if line != self._shown:
-            self._stream.write(f"\r{line}\x1b[K")
-            self._stream.flush()
+            self._write(f"\r{line}\x1b[K")
             self._shown = line
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:  # the report does not depend on it
+            pass
 
     def _line(self, now: float) -> str:
         width = os.get_terminal_size(self._stream.fileno()).columns if self._stream.isatty() else 80

@@ -1,4 +1,4 @@
-"""Notes of ELF files and cores (ELF gABI ``Elf64_Nhdr``; ``NT_FILE``: Linux 6.1 fs/binfmt_elf.c, fill_files_note)."""
+"""Notes of ELF files and cores (ELF gABI ``Elf64_Nhdr``), and the list of mapped files among a core's notes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import struct
 from collections.abc import Iterator
 
 _NHDR = struct.Struct("<III")
-_NT_FILE = 0x46494C45
+#: The note of a core that lists mapped files (Linux 6.1 include/uapi/linux/elf.h, fs/binfmt_elf.c, fill_files_note).
+NT_FILE = 0x46494C45
 #: How many bytes of the notes of a core are read.
 MAX_NOTES = 64 << 20
 
@@ -24,9 +25,9 @@ def iter_notes(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
 
 
 def mapped_files(notes: bytes) -> Iterator[tuple[int, int, int, str]]:
-    """(start, end, offset in the file, path) of each mapping that `NT_FILE` lists."""
+    """(start, end, offset in the file, path) of each mapping that `NT_FILE` lists; a damaged list is left out."""
     for _, kind, note in iter_notes(notes):
-        if kind != _NT_FILE or len(note) < 16:
+        if kind != NT_FILE or len(note) < 16:
             continue
         count, page = struct.unpack_from("<QQ", note)
         if count > (len(note) - 16) // 24:

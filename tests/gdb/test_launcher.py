@@ -8,6 +8,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import struct
@@ -182,6 +183,30 @@ def test_a_core_alone_is_enough(kernel_core: tuple[Path, Sample], packed: str | 
     assert report.document["crash"]["fault"]["signal"] == "SIGABRT"
     assert report.edges() == set(sample.truth.deadlock)
     assert list(tmp_path.glob("gdbext-*")) == []
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+@pytest.mark.parametrize("way", ["file", "pipe", "packed"])
+def test_core_on_standard_input(kernel_core: tuple[Path, Sample], way: str, name: str) -> None:
+    core, _ = kernel_core
+    reader = {"file": f"{{}} < {core}", "pipe": f"cat {core} | {{}}", "packed": f"gzip -1c {core} | {{}}"}[way]
+    done = subprocess.run(["sh", "-c", reader.format(shlex.join(command("report", name, "--stacks=none")))], text=True,
+                          env=environment(), cwd="/", capture_output=True, timeout=120, check=False)
+    assert done.returncode == 1, done
+    assert "Deadlock 1: 2 threads wait for each other" in done.stdout
+
+
+def test_letters_that_standard_output_cannot_show_are_escaped(tmp_path: Path) -> None:
+    python, _ = interpreters.use(interpreters.ANY)
+    (tmp_path / "job.py").write_text("import sys\ndef gr\u00f6\u00dfe():\n    print(flush=True)\n    sys.stdin.read()\n"
+                                     "gr\u00f6\u00dfe()\n", encoding="utf-8")
+    with subprocess.Popen([python, tmp_path / "job.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        ran = launch("report", str(process.pid), PYTHONIOENCODING="ascii")
+        process.communicate()
+    assert ran.status == 0
+    assert "gr\\xf6\\xdfe at" in ran.stdout
 
 
 def test_text_of_a_core_begins_with_the_crash(kernel_core: tuple[Path, Sample]) -> None:

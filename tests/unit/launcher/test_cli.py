@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 
 from gdbext.launcher import cli, completion, report
 from gdbext.launcher.look import Look, Options, Target
-from gdbext.launcher.status import NO_GDB
+from gdbext.launcher.status import NO_ANSWER, NO_GDB
+from tests.support.interpreters import CHECKOUT
 
 VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
 DOCUMENT = {"schema": "gdbext/1"}
@@ -74,6 +76,81 @@ def test_what_does_not_go_together(arguments: list[str], capsys: pytest.CaptureF
     captured = capsys.readouterr()
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 1
+
+
+# -- what goes wrong ends with no verdict ---------------------------------------------------------------------------
+
+#: A command line of each verb.
+LINES = {"report": ["report", "5"], "attach": ["attach", "5"], "triage": ["triage", "5"], "dask": ["dask", "tcp://x:1"],
+         "install": ["install"], "doctor": ["doctor"], "completion": ["completion", "bash"]}
+
+
+@pytest.mark.parametrize("error", [
+    AttributeError("x"), KeyError(0), RecursionError(), MemoryError(), NotImplementedError("a\nb"), StopIteration(),
+    UnicodeEncodeError("ascii", "\xe9", 0, 1, "no"), ArithmeticError("\x1b[2J"), SystemExit(1), SystemExit(5),
+    SystemExit("it failed"), SystemExit(None)], ids=repr)
+@pytest.mark.parametrize("verb", VERBS)
+def test_mistake_of_a_verb_has_one_line_and_is_no_verdict(verb: str, error: BaseException,
+                                                           monkeypatch: pytest.MonkeyPatch,
+                                                           capsys: pytest.CaptureFixture[str]) -> None:
+    def run(options: object) -> int:
+        raise error
+
+    module = next(module for module in cli.modules() if verb == module.NAME)
+    monkeypatch.setattr(module, "run", run)
+    assert cli.main(LINES[verb]) == NO_ANSWER
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"gdbext {verb}: internal error: ")
+    assert line.endswith("; please report it")
+    assert line.isprintable()
+
+
+def shell(command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a launcher, called ``$GDBEXT``, in a shell."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment.update(variables, GDBEXT=f"{sys.executable} -m gdbext", PYTHONPATH=str(CHECKOUT))
+    return subprocess.run(["sh", "-c", command], encoding="latin-1", capture_output=True, check=False,
+                          stdin=subprocess.DEVNULL, env=environment)
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_closed_standard_output(verb: str, closed: str) -> None:
+    done = shell(f"$GDBEXT {' '.join(LINES[verb])} {closed}")
+    assert (done.returncode, done.stdout) == (NO_ANSWER, "")
+    assert done.stderr == ("gdbext: standard output is closed, so the report cannot be written; "
+                           "redirect it to a file: > FILE\n")
+
+
+@pytest.mark.parametrize("elsewhere", ["2>&-", "2>/dev/full", "2>&- >&-", ">/dev/full", ">/dev/full 2>/dev/full"])
+def test_message_that_cannot_be_written_does_not_change_the_status(elsewhere: str) -> None:
+    done = shell(f"$GDBEXT report /nonexistent {elsewhere}")
+    assert done.returncode == NO_ANSWER
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("line", ["--help", "report --help", "completion bash", "--version"])
+def test_help_on_a_full_disk(line: str) -> None:
+    done = shell(f"$GDBEXT {line} >/dev/full")
+    assert done.returncode == NO_ANSWER
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("encoding", "text"), [
+    ("ascii", "gr\\xf6\\u4e00"), ("latin-1:strict", "gr\u00f6\\u4e00"), ("utf-8", "gr\u00c3\u00b6\u00e4\u00b8\u0080")])
+def test_letters_that_the_encoding_lacks_are_escaped(encoding: str, text: str) -> None:
+    program = ("from gdbext.launcher import cli, report; report.run = lambda options: print('gr\u00f6\u4e00') or 0; "
+               "raise SystemExit(cli.main(['report', '5']))")
+    done = shell(f'{sys.executable} -c "{program}"', PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", f"{text}\n")
+
+
+@pytest.mark.parametrize("folder", ["~nobody-of-that-name/x", "x" * 5000, "/etc/passwd/x"])
+def test_folder_that_cannot_be_looked_for(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["report", "5", "--search", folder])
+    assert ended.value.code == 2
+    assert "is not a folder" in capsys.readouterr().err
 
 
 def test_targets(looked: list[tuple[Target, Options]], tmp_path: Path) -> None:

@@ -101,6 +101,31 @@ def test_what_a_core_tells(tmp_path: Path) -> None:
         assert found.read(0x5, 4) == b""
 
 
+@pytest.mark.parametrize("damage", ["count", "too many", "no names", "cut off"])
+def test_damaged_list_of_mapped_files(damage: str, place: Place) -> None:
+    """What else the core has is used, and no build id of its files can be checked."""
+    place.put(APP, program(b"A" * 20))
+    data = core()
+    at = data.index(struct.pack("<I", 0x46494C45)) + 4 + 8
+    if damage == "cut off":
+        data = data[:at - 16] + struct.pack("<I", 8) + data[at - 12:]  # the size in its header
+    else:
+        count = {"count": 1 << 40, "too many": 100_000, "no names": 1 << 63}[damage]
+        data = data[:at] + struct.pack("<Q", count) + data[at + 8:]
+    with place.prepared(data) as preparation:
+        assert any("list of mapped files is damaged" in note for note in preparation.notes)
+    path = place.put("again", data)
+    with path.open("rb") as file:
+        found = Core(file, "core")
+        assert (found.files, found.executable, found.command) == ([], "./server", "./server")
+
+
+def test_names_that_no_system_takes(place: Place) -> None:
+    with place.prepared(core(names=("/" + "a" * 5000, "/\xff" * 300))) as preparation:
+        assert preparation.executable is None
+        assert all(len(note) < 2000 for note in preparation.notes)
+
+
 def test_files_at_their_places(place: Place) -> None:
     app = place.put(APP, program(b"A" * 20))
     place.put(LIBRARY, program(b"L" * 20))

@@ -136,6 +136,16 @@ def test_a_bar_fits_the_line(clock: list[float], monkeypatch: pytest.MonkeyPatch
     assert len(stream.getvalue().replace("\x1b[K", "").strip()) <= 29
 
 
+def test_lines_that_cannot_be_written_are_left_out(clock: list[float]) -> None:
+    with open("/dev/full", "w", buffering=1) as stream:
+        progress = Progress(2, stream=stream)
+        clock[0] += 1000
+        progress.tick()
+        progress.say("one of them failed")
+        progress.clear()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # what is left is written when it is closed
+
+
 def test_plain_lines_elsewhere(clock: list[float]) -> None:
     stream = io.StringIO()
     progress = Progress(1000, name="gdbext triage", stream=stream)
