@@ -12,6 +12,7 @@ import gdb
 from gdbext.analysis.confirm import sleepers, what_stayed
 from gdbext.analysis.snapshot import Snapshot
 from gdbext.debugger.console import execute
+from gdbext.debugger.interrupts import interrupts_blocked
 from gdbext.debugger.target import Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model import Report
@@ -59,7 +60,7 @@ class SecondLook:
         moved = {thread for thread, then, now in zip(watched, before, after) if then is None or then != now}
         started = time.monotonic()
         try:
-            with _quiet():
+            with _quiet(), interrupts_blocked():
                 execute(f"attach {pid}")
         except gdb.error as error:
             raise GdbextError(f"cannot attach to the process again: {error}",

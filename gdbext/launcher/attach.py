@@ -12,6 +12,7 @@ from gdbext.launcher.cli import add_look, add_target, options_of, say, target_of
 from gdbext.launcher.finding import environment, find_gdb, probe
 from gdbext.launcher.install import source_line
 from gdbext.launcher.look import prepared
+from gdbext.launcher.rights import why_not_traced
 from gdbext.launcher.status import NO_GDB
 
 NAME = "attach"
@@ -53,9 +54,10 @@ def run(options: argparse.Namespace) -> int:
         if preparation.executable is not None:
             argv += ["-ex", "file " + _SPECIAL.sub(r"\\\1", preparation.executable)]
         if target.pid is not None:
-            argv += ["-ex", f"attach {target.pid}"]
+            call = f"process({target.pid}, {'; '.join(why_not_traced(target.pid))!r})"
         else:
-            argv += ["-ex", f"core-file {preparation.core}"]
+            call = f"core({preparation.core!r})"
+        argv += ["-ex", f"python import gdbext.debugger.attach; gdbext.debugger.attach.{call}"]
         for descriptor in preparation.descriptors:
             os.set_inheritable(descriptor, True)
         surroundings = environment(chosen.debuginfod, language=False)

@@ -1,7 +1,8 @@
 """One look at one target by one GDB process.
 
 The GDB runs in a session of its own, so that Ctrl-C at the terminal does not reach it, and never outlives the launcher.
-What it looks at runs on whatever happens: GDB lets it go when it has seen enough, when its time is up, when the
+It starts with the signals blocked that interrupt or suspend programs: a GDB that gets SIGINT while it waits for the
+process, as it does to attach, sends it on to the process. What it looks at runs on whatever happens: GDB lets it go when it has seen enough, when its time is up, when the
 launcher is interrupted, and when the launcher is killed (`debugger.one_look` asks the kernel to be told). A GDB that
 must be killed, or that crashes, may leave a process stopped: it then gets SIGCONT.
 """
@@ -16,7 +17,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +32,11 @@ from gdbext.render.escape import printable
 
 #: How long a GDB that was told to end may take to let the process go, in seconds.
 _PATIENCE = 5.0
+#: Signals that GDB must not get. SIGTERM is what ends it.
+_NOT_FOR_GDB = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
+                signal.SIGUSR1, signal.SIGUSR2)
+#: Signals that end the launcher; they wait until the process runs on.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How much of what GDB says is kept to explain a failure, in bytes.
 _SAID = 1 << 16
 
@@ -196,22 +202,26 @@ class _Run:
             }).encode())
             request.seek(0)
             start = _START.format(home=str(HOME), request=request.fileno(), answer=answer.fileno())
-            try:
-                process = subprocess.Popen(
-                    [gdb, "-nx", "-batch", "-ex", start], env=environment(options.debuginfod), cwd="/",
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    pass_fds=(request.fileno(), answer.fileno(), *preparation.descriptors))
-            except OSError as error:
-                raise NoGdb(f"{printable(gdb)} does not run: {error.strerror}",
-                            "name another one: --gdb FILE") from None
-            try:
-                said = self._wait(process, options.timeout)
-            finally:
-                # also when we are interrupted: the process first, everything else afterwards
-                _end(process)
-                told = _lines(answer)
-                self._let_go(target.pid, told, halted)
+            with contextlib.ExitStack() as held:
+                held.enter_context(_blocked(_NOT_FOR_GDB))  # a program inherits the mask of the thread that starts it
+                try:
+                    process = subprocess.Popen(
+                        [gdb, "-nx", "-batch", "-ex", start], env=environment(options.debuginfod), cwd="/",
+                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                        pass_fds=(request.fileno(), answer.fileno(), *preparation.descriptors))
+                except OSError as error:
+                    raise NoGdb(f"{printable(gdb)} does not run: {error.strerror}",
+                                "name another one: --gdb FILE") from None
+                try:
+                    held.close()
+                    said = self._wait(process, options.timeout)
+                finally:
+                    # also when we are interrupted: the process first, everything else afterwards
+                    with _blocked(_ENDING):
+                        _end(process)
+                        told = _lines(answer)
+                        self._let_go(target.pid, told, halted)
         return self._result(gdb, target, options, told, said)
 
     def _wait(self, process: subprocess.Popen[bytes], timeout: float) -> str:
@@ -267,6 +277,16 @@ def _explain(pid: int, problem: str) -> None:
         raise Unreadable(f"process {pid} has ended while it was looked at", "look at another one, or at its core")
     if _NOT_PERMITTED.search(problem):
         raise Unreadable(*why_not_traced(pid))
+
+
+@contextlib.contextmanager
+def _blocked(numbers: Collection[int]) -> Iterator[None]:
+    """Block signals in this thread."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

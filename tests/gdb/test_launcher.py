@@ -14,6 +14,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,21 @@ _SLEEPS = ("import gdb, signal, time\n"
            "        time.sleep(100)\n"
            "    return found\n"
            "gdb.execute = execute\n")
+
+#: What GDB runs first in place of the real thing: while it attaches it gets SIGINT again and again.
+_INTERRUPTED = ("import gdb, os, subprocess\n"
+                "def execute(command, *rest, _real=gdb.execute, **options):\n"
+                "    if not command.startswith('attach'):\n"
+                "        return _real(command, *rest, **options)\n"
+                "    loop = f'while kill -INT {os.getpid()}; do echo sent; done'\n"
+                "    sender = subprocess.Popen(['sh', '-c', loop], stdout=subprocess.PIPE)\n"
+                "    sender.stdout.readline()\n"
+                "    try:\n"
+                "        return _real(command, *rest, **options)\n"
+                "    finally:\n"
+                "        sender.kill()\n"
+                "        sender.wait()\n"
+                "gdb.execute = execute\n")
 
 #: Runs a command under a filter of system calls that forbids ptrace (101), as some containers have it: prctl(2) with
 #: PR_SET_NO_NEW_PRIVS (38) and PR_SET_SECCOMP (22); the filter's four instructions are load the number, compare it,
@@ -102,6 +118,14 @@ def script(path: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process of one thread; empty when it has ended."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def check_unharmed(sample: Sample) -> None:
@@ -442,6 +466,42 @@ def test_launcher_that_is_ended(number: signal.Signals, native: Sample, tmp_path
     check_unharmed(native)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGUSR1])
+def test_signals_to_gdb_all_the_time_reach_neither_it_nor_the_process(number: signal.Signals, tmp_path: Path) -> None:
+    """GDB sends SIGINT on to a process that it waits for, and ends without answer at others."""
+    sent = {"0": 0}
+    with samples.abba("mutex", tmp_path) as sample:
+        launcher = subprocess.Popen(command("report", str(sample.pid)), env=environment(), stdin=subprocess.DEVNULL,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 60
+        while launcher.poll() is None and sample.process.poll() is None and time.monotonic() < until:
+            tracer = sample.status(sample.pid, "TracerPid")
+            for gdb in children(launcher.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(gdb, number)
+                    sent[tracer] = sent.get(tracer, 0) + 1
+        if time.monotonic() >= until:  # one that is stopped before it becomes GDB
+            for process in (*children(launcher.pid), launcher.pid):
+                os.kill(process, signal.SIGKILL)
+        said, _ = launcher.communicate(timeout=60)
+        check_unharmed(sample)
+    assert launcher.returncode == 1
+    assert "Deadlock 1: 2 threads wait for each other" in said
+    assert len(sent) == 2, "before or after GDB is attached, and meanwhile"
+    assert min(sent.values()) >= 20, sent
+
+
+def test_interrupts_while_gdb_attaches_by_our_commands_do_not_reach_the_process(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(_INTERRUPTED)
+    gdb = script(tmp_path / "gdb", f'exec {shutil.which(gdb_session.executable())} -iex '
+                                   f'"source {tmp_path / "interrupted.py"}" "$@"')
+    with samples.abba("mutex", tmp_path) as sample:
+        for commands in ("detach\nquit\n", "py-deadlocks --confirm 0.1\ndetach\nquit\n"):
+            subprocess.run(command("attach", str(sample.pid), gdb=gdb), env=environment(HOME="/nonexistent"), text=True,
+                           input=commands, capture_output=True, timeout=120, check=False)
+            check_unharmed(sample)
+
+
 @pytest.mark.parametrize("before", ["signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])",
                                     "import os; os.kill(os.getpid(), signal.SIGKILL)"], ids=["stuck", "killed"])
 def test_gdb_that_ends_without_letting_go(before: str, native: Sample, tmp_path: Path,
@@ -479,6 +539,15 @@ def test_attach(native: Sample) -> None:
     assert done.returncode == 0
     assert "Deadlock 1: 2 threads wait for each other" in done.stdout
     check_unharmed(native)
+
+
+def test_attach_without_the_right_ends_with_one_line(native: Sample) -> None:
+    ran = launch("attach", str(native.pid), by=[sys.executable, "-c", _FORBIDS_PTRACE])
+    assert ran.status == 3
+    assert ran.stderr.startswith(f"gdbext attach: process {native.pid} may not be traced from inside this container; "
+                                 "give the container the capability SYS_PTRACE")
+    assert ran.stderr.count("\n") == 1
+    assert not native.is_stopped()
 
 
 def test_attach_to_a_core(kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
