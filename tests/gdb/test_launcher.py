@@ -39,20 +39,29 @@ _SLEEPS = ("import gdb, signal, time\n"
            "    return found\n"
            "gdb.execute = execute\n")
 
-#: What GDB runs first in place of the real thing: while it attaches it gets SIGINT again and again.
-_INTERRUPTED = ("import gdb, os, subprocess\n"
-                "def execute(command, *rest, _real=gdb.execute, **options):\n"
-                "    if not command.startswith('attach'):\n"
-                "        return _real(command, *rest, **options)\n"
-                "    loop = f'while kill -INT {os.getpid()}; do echo sent; done'\n"
-                "    sender = subprocess.Popen(['sh', '-c', loop], stdout=subprocess.PIPE)\n"
-                "    sender.stdout.readline()\n"
-                "    try:\n"
-                "        return _real(command, *rest, **options)\n"
-                "    finally:\n"
-                "        sender.kill()\n"
-                "        sender.wait()\n"
-                "gdb.execute = execute\n")
+#: Sends SIGINT to process 1 of its arguments as long as it traces process 2.
+_SENDER = """
+while :; do
+    while read -r name value; do
+        if [ "$name" = TracerPid: ] && [ "$value" = "$1" ]; then kill -INT "$1"; fi
+    done < "/proc/$2/status"
+done
+"""
+
+#: What GDB runs first in place of the real thing: it gets SIGINT again and again while it attaches.
+_INTERRUPTED = f"""
+import gdb, os, subprocess
+def execute(command, *rest, _real=gdb.execute, **options):
+    if not command.startswith("attach"):
+        return _real(command, *rest, **options)
+    sender = subprocess.Popen(["sh", "-c", {_SENDER!r}, "sh", str(os.getpid()), command.split()[1]])
+    try:
+        return _real(command, *rest, **options)
+    finally:
+        sender.kill()
+        sender.wait()
+gdb.execute = execute
+"""
 
 #: Runs a command under a filter of system calls that forbids ptrace (101), as some containers have it: prctl(2) with
 #: PR_SET_NO_NEW_PRIVS (38) and PR_SET_SECCOMP (22); the filter's four instructions are load the number, compare it,
@@ -496,9 +505,10 @@ def test_interrupts_while_gdb_attaches_by_our_commands_do_not_reach_the_process(
     gdb = script(tmp_path / "gdb", f'exec {shutil.which(gdb_session.executable())} -iex '
                                    f'"source {tmp_path / "interrupted.py"}" "$@"')
     with samples.abba("mutex", tmp_path) as sample:
-        for commands in ("detach\nquit\n", "py-deadlocks --confirm 0.1\ndetach\nquit\n"):
-            subprocess.run(command("attach", str(sample.pid), gdb=gdb), env=environment(HOME="/nonexistent"), text=True,
-                           input=commands, capture_output=True, timeout=120, check=False)
+        for commands in ("detach\nquit\n", "py-deadlocks --confirm 0.1\npy-deadlocks\ndetach\nquit\n"):
+            done = subprocess.run(command("attach", str(sample.pid), gdb=gdb), env=environment(HOME="/nonexistent"),
+                                  input=commands, text=True, capture_output=True, timeout=120, check=False)
+            assert f"(process {sample.pid}) detached" in done.stdout, done.stderr
             check_unharmed(sample)
 
 
