@@ -218,7 +218,8 @@ class Blocked:
             if data is None:
                 return self._on_several([], at, timed, "several descriptors")
             waited |= int.from_bytes(data, "little")
-        fds = [fd for fd in range(count) if waited >> fd & 1]
+        # the count is any number where there is no set
+        fds = [fd for fd in range(min(count, waited.bit_length())) if waited >> fd & 1]
         if fds:
             return self._on_several(fds, sets[0], timed)
         return self._nothing(self._left(arguments[4]), timed)

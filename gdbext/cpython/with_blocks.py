@@ -126,18 +126,20 @@ class WithBlocks:
         lines: dict[int, int | None] = {}
         if not chain or not chain[0].depth:
             return lines
-        lines[chain[0].depth] = None
-        for wanted in range(1, chain[0].depth + 1):
-            entry = None
-            for candidate in chain:
-                if candidate.depth < wanted:
-                    break
-                if candidate.depth == wanted:
-                    entry = candidate  # a `try` inside of the block leaves as many values as the block itself
-            if entry is not None:
-                begin = min(other.start for other in table if other[2:] == entry[2:])
-                # the instruction before the first one that is protected has entered the block
-                lines[wanted] = self._line(raw.code, begin - 2)
+        # A depth is any number, so it is the entries that are gone through. One counts only if none before it leaves
+        # less on the stack; of several with the same depth the last: a `try` inside of the block leaves as many values.
+        outermost: dict[int, _Protected] = {}
+        lowest = chain[0].depth
+        for entry in chain:
+            if 0 < entry.depth <= lowest:
+                outermost[entry.depth] = entry
+            lowest = min(lowest, entry.depth)
+        begins: dict[tuple[int, int], int] = {}
+        for other in table:
+            begins.setdefault((other.handler, other.depth), other.start)
+        for depth, entry in outermost.items():
+            # the instruction before the first one that is protected has entered the block
+            lines[depth] = self._line(raw.code, begins[entry.handler, entry.depth] - 2)
         return lines
 
     def _table(self, code: int) -> list[_Protected]:

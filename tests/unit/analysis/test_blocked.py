@@ -318,6 +318,12 @@ def test_select_that_cannot_be_read(core: FakeTarget, count: int) -> None:
     assert (lock.id, lock.name) == ("descriptor:0xdead0000", "several descriptors")
 
 
+def test_select_on_no_set_with_any_count(core: FakeTarget) -> None:
+    start = time.monotonic()
+    assert words(core, SELECT, 0x7FFFFFFF, 0, 0, 0, 0) == "waits for a signal"
+    assert time.monotonic() - start < 5
+
+
 def test_epoll(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(5, "pipe:[7]")
     fake.open(6, "pipe:[8]")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
@@ -142,6 +143,45 @@ def test_handlers_in_a_circle(python: FakePython) -> None:
     code = python.code("work", 100, 120, ten_byte_lines(python.version_tuple), first_traceable=0, exceptions=table)
     found = blocks(python, python.fill(python.frame(code, offset=10), [], python.exit_of(lock)))
     assert [block.manager for block in found] == [lock]
+
+
+@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+@pytest.mark.parametrize("depth", [1 << 14, 1 << 30, (1 << 37) - 1])
+def test_depth_of_a_handler_that_is_any_number(python: FakePython, depth: int) -> None:
+    """Nothing is counted up to it: the process stands still meanwhile."""
+    lock = python.lock()
+    each = 2 if python.version_tuple >= (3, 14) else 1
+    table = exception_table([(0, 30, 60, depth), (60, 90, 90, each)])
+    code = python.code("work", 100, 120, ten_byte_lines(python.version_tuple), first_traceable=0, exceptions=table)
+    frame = python.fill(python.frame(code, offset=10), [], python.exit_of(lock))
+    start = time.monotonic()
+    assert [block.manager for block in blocks(python, frame)] == [lock]
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
+def test_mutated_exception_tables_cost_little_time(python: FakePython) -> None:
+    rng = random.Random(14)
+    each = 2 if python.version_tuple >= (3, 14) else 1
+    whole = exception_table([(2, 12, 80, 0), (12, 32, 70, each), (32, 42, 60, each), (60, 64, 70, each)])
+    seconds = 0.0
+    for _ in range(20):
+        table = bytearray(whole)
+        for _ in range(rng.randrange(1, 6)):
+            table[rng.randrange(len(table))] = rng.choice((0x7F, 0x40, 0xFF, rng.randrange(256)))
+        table[0] |= 0x80
+        code = python.code("work", 100, 120, ten_byte_lines(python.version_tuple), first_traceable=0,
+                           exceptions=bytes(table) + b"\x7f" * rng.randrange(12))
+        frame = python.fill(python.frame(code, offset=2 * rng.randrange(45)), [], python.exit_of(python.lock()))
+        withs, raw = reader(python, frame)
+        start = time.monotonic()
+        try:
+            withs.of(raw)
+            withs.is_entering(raw)
+        except GdbextError:
+            pass
+        seconds += time.monotonic() - start
+    assert seconds < 5
 
 
 def test_exception_tables() -> None:
