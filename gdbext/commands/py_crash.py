@@ -29,7 +29,7 @@ How a statement is known is said as in py-deadlocks.
   --json   print one JSON document, schema gdbext/1, and nothing else
 
 Example:
-  $ gdb -batch -ex 'source gdbext' -ex py-crash EXECUTABLE CORE
+  $ gdb -batch -ex 'source /path/to/checkout/gdbext/gdbext' -ex py-crash EXECUTABLE CORE
 
 Related: py-mixed-bt, py-threads-locks, py-deadlocks."""
 

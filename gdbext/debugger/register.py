@@ -1,4 +1,4 @@
-"""Registers everything with GDB; `source gdbext` ends here. Doing it twice does no harm."""
+"""Registers everything with GDB; the file `gdbext/gdbext` ends here. Doing it twice does no harm."""
 
 from __future__ import annotations
 

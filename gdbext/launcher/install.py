@@ -38,7 +38,9 @@ def run(options: argparse.Namespace) -> int:
     gdb = probe(find_gdb(options.gdb))
     gdb.check()
     places, line = candidates(gdb), source_line()
-    place = next((place for place in places if place.exists()), places[0])
+    # Where there is none, the last one: any other would hide a ~/.gdbinit that is written later.
+    place = next((place for place in places if place.exists()), places[-1])
+    is_new = not place.exists()
     out = sys.stdout.write
     out(f"{gdb.path}: {gdb.version}, Python {'.'.join(map(str, gdb.python or ()))} inside\n")
     out("It reads the first of these files that exists:\n")
@@ -48,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         out(f"{place} loads gdbext already:\n  {line}\n")
     elif options.write:
         _append(place, line)
-        out(f"Written to {place}:\n  {line}\n")
+        out(f"Written to {place}, {'a new file' if is_new else 'at its end'}:\n  {line}\n")
     else:
         out(f"This line in {place} loads gdbext in every session (`gdbext install --write` writes it):\n  {line}\n")
     return NOTHING_FOUND

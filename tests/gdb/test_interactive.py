@@ -28,12 +28,10 @@ def home(tmp_path: Path) -> Path:
     """A home directory whose .gdbinit is gdbinit.example, adapted as that file tells its reader to."""
     example = (CHECKOUT / "gdbinit.example").read_text()
     lines = [line for line in example.splitlines() if line.strip() and not line.startswith("#")]
-    assert len(lines) == 2
-    assert lines[0].startswith("directory ")
-    assert lines[1] == "source gdbext"
+    assert lines == ["source /path/to/checkout/gdbext/gdbext"]
     home = tmp_path / "home"
     home.mkdir()
-    (home / ".gdbinit").write_text(f"directory {CHECKOUT / 'gdbext'}\n{lines[1]}\n")
+    (home / ".gdbinit").write_text(lines[0].replace("/path/to/checkout", str(CHECKOUT)) + "\n")
     return home
 
 
@@ -43,6 +41,23 @@ def elsewhere(tmp_path: Path) -> Path:
     path = tmp_path / "elsewhere"
     path.mkdir()
     return path
+
+
+def test_the_two_line_form_loads_the_commands(home: Path, elsewhere: Path) -> None:
+    """Here by the lines of gdbinit.example that are commented out."""
+    example = (CHECKOUT / "gdbinit.example").read_text()
+    lines = [line[1:].strip() for line in example.splitlines() if line.startswith("#   ")]
+    assert lines == ["directory /path/to/checkout/gdbext", "source gdbext"]
+    (home / ".gdbinit").write_text("\n".join(lines).replace("/path/to/checkout", str(CHECKOUT)) + "\n")
+    with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
+        assert gdb.command("help py-deadlocks").startswith("Find deadlocks")
+
+
+def test_a_file_named_gdbext_in_the_current_directory_is_not_run(home: Path, elsewhere: Path) -> None:
+    (elsewhere / "gdbext").write_text("echo this is another file\\n\n")
+    with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
+        assert "another file" not in gdb.greeting
+        assert gdb.command("help py-deadlocks").startswith("Find deadlocks")
 
 
 @pytest.fixture

@@ -583,6 +583,26 @@ def test_install_writes_what_gdb_reads(tmp_path: Path) -> None:
     assert done.stdout.startswith("Find deadlocks")
 
 
+@pytest.mark.parametrize("existing", [None, ".gdbinit", "settings/gdb/gdbinit"])
+def test_install_does_not_change_which_file_gdb_reads(existing: str | None, tmp_path: Path) -> None:
+    """A ~/.gdbinit that is there, or written later, still counts."""
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "settings")}
+    if existing is not None:
+        (tmp_path / existing).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / existing).write_text("set $existing = 1\n")
+    ran = launch("install", "--write", **home)
+    (file,) = tmp_path.rglob("*gdbinit")
+    assert file == tmp_path / (existing or ".gdbinit")
+    assert f"Written to {file}, {'a new file' if existing is None else 'at its end'}:" in ran.stdout
+    if existing is None:
+        with file.open("a") as later:
+            later.write("set $existing = 1\n")
+    done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "output $existing", "-ex", "help py-deadlocks"],
+                          capture_output=True, env={"PATH": os.environ["PATH"], **home}, text=True, timeout=60,
+                          check=False)
+    assert done.stdout.startswith("1Find deadlocks"), done.stderr
+
+
 def test_doctor() -> None:
     ran = launch("doctor")
     assert ran.status in (0, 3)
