@@ -176,7 +176,7 @@ def test_number_in_another_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- init files ---------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(("version", "existing", "written"), [
-    ("13.1", [], "settings/gdb/gdbinit"),
+    ("13.1", [], ".gdbinit"),
     ("13.1", [".gdbinit"], ".gdbinit"),
     ("13.1", [".gdbinit", "settings/gdb/gdbinit"], "settings/gdb/gdbinit"),
     ("10.1", ["settings/gdb/gdbinit"], ".gdbinit"),
@@ -207,8 +207,8 @@ def test_install(version: str, existing: list[str], written: str, tmp_path: Path
 def test_install_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                               capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
-    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
     gdb = script(tmp_path / "gdb", f"echo '{GOOD}'")
     assert cli.main(["install", "--gdb", str(gdb), "--write"]) == 3
     assert "cannot write" in capsys.readouterr().err
