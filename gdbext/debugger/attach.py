@@ -1,4 +1,4 @@
-"""What `gdbext attach` runs in its GDB: attach to the process or load the core, or end with one line that says why not."""
+"""What `gdbext attach` runs in its GDB: it attaches or loads the core, or ends GDB with one line that says why not."""
 
 from __future__ import annotations
 
@@ -37,5 +37,6 @@ def _run(command: str, failure: str, why: str) -> None:
             gdb.execute(command)
     except gdb.error as error:
         said = printable(str(error).strip())
-        gdb.write(f"gdbext attach: {why if why and _NOT_PERMITTED.search(said) else f'{failure}: {said}'}\n", gdb.STDERR)
+        problem = why if why and _NOT_PERMITTED.search(said) else f"{failure}: {said}"
+        gdb.write(f"gdbext attach: {problem}\n", gdb.STDERR)
         gdb.execute(f"quit {_NO_ANSWER}")

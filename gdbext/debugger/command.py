@@ -18,6 +18,7 @@ from gdbext.debugger.target import GdbTarget, Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.render.as_json import as_json
 from gdbext.render.escape import printable
+from gdbext.render.output_file import write_private
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 
@@ -170,7 +171,6 @@ def _evaluate(expression: str) -> int:
 
 def _write_file(path: str, content: str) -> None:
     try:
-        with open(os.path.expanduser(path), "w", encoding="utf-8") as file:
-            file.write(content)
+        write_private(os.path.expanduser(path), content)
     except OSError as error:
         raise UsageError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None

@@ -169,7 +169,7 @@ class GdbTarget:
 
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
         """Registers of the newest frame; see `Target.registers`. Of a core they are read without GDB, if they can."""
-        core = self._core_file()
+        core = self.core_file()
         told = core.registers(thread.lwp) if core is not None else {}
         if told:
             return {name: told[name] for name in names or _REGISTERS if name in told}
@@ -401,15 +401,16 @@ class GdbTarget:
         """See `Target.regions`: of a process from its /proc, of a core from its headers."""
         if self.proc is not None:
             return self.proc.regions()
-        core = self._core_file()
+        core = self.core_file()
         return core.regions if core is not None else ()
 
     def core_kept(self) -> tuple[int, int] | None:
         """See `Target.core_kept`."""
-        core = self._core_file()
+        core = self.core_file()
         return (core.size, core.whole) if core is not None and core.missing else None
 
-    def _core_file(self) -> CoreFile | None:
+    def core_file(self) -> CoreFile | None:
+        """The headers of the core; None for a process, and where they cannot be read."""
         if not self._core_read:
             self._core_read = True
             match = _CORE_FILE.search(output("info files")) if self.kind == "core" else None

@@ -24,6 +24,7 @@ from gdbext.launcher.cores import STANDARD_INPUT
 from gdbext.launcher.look import Options, Target
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import printable
+from gdbext.render.output_file import write_private
 
 #: Modules of this package, in the order in which ``--help`` lists them. One that needs more than gdbext itself needs
 #: imports that in `run` only.
@@ -223,7 +224,7 @@ def options_of(options: argparse.Namespace) -> Options:
 
 
 def write_file(path: str, text: str) -> None:
-    """Write a report to a file, ``-`` for standard output.
+    """Write a report to a file that only its owner may read, ``-`` for standard output.
 
     :raises GdbextError: it cannot be written.
     """
@@ -231,8 +232,7 @@ def write_file(path: str, text: str) -> None:
         sys.stdout.write(text)
         return
     try:
-        with open(os.path.expanduser(path), "w", encoding="utf-8") as file:
-            file.write(text)
+        write_private(os.path.expanduser(path), text)
     except OSError as error:
         raise GdbextError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None
 

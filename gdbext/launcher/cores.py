@@ -119,6 +119,8 @@ def _open(core: Path, stack: contextlib.ExitStack) -> tuple[IO[bytes], list[str]
     for module, program in _packing(head):
         file = _unpack(file, name, module, program, stack, notes)
         os.utime(file.fileno(), ns=(state.st_atime_ns, state.st_mtime_ns))
+        if os.geteuid() == 0:  # whose core it is decides which source files are read
+            os.fchown(file.fileno(), state.st_uid, state.st_gid)
         head = os.pread(file.fileno(), 64, 0)
     kind = file_type(head)
     if kind is None:

@@ -2,9 +2,10 @@
 
 The GDB runs in a session of its own, so that Ctrl-C at the terminal does not reach it, and never outlives the launcher.
 It starts with the signals blocked that interrupt or suspend programs: a GDB that gets SIGINT while it waits for the
-process, as it does to attach, sends it on to the process. What it looks at runs on whatever happens: GDB lets it go when it has seen enough, when its time is up, when the
-launcher is interrupted, and when the launcher is killed (`debugger.one_look` asks the kernel to be told). A GDB that
-must be killed, or that crashes, may leave a process stopped: it then gets SIGCONT.
+process, as it does to attach, sends it on to the process. The process runs on whatever happens: GDB detaches when the
+report is made, when its time is up, when the launcher is interrupted, and when the launcher is killed
+(`debugger.one_look` asks the kernel for a signal then). A GDB that must be killed, or that crashes, may leave a process
+stopped: it then gets SIGCONT.
 """
 
 from __future__ import annotations

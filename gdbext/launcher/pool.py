@@ -220,7 +220,9 @@ class State:
         self.folder = folder
         self._looks = folder / "looks.jsonl"
         self._documents = folder / "documents"
-        self._documents.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # a mode counts for the last folder of a path only
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._documents.mkdir(exist_ok=True, mode=0o700)
         self._file: TextIO | None = None
 
     def load(self) -> list[Record]:

@@ -24,9 +24,11 @@ _PHDR = struct.Struct("<IIQQQQQQ")
 _SHDR_INFO = struct.Struct("<44xI")  # Elf64_Shdr up to sh_info, which counts program headers beyond 65534
 _ET_CORE, _PT_LOAD, _PT_NOTE, _PN_XNUM = 4, 1, 4, 0xFFFF
 _EM_X86_64 = 62
-_NT_PRSTATUS = 1
+_NT_PRSTATUS, _NT_PRPSINFO = 1, 3
 #: struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid.
 _PRSTATUS = struct.Struct("<32xi76x27Q8x")
+#: struct elf_prpsinfo of 64-bit machines: pr_uid and pr_gid after state and flags.
+_PRPSINFO = struct.Struct("<16xII112x")
 #: struct user_regs_struct, by the names that GDB has for registers.
 _USER_REGS = ("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
               "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs")
@@ -41,13 +43,17 @@ class CoreFile:
 
     `size` is the file's, `whole` what it would have to be for all segments to be there. `states` are the
     ``struct elf_prstatus`` by LWP; there are none of a machine other than x86-64, nor for a number that two threads
-    have.
+    have. `user` and `group` are the process's, None where the core has none or says two things; `owner` is the user
+    whose file it is.
     """
 
     regions: tuple[Region, ...]
     size: int
     whole: int
     states: Mapping[int, bytes]
+    user: int | None = None
+    group: int = 0
+    owner: int = 0
 
     @property
     def missing(self) -> int:
@@ -71,12 +77,12 @@ def read_core_file(path: str) -> CoreFile | None:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 return None
-            return _read(file, status.st_size)
+            return _read(file, status.st_size, status.st_uid)
     except (OSError, ValueError, struct.error, MemoryError):
         return None
 
 
-def _read(file: BinaryIO, size: int) -> CoreFile | None:
+def _read(file: BinaryIO, size: int, owner: int) -> CoreFile | None:
     (ident, kind, machine, _, _, headers, sections, _, _, entry, count, section_size,
      *_) = _EHDR.unpack(file.read(_EHDR.size))
     if ident[:6] != b"\x7fELF\x02\x01" or kind != _ET_CORE or entry != _PHDR.size:
@@ -91,6 +97,7 @@ def _read(file: BinaryIO, size: int) -> CoreFile | None:
     loads: list[tuple[int, int, int, int]] = []
     files: list[tuple[int, int, int, str]] = []
     states: list[bytes] = []
+    users: set[tuple[int, int]] = set()
     left = MAX_NOTES
     for kind, flags, offset, start, _, in_file, in_memory, _ in _PHDR.iter_unpack(table):
         whole = max(whole, offset + in_file)
@@ -102,10 +109,13 @@ def _read(file: BinaryIO, size: int) -> CoreFile | None:
             notes = file.read(min(in_file, left))
             left -= len(notes) + 1  # many empty ones are not free either
             files += mapped_files(notes)
+            users.update(_PRPSINFO.unpack(note) for name, kind, note in iter_notes(notes)
+                         if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size))
             if machine == _EM_X86_64:
                 states += [note for name, kind, note in iter_notes(notes)
                            if (name, kind, len(note)) == (b"CORE\0", _NT_PRSTATUS, _PRSTATUS.size)]
-    return CoreFile(tuple(_regions(loads, files)), size, whole, _by_lwp(states))
+    user, group = users.pop() if len(users) == 1 else (None, 0)
+    return CoreFile(tuple(_regions(loads, files)), size, whole, _by_lwp(states), user, group, owner)
 
 
 def _by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -459,3 +460,49 @@ def test_at_a_terminal(tmp_path: Path, program: Program) -> None:
                                                                                  "set gdbext colour auto")):
             assert gdb.command(f"complete {typed}").splitlines() == [completed]
     assert not program.sample.is_stopped()
+
+
+# -- files that the target's user may not read ----------------------------------------------------------------
+
+#: Gives up root's rights, and then runs a line of code that it says is of the file in its arguments.
+HOSTILE = """
+import json, os, sys, threading
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+lock = threading.Lock()
+lock.acquire()
+print(json.dumps({"sample": "hostile", "variant": "", "pid": os.getpid(), "locks": {}, "deadlock": [],
+                  "stuck_behind": [], "threads": {"main": {"tid": os.getpid(), "python_name": "MainThread",
+                                                           "blocked": True, "syscall": "futex", "stack": []}}}),
+      flush=True)
+exec(compile("lock.acquire()", sys.argv[1], "exec"))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may read what the process may not")
+@pytest.mark.parametrize("prefix", ["", "/proc/self/root"])
+@pytest.mark.parametrize("kind", ["process", "core"])
+def test_a_process_of_another_user_cannot_have_roots_files_shown(kind: str, prefix: str, tmp_path: Path) -> None:
+    python, _ = interpreters.use(interpreters.ANY)
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    with tempfile.TemporaryDirectory(prefix="gdbext-hostile-") as folder:
+        os.chmod(folder, 0o755)
+        secret = Path(folder, "secret")
+        secret.write_text("root:x:1\n")
+        secret.chmod(0o600)
+        Path(folder, "s.py").symlink_to(secret)
+        with samples.running([python, tmp_path / "hostile.py", f"{prefix}{folder}/s.py"], tmp_path) as sample:
+            target: list[str | Path] = ["-p", str(sample.pid)]
+            if kind == "core":
+                target = [python, cores.gdb_core(sample)]
+            hidden = gdb_session.batch(target, ["py-threads-locks", "bt"])
+            secret.chmod(0o644)
+            shown = gdb_session.batch(target, ["py-threads-locks", "bt"])
+    for output in hidden.outputs:
+        assert f"{prefix}{folder}/s.py:1" in output
+        assert "root:x" not in output
+    assert "no source for" in hidden.outputs[0]
+    if not prefix:  # the kernel is asked not to follow the links of /proc, where it can be
+        for output in shown.outputs:
+            assert "root:x:1" in output

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gdbext.render import source
-from gdbext.render.source import SourceFiles, source_lines
+from gdbext.render.source import SourceFiles, SourceLines
+from gdbext.render.source_access import SourceAccess
 
 
 @pytest.mark.parametrize(("data", "lines"), [
@@ -27,7 +28,8 @@ from gdbext.render.source import SourceFiles, source_lines
     (b"a\x0cb\x0bc", ["a\x0cb\x0bc"]),
 ])
 def test_lines(data: bytes, lines: list[str]) -> None:
-    assert source_lines(data) == lines
+    found = SourceLines(data)
+    assert [found[index] for index in range(len(found))] == lines
 
 
 # -- which files are read -------------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ def make_unreadable(path: Path) -> None:
 def test_only_regular_files_are_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
     path = tmp_path / "job.py"
     make(path)
-    for read in (SourceFiles(), SourceFiles(root=str(tmp_path)), SourceFiles((str(tmp_path),))):
+    for read in (SourceFiles(), SourceFiles(access=SourceAccess(str(tmp_path))), SourceFiles((str(tmp_path),))):
         assert read(str(path), 1) is None
         assert len(read.notes()) == 1
 
@@ -123,7 +125,7 @@ def test_a_file_that_becomes_a_device(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("name", ["a\0b.py", "/a\0b.py", "/\udc80.py", "/" + "x" * 5000 + ".py",
                                   "/" + "x/" * 5000 + "y.py"])
 def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
-    for read in (SourceFiles((str(tmp_path),)), SourceFiles(root=str(tmp_path))):
+    for read in (SourceFiles((str(tmp_path),)), SourceFiles(access=SourceAccess(str(tmp_path)))):
         assert read(name, 1) is None
         assert all(note.isprintable() for note in read.notes())
 
@@ -198,7 +200,7 @@ def test_relative_names_are_meant_from_nowhere(tmp_path: Path, monkeypatch: pyte
     put(tmp_path / "job.py")
     monkeypatch.chdir(tmp_path)
     assert SourceFiles()("job.py", 1) is None
-    assert SourceFiles(root="/")("job.py", 1) is None
+    assert SourceFiles(access=SourceAccess("/"))("job.py", 1) is None
     assert SourceFiles((str(tmp_path),))("job.py", 1) == "here = 1"
 
 
@@ -215,7 +217,7 @@ def test_links_of_another_root_stay_in_it(tmp_path: Path) -> None:
     (root / "srv" / "out.py").symlink_to(tmp_path / "outside.py")
     (root / "srv" / "up.py").symlink_to("../../outside.py")
     (root / "srv" / "circle").symlink_to("circle")
-    read = SourceFiles(root=str(root))
+    read = SourceFiles(access=SourceAccess(str(root)))
     for path in ("/opt/app/job.py", "/srv/absolute/job.py", "/srv/relative/job.py", "/srv/job.py",
                  "/srv/absolute/../app/job.py", "/../../opt//app/job.py"):
         assert read(path, 1) == "inside", path

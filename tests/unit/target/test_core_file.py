@@ -13,7 +13,7 @@ from gdbext.target import core_file
 from gdbext.target.address_space import Region
 from gdbext.target.core_file import CoreFile, read_core_file
 
-ET_EXEC, ET_CORE, PT_LOAD, PT_NOTE, NT_FILE, NT_PRSTATUS = 2, 4, 1, 4, 0x46494C45, 1
+ET_EXEC, ET_CORE, PT_LOAD, PT_NOTE, NT_FILE, NT_PRSTATUS, NT_PRPSINFO = 2, 4, 1, 4, 0x46494C45, 1, 3
 R, W, X = 4, 2, 1
 EHDR, PHDR, SHDR = 64, 56, 64
 
@@ -271,3 +271,24 @@ def test_garbage(tmp_path: Path, seed: int) -> None:
         data[chooser.randrange(4, len(data))] = chooser.choice((0, 1, 0x7F, 0x80, 0xFF, chooser.randrange(256)))
     found = read(tmp_path, bytes(data))
     assert found is None or found.missing >= 0
+
+
+# -- whose core it is -----------------------------------------------------------------------------------------
+
+def process_information(user: int, group: int) -> bytes:
+    return note(NT_PRPSINFO, struct.pack("<4BxxxxQII4i16s80s", 0, 0, 0, 0, 0, user, group, 1, 1, 1, 1, b"python", b""))
+
+
+@pytest.mark.parametrize(("notes", "expected"), [
+    (process_information(1000, 100), (1000, 100)), (process_information(0, 0), (0, 0)), (b"", (None, 0)),
+    (process_information(1000, 100) * 2, (1000, 100)),
+    (process_information(1000, 100) + process_information(0, 0), (None, 0)),
+    (note(NT_PRPSINFO, bytes(80)), (None, 0)),
+], ids=["user", "root", "none", "twice", "two users", "of another size"])
+def test_the_user_of_the_process(tmp_path: Path, notes: bytes, expected: tuple[int | None, int]) -> None:
+    path = tmp_path / "core"
+    path.write_bytes(core([], notes))
+    found = read_core_file(str(path))
+    assert found is not None
+    assert (found.user, found.group) == expected
+    assert found.owner == os.geteuid()

@@ -1,0 +1,45 @@
+"""Writes reports to files that only their owner may read: they hold source lines, variables and arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+
+
+def write_private(path: str, text: str) -> None:
+    """Write a file, mode 0600. One that exists is replaced; a device or a pipe is written to.
+
+    A symbolic link that belongs to another user is replaced, too: somebody else could choose what is overwritten.
+
+    :raises OSError: it cannot be written.
+    """
+    if _is_followed(path):
+        path = os.path.realpath(path)
+    try:
+        is_special = not stat.S_ISREG(os.lstat(path).st_mode) and not os.path.islink(path)
+    except FileNotFoundError:
+        is_special = False
+    if is_special:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return
+    folder, name = os.path.split(path)
+    descriptor, unfinished = tempfile.mkstemp(prefix=f".{name[:100]}.", dir=folder or ".")  # mode 0600
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
+
+
+def _is_followed(path: str) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISLNK(found.st_mode) and found.st_uid in (0, os.geteuid())

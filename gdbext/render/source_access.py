@@ -1,0 +1,306 @@
+"""Reads files that the target names, with no more rights than the target's own user has.
+
+A name comes from the target, and any link on the way to the file may be anybody's. So a debugger that may read more
+than the target's user reads as that user, in a child process that has given up its rights. A file of another root
+directory is opened by openat2(2), which follows links only inside of that root.
+
+Sources: Linux 6.1 include/uapi/linux/openat2.h, fs/open.c; man 7 credentials.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import signal
+import stat
+import struct
+import time
+from collections.abc import Collection
+from typing import NamedTuple
+
+from gdbext.record import record
+
+#: openat2(2), the same number on every architecture since Linux 5.6.
+_OPENAT2, _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 437, 0x02, 0x10
+#: struct open_how: flags, mode, resolve.
+_OPEN_HOW = struct.Struct("<QQQ")
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+#: Most symbolic links on the way to one file, as in Linux (MAXSYMLINKS).
+_MAX_LINKS = 40
+#: How long reading one file as another user may take, in seconds: that user may have mounted the file system.
+_PATIENCE = 5.0
+#: What the child sends before the data: st_dev, st_ino, st_mtime.
+_HEADER = struct.Struct("<QQd")
+#: Exit status of a child that could not give up its rights.
+_NOT_PERMITTED = 2
+
+
+@record
+class User:
+    """A user of this machine, with the groups by which rights are given."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+#: A user who may read only what everybody may: ``nobody``.
+EVERYBODY = User(65534, 65534)
+
+
+class Contents(NamedTuple):
+    """The beginning of a regular file.
+
+    `identity` are device and inode, `changed` is in seconds since 1970. `data` is None for a file that the caller has.
+    """
+
+    identity: tuple[int, int]
+    changed: float
+    data: bytes | None
+
+
+class SourceAccess:
+    """Reads regular files.
+
+    :param root: the root directory of the target's file system; empty if it is the debugger's own.
+    :param user: whose rights count for a file at the very place that the target names; None: the debugger's.
+    """
+
+    def __init__(self, root: str = "", user: User | None = None) -> None:
+        self._root = root
+        self._user = user
+        self._is_slow = False
+
+    def named(self, path: str, limit: int, known: Collection[tuple[int, int]] = ()) -> Contents | None:
+        """The first `limit` bytes of the file that the target calls `path`; None if it must not or cannot be read.
+
+        :param path: absolute, in the target's file system.
+        :param known: identities of files whose contents are not wanted again.
+        """
+        try:
+            if self._user is None:
+                return self._read(path, limit, known)
+            if os.geteuid() != 0:
+                return self._read(path, limit, known, public=True)
+            return self._as_user(self._user, path, limit, known)
+        except OSError:
+            return None
+
+    def below(self, folder: str, name: str, limit: int, known: Collection[tuple[int, int]] = ()) -> Contents | None:
+        """The same of a file in a folder that the debugger's user has chosen.
+
+        Links lead out of the folder only where the debugger's user may read no more than the target's.
+        """
+        return _read_regular(f"{folder}/{name}", limit, known, below=folder if self._user is not None else None)
+
+    def _read(self, path: str, limit: int, known: Collection[tuple[int, int]], public: bool = False) -> Contents | None:
+        if not self._root or public:
+            # of another root directory it cannot be said what everybody may read there
+            is_here = not self._root or os.path.samestat(os.stat(f"{self._root}/"), os.stat("/"))
+            return _read_regular(path, limit, known, public=public) if is_here else None
+        root = os.open(f"{self._root}/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return self._read_inside(root, path, limit, known)
+        finally:
+            os.close(root)
+
+    def _read_inside(self, root: int, path: str, limit: int, known: Collection[tuple[int, int]]) -> Contents | None:
+        try:
+            if not _is_regular(_open_inside(root, path, os.O_PATH | os.O_CLOEXEC)):
+                return None
+            return _contents(_open_inside(root, path, _FLAGS), limit, known)
+        except NotImplementedError:
+            place = _inside(self._root, path)
+            return _read_regular(place, limit, known) if place is not None else None
+        except (OSError, ValueError):
+            return None
+
+    # -- as another user -------------------------------------------------------------------------------------
+
+    def _as_user(self, user: User, path: str, limit: int, known: Collection[tuple[int, int]]) -> Contents | None:
+        if self._is_slow:
+            return None
+        root = os.open(f"{self._root}/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        receives, sends = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _child(self, user, root, path, limit, known, sends)
+        os.close(sends)
+        os.close(root)
+        try:
+            data = self._received(receives, _HEADER.size + limit)
+        finally:
+            os.close(receives)
+            status = _end(child)
+        if status == _NOT_PERMITTED:  # root without the rights of root, as in some containers
+            return self._read(path, limit, known, public=True)
+        if data is None or len(data) < _HEADER.size:
+            return None
+        device, inode, changed = _HEADER.unpack_from(data)
+        identity = device, inode
+        return Contents(identity, changed, None if identity in known else data[_HEADER.size:])
+
+    def _received(self, descriptor: int, limit: int) -> bytes | None:
+        parts: list[bytes] = []
+        end = time.monotonic() + _PATIENCE
+        while limit > 0:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+                self._is_slow = True
+                return None
+            part = os.read(descriptor, min(limit, 1 << 16))
+            if not part:
+                break
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+
+    def read_in_child(self, root: int, path: str, limit: int, known: Collection[tuple[int, int]]) -> Contents | None:
+        """`named`, in a process that has the user's rights."""
+        return self._read_inside(root, path, limit, known) if self._root else _read_regular(path, limit, known)
+
+
+def _child(access: SourceAccess, user: User, root: int, path: str, limit: int, known: Collection[tuple[int, int]],
+           sends: int) -> None:
+    status = 1
+    try:
+        try:
+            os.setgroups(user.groups)
+            os.setresgid(user.gid, user.gid, user.gid)
+            os.setresuid(user.uid, user.uid, user.uid)
+        except OSError:
+            status = _NOT_PERMITTED
+            return
+        found = access.read_in_child(root, path, limit, known)
+        if found is not None:
+            left = memoryview(_HEADER.pack(*found.identity, found.changed) + (found.data or b""))
+            while left:
+                left = left[os.write(sends, left):]
+        status = 0
+    finally:
+        os._exit(status)  # nothing of the debugger's is run
+
+
+def _end(child: int) -> int | None:
+    """End a child, if it has not ended; its exit status, None if it has none."""
+    try:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if not ended:
+            # what it had to say has come, or comes too late; one that has said all is about to end
+            end = time.monotonic() + 1
+            while not ended and time.monotonic() < end:
+                time.sleep(0.001)
+                ended, status = os.waitpid(child, os.WNOHANG)
+            if not ended:
+                os.kill(child, signal.SIGKILL)
+                return None
+        return os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+    except OSError:  # GDB has waited for it
+        return None
+
+
+def _open_inside(root: int, path: str, flags: int) -> int:
+    """Open a file of another root directory.
+
+    :raises NotImplementedError: the kernel is older than Linux 5.6, or a filter of system calls forbids it.
+    """
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError(path)
+    how = ctypes.create_string_buffer(_OPEN_HOW.pack(flags, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS),
+                                      _OPEN_HOW.size)
+    libc = ctypes.CDLL(None, use_errno=True)
+    found: int = libc.syscall(ctypes.c_long(_OPENAT2), ctypes.c_long(root), ctypes.c_char_p(name), how,
+                              ctypes.c_size_t(_OPEN_HOW.size))
+    if found >= 0:
+        return found
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EPERM):
+        raise NotImplementedError
+    raise OSError(number, os.strerror(number))
+
+
+def _inside(root: str, path: str) -> str | None:
+    """An absolute path of another file system as one of ours; None if its links go in a circle.
+
+    The kernel would take the target of an absolute link from our own root directory.
+    """
+    done: list[str] = []
+    todo = path.split("/")[::-1]
+    links = 0
+    while todo:
+        part = todo.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            del done[-1:]
+            continue
+        try:
+            link = os.readlink("/".join((root, *done, part)))
+        except (OSError, ValueError):  # no link, or not there
+            done.append(part)
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            return None
+        if link.startswith("/"):
+            done.clear()
+        todo += link.split("/")[::-1]
+    return "/".join((root, *done))
+
+
+def _read_regular(path: str, limit: int, known: Collection[tuple[int, int]], below: str | None = None,
+                  public: bool = False) -> Contents | None:
+    """The beginning of a regular file; None for anything else.
+
+    Opening a device may do something already, so the file's type is asked for before; it is asked for again when the
+    file is open, as another file may have come into its place.
+
+    :param below: the folder that the file must be in, whatever links led to it.
+    :param public: whether everybody must have the right to read it.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        handle = os.open(path, _FLAGS)
+    except (OSError, ValueError):
+        return None
+    return _contents(handle, limit, known, below, public)
+
+
+def _is_regular(handle: int) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(handle).st_mode)
+    finally:
+        os.close(handle)
+
+
+def _contents(handle: int, limit: int, known: Collection[tuple[int, int]], below: str | None = None,
+              public: bool = False) -> Contents | None:
+    with os.fdopen(handle, "rb") as file:
+        try:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            if below is not None and not _place(handle).startswith(os.path.realpath(below).rstrip("/") + "/"):
+                return None
+            if public and not _is_public(_place(handle), found):
+                return None
+            identity = found.st_dev, found.st_ino
+            return Contents(identity, found.st_mtime, None if identity in known else file.read(limit))
+        except OSError:
+            return None
+
+
+def _place(handle: int) -> str:
+    """Where an open file is, without links."""
+    return os.readlink(f"/proc/self/fd/{handle}")
+
+
+def _is_public(path: str, found: os.stat_result) -> bool:
+    """Whether everybody may read a file, and go to it."""
+    folders = path.split("/")[:-1]
+    return bool(found.st_mode & stat.S_IROTH) and all(
+        os.stat("/".join(folders[:count]) or "/").st_mode & stat.S_IXOTH for count in range(1, len(folders) + 1))
