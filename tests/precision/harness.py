@@ -215,8 +215,11 @@ def _terminate(pid: int) -> None:
 
 
 def _where(pid: int, tid: int) -> str:
-    """The system call that a thread sleeps in, with the first argument, or ``running``."""
-    words = Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()
+    """The system call that a thread sleeps in, with the first argument; ``running``, or ``ended``."""
+    try:
+        words = Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()
+    except FileNotFoundError:
+        return "ended"
     # a wait with a timeout goes on as another call after a stop; a condition variable has two words to wait on
     return words[0] if words[0] == "running" or len(words) < 3 else f"{words[0]} {int(words[1], 16) >> 6:#x}"
 
