@@ -105,7 +105,9 @@ def command(*arguments: str | Path, gdb: str | Path = "") -> list[str]:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(CHECKOUT), "TERM": "dumb", **variables}
+    """Variables for the launcher. PYTHONUNBUFFERED is left out: it hides errors of a buffered standard output."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return {**kept, "PYTHONPATH": str(CHECKOUT), "TERM": "dumb", **variables}
 
 
 def launch(*arguments: str | Path, gdb: Path | str = "", by: Sequence[str] = (), **variables: str) -> Ran:
