@@ -99,8 +99,7 @@ def find(name: str) -> Interpreter:
         path: Path | None = DEBIAN_PYTHON.resolve() if _is_debians(DEBIAN_PYTHON) else None
         return Interpreter(name, path, f"{DEBIAN_PYTHON} is not Debian's Python", False)
     version, _, copy = name.partition("-")
-    options = ["--stripped"] if copy else []
-    path, missing = _get_python([*options, "--no-build", version])
+    path, missing = _get_python(["--stripped" if copy else "--debug-info", "--no-build", version])
     return Interpreter(name, path, missing, not copy)
 
 
