@@ -169,9 +169,8 @@ def test_cxx_exception_of_other_libraries(suite: str, tmp_path: Path) -> None:
 def test_python_exception_in_pybind11(version: str, tmp_path: Path) -> None:
     python, _ = interpreters.use(f"{version}-stripped")
     folder = packages.use(version)
-    headers = HERE.run([python, "-c", "import sysconfig; print(sysconfig.get_config_var('INCLUDEPY'))"]).strip()
-    flags = (*CXX, "-DWITH_PYBIND11", f"-DBUILT_FOR={version}", "-shared", "-fPIC", "-fvisibility=hidden",
-             "-isystem", headers, "-isystem", str(folder / "pybind11/include"))
+    flags = (*CXX, "-DWITH_PYBIND11", "-shared", "-fPIC", "-fvisibility=hidden", *samples.extension_flags(python),
+             "-isystem", str(folder / "pybind11/include"))
     extension = samples.compiled("messages.so", "messages.cc", flags, LINKS["shared"], strip=True)
     code = f"{PYTHON}sys.path.insert(0, {str(extension.parent)!r})\nimport messages\nmessages.call(lambda: {{}}['key'])"
     found = last_words([python, "-c", code], tmp_path)

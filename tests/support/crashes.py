@@ -67,7 +67,6 @@ _CXX = ("-std=gnu++20", "-Wno-missing-field-initializers")
 _RUST_FLAGS = ("--edition", "2021", "-O", "-g", "--crate-type", "cdylib")
 # of whose headers every interpreter can do with the same
 _PYBIND11_OF = "3.11"
-_ASK_HEADERS = "import sys, sysconfig; print(sysconfig.get_config_var('INCLUDEPY'), sys.hexversion, sep='\\n')"
 # the sanitizer leaves signals to the kernel and aborts when it has found something; by itself it would let no core be
 # written
 _TSAN_OPTIONS = "halt_on_error=1:abort_on_error=1:handle_segv=0:disable_coredump=0"
@@ -355,8 +354,7 @@ def _native_part(needs: str, python: Path, *, strip: bool) -> Path:
         if shutil.which("rustc") is None:
             pytest.skip("takes rustc")
         return samples.compiled("libcrash_rs.so", "crash.rs", _RUST_FLAGS, strip=strip)
-    headers, version = samples.HERE.run([python, "-S", "-E", "-c", _ASK_HEADERS]).split("\n")[:2]
-    flags = [*_LIBRARY_FLAGS, *_CXX, f"-DBUILT_FOR={version}", "-isystem", headers]
+    flags = [*_LIBRARY_FLAGS, *_CXX, *samples.extension_flags(python)]
     if needs == "extension":
         return samples.compiled("_crash.so", "crash.cc", flags, ("-lstdc++",), strip=strip)
     flags += ["-isystem", str(packages.use(_PYBIND11_OF) / "pybind11" / "include")]

@@ -42,9 +42,8 @@ def use(name: str) -> Python:
     """An interpreter under test, for embedding; skips or fails the test without it."""
     path, symbols = interpreters.use(name)
     python = _find(path, symbols)
-    # the interpreter itself is there, so that nothing that is required is missing
     if not (python.headers / "Python.h").exists():
-        pytest.skip(f"no Python.h in {python.headers}; Debian has it in python3-dev")
+        samples.skip_without_headers(python.headers)
     return python
 
 

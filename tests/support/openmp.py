@@ -68,6 +68,7 @@ def start_llvm(clang: str, scenes: Sequence[str], directory: Path) -> AbstractCo
 def start_cython(directory: Path, *, stripped: bool) -> AbstractContextManager[Sample]:
     """A Cython extension whose `prange` hangs; skips or fails the test without what it takes."""
     python, _ = interpreters.use(f"{PYTHON}-stripped" if stripped else PYTHON)
+    samples.extension_flags(python)  # setup.py finds the headers by itself
     environment, missing = _environment()
     if environment is None:
         interpreters.do_without(CYTHON, missing)

@@ -38,7 +38,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
+
+import pytest
 
 SOURCES = Path(__file__).resolve().parent.parent / "samples"
 RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-bystander")
@@ -75,7 +77,11 @@ _SYSCALL_NUMBERS = {
     "x86_64": {"futex": 202, "pause": 34, "read": 0, "restart": 219},
     "aarch64": {"futex": 98, "read": 63, "restart": 128},
 }
-_ASK_HEADERS = "import sys, sysconfig; print(sysconfig.get_config_var('INCLUDEPY'), sys.hexversion, sep='\\n')"
+_ASK_HEADERS = """
+import os.path, sys, sysconfig
+headers = sysconfig.get_config_var("INCLUDEPY")
+print(headers, sys.hexversion, os.path.exists(os.path.join(headers, "Python.h")), sep="\\n")
+"""
 _WRITE_CFFI = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -508,9 +514,21 @@ def boundaries(
     return running([*argv, *scenes], directory, place=place, variables=variables)
 
 
+def extension_flags(python: Path, place: Place = HERE) -> list[str]:
+    """Options to compile an extension module for an interpreter; skips the test if its headers are not installed."""
+    headers, version, found = place.run([python, "-S", "-E", "-c", _ASK_HEADERS]).splitlines()
+    if found != "True":
+        skip_without_headers(Path(headers))
+    return [f"-DBUILT_FOR={version}", "-isystem", headers]
+
+
+def skip_without_headers(folder: Path) -> NoReturn:
+    """End a test that needs the headers of an interpreter; what is required is the interpreter, and that is there."""
+    pytest.skip(f"no Python.h in {folder}; Debian has it in libpython3-dev")
+
+
 def _boundaries_extension(name: str, python: Path, packages: Path, place: Place) -> Path:
-    headers, version = place.run([python, "-S", "-E", "-c", _ASK_HEADERS]).split("\n")[:2]
-    flags = ["-shared", "-fPIC", "-g", f"-DBUILT_FOR={version}", "-isystem", headers]
+    flags = ["-shared", "-fPIC", "-g", *extension_flags(python, place)]
     if name in ("cffi", "cython"):
         with tempfile.TemporaryDirectory(prefix=f"gdbext-{name}-") as folder:
             source = Path(folder) / f"boundaries_{name}.c"
@@ -544,8 +562,7 @@ def free_threaded(
 
     :param stripped: whether the extension has lost its symbols.
     """
-    headers, version = place.run([python, "-S", "-E", "-c", _ASK_HEADERS]).split("\n")[:2]
-    flags = (*_COMMON_CXX, "-g", "-shared", "-fPIC", f"-DBUILT_FOR={version}", "-isystem", headers)
+    flags = (*_COMMON_CXX, "-g", "-shared", "-fPIC", *extension_flags(python, place))
     extension = compiled("_freethreaded.so", "freethreaded.cc", flags, ("-lstdc++",), strip=stripped, place=place)
     return running([python, SOURCES / "freethreaded.py", extension, scene], directory, place=place)
 
