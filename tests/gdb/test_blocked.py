@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support import cores, gdb_session, interpreters, roots, samples
+from tests.support.mounts import needs_mounted_root
 from tests.support.report import Report
 from tests.support.samples import HERE, Place, Sample, wait_until
 
@@ -215,6 +216,7 @@ def check_unharmed(blocked: Blocked) -> None:
     assert blocked.sample.process.wait(timeout=30) == 0
 
 
+@needs_mounted_root
 def test_live_and_a_second_time(tmp_path: Path) -> None:
     with running(tmp_path) as blocked:
         where = ["-p", str(blocked.sample.pid)]

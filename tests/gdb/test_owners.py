@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import cores, gdb_session, locks, samples
+from tests.support.mounts import needs_mounted_root
 from tests.support.report import Report
 from tests.support.samples import Sample, Truth
 
@@ -108,6 +109,7 @@ def test_robust_mutex_whose_owner_died(build: str, tmp_path: Path) -> None:
 
 
 @needs_root
+@needs_mounted_root
 @pytest.mark.parametrize("build", BUILDS)
 def test_pid_namespace(build: str, tmp_path: Path) -> None:
     """Locks record the numbers of the namespace. A core of GDB's has others, and a thread too many for each."""
@@ -118,6 +120,7 @@ def test_pid_namespace(build: str, tmp_path: Path) -> None:
 
 
 @needs_root
+@needs_mounted_root
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_owner_is_not_there_in_a_pid_namespace(way: str, build: str, tmp_path: Path) -> None:
@@ -126,6 +129,7 @@ def test_owner_is_not_there_in_a_pid_namespace(way: str, build: str, tmp_path: P
 
 
 @needs_root
+@needs_mounted_root
 def test_number_of_an_owner_that_ended(tmp_path: Path) -> None:
     """A new thread has got it. The lock records no more than the number, and the C library takes that for the owner."""
     with start(("here", "recycled"), tmp_path, "symbols", namespace=True) as sample:
