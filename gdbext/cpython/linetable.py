@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+#: The largest line and column: CPython has both in an ``int``.
+_MAX = (1 << 31) - 1
+
 
 class Positions(NamedTuple):
     """Where the expression of an instruction stands in the source; None for what is not recorded.
@@ -25,15 +28,22 @@ def line_of(table: bytes, first_line: int, offset: int, version: tuple[int, ...]
     :param table: ``co_linetable``, before 3.10 ``co_lnotab``.
     :param first_line: ``co_firstlineno``.
     :param offset: bytes from the start of the code; negative before its first instruction.
-    :return: None where the instruction belongs to no line, or the table does not reach it.
+    :return: None where the instruction belongs to no line, the table does not reach it, or its line is out of range.
     """
     if offset < 0:
-        return first_line  # as PyCode_Addr2Line has it; what begins at offset 0 may be another line
-    if version >= (3, 11):
-        return _by_locations(table, first_line, offset)
-    if version >= (3, 10):
-        return _by_ranges(table, first_line, offset)
-    return _by_increments(table, first_line, offset)
+        line: int | None = first_line  # as PyCode_Addr2Line has it; what begins at offset 0 may be another line
+    elif version >= (3, 11):
+        line = _by_locations(table, first_line, offset)
+    elif version >= (3, 10):
+        line = _by_ranges(table, first_line, offset)
+    else:
+        line = _by_increments(table, first_line, offset)
+    return line if _is_valid(line) else None
+
+
+def _is_valid(number: int | None) -> bool:
+    """Whether a line or column can be one; a damaged table adds up to any number."""
+    return number is not None and 0 <= number <= _MAX
 
 
 def _by_increments(table: bytes, first_line: int, offset: int) -> int | None:
@@ -74,17 +84,21 @@ def _by_locations(table: bytes, first_line: int, offset: int) -> int | None:
 def positions_of(table: bytes, first_line: int, offset: int, version: tuple[int, ...]) -> Positions | None:
     """Lines and columns of the instruction at a byte offset of a code object; the parameters are those of `line_of`.
 
-    :return: None before CPython 3.11, and where the table does not reach the instruction.
+    :return: None before CPython 3.11, and where the table does not reach the instruction. A line that is out of range
+        is None, and so is the rest then.
     """
     if version < (3, 11):
         return None
     if offset < 0:
-        return Positions(first_line, None, None, None)
+        return Positions(first_line if _is_valid(first_line) else None, None, None, None)
     end = 0
     for length, line, code, at in _iter_entries(table, first_line):
         end += length
         if offset < end:
-            return Positions(None, None, None, None) if line is None else _positions(table, line, code, at)
+            if line is None or not _is_valid(line):
+                return Positions(None, None, None, None)
+            found = _positions(table, line, code, at)
+            return found if max(number or 0 for number in found) <= _MAX else Positions(line, line, None, None)
     return None
 
 

@@ -248,9 +248,10 @@ def bounded(table: bytes, version: tuple[int, ...]) -> None:
     start = time.monotonic()
     for offset in (0, 2, 1000, 1 << 28):
         line = line_of(table, 1, offset, version)
-        assert line is None or isinstance(line, int)
+        assert line is None or 0 <= line < 1 << 31
         positions = positions_of(table, 1, offset, version)
         assert positions is None or positions.line == line
+        assert positions is None or all(number is None or 0 <= number < 1 << 31 for number in positions)
     assert time.monotonic() - start < 10
 
 
@@ -272,6 +273,39 @@ def test_a_number_that_does_not_end() -> None:
     endless = entry(14, 1, b"\x02" + b"\x7f" * (1 << 20))
     bounded(endless, (3, 11))
     assert positions_of(endless, 1, 0, (3, 11)) == Positions(2, 2, None, None)
+
+
+# -5; -5; a kind 13 with -5, a kind 14 with -5 and 2 lines more: each from line 3
+BACKWARDS = [(bytes([0, 0x100 - 5]), (3, 6)), (bytes([0, 0x100 - 5]), (3, 9)), (bytes([4, 0x100 - 5]), (3, 10)),
+             (entry(13, 2, b"\x0b"), (3, 11)), (entry(14, 2, b"\x0b\x02\x01\x01"), (3, 14))]
+
+
+@pytest.mark.parametrize(("table", "version"), BACKWARDS)
+def test_line_before_the_first_is_not_known(table: bytes, version: tuple[int, ...]) -> None:
+    assert line_of(table, 3, 0, version) is None
+    assert line_of(table, 5, 0, version) == 0  # as CPython has it where a module begins
+    if version >= (3, 11):
+        assert positions_of(table, 3, 0, version) == Positions(None, None, None, None)
+
+
+@pytest.mark.parametrize("version", [(3, 6), (3, 9), (3, 10), (3, 11), (3, 14)])
+def test_first_line_that_is_negative_is_not_known(version: tuple[int, ...]) -> None:
+    assert line_of(b"", -7, -2, version) is None
+    assert positions_of(b"", -7, -2, version) in (None, Positions(None, None, None, None))
+
+
+def number(value: int) -> bytes:
+    """A number in the format of location tables."""
+    groups = [value >> shift & 63 for shift in range(0, max(value.bit_length(), 1), 6)]
+    return bytes([group | 64 for group in groups[:-1]] + groups[-1:])
+
+
+def test_numbers_that_are_too_large_are_not_known() -> None:
+    far = entry(13, 1, number(2 << 31))
+    assert (line_of(far, 1, 0, (3, 12)), positions_of(far, 1, 0, (3, 12))) == (None, Positions(None, None, None, None))
+    for numbers in ([0, 1 << 31, 1, 1], [0, 0, (1 << 31) + 1, 1], [0, 0, 1, (1 << 31) + 1]):
+        table = entry(14, 1, b"".join(map(number, numbers)))
+        assert positions_of(table, 1, 0, (3, 12)) == Positions(1, 1, None, None)
 
 
 @pytest.mark.parametrize("size", range(len(LOCATIONS)))
