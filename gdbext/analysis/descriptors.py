@@ -89,6 +89,9 @@ class Descriptors:
         match = _SOCKET.match(link)
         if match:
             inode = proc.other_end(int(match[1]))
+            listeners = proc.queued_at(int(match[1])) if not inode else None
+            if listeners is not None:
+                return self._queued(proc, listeners)
             return self._whose(proc, proc.having(f"socket:[{inode}]")[:_MAX_ENDS]) if inode is not None else None
         own = Descriptor(proc.pid, fd)
         info = proc.info(own)
@@ -108,6 +111,12 @@ class Descriptors:
                 ends.append(other)
         # a path may also be that of a file without another end
         return self._whose(proc, ends) if ends or link.startswith("pipe:") else None
+
+    def _queued(self, proc: Proc, listeners: Sequence[int]) -> str:
+        """The other end of a connection that is in the queue of a listening socket."""
+        ends = [end for inode in listeners for end in proc.having(f"socket:[{inode}]")[:_MAX_ENDS]]
+        where = listed([self._of(end) for end in ends]) or "a listening socket that was not found"
+        return f"no process has accepted the connection yet; it is in the queue of {where}"
 
     def _whose(self, proc: Proc, ends: Sequence[Descriptor]) -> str:
         if not ends:

@@ -45,12 +45,16 @@ _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ([r-][w-][x-])([ps]) ([0-9a-f]+)
 
 _NETLINK_SOCK_DIAG = 4
 _UNIX_DIAG_PEER = 2
+_UNIX_DIAG_ICONS = 3
 _NLMSG = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence, port
 _UNIX_REQUEST = struct.Struct("=BBHIIIII")  # struct unix_diag_req: family, -, -, states, inode, what to show, cookie
 _UNIX_MESSAGE = struct.Struct("=BBBBIII")  # struct unix_diag_msg: family, type, state, -, inode, cookie
 _ATTRIBUTE = struct.Struct("=HH")  # struct rtattr: length, type
 
 _TCP_LISTEN = 0x0A
+#: States of a connection without an inode that waits for accept(): established, the handshake not finished (a full
+#: queue, TCP_DEFER_ACCEPT), its client has shut down its side. One that was closed is in none of them.
+_TCP_QUEUED = (0x01, 0x03, 0x08)
 _UNIX_LISTENS = 0x10000
 #: How the table of IPv6 sockets writes the first 12 bytes of an IPv4 address.
 _MAPPED = "0000000000000000FFFF0000"
@@ -108,22 +112,39 @@ class DescriptorInfo:
 
 @record
 class Socket:
-    """A socket of the process's network namespace; addresses of local sockets are paths, None without a name."""
+    """A socket of the process's network namespace; addresses of local sockets are paths, None without a name.
+
+    `queued` is true for the listener's end of a connection that no process has accepted.
+    """
 
     protocol: str
     local: str | None
     remote: str | None
     listening: bool
+    queued: bool = False
 
 
-def unix_peers(seconds: float = SCAN_SECONDS) -> dict[int, int]:
-    """The inodes of connected local sockets of this network namespace, each with that of its other end.
+class UnixSockets(NamedTuple):
+    """Local sockets, by inode: the other end of each connected one, and for whom each not accepted one is queued.
 
-    Empty where the kernel does not tell. Source: Linux include/uapi/linux/unix_diag.h, sock_diag(7).
+    The other end is 0 where no process has it open. `queued` has the inode of the listening socket by that of the
+    socket that has connected to it.
     """
-    request = _UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, 0xFFFFFFFF, 0, 1 << _UNIX_DIAG_PEER, 0xFFFFFFFF, 0xFFFFFFFF)
+
+    peers: Mapping[int, int]
+    queued: Mapping[int, int]
+
+
+def unix_sockets(seconds: float = SCAN_SECONDS) -> UnixSockets:
+    """The connected local sockets of this network namespace.
+
+    Empty where the kernel does not report them. Source: Linux include/uapi/linux/unix_diag.h, sock_diag(7).
+    """
+    show = 1 << _UNIX_DIAG_PEER | 1 << _UNIX_DIAG_ICONS
+    request = _UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, 0xFFFFFFFF, 0, show, 0xFFFFFFFF, 0xFFFFFFFF)
     sock_diag_by_family, dump = 20, 0x301
-    found: dict[int, int] = {}
+    peers: dict[int, int] = {}
+    queued: dict[int, int] = {}
     end = time.monotonic() + seconds
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as link:
@@ -132,12 +153,15 @@ def unix_peers(seconds: float = SCAN_SECONDS) -> dict[int, int]:
             while time.monotonic() < end:
                 data = link.recv(1 << 16)
                 messages = list(_messages(data))
-                found.update(pair for kind, body in messages if kind == sock_diag_by_family for pair in _peer(body))
+                for body in [body for kind, body in messages if kind == sock_diag_by_family]:
+                    inode, peer, icons = _unix_message(body)
+                    peers.update({inode: peer} if peer is not None else {})
+                    queued.update(dict.fromkeys(icons, inode))
                 if not messages or messages[-1][0] != sock_diag_by_family:  # NLMSG_DONE, or NLMSG_ERROR
                     break
     except OSError:
         pass
-    return found
+    return UnixSockets(peers, queued)
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -150,18 +174,24 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def _peer(body: bytes) -> Iterator[tuple[int, int]]:
+def _unix_message(body: bytes) -> tuple[int, int | None, tuple[int, ...]]:
+    """A socket's inode, that of its other end if it is connected, and those of the sockets in its queue."""
+    peer, icons = None, ()
     if len(body) < _UNIX_MESSAGE.size:
-        return
+        return 0, peer, icons
     inode = _UNIX_MESSAGE.unpack_from(body)[4]
     at = _UNIX_MESSAGE.size
     while at + _ATTRIBUTE.size <= len(body):
         length, kind = _ATTRIBUTE.unpack_from(body, at)
         if length < _ATTRIBUTE.size:
-            return
-        if kind == _UNIX_DIAG_PEER and length == _ATTRIBUTE.size + 4:
-            yield inode, int.from_bytes(body[at + _ATTRIBUTE.size:at + length], "little")
+            break
+        data = body[at + _ATTRIBUTE.size:at + length]
+        if kind == _UNIX_DIAG_PEER and len(data) == 4:
+            peer = int.from_bytes(data, "little")
+        elif kind == _UNIX_DIAG_ICONS:
+            icons = struct.unpack_from(f"={len(data) // 4}I", data)
         at += (length + 3) & ~3
+    return inode, peer, icons
 
 
 class Proc:
@@ -170,23 +200,25 @@ class Proc:
     :param pid: the debugger's number of the process.
     :param root: where /proc is.
     :param seconds: how long other processes may be looked at.
-    :param peers: tells which local sockets are connected.
+    :param unix: reads the connected local sockets.
     """
 
     def __init__(self, pid: int, root: str = "/proc", seconds: float = SCAN_SECONDS,
-                 peers: Callable[[], Mapping[int, int]] = unix_peers) -> None:
+                 unix: Callable[[], UnixSockets] = unix_sockets) -> None:
         self.pid = pid
         #: Whether each process was seen that may have one of the descriptors, as far as was asked.
         self.complete = True
         self._root = root
         self._seconds = seconds
-        self._ask_peers = peers
-        self._peers: Mapping[int, int] | None = None
+        self._read_unix = unix
+        self._unix_sockets: UnixSockets | None = None
         self._links: dict[int, str | None] = {}
         self._infos: dict[Descriptor, DescriptorInfo | None] = {}
         self._having: dict[str, list[Descriptor]] | None = None
         self._sockets: dict[int, Socket] | None = None
         self._inodes: dict[tuple[str, str | None, str | None], list[int]] = {}
+        # the listener's ends of connections that are not accepted: protocol, local and remote address
+        self._queued: set[tuple[str, str | None, str | None]] = set()
         self._locks: dict[str, list[FileLock]] | None = None
         self._mounts: dict[int, tuple[str, str]] | None = None
         self._children: list[int] | None = None
@@ -254,21 +286,45 @@ class Proc:
         if found is None or found.listening:
             return None
         if found.protocol == "unix":
-            return self._unix_peers().get(inode)
+            return self._unix().peers.get(inode)
         swapped = self._inodes.get((found.protocol, found.remote, found.local), ()) if found.remote else ()
         return swapped[0] if len(swapped) == 1 else None
 
-    def _unix_peers(self) -> Mapping[int, int]:
-        if self._peers is None:
-            # netlink tells of the debugger's own network namespace
-            self._peers = self._ask_peers() if self._shares("net") else {}
-        return self._peers
+    def queued_at(self, inode: int) -> Sequence[int] | None:
+        """The listening sockets (inodes) in one of whose queues a connection waits for accept().
+
+        :param inode: of the socket that has connected.
+        :return: None if the connection is in no queue; empty if the listening socket is not known.
+        """
+        found = self.socket(inode)
+        if found is None or found.listening:
+            return None
+        if found.protocol == "unix":
+            listener = self._unix().queued.get(inode)
+            return None if listener is None else (listener,)
+        if found.remote is None or (found.protocol, found.remote, found.local) not in self._queued:
+            return None
+        port = found.remote.rpartition(":")[2]
+        # a socket that listens at every address of IPv6 may do so for IPv4 too
+        places = (found.remote, f"[::]:{port}") if found.remote.startswith("[") else (
+            found.remote, f"0.0.0.0:{port}", f"[::]:{port}")
+        every = [self._listeners(found.protocol, place) for place in places]
+        return next(filter(None, every), ())
+
+    def _unix(self) -> UnixSockets:
+        if self._unix_sockets is None:
+            # netlink reports the debugger's own network namespace
+            self._unix_sockets = self._read_unix() if self._shares("net") else UnixSockets({}, {})
+        return self._unix_sockets
 
     def listener(self, protocol: str, address: str) -> int | None:
         """Inode of the only socket that listens at an address."""
-        self._tables()
-        found = [inode for inode in self._inodes.get((protocol, address, None), ()) if self._tables()[inode].listening]
+        found = self._listeners(protocol, address)
         return found[0] if len(found) == 1 else None
+
+    def _listeners(self, protocol: str, address: str) -> list[int]:
+        sockets = self._tables()
+        return [inode for inode in self._inodes.get((protocol, address, None), ()) if sockets[inode].listening]
 
     def _tables(self) -> Mapping[int, Socket]:
         if self._sockets is None:
@@ -282,6 +338,8 @@ class Proc:
                         continue
                     self._sockets[inode] = found
                     self._inodes.setdefault((found.protocol, found.local, found.remote), []).append(inode)
+                    if found.queued:
+                        self._queued.add((found.protocol, found.local, found.remote))
         return self._sockets
 
     # -- locks on files --------------------------------------------------------------------------------------
@@ -501,8 +559,9 @@ def _file_lock(line: str) -> FileLock | None:
 def _row(name: str, line: str) -> tuple[int, Socket]:
     words = line.split()
     local, remote = _address(words[1]), _address(words[2])
-    listening = name.startswith("tcp") and int(words[3], 16) == _TCP_LISTEN
-    return int(words[9]), Socket(name[:3].upper(), local, remote if not remote.endswith(":0") else None, listening)
+    inode, state = int(words[9]), int(words[3], 16) if name.startswith("tcp") else None
+    return inode, Socket(name[:3].upper(), local, remote if not remote.endswith(":0") else None, state == _TCP_LISTEN,
+                         not inode and state in _TCP_QUEUED)
 
 
 def _unix_row(name: str, line: str) -> tuple[int, Socket]:

@@ -122,6 +122,8 @@ class Expected:
         if not ends:
             return None
         (pid, fd), = ends
+        if role.endswith("-queued"):
+            return f"no process has accepted the connection yet; it is in the queue of {self.end(pid, fd)}"
         if pid == self.blocked.sample.pid:
             return f"only this process has the other end: fd {fd}"
         return f"the other end is {self.end(pid, fd)}"

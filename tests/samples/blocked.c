@@ -9,7 +9,7 @@
  *      "request": "0x..", "words": "sleeps for 100 s" or null, "core": the same as a core tells it, "timed": false}}}
  *
  * `fds` are those it waits for, `at` the array that they stand in where there is one, `ends` who has the other end of
- * the first. A child process, the keeper, has the other end of some descriptors and locks files; when its parent ends it
+ * the first, or of the roles "...-queued" the socket that listens for a connection that is not accepted. A child process, the keeper, has the other end of some descriptors and locks files; when its parent ends it
  * removes the queues and semaphores, and ends too. A byte on standard input makes the program print the roles whose call
  * has returned, {"returned": [ROLE, ...]}, and exit. Calls that a debugger's visit ends are repeated.
  */
@@ -388,6 +388,11 @@ static void prepare(void) {
     MUST(connect(client, (struct sockaddr *)&address, sizeof address));
     int served = MUST(accept(listener, NULL, NULL));
     end(on(add("tcp", "recvmsg", SYS_recvmsg, "waiting to read", block_recvmsg), client), self, served);
+    struct sockaddr_in queue_address;
+    int queue = tcp_listener(&queue_address);
+    int queued = MUST(socket(AF_INET, SOCK_STREAM, 0));
+    MUST(connect(queued, (struct sockaddr *)&queue_address, sizeof queue_address));
+    end(on(add("tcp-queued", "recvfrom", SYS_recvfrom, "waiting to read", block_recv), queued), self, queue);
     on(add("tcp-accept", "accept", SYS_accept, "waiting for a connection", block_accept), listener);
     int datagrams = MUST(socket(AF_INET, SOCK_DGRAM, 0));
     struct sockaddr_in any_port = loopback();
@@ -397,6 +402,11 @@ static void prepare(void) {
        unix_listener("unix-accept", 1, &path));
 
     char text[120];
+    snprintf(text, sizeof text, "unix-queue-%d", self);
+    queue = unix_listener(text, 1, &path);
+    queued = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    MUST(connect(queued, (struct sockaddr *)&path, sizeof path));
+    end(on(add("unix-queued", "recvfrom", SYS_recvfrom, "waiting to read", block_recv), queued), self, queue);
     snprintf(text, sizeof text, "unix-full-%d", self);
     int crowded = unix_listener(text, 0, &full_address);
     MUST(connect(MUST(socket(AF_UNIX, SOCK_STREAM, 0)), (struct sockaddr *)&full_address, sizeof full_address));

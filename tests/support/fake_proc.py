@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gdbext.target.proc import Proc
+from gdbext.target.proc import Proc, UnixSockets
 
 #: The mount that descriptors are on if nothing else is said, and its device, as locks write it.
 MOUNT, DEVICE = 22, "fe:00"
@@ -20,8 +20,9 @@ class FakeProc:
     def __init__(self, root: Path, pid: int = 100) -> None:
         self.root = root
         self.pid = pid
-        #: What netlink tells: local sockets and their other ends.
+        #: What netlink reports: local sockets and their other ends; those not accepted, and where they are queued.
         self.peers: dict[int, int] = {}
+        self.queued: dict[int, int] = {}
         self.write("locks", "")
         self.process(pid, "server")
         self.write(f"{pid}/mountinfo", "21 1 0:5 / /proc rw - proc proc rw\n"
@@ -36,7 +37,7 @@ class FakeProc:
 
     def proc(self, seconds: float = 10) -> Proc:
         """The process as the product sees it."""
-        return Proc(self.pid, str(self.root), seconds, lambda: self.peers)
+        return Proc(self.pid, str(self.root), seconds, lambda: UnixSockets(self.peers, self.queued))
 
     def write(self, path: str, text: str) -> None:
         """Write a file."""

@@ -179,6 +179,19 @@ def test_nobody_has_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
     assert on(live, READ, 5).why == "nobody has the other end open"
 
 
+@pytest.mark.parametrize(("pid", "where"), [
+    (None, "fd 4 of this process"), (88, 'fd 4 of process 88 "web"'), (0, "a listening socket that was not found")])
+def test_connection_in_the_queue_of_a_listener(live: FakeTarget, fake: FakeProc, pid: int | None, where: str) -> None:
+    fake.process(88, "web")
+    fake.open(5, "socket:[3]")
+    if pid != 0:
+        fake.open(4, "socket:[1]", pid=pid)
+    fake.internet("tcp", "00000000:1388", "00000000:0000", 1, state=10)
+    fake.internet("tcp", "0100007F:1388", "0100007F:A86A", 0)
+    fake.internet("tcp", "0100007F:A86A", "0100007F:1388", 3)
+    assert on(live, READ, 5).why == f"no process has accepted the connection yet; it is in the queue of {where}"
+
+
 @pytest.mark.parametrize(("own", "why"), [
     (False, "nobody was found who has the other end open; not every process could be looked at"),
     (True, "the other end is fd 6 of this process")])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gdbext.target import proc as module
-from gdbext.target.proc import Descriptor, DescriptorInfo, FileLock, Proc, Socket, unix_peers
+from gdbext.target.proc import Descriptor, DescriptorInfo, FileLock, Proc, Socket, unix_sockets
 from tests.support.fake_proc import DEVICE, MOUNT, FakeProc
 
 LOCALHOST = "0100007F"
@@ -168,6 +168,48 @@ def test_connection_whose_other_end_is_no_file_any_more(fake: FakeProc) -> None:
     assert fake.proc().other_end(3) == 0
 
 
+NOWHERE, LOOPBACK_6, NOWHERE_6 = "00000000", "00000000000000000000000001000000", "0" * 32
+MAPPED = f"0000000000000000FFFF0000{LOCALHOST}"
+
+
+@pytest.mark.parametrize(("table", "server", "listener_table", "listener"), [
+    ("tcp", LOCALHOST, "tcp", LOCALHOST), ("tcp", LOCALHOST, "tcp", NOWHERE), ("tcp6", MAPPED, "tcp6", NOWHERE_6),
+    ("tcp6", LOOPBACK_6, "tcp6", LOOPBACK_6), ("tcp6", LOOPBACK_6, "tcp6", NOWHERE_6)])
+@pytest.mark.parametrize("state", [1, 3, 8])
+def test_connection_that_is_not_accepted(fake: FakeProc, table: str, server: str, listener_table: str, listener: str,
+                                         state: int) -> None:
+    client = server if server == LOOPBACK_6 else LOCALHOST
+    fake.internet(listener_table, f"{listener}:1388", f"{'0' * len(listener)}:0000", 1, state=10)
+    fake.internet(table, f"{server}:1388", f"{MAPPED if server == MAPPED else client}:A86A", 0, state=state)
+    fake.internet("tcp6" if client == LOOPBACK_6 else "tcp", f"{client}:A86A", f"{client}:1388", 3)
+    proc = fake.proc()
+    assert (proc.other_end(3), proc.queued_at(3), proc.queued_at(1)) == (0, [1], None)
+
+
+@pytest.mark.parametrize("state", [2, 4, 5, 6, 7, 9, 11])
+def test_connection_that_was_closed_is_in_no_queue(fake: FakeProc, state: int) -> None:
+    fake.internet("tcp", f"{LOCALHOST}:1388", f"{NOWHERE}:0000", 1, state=10)
+    fake.internet("tcp", f"{LOCALHOST}:1388", f"{LOCALHOST}:A86A", 0, state=state)
+    fake.internet("tcp", f"{LOCALHOST}:A86A", f"{LOCALHOST}:1388", 3)
+    assert fake.proc().queued_at(3) is None
+
+
+def test_several_sockets_that_listen_at_one_port(fake: FakeProc) -> None:
+    for inode in (1, 2):
+        fake.internet("tcp", f"{NOWHERE}:1388", f"{NOWHERE}:0000", inode, state=10)
+    fake.internet("tcp", f"{LOCALHOST}:1388", f"{LOCALHOST}:A86A", 0)
+    fake.internet("tcp", f"{LOCALHOST}:A86A", f"{LOCALHOST}:1388", 3)
+    assert fake.proc().queued_at(3) == [1, 2]
+
+
+def test_local_connection_that_is_not_accepted(fake: FakeProc) -> None:
+    fake.local(1, "/run/server", listening=True)
+    fake.local(2)
+    fake.peers, fake.queued = {2: 0}, {2: 1}
+    proc = fake.proc()
+    assert (proc.other_end(2), proc.queued_at(2), proc.queued_at(1)) == (0, (1,), None)
+
+
 def test_udp_does_not_listen(fake: FakeProc) -> None:
     fake.internet("udp", f"{LOCALHOST}:14E9", "00000000:0000", 1, state=7)
     fake.internet("udp", f"{LOCALHOST}:14EA", "00000000:0000", 2, state=10)
@@ -219,11 +261,27 @@ def test_lines_that_make_no_sense(fake: FakeProc) -> None:
 def test_real_local_sockets() -> None:
     one, other = socket.socketpair()
     with one, other:
-        peers = unix_peers()
+        peers = unix_sockets().peers
         if not peers:
             pytest.skip("this kernel does not tell which local sockets are connected")
         assert peers[os.fstat(one.fileno()).st_ino] == os.fstat(other.fileno()).st_ino
         assert peers[os.fstat(other.fileno()).st_ino] == os.fstat(one.fileno()).st_ino
+
+
+def test_real_connection_that_is_not_accepted(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as connected:
+        listening.bind(str(tmp_path / "socket"))
+        listening.listen(1)
+        connected.connect(str(tmp_path / "socket"))
+        inode = os.fstat(connected.fileno()).st_ino
+        found = unix_sockets()
+        if inode not in found.peers:
+            pytest.skip("this kernel does not report which local sockets are connected")
+        assert (found.peers[inode], found.queued[inode]) == (0, os.fstat(listening.fileno()).st_ino)
+        accepted, _ = listening.accept()
+        with accepted:
+            found = unix_sockets()
+            assert (found.peers[inode], found.queued.get(inode)) == (os.fstat(accepted.fileno()).st_ino, None)
 
 
 @pytest.mark.parametrize("body", [
@@ -233,7 +291,7 @@ def test_netlink_messages_that_make_no_sense(body: bytes) -> None:
     data = struct.pack("=IHHII", 16 + len(body), 20, 0, 1, 0) + body + bytes(-len(body) % 4) + b"\1\0\0\0" + bytes(12)
     messages = list(module._messages(data))
     assert [kind for kind, _ in messages] == [20]
-    assert list(module._peer(messages[0][1])) == []
+    assert module._unix_message(messages[0][1])[1:] == (None, ())
 
 
 # -- locks on files, mounts -----------------------------------------------------------------------------------
