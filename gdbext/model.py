@@ -22,6 +22,9 @@ EVIDENCE = (RECORDED, DERIVED, INFERRED)
 WORLD_TO_GO_ON = "for the world to go on"
 WORLD_TO_STOP = "for the world to stop"
 
+#: States of locks whose waiters need work to be done: a result, or room in a queue.
+RESULT_STATES = frozenset(("result is pending", "not all tasks are done", "queue is full"))
+
 EXCLUSIVE = "exclusive"
 SHARED = "shared"
 

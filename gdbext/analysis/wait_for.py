@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gdbext.model import INFERRED, RECORDED, Deadlock, Edge, Lock, Thread, weakest
+from gdbext.model import INFERRED, RECORDED, RESULT_STATES, Deadlock, Edge, Lock, Thread, weakest
 
 
 def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[Deadlock, ...]:
@@ -41,8 +41,6 @@ _OWN = frozenset((
 _RECORDED = frozenset(("gil", "py-critical-section", "stop-the-world"))
 #: Kinds that programs use to wait for whatever may come, a signal's handler included.
 _EVENTS = frozenset(("py-event", "py-condition", "py-semaphore", "py-lock"))
-#: What is waited for in some of these cannot come from a handler: work of other threads.
-_WORK = frozenset(("result is pending", "not all tasks are done", "queue is full"))
 
 
 def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int,
@@ -60,7 +58,8 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
         if (thread.waits is None or lock is None or thread.waits.timed or lock.shared or lock.kind not in _OWN
                 or lock.state == "free" or lock.kind in _RECORDED and not lock.holders):
             return None
-        if (thread.number == first and lock.kind in _EVENTS and lock.state not in _WORK and not lock.holders
+        # the handler of a signal does not do the work of other threads
+        if (thread.number == first and lock.kind in _EVENTS and lock.state not in RESULT_STATES and not lock.holders
                 and not wants_alone):
             return None
         holder = lock.holders[0].thread if lock.holders else None

@@ -18,10 +18,10 @@ Usage: py-threads-locks [--each] [--stacks=full|top|none] [--tasks] [--dot FILE]
 
 THREADS are numbers as `info threads` shows them (1 3-5). Without them all are shown,
 those first that tell most: deadlocked threads, holders of locks that others wait for,
-threads stuck behind a deadlock, waiting for locks, running, blocked in system calls,
-idle. Python frames stand in place of the interpreter's own, with file, line and source
-line; what only leads from one language to the other is one line that says so. Threads
-with the same stack are shown once, with their numbers and names.
+threads stuck behind a deadlock, waiting for locks or results, running, blocked in
+system calls, waiting for an event. Python frames replace the interpreter's own, with
+file, line and source line; frames that only lead from one language to the other are
+one line. Threads with the same stack are shown once, with their numbers and names.
 
   --each          show each thread by itself
   --stacks=full   whole stacks (the default)

@@ -1,8 +1,8 @@
 """Python's own locks as objects: `_thread.lock`, `RLock`, `Condition`, `Event`, `Queue`, files, threads to join.
 
 What is in ``Modules/_threadmodule.c``, ``_queuemodule.c``, ``_io/bufferedio.c`` and ``_multiprocessing/semaphore.c`` is
-decoded by layout. What ``threading``, ``queue``, ``concurrent.futures`` and ``importlib`` have written in Python is
-known by the name of its class and by the attributes that such an object has.
+decoded by layout. The classes that ``threading``, ``queue``, ``concurrent.futures``, ``multiprocessing.pool`` and
+``importlib`` have written in Python are known by their names and by the attributes of their objects.
 
 Which thread waits for or holds one of them is for `analysis.python_locks`.
 """
@@ -69,6 +69,8 @@ class LockReader:
             "Event": self._guarded("py-event", "not set", "_cond", "_flag"),
             "Semaphore": self._guarded("py-semaphore", "zero", "_cond", "_value"),
             "Future": self._guarded("py-condition", "result is pending", "_condition", "_state"),
+            "ApplyResult": self._guarded("py-event", "result is pending", "_event", "_job"),
+            "IMapIterator": self._guarded("py-condition", "result is pending", "_cond", "_items"),
             "SemLock": self._inner("_semlock"), "_ModuleLockManager": self._inner("_lock"),
         }
         self._decoder_of_type: dict[int, Callable[[int, str], PyLock | None] | None] = {}

@@ -24,7 +24,8 @@ _SEARCHED = 2
 #: How many attributes of the variables of a frame are looked at.
 _MAX_ATTRIBUTES = 256
 #: Modules of the standard library whose functions take locks on behalf of their callers.
-_ON_BEHALF = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/multiprocessing/synchronize.py",
+_ON_BEHALF = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/multiprocessing/pool.py",
+              "/multiprocessing/synchronize.py",
               "<frozen importlib._bootstrap>")
 _STANDARD_FILES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
 

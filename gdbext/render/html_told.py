@@ -13,13 +13,13 @@ from typing import NamedTuple
 from gdbext.model import EVIDENCE, WORLD_TO_STOP
 from gdbext.record import record
 from gdbext.render.html_text import MANY, NAME, RANGE, SENTENCE, Json, cut, name_range, plural, ranges, short_place
-from gdbext.render.phrases import GATHERING, IDLE
+from gdbext.render.phrases import GATHERING, is_event
 
 #: What each state of a thread is called, those first that tell most.
 STATES = {
     "crashed": "crashed", "deadlocked": "deadlocked", "holder": "holds up others", "stuck": "stuck behind",
     "suspect": "suspect", "waiting": "waits", "running": "runs", "blocked": "in a system call",
-    "unread": "not readable", "idle": "has nothing to do",
+    "unread": "not readable", "event": "waits for an event",
 }
 #: How many frames of the innermost Python and native code a verdict shows.
 _VERDICT_FRAMES = 6
@@ -120,8 +120,8 @@ class Told:
                 if number in numbers:
                     return name
             lock = self.awaited(thread)
-            if lock is not None and lock["kind"] in IDLE and not lock["holders"]:
-                return "idle"
+            if lock is not None and is_event(lock["kind"], lock["state"], bool(lock["holders"])):
+                return "event"
             if lock is not None and lock["kind"] != "descriptor":
                 return "waiting"
             return {"blocked": "blocked", "running": "running"}.get(thread["status"], "unread")

@@ -28,7 +28,7 @@ from gdbext.model import (
     Thread,
 )
 from gdbext.render.escape import printable
-from gdbext.render.phrases import GATHERING, IDLE, ON_DESCRIPTOR
+from gdbext.render.phrases import GATHERING, ON_DESCRIPTOR, is_event
 from gdbext.render.style import Style, columns, excerpt, shorten_path
 
 #: Gives a source line by file and number, or None.
@@ -518,10 +518,11 @@ class TextRenderer:
         return "\n".join(lines + self.problems()) + "\n"
 
     def telling_order(self) -> list[int]:
-        """Numbers of all threads, those first that tell why a program does not go on.
+        """Numbers of all threads, those first that explain why a program does not go on.
 
-        Deadlocked threads, as the deadlocks have them; holders of locks that others wait for; those stuck behind a
-        deadlock; those that wait for locks; those that run; those blocked otherwise; those that have nothing to do.
+        Deadlocked threads, in the order of the deadlocks; holders of locks that others wait for; threads stuck behind
+        a deadlock; threads waiting for locks or results; running threads; threads blocked otherwise; threads waiting
+        for an event.
         """
         report = self._report
         deadlocked = {number: place for place, number in enumerate(dict.fromkeys(
@@ -537,7 +538,7 @@ class TextRenderer:
                 place = 1
             elif thread.number in stuck:
                 place = 2
-            elif lock is not None and lock.kind in IDLE and not lock.holders:
+            elif lock is not None and is_event(lock.kind, lock.state, bool(lock.holders)):
                 place = 6
             elif lock is not None and lock.kind != "descriptor":
                 place = 3

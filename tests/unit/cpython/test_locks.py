@@ -226,6 +226,8 @@ def test_condition(python: FakePython, inline: bool) -> None:
     ("Event", ("_cond", "_flag"), "py-event", "not set"),
     ("Semaphore", ("_cond", "_value"), "py-semaphore", "zero"),
     ("Future", ("_condition", "_state"), "py-condition", "result is pending"),
+    ("ApplyResult", ("_event", "_job"), "py-event", "result is pending"),
+    ("IMapIterator", ("_cond", "_items"), "py-condition", "result is pending"),
 ])
 def test_what_a_condition_is_a_part_of(python: FakePython, name: str, attributes: tuple[str, str], kind: str,
                                        state: str) -> None:

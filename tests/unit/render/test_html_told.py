@@ -35,13 +35,15 @@ def test_states_and_their_order(report: Report, states: dict[int, str]) -> None:
     assert list(told(report).states.items()) == list(states.items())
 
 
-def test_who_waits_for_work_is_idle_unless_somebody_holds_it() -> None:
+def test_state_of_a_waiter_for_an_event_nobody_holds_is_event() -> None:
     made = look(healthy())
     (lock,) = made["document"]["locks"]
     lock["kind"] = "condvar"
     assert Told(made).states[2] == "waiting"
     lock["holders"] = []
-    assert Told(made).states == {1: "running", 4: "blocked", 2: "idle"}
+    assert Told(made).states == {1: "running", 4: "blocked", 2: "event"}
+    lock["kind"], lock["state"] = "py-event", "result is pending"
+    assert Told(made).states[2] == "waiting"
 
 
 def test_those_with_the_same_stack_are_a_group() -> None:

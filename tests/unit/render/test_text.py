@@ -250,7 +250,9 @@ def test_the_same_frames_that_import_other_modules_are_told_apart() -> None:
 
 
 def test_what_tells_most_comes_first() -> None:
-    """Deadlocked, holding what is waited for, stuck behind, waiting for a lock, running, in a system call, idle."""
+    """Deadlocked, holding a lock others wait for, stuck behind, waiting for a lock or a result, running, in a system
+    call, waiting for an event.
+    """
     def thread(number: int, lock: str | None = None, status: str = "blocked") -> Thread:
         waits = Wait(lock, EXCLUSIVE, False) if lock is not None else None
         return Thread(number, number, number, None, status=status, waits=waits)
@@ -260,13 +262,15 @@ def test_what_tells_most_comes_first() -> None:
              Lock("mutex:0x3", "mutex", 3, None, "locked", (Holder(8, EXCLUSIVE, RECORDED),), (Waiter(4, EXCLUSIVE),)),
              Lock("mutex:0x4", "mutex", 4, None, "locked", (Holder(5, EXCLUSIVE, RECORDED),)),
              Lock("py-condition:0x5", "py-condition", 5, None, "queue is empty", (), (Waiter(1, EXCLUSIVE),)),
+             Lock("py-event:0x6", "py-event", 6, None, "result is pending", (), (Waiter(11, EXCLUSIVE),)),
              Lock("descriptor:0", "descriptor", 0, None, "waiting to read", (), (Waiter(2, EXCLUSIVE),)))
     threads = (thread(1, "py-condition:0x5"), thread(2, "descriptor:0"), thread(3), thread(4, "mutex:0x3"),
                thread(5, status="running"), thread(6, "mutex:0x1"), thread(7, "mutex:0x1"),
-               thread(8, "py-condition:0x5"), thread(9, "mutex:0x2"), thread(10, status="unknown"))
+               thread(8, "py-condition:0x5"), thread(9, "mutex:0x2"), thread(10, status="unknown"),
+               thread(11, "py-event:0x6"))
     deadlock = Deadlock((9, 7), RECORDED, (Edge(9, "mutex:0x2", 7), Edge(7, "mutex:0x1", 9)), None, (6,))
     made = renderer(dataclasses.replace(healthy(), threads=threads, locks=locks, deadlocks=(deadlock,)))
-    order = [9, 7, 8, 6, 4, 5, 10, 2, 3, 1]
+    order = [9, 7, 8, 6, 4, 11, 5, 10, 2, 3, 1]
     assert made.telling_order() == order
     text = made.threads(None, True, "none").partition("Deadlock 1")[0]
     assert [int(number) for number in re.findall(r"^Thread (\d+)", text, re.MULTILINE)] == order
