@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from gdbext.analysis.code import Code
+from gdbext.analysis.cut_short import is_cut_short
 from gdbext.analysis.descriptors import MANY, Descriptors, listed
 from gdbext.analysis.site import Sites
 from gdbext.analysis.threads import SeenThread
@@ -83,12 +84,16 @@ class BlockedWait:
     """What a thread is blocked on: in words, and as a lock without waiters where it is a descriptor.
 
     `timed` tells whether the wait can end by itself, `syscall` which call it is if its number was lost and it is known.
+    `why` says how it is known that the thread was blocked where the kernel does not say so; where `is_known` is false
+    the thread may have been running.
     """
 
     text: str
     lock: Lock | None = None
     timed: bool = False
     syscall: str | None = None
+    why: str | None = None
+    is_known: bool = True
 
 
 class Blocked:
@@ -118,7 +123,13 @@ class Blocked:
     def look(self, seen: SeenThread) -> BlockedWait | None:
         """What a thread is blocked on that sleeps on no futex word; None if it is not blocked, or nothing is known."""
         call = seen.call
-        if call is None or not call.blocked or seen.futex is not None:
+        if call is None or seen.futex is not None:
+            return None
+        is_cut = is_cut_short(self._memory, self._proc, call)
+        if is_cut is None:
+            return BlockedWait(f"was in {call.name} when it was stopped; whether it was blocked there is not known",
+                               is_known=False)
+        if not call.blocked and not is_cut:
             return None
         if call.name == "futex_waitv":
             return self._futex_waitv(seen)
@@ -130,6 +141,8 @@ class Blocked:
             return None
         if found.lock is not None:
             self._locks.setdefault(found.lock.id, {})[found.lock] = None
+        if is_cut:
+            found = replace(found, why="the call has written only a part: the stop of the thread has ended it")
         return found if call.name is not None else replace(found, syscall=name)
 
     def locks(self) -> list[Lock]:

@@ -29,7 +29,21 @@ from gdbext.cpython.signals import handled_signals
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
-from gdbext.model import EXCLUSIVE, Crash, Deadlock, Hold, Local, Lock, MixedStack, Report, TargetInfo, Thread, Wait
+from gdbext.model import (
+    DERIVED,
+    EXCLUSIVE,
+    RECORDED,
+    Crash,
+    Deadlock,
+    Hold,
+    Local,
+    Lock,
+    MixedStack,
+    Report,
+    TargetInfo,
+    Thread,
+    Wait,
+)
 from gdbext.native.signals import CORE_SIGNALS
 from gdbext.target.cache import read_u32
 
@@ -88,7 +102,8 @@ class Snapshot:
             if blocked is not None:
                 self._blocked_on[seen.number] = blocked
                 if blocked.lock is not None:
-                    seen.wait = Wait(blocked.lock.id, EXCLUSIVE, blocked.timed)
+                    evidence = RECORDED if blocked.why is None else DERIVED
+                    seen.wait = Wait(blocked.lock.id, EXCLUSIVE, blocked.timed, evidence, blocked.why)
         self._python.find_lone_waiters()
         self._locks = {lock.id: lock for lock in [*self._native_locks.locks(), *self._python_locks.locks(),
                                                   *self._blocked.locks()]}
@@ -288,7 +303,9 @@ class Snapshot:
             # a thread that only repeats its wait for the GIL is blocked also in the moment between two of them
             waits = seen.wait is not None and not seen.spins
             status = "blocked" if waits or (seen.call and seen.call.blocked) else "running"
-            if seen.call is not None and status == "blocked":
+            if blocked is not None and not blocked.is_known:
+                status = "unknown"
+            if seen.call is not None and status != "running":
                 syscall = seen.call.name or (blocked.syscall if blocked else "futex" if seen.wait is not None else None)
         return Thread(seen.number, seen.ref.lwp, seen.tid, seen.ref.name, seen.python_name,
                       seen.tstate.address if seen.tstate is not None else None, self._python.state(seen), status,

@@ -40,14 +40,16 @@ _MAX_WAITERS = 128
 class Syscall:
     """A system call that a thread is in.
 
-    `blocked` is false when the call has returned already. `name` is None for ``restart_syscall``: the kernel
-    restarts a timed wait after a stop, and only the arguments of the original call are left.
+    `blocked` is false when the call has returned already; `result` is what it has returned then. `name` is None for
+    ``restart_syscall``: the kernel restarts a timed wait after a stop, and only the arguments of the original call are
+    left.
     """
 
     number: int
     name: str | None
     arguments: tuple[int, ...]
     blocked: bool
+    result: int = 0
 
 
 @record
@@ -80,7 +82,8 @@ def decode_syscall(registers: Mapping[str, int]) -> Syscall | None:
     arguments = tuple(registers.get(register, 0) for register in ("rdi", "rsi", "rdx", "r10", "r8", "r9"))
     if name == "restart_syscall":
         name = None
-    return Syscall(number, name, arguments, signed in _INTERRUPTED)
+    blocked = signed in _INTERRUPTED
+    return Syscall(number, name, arguments, blocked, 0 if blocked else signed)
 
 
 def decode_futex_wait(call: Syscall | None, surely: bool = False) -> FutexWait | None:

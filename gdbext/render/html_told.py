@@ -19,7 +19,7 @@ from gdbext.render.phrases import GATHERING, is_event
 STATES = {
     "crashed": "crashed", "deadlocked": "deadlocked", "holder": "holds up others", "stuck": "stuck behind",
     "suspect": "suspect", "waiting": "waits", "running": "runs", "blocked": "in a system call",
-    "unread": "not readable", "event": "waits for an event",
+    "unsure": "blocked or running", "unread": "not readable", "event": "waits for an event",
 }
 #: How many frames of the innermost Python and native code a verdict shows.
 _VERDICT_FRAMES = 6
@@ -124,6 +124,8 @@ class Told:
                 return "event"
             if lock is not None and lock["kind"] != "descriptor":
                 return "waiting"
+            if thread["status"] == "unknown" and thread["blocked_on"] is not None:
+                return "unsure"
             return {"blocked": "blocked", "running": "running"}.get(thread["status"], "unread")
 
         found = {number: state(number, thread) for number, thread in self.threads.items()}

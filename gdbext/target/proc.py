@@ -95,7 +95,7 @@ class FileLock:
 
 @record
 class DescriptorInfo:
-    """What fdinfo tells: whether it can be read and written, which file it is (mount id and inode), and more.
+    """What fdinfo reports: whether it can be read and written, which file it is (mount id and inode), and more.
 
     `watched` are (descriptor, inode) of what an epoll descriptor watches, `process` the process of a pidfd, `locks`
     those that were taken through it.
@@ -108,6 +108,7 @@ class DescriptorInfo:
     watched: tuple[tuple[int, int | None], ...] = ()
     process: int | None = None
     locks: tuple[FileLock, ...] = ()
+    nonblocking: bool = False
 
 
 @record
@@ -533,12 +534,13 @@ def _info(text: str) -> DescriptorInfo | None:
     if match is None:
         return None
     flags, mount, inode = match.groups()
-    access = int(flags, 8) & os.O_ACCMODE
+    access, nonblocking = int(flags, 8) & os.O_ACCMODE, bool(int(flags, 8) & os.O_NONBLOCK)
     process = _PROCESS.search(text)
     locks = [_file_lock(line) for line in _LOCK.findall(text)]
     return DescriptorInfo(access != os.O_WRONLY, access != os.O_RDONLY, int(mount), int(inode) if inode else None,
                           tuple([(int(fd), int(its, 16) if its else None) for fd, its in _WATCHED.findall(text)]),
-                          int(process[1]) if process else None, tuple([lock for lock in locks if lock is not None]))
+                          int(process[1]) if process else None, tuple([lock for lock in locks if lock is not None]),
+                          nonblocking)
 
 
 def _file_lock(line: str) -> FileLock | None:

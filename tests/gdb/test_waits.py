@@ -75,3 +75,53 @@ def test_wait_for_the_result_of_a_pool_is_no_wait_for_an_event(name: str) -> Non
         places = [place for place, line in enumerate(waiting) if "result is pending" in line]
         assert len(places) == len(WAITERS)
         assert max(places) < min(place for place, line in enumerate(waiting) if "queue is empty" in line)
+
+
+#: Each thread writes more than fits into what it writes to.
+WRITES = """
+import os, socket, threading
+
+def again(write):
+    while True:  # the stop by a debugger cuts it short
+        write()
+
+pipe, vector = os.pipe()[1], os.pipe()[1]
+near, far = socket.socketpair()
+message, other = socket.socketpair()
+DATA = bytes(1 << 23)
+for name, write in {"write": lambda: os.write(pipe, DATA), "writev": lambda: os.writev(vector, [b"", DATA]),
+                    "sendto": lambda: near.send(DATA), "sendmsg": lambda: message.sendmsg([DATA])}.items():
+    threading.Thread(target=again, args=[write], name=name, daemon=True).start()
+print(flush=True)
+threading.Event().wait()
+"""
+CALLS = {"write": 1, "writev": 20, "sendto": 44, "sendmsg": 46}
+
+
+def test_write_that_attaching_cuts_short_is_blocked(tmp_path: Path) -> None:
+    python, symbols = interpreters.use(interpreters.ANY)
+    with running(python, WRITES) as pid:
+        def all_sleep() -> bool:
+            calls = [path.read_text().split()[0] for path in Path(f"/proc/{pid}/task").glob("*/syscall")]
+            return {str(number) for number in CALLS.values()} <= set(calls)
+
+        wait_until(all_sleep, "each thread to be blocked in its write")
+        core = tmp_path / "core"
+        session = gdb_session.batch(["-p", str(pid)], [*COMMANDS, f"gcore {core}"], symbols=symbols)
+        for thread in session.document()["threads"]:
+            if thread["python_name"] in CALLS:
+                assert (thread["status"], thread["syscall"]) == ("blocked", thread["python_name"])
+                assert thread["waits"]["evidence"] == "derived"
+        assert session.outputs[1].count(" waits to write to fd ") == len(CALLS)
+
+        session = gdb_session.batch([python, core], COMMANDS, symbols=symbols)
+        for thread in session.document()["threads"]:
+            if thread["python_name"] in CALLS:
+                assert (thread["status"], thread["syscall"]) == ("unknown", thread["python_name"])
+        assert " runs" not in session.outputs[1]
+
+        wait_until(all_sleep, "each thread to be blocked again")
+        session = gdb_session.batch(["-p", str(pid)], COMMANDS, symbols=symbols)
+        for thread in session.document()["threads"]:
+            if thread["python_name"] in CALLS:
+                assert (thread["status"], thread["waits"]["evidence"]) == ("blocked", "recorded")

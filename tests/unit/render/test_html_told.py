@@ -46,6 +46,12 @@ def test_state_of_a_waiter_for_an_event_nobody_holds_is_event() -> None:
     assert Told(made).states[2] == "waiting"
 
 
+def test_state_of_a_thread_that_may_be_blocked() -> None:
+    made = look(healthy())
+    made["document"]["threads"][-1].update(status="unknown", waits=None, blocked_on="was in write")
+    assert list(Told(made).states.values())[-1] == "unsure"
+
+
 def test_those_with_the_same_stack_are_a_group() -> None:
     groups = list(told(pool(300)).groups())
     assert [(len(group.members), group.state) for group in groups] == [

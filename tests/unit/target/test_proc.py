@@ -48,7 +48,8 @@ def test_text_of_others_is_bounded_and_can_be_encoded(fake: FakeProc) -> None:
     (os.O_RDONLY, True, False), (os.O_WRONLY, False, True), (os.O_RDWR | os.O_NONBLOCK, True, True)])
 def test_info(fake: FakeProc, flags: int, reads: bool, writes: bool) -> None:
     fake.open(3, "pipe:[7]", flags)
-    assert fake.proc().info(Descriptor(100, 3)) == DescriptorInfo(reads, writes, MOUNT, 7)
+    assert fake.proc().info(Descriptor(100, 3)) == DescriptorInfo(
+        reads, writes, MOUNT, 7, nonblocking=bool(flags & os.O_NONBLOCK))
 
 
 def test_info_of_old_kernels_has_no_inode(fake: FakeProc) -> None:
