@@ -75,7 +75,8 @@ class ThreadStacks:
         at, unmerged = eval_frames(native, stack, lambda pc: python.is_eval(self._code, pc))
         variables = partial(python_variables, self._memory, tstates, stack.frames)
         if at is None or stack.problem is not None:
-            return MergedStack(native, {}, frozenset(), unmerged or stack.problem, stack.frames, variables)
+            # the counts of a stack that was not read to its end explain nothing
+            return MergedStack(native, {}, frozenset(), stack.problem or unmerged, stack.frames, variables)
         placed, frames = {}, iter(stack.frames)
         for index, (count, _) in zip(at, stack.calls):
             placed[index] = tuple(islice(frames, count))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Union, cast
 
@@ -28,6 +29,8 @@ from gdbext.render.source import SourceFiles
 from gdbext.target.protocol import ThreadRef
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from gdb.FrameDecorator import DAPFrameDecorator
 
     Decorator = Union[FrameDecorator, DAPFrameDecorator]
@@ -192,7 +195,7 @@ def _is_plain(frame: gdb.Frame) -> bool:
 class WithPythonFrames(FrameDecorator):
     """A frame below which Python frames stand that cannot be placed among the native ones.
 
-    They are its elided frames, so that GDB counts them as none, for ``bt N`` and for programs that read; ``bt -hide``
+    They are its elided frames, so that GDB does not count them, for ``bt N`` and for programs that read; ``bt -hide``
     leaves them out.
     """
 
@@ -246,7 +249,7 @@ class FrameFilter:
             merged = None
         if merged is None or self._source is None:
             return map(self._names.named, iterator)
-        return _replaced(iterator, merged, self._source[1], self._names.named)
+        return _replaced(iterator, merged, self._source[1], self._names.named, _asked(sys._getframe(1)))
 
     def _merged(self) -> MergedStack | None:
         inferior = gdb.selected_inferior().num
@@ -268,6 +271,22 @@ class FrameFilter:
             self._source = chosen, source_files(target, chosen)
         (ref,) = target.threads()
         return self._stacks.merged(ref, target.registers(ref))
+
+
+def _asked(caller: FrameType | None) -> int | None:
+    """How many frames GDB was asked for, as by ``bt 5`` and ``bt -5``; None for all.
+
+    GDB takes its slice of what filters yield and does not pass it on, and its count leaves out elided frames. The
+    function of its module `gdb.frames` that calls filters has it (GDB 13 to 18).
+
+    :param caller: of the filter.
+    """
+    while caller is not None and caller.f_globals.get("__name__") == "gdb.frames":
+        low, high = caller.f_locals.get("frame_low"), caller.f_locals.get("frame_high")
+        if isinstance(low, int) and isinstance(high, int):
+            return -low if low < 0 else high - low + 1 if high >= 0 else None
+        caller = caller.f_back
+    return None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -305,7 +324,7 @@ class SelectedThread(GdbTarget):
 
 
 def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable[[str, int], str | None],
-              named: Callable[[Decorator], Decorator]) -> Iterator[Decorator]:
+              named: Callable[[Decorator], Decorator], asked: int | None) -> Iterator[Decorator]:
     index = shown = 0
 
     @functools.cache
@@ -327,11 +346,17 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable
         note = f"[Python frames cannot be placed: {printable(merged.unmerged, 200)}; by themselves they are]"
         for base in itertools.islice(frames, 1):
             # GDB indents what is elided as far as its numbers
-            apart = [python_frame(base, python, False, number) for number, python in enumerate(merged.apart)]
             if is_for_dap(base):  # editors do not show elided frames
+                apart = [python_frame(base, python, False, number) for number, python in enumerate(merged.apart)]
                 yield from (named(base), python_frame(base, PyFrame(note, note, "", None), False, -1), *apart)
             else:
-                yield WithPythonFrames(named(base), [Note(base.inferior_frame(), note), *apart])
+                shown: list[Decorator] = [Note(base.inferior_frame(), note)]
+                shown += [python_frame(base, python, False, number)
+                          for number, python in enumerate(merged.apart[:asked])]
+                left = len(merged.apart) - len(shown) + 1
+                if left:
+                    shown.append(Note(base.inferior_frame(), f"[{left} more Python frame{'s' if left != 1 else ''}]"))
+                yield WithPythonFrames(named(base), shown)
         yield from map(named, frames)
         return
     waiting: list[Decorator] = []  # inlined calls, which GDB shows before the frame that they are a part of

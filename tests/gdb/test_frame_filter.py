@@ -207,7 +207,10 @@ def test_stack_that_cannot_be_merged_is_shown_beside_the_native_one(name: str, t
     for filtered, own in ((0, 1), (2, 3), (7, 1)):
         shown = [frame for frame in frames(result.outputs[filtered]) if frame.number is not None]
         assert [frame.number for frame in shown] == [frame.number for frame in frames(result.outputs[own])]
-    assert [frame.function for frame in frames(result.outputs[2]) if frame.is_python] == another_stack.CALLS
+    # as many Python frames as native ones, and how many are left
+    assert [frame.function for frame in frames(result.outputs[2]) if frame.is_python] == another_stack.CALLS[:2]
+    assert "[2 more Python frames]" in result.outputs[2]
+    assert "more Python frame" not in result.outputs[0]
     assert not [frame for frame in frames(result.outputs[4]) if frame.is_python]
     assert len(frames(result.outputs[4])) == 2
     assert '                count = "5"' in result.outputs[5].splitlines()
@@ -230,6 +233,46 @@ def test_programs_that_read_get_frames_that_cannot_be_placed_apart(tmp_path: Pat
     assert 'level="' not in children[1]
     assert re.findall(r'level="(\d+)"', filtered) == re.findall(r'level="(\d+)"', plain)
     assert re.findall(r'level="(\d+)"', two) == ["0", "1"]
+
+
+#: More frames than are read of one thread.
+DEEP = """
+import json, os, sys, threading
+
+sys.setrecursionlimit(1 << 20)
+threading.stack_size(512 << 20)
+
+
+def dive(left):
+    if left:
+        dive(left - 1)
+    print(json.dumps({"sample": "deep", "variant": "", "pid": os.getpid(), "threads": {}, "locks": {}, "deadlock": [],
+                      "stuck_behind": []}), flush=True)
+    os.read(0, 1)
+
+
+threading.Thread(target=dive, args=[30_000]).start()
+"""
+
+
+@pytest.mark.parametrize("name", ["", *interpreters.GDBS], ids=["default", *interpreters.GDBS])
+@pytest.mark.parametrize("version", ["3.11", "3.13"])
+def test_count_bounds_what_is_printed_of_a_very_deep_stack(name: str, version: str, tmp_path: Path) -> None:
+    gdb = [roots.use_gdb(name)] if name else []
+    python, symbols = interpreters.use(version)
+    program = tmp_path / "deep.py"
+    program.write_text(DEEP)
+    counts = ("bt 5", "bt -5", "bt -full 5", "py-mixed-bt 5", "py-mixed-bt -5")
+    with samples.running([python, program], tmp_path) as sample:
+        result = gdb_session.batch(["-p", str(sample.pid)], ["thread 2", *counts], symbols=symbols, gdb=gdb)
+    assert "Traceback" not in result.stderr
+    shown = dict(zip(counts, result.outputs[1:]))
+    assert {count: len(text.splitlines()) < 60 and len(text) < 10_000 for count, text in shown.items()} == dict.fromkeys(
+        counts, True)
+    for count in ("bt 5", "bt -full 5"):
+        assert [frame.function for frame in frames(shown[count]) if frame.is_python] == ["dive"] * 5
+        assert "cut after 20000 Python frames" in shown[count]
+        assert "[19995 more Python frames]" in shown[count]
 
 
 @pytest.mark.parametrize("variant", ["future", "random", "zero", "loop"])
