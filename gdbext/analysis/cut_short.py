@@ -62,7 +62,8 @@ def _size(memory: Memory, name: str, arguments: Sequence[int]) -> int | None:
             return None
         if not 0 < count <= _MOST_ELEMENTS:
             return None
-        return sum(length for _, length in _IOVEC.iter_unpack(memory.read(at, count * _IOVEC.size)))
+        lengths: list[int] = [length for _, length in _IOVEC.iter_unpack(memory.read(at, count * _IOVEC.size))]
+        return sum(lengths)
     except GdbextError:
         return None
 

@@ -58,8 +58,9 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
         report = replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles)
     involved = {number for deadlock in report.deadlocks for number in deadlock.involved}
     files = (("dot", as_dot(report)),) if "dot" in arguments else ()
-    shown = replace(report, threads=tuple(thread for thread in report.threads
-                                          if thread.number in wanted or thread.number in involved))
+    shown = replace(report, threads=tuple(
+        replace(thread, stack=(), parts=(), unmerged=None) if stacks == "none" else thread
+        for thread in report.threads if thread.number in wanted or thread.number in involved))
     parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if asyncio is not None else ()), "problems")
 
     def text(renderer: TextRenderer) -> str:

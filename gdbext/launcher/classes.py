@@ -19,6 +19,7 @@ from typing import Any
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
 from gdbext.record import record
 from gdbext.render.escape import printable
+from gdbext.render.html_text import ranges
 
 SCHEMA = "gdbext-triage/1"
 #: `UNKNOWN`: no deadlock was found, and none can be ruled out.
@@ -305,17 +306,23 @@ def cycle_text(document: Json) -> str:
     threads = {thread["number"]: thread for thread in document["threads"]}
     locks = {lock["id"]: lock for lock in document["locks"]}
     deadlock = document["deadlocks"][0]
+    # those that wait for the same are told once
+    waiters: dict[tuple[str, int | None], dict[int, None]] = {}
+    for edge in deadlock["edges"]:
+        waiters.setdefault((edge["lock"], edge["holder"]), {})[edge["waiter"]] = None
     parts = []
-    for edge in deadlock["edges"][:_MANY_EDGES]:
-        lock = locks.get(edge["lock"])
-        name = "the end" if edge["lock"].startswith("thread-exit:") else lock_text(edge["lock"], lock)
-        text = f"{_name(threads.get(edge['waiter']), edge['waiter'])} waits for {name}"
-        if edge["holder"] is not None:
-            text += f" of {_name(threads.get(edge['holder']), edge['holder'])}"
+    for (lock_id, holder), numbers in list(waiters.items())[:_MANY_EDGES]:
+        lock, first = locks.get(lock_id), next(iter(numbers))
+        name = "the end" if lock_id.startswith("thread-exit:") else lock_text(lock_id, lock)
+        text = f"{_name(threads.get(first), first)} waits for {name}"
+        if len(numbers) > 1:
+            text = f"{len(numbers):,} threads ({ranges(numbers)}) wait for {name}"
+        if holder is not None:
+            text += f" of {_name(threads.get(holder), holder)}"
         elif lock is not None:
             text += f", {lock['orphan'] or lock['state']}"
         parts.append(text)
-    left = len(deadlock["edges"]) - len(parts)
+    left = len(waiters) - len(parts)
     if left > 0:
         parts.append(f"and {left} more")
     return printable("; ".join(parts), 400)

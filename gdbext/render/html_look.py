@@ -84,29 +84,43 @@ class LookSections:
     def _deadlock(self, index: int, deadlock: Json) -> Markup:
         edges, why, behind = deadlock["edges"], deadlock["why"], deadlock["stuck_behind"]
         unknown = "nobody" if self._told.owner_gone(deadlock) else "not known"
-        ring = [tag("li", self._words.thread(edge["waiter"]), " waits for ", self._words.lock(edge["lock"]),
+        groups = self._told.alike(deadlock)
+        of = {members[0]: members for members in groups}
+        told = [edge for edge in edges if edge["waiter"] in of]  # the first of each group stands for all
+        ring = [tag("li", self._together_or_alone(of[edge["waiter"]]), self._words.lock(edge["lock"]),
                     Markup(" &rarr; "), self._words.thread(edge["holder"]) if edge["holder"] is not None else unknown)
-                for edge in edges[:_VERDICT_EDGES]]
-        left = len(edges) - len(ring)
-        shown = list(dict.fromkeys(edge["waiter"] for edge in edges))[:_VERDICT_THREADS]
+                for edge in told[:_VERDICT_EDGES]]
+        left = len(told) - len(ring)
         return tag("section",
                    self._title(f"Deadlock {index}: {self._told.deadlock_words(deadlock)} ",
                                tag("span", deadlock["evidence"], class_="evidence")),
                    tag("p", cut(why, SENTENCE), class_="why") if why else "",
                    tag("ol", *ring, class_="ring"), tag("p", f"and {left:,} more like these") if left else "",
                    tag("p", f"Stuck behind it: {threads_of(behind)}") if behind else "",
-                   tag("div", *(self._deadlocked(number, deadlock) for number in shown), class_="cards"),
+                   tag("div", *(self._deadlocked(members, deadlock) for members in groups[:_VERDICT_THREADS]),
+                       class_="cards"),
                    class_="block bad")
 
-    def _deadlocked(self, number: int, deadlock: Json) -> Markup:
+    def _together_or_alone(self, members: Sequence[int]) -> Markup:
+        """Threads of a deadlock that are told together, and that they wait."""
+        if len(members) == 1:
+            return join([self._words.thread(members[0]), " waits for "])
+        return join([threads_of(members), " wait for "])
+
+    def _deadlocked(self, members: Sequence[int], deadlock: Json) -> Markup:
+        number = members[0]
         thread = self._told.threads.get(number)
         if thread is None:
             return NOTHING
         ring = {edge["lock"] for edge in deadlock["edges"]}
         facts = self._words.holdings([hold for hold in thread["holds"] if hold["lock"] in ring])
         facts.append(self._words.doing(thread))
-        return tag("div", tag("p", tag("b", self._words.thread(number)), f" LWP {thread['lwp']}"), _facts(facts),
-                   telling(thread["stack"]), class_="card")
+        if len(members) == 1:
+            who = tag("p", tag("b", self._words.thread(number)), f" LWP {thread['lwp']}")
+        else:
+            who = tag("p", tag("b", f"{len(members):,} threads {ranges(members)}"), " ",
+                      named(self._told.names(members), 200), ", each:")
+        return tag("div", who, _facts(facts), telling(thread["stack"]), class_="card")
 
     def _task_cycle(self, cycle: Sequence[str]) -> Markup:
         names = [self._words.task(task) for task in [*cycle[:MANY], *cycle[:1]]]

@@ -235,6 +235,20 @@ class Told:
             return f"standstill of {plural(count, 'thread')}"
         return "a thread waits for itself" if count == 1 else f"{count:,} threads wait for each other"
 
+    def alike(self, deadlock: Json) -> list[list[int]]:
+        """The threads of a deadlock, together those with the same wait, the same stack and the same held locks."""
+        edges: dict[int, list[tuple[str, int | None]]] = {}
+        for edge in deadlock["edges"]:
+            edges.setdefault(edge["waiter"], []).append((edge["lock"], edge["holder"]))
+        locks = {edge["lock"] for edge in deadlock["edges"]}
+        groups: dict[str, list[int]] = {}
+        for number, own in edges.items():
+            thread = self.threads.get(number)
+            facts = None if thread is None else (
+                thread["waits"], [hold for hold in thread["holds"] if hold["lock"] in locks], thread["stack"])
+            groups.setdefault(json.dumps((own, facts), sort_keys=True), []).append(number)
+        return [sorted(members) for members in groups.values()]
+
     # -- who waits for whom -------------------------------------------------------------------------------------
 
     def waits(self) -> Waits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.model import (
@@ -13,7 +13,6 @@ from gdbext.model import (
     WORLD_TO_STOP,
     Columns,
     Deadlock,
-    Edge,
     Frame,
     Hold,
     Interpreter,
@@ -48,6 +47,8 @@ _RANGE = 3
 _MANY_NAMES = 4
 #: How many frames of each thread ``top`` shows.
 _TOP = 3
+#: How many characters the edges of a deadlock may take on one line.
+_EDGES_WIDTH = 160
 _DIGITS = re.compile(r"[0-9]+")
 #: How many characters of a source line are shown, and how many are looked at.
 _SOURCE_WIDTH = 160
@@ -91,6 +92,13 @@ class TextRenderer:
         text = f"Thread {thread.number} (LWP {thread.lwp}{tid})"
         return self.style.mark(text + (f' "{printable(name, 60)}"' if name else ""), "name")
 
+    def _heading_of(self, members: Sequence[Thread]) -> str:
+        """The heading of threads that are shown together, by ascending number, or of a single one."""
+        if len(members) == 1:
+            return self._heading(members[0])
+        text = self._numbers([thread.number for thread in members])
+        return self.style.mark(f"{len(members)} {text}{self._names(members)}", "name")
+
     def _lock_name(self, lock: Lock) -> str:
         if lock.kind == "gil":
             return "the GIL" if self._single_gil else f"the GIL {lock.id}"
@@ -104,6 +112,9 @@ class TextRenderer:
         shown = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:_MANY])
         left = sum(map(len, runs[_MANY:]))
         return f"thread{'s' if len(numbers) != 1 else ''} {shown}" + (f" and {left} more" if left else "")
+
+    def _known(self, numbers: Iterable[int]) -> list[Thread]:
+        return [self._threads[number] for number in numbers if number in self._threads]
 
     def _names(self, threads: Sequence[Thread]) -> str:
         """The names of threads in parentheses, of those that differ in a number only the first and the last."""
@@ -134,9 +145,12 @@ class TextRenderer:
         if lock.kind == "stop-the-world":
             words = f"{printable(lock.state)}:" if lock.name == WORLD_TO_STOP else "requested by"
         if lock.holders:
-            names = ", ".join(self.thread_name(holder.thread) for holder in lock.holders[:_MANY])
-            more = f" and {len(lock.holders) - _MANY} more" if len(lock.holders) > _MANY else ""
-            return f", {words} {names}{more}{self._evidence(lock.holders[0].evidence, lock.holders[0].why)}"
+            numbers = sorted(holder.thread for holder in lock.holders)
+            if len(numbers) > _RANGE:
+                names = self._numbers(numbers) + self._names(self._known(numbers))
+            else:
+                names = ", ".join(self.thread_name(holder.thread) for holder in lock.holders)
+            return f", {words} {names}{self._evidence(lock.holders[0].evidence, lock.holders[0].why)}"
         if lock.orphan:
             why = f" ({printable(lock.why)})" if lock.why else ""
             return f", held by nobody alive: {printable(lock.orphan)}{why}"
@@ -355,18 +369,21 @@ class TextRenderer:
 
     # -- whole texts -----------------------------------------------------------------------------------------
 
-    def deadlocks(self) -> str:
-        """The verdict: each deadlock edge by edge, or what the threads do if there is none."""
+    def deadlocks(self, stacks: str = "full") -> str:
+        """The verdict: each deadlock edge by edge, or what the threads do if there is none.
+
+        :param stacks: as in `threads`, but for ``full``: the frames that explain the deadlock.
+        """
         report = self._report
         lines: list[str] = []
         for index, deadlock in enumerate(report.deadlocks, 1):
-            lines += self._deadlock(index, deadlock)
+            lines += self._deadlock(index, deadlock, stacks)
         if not report.deadlocks:
             lines.append(self._no_deadlock())
         lines += self.problems()
         return "\n".join(lines) + "\n"
 
-    def _deadlock(self, index: int, deadlock: Deadlock) -> list[str]:
+    def _deadlock(self, index: int, deadlock: Deadlock, stacks: str) -> list[str]:
         count = len(deadlock.threads)
         orphan = any(edge.holder is None for edge in deadlock.edges) and not deadlock.standstill
         if deadlock.standstill:
@@ -380,37 +397,73 @@ class TextRenderer:
         title = self.style.mark(f"Deadlock {index}: {what}", "bad")
         why = f": {printable(deadlock.why)}" if deadlock.why and deadlock.evidence != RECORDED else ""
         lines = [f"{title} ({deadlock.evidence}{why})", ""]
-        shown: set[int] = set()
-        for edge in deadlock.edges:
-            if edge.waiter not in shown:
-                shown.add(edge.waiter)
-                lines += self._deadlocked_thread(edge, deadlock)
-        lines += self._cycle_line(deadlock)
+        groups = self._alike(deadlock)
+        for members in groups[:_MANY]:
+            lines += [*self._deadlocked(members, deadlock), *self._explaining(members[0], stacks), ""]
+        left = sorted(thread.number for members in groups[_MANY:] for thread in members)
+        lines += [f"And {len(left)} more: {self._numbers(left)}", ""] if left else []
+        lines += self._edge_lines(deadlock)
         if deadlock.stuck_behind:
             lines += [f"Stuck behind it: {self._numbers(deadlock.stuck_behind)}", ""]
         return lines
 
-    def _deadlocked_thread(self, edge: Edge, deadlock: Deadlock) -> list[str]:
-        thread = self._threads.get(edge.waiter)
-        if thread is None:
-            return []
-        lines = [self._heading(thread)]
-        in_cycle = {other.lock for other in deadlock.edges}
-        for hold in thread.holds:
-            if hold.lock in in_cycle:
-                lines += self._hold(hold, "  holds     ")
-        lines.append(f"  waits for {self._wait(thread, self._locks[edge.lock])}")
-        lines += self._verdict_stack(thread, "    ")
-        return [*lines, ""]
-
-    def _cycle_line(self, deadlock: Deadlock) -> list[str]:
-        parts = []
+    def _alike(self, deadlock: Deadlock) -> list[list[Thread]]:
+        """The threads of a deadlock, together those with the same wait, the same stack and the same held locks."""
+        edges: dict[int, list[tuple[str, int | None]]] = {}
         for edge in deadlock.edges:
-            unknown = "not known" if deadlock.standstill else "nobody"
-            holder = f"thread {edge.holder}" if edge.holder is not None else unknown
-            parts.append(f"thread {edge.waiter} -> {self._lock_name(self._locks[edge.lock])} -> {holder}")
-        return ["Cycle: " + "; ".join(parts) if all(edge.holder is not None for edge in deadlock.edges)
-                else "Wait: " + "; ".join(parts), ""]
+            edges.setdefault(edge.waiter, []).append((edge.lock, edge.holder))
+        groups: dict[object, list[Thread]] = {}
+        for thread in self._known(edges):
+            held = tuple(self._held_in(deadlock, thread))
+            key = (tuple(edges[thread.number]), thread.waits, held, _stack_key(thread))
+            groups.setdefault(key, []).append(thread)
+        return list(groups.values())
+
+    @staticmethod
+    def _held_in(deadlock: Deadlock, thread: Thread) -> list[Hold]:
+        """The locks of a deadlock that a thread holds."""
+        locks = {edge.lock for edge in deadlock.edges}
+        return [hold for hold in thread.holds if hold.lock in locks]
+
+    def _deadlocked(self, members: Sequence[Thread], deadlock: Deadlock) -> list[str]:
+        """What threads of a deadlock hold and wait for."""
+        first, each = members[0], "each " if len(members) > 1 else ""
+        lines = [self._heading_of(sorted(members, key=lambda thread: thread.number))]
+        for hold in self._held_in(deadlock, first):
+            lines += self._hold(hold, f"  {each}holds     ")
+        assert first.waits is not None
+        return [*lines, f"  {each}waits for {self._wait(first, self._locks[first.waits.lock])}"]
+
+    def _explaining(self, thread: Thread, stacks: str) -> list[str]:
+        """As much of a stack as the user asked for."""
+        if stacks == "none":
+            return []
+        return self._stack(_parts(thread), _TOP, "    ") if stacks == "top" else self._verdict_stack(thread, "    ")
+
+    def _edge_lines(self, deadlock: Deadlock) -> list[str]:
+        """Who waits for whom, on one line if it is short; edges that differ in one thread only are put together."""
+        waiters: dict[tuple[str, int | None], list[int]] = {}
+        for edge in deadlock.edges:
+            waiters.setdefault((edge.lock, edge.holder), []).append(edge.waiter)
+        holders: dict[tuple[str, tuple[int, ...]], list[int | None]] = {}
+        for (lock, holder), numbers in waiters.items():
+            every = [tuple(numbers)] if len(numbers) >= _RANGE else [(number,) for number in numbers]
+            for group in every:
+                holders.setdefault((lock, group), []).append(holder)
+        unknown = "not known" if deadlock.standstill else "nobody"
+        parts = []
+        for (lock, group), having in holders.items():
+            known = [holder for holder in having if holder is not None]
+            several = [known] if len(known) >= _RANGE else [[holder] for holder in known]
+            ends = [self._numbers(sorted(each)) for each in several] + [unknown] * (None in having)
+            start = f"{self._numbers(sorted(group))} -> {self._lock_name(self._locks[lock])}"
+            parts += [f"{start} -> {end}" for end in ends]
+        title = "Cycle:" if all(edge.holder is not None for edge in deadlock.edges) else "Wait:"
+        left = [f"and {len(parts) - _MANY} more"] if len(parts) > _MANY else []
+        text = f"{title} {'; '.join(parts)}"
+        if len(text) <= _EDGES_WIDTH:
+            return [text, ""]
+        return [title, *(f"  {part}" for part in [*parts[:_MANY], *left]), ""]
 
     def _no_deadlock(self) -> str:
         threads = self._report.threads
@@ -558,9 +611,9 @@ class TextRenderer:
         for number in self.telling_order() if shown is None else shown:
             thread = self._threads[number]
             # threads that hold something stand alone: what they hold is theirs
-            alone = each or thread.holds or not thread.stack
-            # what is folded may have another text for the same frames, as the import of another module
-            key = (number,) if alone else (thread.stack, tuple([part.text for part in thread.parts]), thread.status)
+            alone = each or thread.holds or (stacks != "none" and not thread.stack)
+            alike = self.doing(thread) if stacks == "none" else _stack_key(thread)
+            key = (number,) if alone else (alike, thread.status)
             groups.setdefault(key, []).append(thread)
         lines: list[str] = []
         for members in groups.values():
@@ -568,15 +621,14 @@ class TextRenderer:
             if stacks != "none":
                 lines += self._stack(_parts(members[0]), _TOP if stacks == "top" else None, "  ")
             lines.append("")
-        return "\n".join(lines) + "\n" + self.deadlocks()
+        return "\n".join(lines) + "\n" + self.deadlocks(stacks)
 
     def _group(self, members: Sequence[Thread]) -> list[str]:
         first = members[0]
         if len(members) == 1:
             lines = [f"{self._heading(first)} {self.doing(first)}"]
         else:
-            text = self._numbers([thread.number for thread in members])
-            heading = self.style.mark(f"{len(members)} {text}{self._names(members)}", "name")
+            heading = self._heading_of(members)
             waits = {thread.waits.lock for thread in members if thread.waits is not None}
             if len(waits) > 1:
                 kinds = sorted({self._locks[lock].kind for lock in waits if lock in self._locks})
@@ -628,6 +680,12 @@ def _margin(text: str) -> int:
 
 def _parts(thread: Thread) -> Sequence[Part]:
     return thread.parts or [Part((frame,)) for frame in thread.stack]
+
+
+def _stack_key(thread: Thread) -> object:
+    """What threads with the same stack have in common."""
+    # what is folded may have another text for the same frames, as the import of another module
+    return thread.stack, tuple([part.text for part in thread.parts])
 
 
 def _numbered(parts: Sequence[Part]) -> Iterator[tuple[int, Part]]:

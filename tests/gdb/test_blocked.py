@@ -28,7 +28,7 @@ RESTART_SYSCALL = 219
 # some C libraries make the older or the newer one of two calls
 OTHER_CALLS = {"pselect6": (23, "select"), "semtimedop": (65, "semop"), "epoll_wait": (281, "epoll_pwait"),
                "openat": (2, "open")}
-COMMANDS = ("py-threads-locks --json", "py-threads-locks --stacks=none", "py-deadlocks")
+COMMANDS = ("py-threads-locks --json", "py-threads-locks --stacks=none --each", "py-deadlocks")
 
 
 @dataclass(frozen=True)

@@ -164,8 +164,9 @@ def test_threads_with_the_same_stack_have_numbers_and_names(session: Session) ->
     assert numbers == list(range(numbers[0], numbers[0] + WORKERS))
     heading = f'{WORKERS} threads {numbers[0]}-{numbers[-1]} ("worker_0" ... "worker_{WORKERS - 1}"): '
     assert [line for line in session.headings(0) if line.startswith(heading)] == [session.headings(0)[-1]]
-    # without stacks nothing tells which are the same
-    assert session.order(4) == session.order(1)
+    # without stacks those are together that wait for the same
+    assert session.order(4) == session.order(0)
+    assert session.headings(4)[-1] == session.headings(0)[-1]
     assert [line for line in session.headings(1) if " threads " in line] == []
 
 

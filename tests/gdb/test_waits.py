@@ -1,4 +1,4 @@
-"""What threads of small programs wait for: results of pools, and writes that the debugger has interrupted."""
+"""What threads of small programs wait for: results of pools, interrupted writes, work that no thread will bring."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,23 +56,19 @@ def running(python: Path, source: str) -> Iterator[int]:
 def test_wait_for_the_result_of_a_pool_is_no_wait_for_an_event(name: str) -> None:
     python, symbols = interpreters.use(name)
     with running(python, RESULTS) as pid:
-        def look() -> gdb_session.Result:
-            nonlocal session
-            session = gdb_session.batch(["-p", str(pid)], COMMANDS, symbols=symbols)
-            assert session.status == 0
-            return session
+        sessions: list[gdb_session.Result] = []
 
         def states() -> dict[str, str]:
-            document = look().document()
+            sessions.append(gdb_session.batch(["-p", str(pid)], COMMANDS, symbols=symbols))
+            assert sessions[-1].status == 0
+            document = sessions[-1].document()
             locks = {lock["id"]: lock["state"] for lock in document["locks"]}
             return {thread["python_name"]: locks.get((thread["waits"] or {}).get("lock"), "none")
                     for thread in document["threads"] if thread["python_name"] in WAITERS}
 
-        session = None
         # until then they may wait for the GIL, or for a lock of the pool
         wait_until(lambda: states() == dict.fromkeys(WAITERS, "result is pending"), "all to wait for their results")
-        assert session is not None
-        waiting = [line for line in session.outputs[1].splitlines() if "hread" in line.split("(")[0]]
+        waiting = [line for line in sessions[-1].outputs[1].splitlines() if "hread" in line.split("(")[0]]
         places = [place for place, line in enumerate(waiting) if "result is pending" in line]
         assert len(places) == len(WAITERS)
         assert max(places) < min(place for place, line in enumerate(waiting) if "queue is empty" in line)
@@ -125,3 +122,47 @@ def test_write_that_attaching_cuts_short_is_blocked(tmp_path: Path) -> None:
         for thread in session.document()["threads"]:
             if thread["python_name"] in CALLS:
                 assert (thread["status"], thread["waits"]["evidence"]) == ("blocked", "recorded")
+
+
+#: Nobody says that its task is done.
+STANDSTILL = """
+import queue, threading
+
+jobs = queue.Queue()
+
+def work():
+    while True:
+        jobs.get()
+
+for number in range(100):
+    threading.Thread(target=work, name="worker-%d" % number, daemon=True).start()
+jobs.put("a job")
+print(flush=True)
+jobs.join()
+"""
+
+
+@pytest.mark.parametrize("name", ["3.9", "3.11", "3.13"])
+def test_standstill_of_many_threads_is_shown_in_a_few_lines(name: str, tmp_path: Path) -> None:
+    python, symbols = interpreters.use(name)
+    commands = ("py-deadlocks", "py-threads-locks", "py-threads-locks --stacks=none", "py-threads-locks --stacks=top",
+                "py-threads-locks --stacks=none --json")
+    with running(python, STANDSTILL) as pid:
+        sessions: list[gdb_session.Result] = []
+
+        def is_still() -> bool:
+            sessions.append(gdb_session.batch(["-p", str(pid)], commands, symbols=symbols))
+            return "standstill of all 101 threads" in sessions[-1].outputs[0]
+
+        wait_until(is_still, "all threads to wait")
+        launcher = [sys.executable, "-m", "gdbext"]
+        pages = [subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=False,
+                                cwd=interpreters.CHECKOUT).stdout
+                 for arguments in (["report", str(pid)], ["triage", str(pid), "--state", str(tmp_path)])]
+    texts = [*sessions[-1].outputs[:4], *pages]
+    assert [max(map(len, text.splitlines())) > 200 or len(text.splitlines()) > 80 for text in texts] == [False] * 6
+    for text in texts[:5]:
+        assert '100 threads 2-101 ("worker-0" ... "worker-99")' in text
+    assert "100 threads (2-101) wait for py-condition jobs" in texts[5]
+    assert "#0" not in texts[2]
+    assert {tuple(thread["stack"]) for thread in sessions[-1].document(4)["threads"]} == {()}

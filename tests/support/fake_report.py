@@ -117,6 +117,29 @@ def inferred_deadlock() -> Report:
     return Report(INFO, (), threads, locks, (deadlock,))
 
 
+def standstill(workers: int, queues: int = 1) -> Report:
+    """Thread 1 in Queue.join(), and workers that wait for something to do, all with the same stack."""
+    def wait(lock: str) -> Wait:
+        return Wait(lock, EXCLUSIVE, False)
+
+    every = [f"py-condition:{0x100 + queue:#x}" for queue in range(queues)]
+    done = "py-condition:0x10"
+    frames = [PyFrame(name, f"Queue.{name}", "/usr/lib/python3.11/queue.py", line) for name, line in (
+        ("join", 90), ("get", 171))]
+    threads = [Thread(1, 1, 1, "python", "MainThread", status="blocked", syscall="futex", waits=wait(done),
+                      stack=(frames[0],))]
+    threads += [Thread(number, number, number, "python", f"worker-{number}", status="blocked", syscall="futex",
+                       waits=wait(every[number % queues]), stack=(frames[1],)) for number in range(2, 2 + workers)]
+    states = {done: "not all tasks are done", **dict.fromkeys(every, "queue is empty")}
+    locks = tuple(Lock(lock, "py-condition", int(lock.partition(":")[2], 16), "jobs", state, (), tuple(
+        Waiter(thread.number, EXCLUSIVE) for thread in threads if thread.waits == wait(lock)), wait_for="any")
+        for lock, state in states.items())
+    edges = tuple(Edge(thread.number, thread.waits.lock, None, INFERRED) for thread in threads if thread.waits)
+    numbers = tuple(thread.number for thread in threads)
+    deadlock = Deadlock(numbers, INFERRED, edges, "every thread of the process waits", standstill=True)
+    return Report(INFO, (), tuple(threads), locks, (deadlock,))
+
+
 def orphaned() -> Report:
     """A thread that waits for an owner that is gone."""
     lock = Lock("mutex:0x10", "mutex", 0x10, "accounts in bank", "locked", (), (Waiter(1, EXCLUSIVE),), (),

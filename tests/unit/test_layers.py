@@ -135,7 +135,7 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
                 "gdbext.errors", "gdbext.record", "gdbext.render.escape", "gdbext.render.html",
-                "gdbext.render.output_file", "gdbext.target.link_map", "gdbext.target.notes",
+                "gdbext.render.html_text", "gdbext.render.output_file", "gdbext.target.link_map", "gdbext.target.notes",
                 "gdbext.target.proc"}, module
 
 

@@ -170,12 +170,12 @@ WRITES = {"write": (WRITE, 0, 100), "sendto": (SENDTO, 0, 100, 0), "writev": (WR
 UNSURE = "was in {} when it was stopped; whether it was blocked there is not known"
 
 
-def returned(target: FakeTarget, result: int, call: int, *arguments: int | str) -> Thread:
+def returned(target: FakeTarget, result: int, *call: int | str) -> Thread:
     """The only thread of a target, stopped as a call on descriptor 5 returns."""
     vector = put(target, struct.pack("<QQQQ", 0, 60, 0, 40))
     places = {VECTOR: vector, MESSAGE: put(target, struct.pack("<16xQQ", vector, 2))}
-    values = [places[each] if isinstance(each, str) else each for each in arguments]
-    target.blocked(target.thread(), call, 5, *values, rax=result)
+    number, *values = [places[each] if isinstance(each, str) else each for each in call]
+    target.blocked(target.thread(), number, 5, *values, rax=result)
     return look(target)[0][0]
 
 

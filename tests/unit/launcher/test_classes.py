@@ -171,11 +171,20 @@ def test_a_cycle_of_many_is_cut() -> None:
     made = deadlocked()
     made["deadlocks"][0]["edges"] *= 5
     assert signature(made).title == signature(deadlocked()).title
-    assert classes.cycle_text(made).endswith("; and 6 more")
+    assert classes.cycle_text(made) == classes.cycle_text(deadlocked())
     for number in range(9):
         made["locks"].append({**made["locks"][0], "id": f"rwlock:{number}", "name": f"lock {number}"})
         made["deadlocks"][0]["edges"].append({"waiter": 1, "lock": f"rwlock:{number}", "holder": 2})
     assert signature(made).title.endswith(", rwlock lock 1, and 7 more")
+    assert classes.cycle_text(made).endswith("; and 7 more")
+
+
+def test_threads_that_wait_for_the_same_are_told_once() -> None:
+    made = deadlocked()
+    lock = made["deadlocks"][0]["edges"][0]["lock"]
+    made["deadlocks"][0]["edges"] = [{"waiter": number, "lock": lock, "holder": None} for number in (1, *range(3, 100))]
+    state = next(each["state"] for each in made["locks"] if each["id"] == lock)
+    assert classes.cycle_text(made) == f"98 threads (1, 3-99) wait for rwlock in libdrv.so, {state}"
 
 
 # -- crashes -------------------------------------------------------------------------------------------------

@@ -66,6 +66,13 @@ def test_standstill_and_waits_for_oneself() -> None:
     assert "Deadlock 1: a thread waits for itself" in page(made).text()
 
 
+def test_threads_of_a_deadlock_with_the_same_wait_and_stack_are_told_once() -> None:
+    text = page(look(standstill(100))).text()
+    assert "100 threads (2-101) wait for py-condition 0x100 jobs" in text
+    assert "100 threads 2-101 worker-2 ... worker-101, each:waits for py-condition 0x100 jobs" in text
+    assert "and 99 more like these" not in text
+
+
 def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
     made = look(inferred_deadlock())
     for lock in made["document"]["locks"]:

@@ -9,6 +9,7 @@ from gdbext.model import (
     DERIVED,
     EXCLUSIVE,
     RECORDED,
+    SHARED,
     Columns,
     Deadlock,
     Edge,
@@ -34,6 +35,7 @@ from tests.support.fake_report import (
     hostile,
     inferred_deadlock,
     orphaned,
+    standstill,
     world_that_does_not_stop,
 )
 
@@ -105,6 +107,50 @@ def test_owner_that_is_gone() -> None:
     assert "Deadlock 1: 1 thread waits for an owner that is gone" in text
     assert "held by nobody alive: thread exited (its owner had TID 4242)" in text
     assert "Wait: thread 1 -> mutex 0x10 accounts in bank -> nobody" in text
+
+
+WORKERS = """\
+100 threads 2-101 ("worker-2" ... "worker-101")
+  each waits for py-condition 0x100 jobs, queue is empty
+    #0   get at /usr/lib/python3.11/queue.py:171
+"""
+
+
+def test_threads_of_a_deadlock_with_the_same_wait_and_stack_are_shown_once() -> None:
+    text = renderer(standstill(100)).deadlocks()
+    assert WORKERS in text
+    assert ("Wait: thread 1 -> py-condition 0x10 jobs -> not known; "
+            "threads 2-101 -> py-condition 0x100 jobs -> not known\n") in text
+    assert len(text.splitlines()) < 20
+
+
+def test_deadlock_of_many_different_threads_is_cut() -> None:
+    text = renderer(standstill(100, queues=30)).deadlocks()
+    assert text.count("  each waits for py-condition") == 19
+    assert re.search(r"^And \d+ more: threads .*$", text, re.MULTILINE)
+    edges = text.partition("Wait:\n")[2].splitlines()
+    assert len(edges) == 22
+    assert edges[20] == "  and 11 more"
+    assert max(map(len, text.splitlines())) < 200
+
+
+def test_readers_that_hold_the_same_are_put_together_in_a_cycle() -> None:
+    rwlock, mutex = "rwlock:0x1", "mutex:0x2"
+    readers = range(2, 52)
+    threads = (Thread(1, 1, 1, None, waits=Wait(rwlock, EXCLUSIVE, False), holds=(Hold(mutex, EXCLUSIVE, RECORDED),)),
+               *(Thread(number, number, number, None, waits=Wait(mutex, EXCLUSIVE, False),
+                        holds=(Hold(rwlock, SHARED, RECORDED),)) for number in readers))
+    locks = (Lock(rwlock, "rwlock", 1, None, "read-locked",
+                  tuple(Holder(number, SHARED, RECORDED) for number in readers)),
+             Lock(mutex, "mutex", 2, None, "locked", (Holder(1, EXCLUSIVE, RECORDED),)))
+    edges = (*(Edge(1, rwlock, number) for number in readers), *(Edge(number, mutex, 1) for number in readers))
+    report = dataclasses.replace(healthy(), threads=threads, locks=locks, deadlocks=(
+        Deadlock(tuple(range(1, 52)), RECORDED, edges),))
+    text = renderer(report).deadlocks()
+    assert "Cycle: thread 1 -> rwlock 0x1 -> threads 2-51; threads 2-51 -> mutex 0x2 -> thread 1\n" in text
+    assert "  waits for rwlock 0x1 to write, read-locked by threads 2-51\n" in text
+    assert ("50 threads 2-51\n  each holds     rwlock 0x1 for reading\n"
+            "  each waits for mutex 0x2, held by thread 1\n") in text
 
 
 def test_no_deadlock_says_what_the_threads_do() -> None:
@@ -291,6 +337,17 @@ def test_how_much_of_the_stacks() -> None:
     assert "#3" not in top
     assert "... 2 frames" in top
     assert "#0" not in none
+
+
+@pytest.mark.parametrize(("stacks", "frames"), [("full", 2), ("top", 2), ("none", 0)])
+def test_stacks_of_a_deadlock_are_shown_as_asked_for(stacks: str, frames: int) -> None:
+    text = renderer(standstill(100)).threads(None, False, stacks)
+    threads, _, verdict = text.partition("Deadlock 1")
+    assert threads.count("#0 ") == verdict.count("#0 ") == frames
+    assert '100 threads 2-101 ("worker-2" ... "worker-101"): each waits for py-condition 0x100 jobs' in threads
+    top = renderer(gil_deadlock()).threads([1], False, "top").partition("Deadlock 1")[2]
+    assert "#2" in top
+    assert "#3" not in top
 
 
 def test_stack_that_is_not_interleaved_says_so() -> None:
