@@ -350,13 +350,13 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable
                 apart = [python_frame(base, python, False, number) for number, python in enumerate(merged.apart)]
                 yield from (named(base), python_frame(base, PyFrame(note, note, "", None), False, -1), *apart)
             else:
-                shown: list[Decorator] = [Note(base.inferior_frame(), note)]
-                shown += [python_frame(base, python, False, number)
+                elided: list[Decorator] = [Note(base.inferior_frame(), note)]
+                elided += [python_frame(base, python, False, number)
                           for number, python in enumerate(merged.apart[:asked])]
-                left = len(merged.apart) - len(shown) + 1
+                left = len(merged.apart) - len(elided) + 1
                 if left:
-                    shown.append(Note(base.inferior_frame(), f"[{left} more Python frame{'s' if left != 1 else ''}]"))
-                yield WithPythonFrames(named(base), shown)
+                    elided.append(Note(base.inferior_frame(), f"[{left} more Python frame{'s' if left != 1 else ''}]"))
+                yield WithPythonFrames(named(base), elided)
         yield from map(named, frames)
         return
     waiting: list[Decorator] = []  # inlined calls, which GDB shows before the frame that they are a part of

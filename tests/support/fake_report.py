@@ -117,7 +117,7 @@ def inferred_deadlock() -> Report:
     return Report(INFO, (), threads, locks, (deadlock,))
 
 
-def standstill(workers: int, queues: int = 1) -> Report:
+def standstill_of_workers(workers: int, queues: int = 1) -> Report:
     """Thread 1 in Queue.join(), and workers that wait for something to do, all with the same stack."""
     def wait(lock: str) -> Wait:
         return Wait(lock, EXCLUSIVE, False)

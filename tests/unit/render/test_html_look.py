@@ -16,6 +16,7 @@ from tests.support.fake_report import (
     inferred_deadlock,
     orphaned,
     standstill,
+    standstill_of_workers,
     without_verdict,
     world_that_does_not_stop,
 )
@@ -67,7 +68,7 @@ def test_standstill_and_waits_for_oneself() -> None:
 
 
 def test_threads_of_a_deadlock_with_the_same_wait_and_stack_are_told_once() -> None:
-    text = page(look(standstill(100))).text()
+    text = page(look(standstill_of_workers(100))).text()
     assert "100 threads (2-101) wait for py-condition 0x100 jobs" in text
     assert "100 threads 2-101 worker-2 ... worker-101, each:waits for py-condition 0x100 jobs" in text
     assert "and 99 more like these" not in text

@@ -35,7 +35,7 @@ from tests.support.fake_report import (
     hostile,
     inferred_deadlock,
     orphaned,
-    standstill,
+    standstill_of_workers,
     world_that_does_not_stop,
 )
 
@@ -117,7 +117,7 @@ WORKERS = """\
 
 
 def test_threads_of_a_deadlock_with_the_same_wait_and_stack_are_shown_once() -> None:
-    text = renderer(standstill(100)).deadlocks()
+    text = renderer(standstill_of_workers(100)).deadlocks()
     assert WORKERS in text
     assert ("Wait: thread 1 -> py-condition 0x10 jobs -> not known; "
             "threads 2-101 -> py-condition 0x100 jobs -> not known\n") in text
@@ -125,7 +125,7 @@ def test_threads_of_a_deadlock_with_the_same_wait_and_stack_are_shown_once() -> 
 
 
 def test_deadlock_of_many_different_threads_is_cut() -> None:
-    text = renderer(standstill(100, queues=30)).deadlocks()
+    text = renderer(standstill_of_workers(100, queues=30)).deadlocks()
     assert text.count("  each waits for py-condition") == 19
     assert re.search(r"^And \d+ more: threads .*$", text, re.MULTILINE)
     edges = text.partition("Wait:\n")[2].splitlines()
@@ -341,7 +341,7 @@ def test_how_much_of_the_stacks() -> None:
 
 @pytest.mark.parametrize(("stacks", "frames"), [("full", 2), ("top", 2), ("none", 0)])
 def test_stacks_of_a_deadlock_are_shown_as_asked_for(stacks: str, frames: int) -> None:
-    text = renderer(standstill(100)).threads(None, False, stacks)
+    text = renderer(standstill_of_workers(100)).threads(None, False, stacks)
     threads, _, verdict = text.partition("Deadlock 1")
     assert threads.count("#0 ") == verdict.count("#0 ") == frames
     assert '100 threads 2-101 ("worker-2" ... "worker-101"): each waits for py-condition 0x100 jobs' in threads
