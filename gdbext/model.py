@@ -343,6 +343,14 @@ class Awaited:
     holders: tuple[int, ...] = ()
     timed: bool = False
 
+    @property
+    def what(self) -> str | None:
+        """What is waited for besides tasks, or how they are waited for (``asyncio.Lock 0x7f.. lock``), or None."""
+        if self.kind is None:
+            return None
+        place = f" {self.address:#x}" if self.address is not None else ""
+        return self.kind + place + (f" {self.name}" if self.name else "")
+
 
 @record
 class Task:

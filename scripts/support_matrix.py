@@ -2,7 +2,7 @@
 """Write docs/support.md: what gdbext is tested with and what it decodes, as the tests and tables themselves list it.
 
 The interpreters, scenarios, Debian releases and GDBs are those that the tests go through, the layouts those in
-`gdbext/layout/tables`, the kinds of locks those of `gdbext/analysis/lock_kinds.py`, the crashes those of
+`gdbext/layout/tables`, the kinds of locks those of `gdbext/waits/lock_kinds.py`, the crashes those of
 `tests/support/crashes.py`, the precision is what the headers of the programs in `tests/precision` tell and its tests
 insist on.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gdbext.analysis.lock_kinds import KINDS  # noqa: E402
+from gdbext.waits.lock_kinds import KINDS  # noqa: E402
 from tests.gdb import (  # noqa: E402
     test_crash,
     test_embedded,

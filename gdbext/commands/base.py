@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import Arguments, Option
 from gdbext.model import Report
 from gdbext.record import record
 from gdbext.render.text import TextRenderer
+from gdbext.snapshot import Snapshot
 
 
 @record

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import JSON, Arguments
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.errors import GdbextError, RuntimeNotFound
+from gdbext.snapshot import Snapshot
 
 HELP = """Show who holds the GIL of every Python interpreter in the process, doing what, and who waits for it.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import JSON, Arguments
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.errors import GdbextError
 from gdbext.model import Lock, Report
+from gdbext.snapshot import Snapshot
 
 RWLOCK_HELP = """Show who holds a pthread_rwlock_t and who waits for it.
 

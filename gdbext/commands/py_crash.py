@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import JSON, Arguments
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.render.crash import CrashPage
+from gdbext.snapshot import Snapshot
 
 HELP = """Explain a crash: what was touched, by what, and who else was there.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import JSON, Arguments, Option
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.model import Report
+from gdbext.snapshot import Snapshot
 
 HELP = """Find deadlocks and explain them, thread by thread and lock by lock.
 

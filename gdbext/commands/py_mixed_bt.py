@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import JSON, Arguments, Option
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.errors import ThreadUnavailable, UsageError
+from gdbext.snapshot import Snapshot
 
 HELP = """Show the stack of the selected thread in all languages.
 

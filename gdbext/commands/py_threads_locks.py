@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import JSON, Arguments, Option, thread_numbers
 from gdbext.commands.base import Command, Result
 from gdbext.render.dot import as_dot
 from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
+from gdbext.snapshot import Snapshot
 
 HELP = """Show every thread with its Python and native stack, what it holds and what it waits for; then the deadlocks.
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
-from gdbext.target.protocol import Memory
 
 # tags of a ``uintptr_t`` in the list (_Py_CRITICAL_SECTION_INACTIVE, _Py_CRITICAL_SECTION_TWO_MUTEXES)
 _INACTIVE, _TWO_MUTEXES, _TAGS = 1, 2, 3

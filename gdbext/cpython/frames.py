@@ -13,11 +13,11 @@ from typing import NamedTuple
 from gdbext.cpython.linetable import line_of, positions_of
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.inferior.cache import cached
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.model import Columns, PyFrame
 from gdbext.record import record
-from gdbext.target.cache import cached
-from gdbext.target.protocol import Memory
 
 #: Most frames of one thread; Python's own recursion limit is usually 1,000.
 MAX_FRAMES = 20_000

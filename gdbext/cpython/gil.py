@@ -6,10 +6,10 @@ Since CPython 3.7 it is a ``struct _gil_runtime_state``; in 3.6 it is a handful 
 from __future__ import annotations
 
 from gdbext.errors import CorruptStructure, MemoryUnreadable
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-from gdbext.target.cache import read_u64
-from gdbext.target.protocol import Memory, Module
 
 #: Up to this, in microseconds (100 s), a switch interval is taken as it is; a larger one must be no address.
 _USUAL_INTERVAL = 10**8

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure
+from gdbext.inferior.cache import read_u32
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-from gdbext.target.cache import read_u32
-from gdbext.target.protocol import Memory
 
 #: Since 3.15 a ``PyThread_type_lock`` points to a ``PyMutex``, before that to a ``sem_t`` (Python/thread_pthread.h).
 _LOCKS_ARE_MUTEXES = (3, 15)

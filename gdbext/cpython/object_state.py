@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-from gdbext.target.cache import read_u64
-from gdbext.target.protocol import Memory
 
 #: Patterns of eight equal bytes that allocators fill memory with, and what they say.
 #: CPython 3.8 and later Objects/obmalloc.c: PYMEM_CLEANBYTE, PYMEM_DEADBYTE, PYMEM_FORBIDDENBYTE; up to 3.7 the others;

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.inferior.cache import read_cstring, read_u64
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
-from gdbext.target.cache import read_cstring, read_u64
-from gdbext.target.protocol import Memory
 
 #: Longest string that is read, in characters; names and file names are far shorter.
 MAX_STRING = 4096

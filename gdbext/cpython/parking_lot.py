@@ -7,9 +7,9 @@ a thread that waits for it sleeps on a semaphore of its own, inside a ``struct w
 from __future__ import annotations
 
 from gdbext.errors import GdbextError
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-from gdbext.target.protocol import Memory
 
 
 @record

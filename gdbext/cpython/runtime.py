@@ -11,13 +11,13 @@ from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.gil import GilState, decode_gil, decode_static_gil
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.stop_the_world import StopState, interpreters_stop, runtimes_stop
+from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, RuntimeNotFound, UnknownLayout
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import cpython_candidates, with_debug_offsets
 from gdbext.layout.table import Layouts, Struct
-from gdbext.native.elf import find_dynamic_symbol
 from gdbext.record import record
-from gdbext.target.cache import read_u64
-from gdbext.target.protocol import Memory, Module
 
 _COOKIE = b"xdebugpy"
 _MAX_INTERPRETERS = 10_000

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import PythonRuntime
 from gdbext.errors import GdbextError
-from gdbext.target.cache import read_u64
-from gdbext.target.protocol import Memory
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Memory
 
 #: Py_NSIG on Linux: signals are numbered from 1 to 64.
 _NUMBERS = 65

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-from gdbext.target.protocol import Memory
 
 if TYPE_CHECKING:
     from gdbext.cpython.runtime import ThreadState

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
+from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Field, Layouts
 from gdbext.record import record
-from gdbext.target.protocol import Memory, Module
 
 #: Most tasks of one interpreter.
 MAX_TASKS = 100_000

@@ -16,11 +16,11 @@ from typing import TypeVar
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.select import numpy_layouts
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-from gdbext.target.cache import read_u64
-from gdbext.target.protocol import Memory
 
 #: What stands for a value whose memory is damaged or not there.
 UNREADABLE = "<unreadable>"

@@ -15,8 +15,8 @@ from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import InterpreterState
 from gdbext.errors import GdbextError
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
-from gdbext.target.protocol import Memory
 
 #: How many frames of a waiter are looked at, and in how many of them a lock's word is looked for.
 DEPTH = 8

@@ -19,8 +19,8 @@ from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.linetable import line_of
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
-from gdbext.target.protocol import Memory
 
 _EXITS = ("__exit__", "__aexit__")
 _BOUND_BUILTINS = ("builtin_function_or_method", "builtin_method")

@@ -8,7 +8,7 @@ from gdbext.debugger.lazy import is_lazy
 from gdbext.debugger.settings import settings
 from gdbext.debugger.target import Session
 from gdbext.errors import GdbextError
-from gdbext.target.protocol import ThreadRef
+from gdbext.inferior.protocol import ThreadRef
 
 
 class AtPrompt:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import gdb
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.commands.arguments import Arguments, complete, parse
 from gdbext.commands.base import Command, Result
 from gdbext.debugger.confirm import SecondLook
@@ -16,11 +15,12 @@ from gdbext.debugger.settings import settings, terminal_width
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget, Session
 from gdbext.errors import GdbextError, UsageError
-from gdbext.render.as_json import as_json
 from gdbext.render.escape import printable
 from gdbext.render.output_file import write_private
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
+from gdbext.schema.write import as_json
+from gdbext.snapshot import Snapshot
 
 # what makes an expression write to the target; comparisons are fine
 _OPERATORS = re.compile(r"<<=|>>=|[-+*/%&|^]=|<=|>=|==|!=|\+\+|--|=")

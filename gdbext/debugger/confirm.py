@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import gdb
 
-from gdbext.analysis.confirm import sleepers, what_stayed
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.debugger.console import execute
 from gdbext.debugger.interrupts import interrupts_blocked
 from gdbext.debugger.target import Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model import Report
+from gdbext.snapshot import Snapshot
+from gdbext.verdict.confirm import sleepers, what_stayed
 
 #: How long a process that was let go is given to get back into the system calls that the stop interrupted, in seconds.
 _SETTLING = 0.1

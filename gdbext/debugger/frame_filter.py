@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Union, cast
 import gdb
 from gdb.FrameDecorator import FrameDecorator, FrameVars  # type: ignore[attr-defined]
 
-from gdbext.analysis.thread_stacks import MergedStack, ThreadStacks
 from gdbext.debugger.console import decoded
 from gdbext.debugger.dap_frames import MAX_PATH, DapPythonFrame, is_for_dap
 from gdbext.debugger.settings import Settings, settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
+from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import Local, PyFrame
 from gdbext.render.escape import printable
 from gdbext.render.source import SourceFiles
-from gdbext.target.protocol import ThreadRef
+from gdbext.stacks.thread_stacks import MergedStack, ThreadStacks
 
 if TYPE_CHECKING:
     from types import FrameType

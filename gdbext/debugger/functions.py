@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import gdb
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.debugger.target import Session
 from gdbext.errors import GdbextError
 from gdbext.model import Lock
 from gdbext.render.escape import printable
+from gdbext.snapshot import Snapshot
 
 GIL_HOLDER_HELP = """Number of the thread that holds the GIL, 0 if none does.
 

@@ -19,9 +19,9 @@ import gdb
 
 from gdbext.debugger.console import execute, output
 from gdbext.debugger.settings import settings
+from gdbext.elf.symtab import ReadFile, SymbolFile, Undecided
 from gdbext.errors import GdbextError
-from gdbext.native.symtab import ReadFile, SymbolFile, Undecided
-from gdbext.target.protocol import Module
+from gdbext.inferior.protocol import Module
 
 # `info sharedlibrary`: "0x00007f71 0x00007f72  Yes (*)     /lib/libz.so.1"; addresses are missing where the file is,
 # and GDB 17 and later may have a column for the namespace of dlmopen

@@ -25,7 +25,6 @@ from typing import Any
 
 import gdb
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.prefetch import Prefetch
 from gdbext.debugger.settings import Settings
@@ -34,12 +33,13 @@ from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.model import Problem, Report
 from gdbext.record import record
-from gdbext.render.as_json import document
 from gdbext.render.crash import CrashPage
 from gdbext.render.dot import as_dot
 from gdbext.render.escape import printable
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
+from gdbext.schema.write import document
+from gdbext.snapshot import Snapshot
 
 _PARTS = ("runtimes", "threads", "locks", "deadlocks", "crash", "problems")
 _INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)

@@ -17,9 +17,9 @@ import gdb
 
 from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.lazy import LazySymbols
-from gdbext.target.link_map import LinkedFile
-from gdbext.target.preview import Preview
-from gdbext.target.proc import Proc
+from gdbext.inferior.link_map import LinkedFile
+from gdbext.inferior.preview import Preview
+from gdbext.inferior.proc import Proc
 
 #: No further library is begun after so many seconds, nor any function looked up.
 _SECONDS = 1.0

@@ -15,22 +15,22 @@ from types import TracebackType
 
 import gdb
 
+from gdbext.arch.x86_64.signals import FAULT_SIGNALS
 from gdbext.debugger.console import decoded, output
 from gdbext.debugger.lazy import LazySymbols, is_lazy, open_regular
 from gdbext.debugger.types import read_structs
+from gdbext.elf.core_file import CoreFile, read_core_file
+from gdbext.elf.mapped import MappedModule, mapped_modules
+from gdbext.elf.symtab import ReadFile
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
+from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.cache import CachedMemory
+from gdbext.inferior.modules import ModuleMap
+from gdbext.inferior.proc import Proc
+from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
 from gdbext.layout.members import CPYTHON
 from gdbext.layout.table import Struct
-from gdbext.native.mapped import MappedModule, mapped_modules
-from gdbext.native.names import without_parameters
-from gdbext.native.signals import FAULT_SIGNALS
-from gdbext.native.symtab import ReadFile
-from gdbext.target.address_space import AddressSpace, Region
-from gdbext.target.cache import CachedMemory
-from gdbext.target.core_file import CoreFile, read_core_file
-from gdbext.target.modules import ModuleMap
-from gdbext.target.proc import Proc
-from gdbext.target.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
+from gdbext.runtimes.names import without_parameters
 
 #: Registers of x86-64 that decoding needs, by GDB's names.
 _REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9", "fs_base")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import gdb
 
+from gdbext.inferior.protocol import Module
 from gdbext.layout.members import StructSpec
 from gdbext.layout.table import Field, Struct
-from gdbext.target.protocol import Module
 
 _INTEGERS = (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_BOOL, gdb.TYPE_CODE_ENUM)
 

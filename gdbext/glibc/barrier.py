@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gdbext.errors import MemoryUnreadable
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-from gdbext.target.protocol import Memory
 
 #: More threads than Linux allows; a larger count is no count.
 _MAX_COUNT = 1 << 22

@@ -7,9 +7,9 @@ their registers say of their wait is then out of date, and the condition variabl
 from __future__ import annotations
 
 from gdbext.errors import MemoryUnreadable
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts, Struct
 from gdbext.record import record
-from gdbext.target.protocol import Memory
 
 _MAX_WAITERS = 1 << 22
 _MASK64 = 0xFFFFFFFFFFFFFFFF

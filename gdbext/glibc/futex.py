@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.select import syscall_names
 from gdbext.record import record
-from gdbext.target.protocol import Memory
 
 # What the kernel leaves in rax of a thread that was interrupted in a blocking call: -ERESTARTSYS, ...NOINTR,
 # ...NOHAND, ..._RESTARTBLOCK, and -EINTR for calls that are not restarted

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import MemoryUnreadable
+from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts, Struct
-from gdbext.native.elf import find_dynamic_symbol
-from gdbext.target.protocol import Memory, Module
 
 _LINKER = re.compile(r"^ld-(?:linux[^/]*\.so\.\d+|2\.\d+\.so)$")
 #: In the order in which they lie in memory, one after the other; the last is there since glibc 2.35.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-from gdbext.target.protocol import Memory
 
 # __kind: two bits of type, then flags (glibc 2.36 nptl/pthreadP.h)
 _ROBUST, _INHERIT, _PROTECT, _SHARED = 0x10, 0x20, 0x40, 0x80

@@ -9,8 +9,8 @@ import enum
 from collections.abc import Container
 
 from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
-from gdbext.target.protocol import Memory
 
 _EXITING, _TERMINATED = 1 << 4, 1 << 5  # EXITING_BITMASK, TERMINATED_BITMASK of `cancelhandling`
 

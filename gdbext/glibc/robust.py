@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdbext.errors import CorruptStructure
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
-from gdbext.target.cache import read_u64
-from gdbext.target.protocol import Memory
 
 #: The kernel itself follows no more links (Linux include/uapi/linux/futex.h, ROBUST_LIST_LIMIT).
 _MAX_MUTEXES = 2048

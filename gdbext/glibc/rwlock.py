@@ -6,9 +6,9 @@ glibc 2.25 brought a new algorithm in a structure of the same size; which one a 
 from __future__ import annotations
 
 from gdbext.errors import MemoryUnreadable
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts, Struct
 from gdbext.record import record
-from gdbext.target.protocol import Memory
 
 # __readers (glibc 2.25 and later, nptl/pthread_rwlock_common.c)
 _WRPHASE, _WRLOCKED, _RWAITING, _READER_SHIFT = 1, 2, 4, 3

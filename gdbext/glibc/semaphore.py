@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-from gdbext.target.protocol import Memory
 
 _MAX_WAITERS = 1 << 22
 _FLAG = 0x80  # FUTEX_PRIVATE_FLAG

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import MemoryUnreadable
 from gdbext.glibc.version import LIBC
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
-from gdbext.native.elf import find_dynamic_symbol
 from gdbext.record import record
-from gdbext.target.cache import read_u64
-from gdbext.target.protocol import Memory, Module
 
 #: Most files that are looked at.
 _MAX_FILES = 65536

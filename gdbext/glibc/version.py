@@ -11,13 +11,13 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
 from gdbext.errors import GdbextError, UnknownLayout
+from gdbext.inferior.cache import read_cstring
+from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import glibc_layouts, glibc_structs
 from gdbext.layout.table import Field, Layouts
-from gdbext.native.elf import DynamicSymbol, find_dynamic_symbol
 from gdbext.record import record
-from gdbext.target.cache import read_cstring
-from gdbext.target.protocol import Memory, Module
 
 #: File names of glibc's main library.
 LIBC = re.compile(r"^libc(\.so\.6|-2\.\d+\.so)$")

@@ -20,8 +20,8 @@ from typing import IO
 
 from gdbext import __version__
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cores import STANDARD_INPUT
-from gdbext.launcher.look import Options, Target
+from gdbext.launcher.looks.cores import STANDARD_INPUT
+from gdbext.launcher.looks.look import Options, Target
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import printable
 from gdbext.render.output_file import write_private
@@ -152,7 +152,7 @@ def parser() -> argparse.ArgumentParser:
 
 def modules() -> list[ModuleType]:
     """The modules of the verbs."""
-    return [importlib.import_module(f"gdbext.launcher.{name}") for name in VERBS]
+    return [importlib.import_module(f"gdbext.launcher.verbs.{name}") for name in VERBS]
 
 
 # -- what verbs share -----------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def target_of(options: argparse.Namespace) -> Target:
         return Target(core=Path(core), executable=options.executable)
     pid = int(options.target)
     if options.namespace is not None:
-        from gdbext.launcher.containers import in_namespace_of
+        from gdbext.launcher.looks.containers import in_namespace_of
 
         pid = in_namespace_of(pid, options.namespace)
     return Target(pid=pid, executable=options.executable)

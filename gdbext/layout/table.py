@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from gdbext.errors import CorruptStructure, UnknownLayout
 
 if TYPE_CHECKING:
-    from gdbext.target.protocol import Memory
+    from gdbext.inferior.protocol import Memory
 
 #: One past the largest structure that a reader fetches in one go, in bytes. `_PyRuntimeState` is larger than
 #: this, but no decoder reads all of it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gdbext.model import Awaited, EventLoop, Report, Task
+from gdbext.model import EventLoop, Report, Task
 from gdbext.render.escape import printable
 from gdbext.render.text import TextRenderer
 
@@ -12,14 +12,6 @@ from gdbext.render.text import TextRenderer
 _MANY = 8
 #: How deep the tree is indented at most; deeper tasks stand as deep as this.
 _DEEPEST = 24
-
-
-def what(awaits: Awaited) -> str | None:
-    """What is waited for besides tasks, or how tasks are waited for: ``asyncio.Lock 0x7f.. lock``; None for neither."""
-    if awaits.kind is None:
-        return None
-    place = f" {awaits.address:#x}" if awaits.address is not None else ""
-    return awaits.kind + place + (f" {awaits.name}" if awaits.name else "")
 
 
 class TaskTree:
@@ -124,7 +116,7 @@ class TaskTree:
         held = ""
         if awaits.holders:
             held = f", held by {self._names([self._tasks[address] for address in awaits.holders])}"
-        return f"waits for {self._style.mark(printable(what(awaits) or '', 200), 'lock')}{held}{timed}"
+        return f"waits for {self._style.mark(printable(awaits.what or '', 200), 'lock')}{held}{timed}"
 
     def _names(self, tasks: Sequence[Task]) -> str:
         shown = ", ".join(self._label(task) for task in tasks[:_MANY])

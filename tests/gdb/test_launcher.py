@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher import look as looks
-from gdbext.launcher.look import Options, Target, look
+from gdbext.launcher.looks import look as looks
+from gdbext.launcher.looks.look import Options, Target, look
 from tests.support import cores, gdb_session, interpreters, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.report import Report

@@ -56,7 +56,7 @@ int use(int x) {
 
 COMPARE = r"""
 import os, re, gdb
-from gdbext.native.symtab import SymbolFile, Undecided
+from gdbext.elf.symtab import SymbolFile, Undecided
 handle = os.open(gdb.objfiles()[0].filename, os.O_RDONLY)
 file = SymbolFile(lambda offset, size: os.pread(handle, size, offset))
 same = undecided = 0

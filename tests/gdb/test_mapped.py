@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher.look import Options, Target, look
+from gdbext.launcher.looks.look import Options, Target, look
 from tests.support import cores, gdb_session, samples
 from tests.support.samples import Sample
 

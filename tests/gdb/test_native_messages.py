@@ -18,7 +18,8 @@ LOOK = """
 import dataclasses, json
 from gdbext.debugger.target import Session
 from gdbext.errors import MemoryUnreadable
-from gdbext.native import libstdcxx, messages
+from gdbext.runtimes import libstdcxx
+from gdbext.runtimes import messages
 
 NAMES = "rax rbx rcx rdx rsi rdi rbp r8 r9 r10 r11 r12 r13 r14 r15".split()
 CONSTANT = (".text", ".rodata")

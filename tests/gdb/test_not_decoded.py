@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.look import Look, Options, Target, look
+from gdbext.launcher.looks.look import Look, Options, Target, look
 from gdbext.launcher.status import FOUND, NO_ANSWER
 from tests.support import cores, embedding, gdb_session, samples
 from tests.support.samples import Sample, wait_until

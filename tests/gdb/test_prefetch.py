@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher.look import Look, Options, Target, look
-from gdbext.target.preview import Preview
+from gdbext.inferior.preview import Preview
+from gdbext.launcher.looks.look import Look, Options, Target, look
 from tests.support import gdb_session, interpreters, packages, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.samples import Sample

@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdbext.launcher import process_edges, process_graph, process_tree
+from gdbext.launcher.processes import edges as process_edges
+from gdbext.launcher.processes import graph as process_graph
+from gdbext.launcher.processes import tree as process_tree
 from tests.support import cores, crashes, gdb_session, samples
 from tests.support.interpreters import CHECKOUT
 

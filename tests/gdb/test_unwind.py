@@ -14,7 +14,7 @@ from tests.support import cores, gdb_session, interpreters, samples
 COMPARE = """
 import json
 from gdbext.debugger.target import Session
-from gdbext.native.unwind import CannotUnwind, Unwinder
+from gdbext.arch.x86_64.unwind import CannotUnwind, Unwinder
 rows = []
 with Session() as target:
     unwinder = Unwinder(target.memory, target.modules())
@@ -65,7 +65,7 @@ REGISTERS = """
 import json
 import gdb
 from gdbext.debugger.target import Session
-from gdbext.target.core_file import read_core_file
+from gdbext.elf.core_file import read_core_file
 core, rows = read_core_file({core!r}), []
 for thread in gdb.selected_inferior().threads():
     thread.switch()

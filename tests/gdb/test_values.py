@@ -24,7 +24,7 @@ FUNCTIONS = ("plain", "containers", "objects")
 # what GDB runs: the variables of every frame, and how long they took, go into a file
 LOOK = '''
 import json, time
-from gdbext.analysis.snapshot import Snapshot
+from gdbext.snapshot import Snapshot
 from gdbext.cpython.values import Limits, ValueReader, locals_of
 from gdbext.debugger.target import Session
 

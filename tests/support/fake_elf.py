@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from gdbext.native.elf import gnu_hash
-from gdbext.target.protocol import Module, Section
+from gdbext.elf.dynamic import gnu_hash
+from gdbext.inferior.protocol import Module, Section
 from tests.support.fake_memory import FakeMemory
 
 _HASH, _SYMBOLS, _STRINGS = 0x200, 0x400, 0xC00

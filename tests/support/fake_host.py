@@ -1,4 +1,4 @@
-"""Several processes on a /proc of files, with documents of theirs, as `gdbext.launcher.process_edges` takes them."""
+"""Several processes on a /proc of files, with documents of theirs, as `gdbext.launcher.processes.edges` takes them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gdbext.launcher.process_edges import Scene
-from gdbext.launcher.process_graph import find_deadlocks
+from gdbext.launcher.processes.edges import Scene
+from gdbext.launcher.processes.graph import find_deadlocks
 from tests.support.fake_proc import FakeProc
 
 #: System calls by name; of x86-64.

@@ -25,8 +25,8 @@ from gdbext.model import (
     Task,
     Thread,
 )
-from gdbext.render.as_json import PARTS, document
 from gdbext.render.html import html_page
+from gdbext.schema.write import PARTS, document
 from tests.support.fake_report import RWLOCK, gil_deadlock, healthy, orphaned
 from tests.support.gdb_session import violations
 

@@ -1,4 +1,4 @@
-"""A /proc of files and links in a folder, as far as `gdbext.target.proc` reads it."""
+"""A /proc of files and links in a folder, as far as `gdbext.inferior.proc` reads it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gdbext.target.proc import Proc, UnixSockets
+from gdbext.inferior.proc import Proc, UnixSockets
 
 #: The mount that descriptors are on if nothing else is said, and its device, as locks write it.
 MOUNT, DEVICE = 22, "fe:00"

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.select import _DEBUG_OFFSETS, cpython_candidates
 from gdbext.layout.table import Layouts
-from gdbext.target.protocol import Module, Section
 from tests.support.fake_memory import Builder, FakeMemory
 
 #: One version for each shape of the structures.

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gdbext.errors import GdbextError, ThreadUnavailable
+from gdbext.inferior.address_space import Region
+from gdbext.inferior.proc import Proc
+from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
 from gdbext.layout.select import glibc_layouts
 from gdbext.layout.table import Struct
-from gdbext.target.address_space import Region
-from gdbext.target.proc import Proc
-from gdbext.target.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
 from tests.support.fake_memory import Builder, FakeMemory
 
 FUTEX, READ, POLL, RESTART_SYSCALL = 202, 0, 7, 219

@@ -18,29 +18,14 @@ from gdbext.layout.select import _DEBUG_OFFSETS
 HOME = Path(gdbext.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace(".__init__", ""): path
            for path in sorted(HOME.rglob("*.py"))}
-#: What the modules of a folder, or a module, may import of ours besides the folder itself and _COMMON.
-ALLOWED = {
-    "gdbext": set(),
-    "gdbext.__main__": {"gdbext.launcher"},
-    "gdbext.launcher": {"gdbext", "gdbext.render", "gdbext.target"},
-    "gdbext.model": set(),
-    "gdbext.errors": set(),
-    "gdbext.record": set(),
-    "gdbext.target": set(),
-    "gdbext.layout": {"gdbext.target"},
-    "gdbext.native": {"gdbext.target", "gdbext.layout"},
-    "gdbext.glibc": {"gdbext.target", "gdbext.layout", "gdbext.native"},
-    "gdbext.cpython": {"gdbext.target", "gdbext.layout", "gdbext.native", "gdbext.glibc"},
-    "gdbext.analysis": {"gdbext.target", "gdbext.layout", "gdbext.native", "gdbext.glibc", "gdbext.cpython"},
-    "gdbext.render": set(),
-    "gdbext.commands": {"gdbext.target", "gdbext.analysis", "gdbext.render"},
-    "gdbext.debugger": None,
-}
-#: What every folder may import.
-_COMMON = {"gdbext.model", "gdbext.errors", "gdbext.record"}
+#: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
+ORDER = ("record", "errors", "model", "inferior", "elf", "layout", "arch", "runtimes", "glibc", "cpython", "threads",
+         "waits", "holders", "stacks", "verdict", "crash", "snapshot", "render", "schema", "commands", "debugger")
+#: What the launcher may import: it runs without GDB, and sees no decoder.
+LAUNCHER = ("record", "errors", "inferior", "elf", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
-FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style", "elftools": "gdbext.launcher.elf",
-           "distributed": "gdbext.launcher.dask", "typing_extensions": "gdbext.record"}
+FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style", "elftools": "gdbext.launcher.looks.elf",
+           "distributed": "gdbext.launcher.verbs.dask", "typing_extensions": "gdbext.record"}
 
 
 @functools.cache
@@ -67,22 +52,22 @@ def layer(module: str) -> str:
 
 def test_the_parser_sees_the_modules() -> None:
     assert len(MODULES) > 30
-    assert "gdbext.analysis.snapshot" in MODULES
-    assert {"gdbext.cpython.gil", "gdbext.model", "gdbext.errors"} <= set(imported("gdbext.analysis.python_side"))
+    assert "gdbext.snapshot" in MODULES
+    assert {"gdbext.cpython.gil", "gdbext.model", "gdbext.errors"} <= set(imported("gdbext.threads.python_side"))
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_layer_imports_only_what_is_below_it(module: str) -> None:
-    allowed = ALLOWED[layer(module)]  # a KeyError here: say in ALLOWED what the new folder may import
-    if allowed is None:
-        return
-    known = {layer(module), *allowed}
-    if layer(module) == "gdbext.model":
-        known |= {"gdbext.record"}
-    elif layer(module) not in (*_COMMON, "gdbext"):
-        known |= _COMMON
-    ours = {layer(name) for name in imported(module) if name.partition(".")[0] == "gdbext"}
-    assert ours <= known
+def test_a_room_imports_only_rooms_before_it(module: str) -> None:
+    room = layer(module).partition(".")[2]
+    ours = {layer(name).partition(".")[2] for name in imported(module) if name.partition(".")[0] == "gdbext"}
+    if room == "__main__":
+        assert ours <= {"launcher"}
+    elif room == "launcher":
+        assert ours <= {"", *LAUNCHER}
+    elif room:
+        assert ours <= {room, *ORDER[:ORDER.index(room)]}  # a ValueError here: say in ORDER where the new room belongs
+    else:
+        assert not ours
 
 
 def test_renderers_see_nothing_of_the_target() -> None:
@@ -135,8 +120,8 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
                 "gdbext.errors", "gdbext.record", "gdbext.render.escape", "gdbext.render.html",
-                "gdbext.render.html_text", "gdbext.render.output_file", "gdbext.target.link_map", "gdbext.target.notes",
-                "gdbext.target.proc"}, module
+                "gdbext.render.html_text", "gdbext.render.output_file", "gdbext.inferior.link_map", "gdbext.elf.notes",
+                "gdbext.inferior.proc"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------
@@ -257,7 +242,9 @@ class Asks(ast.NodeVisitor):
 
 
 #: The modules that ask layouts for members by name.
-DECODERS = [module for module in MODULES if layer(module) in ("gdbext.cpython", "gdbext.glibc", "gdbext.analysis")]
+DECODERS = [module for module in MODULES if layer(module) in (
+    "gdbext.cpython", "gdbext.glibc", "gdbext.threads", "gdbext.waits", "gdbext.holders", "gdbext.stacks",
+    "gdbext.verdict", "gdbext.crash", "gdbext.snapshot")]
 #: Where names are computed: all members of a table, or those of a table of this module's own.
 COMPUTED = {"gdbext.cpython.runtime": 1}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.analysis import lock_kinds
+from gdbext.waits import lock_kinds
 from scripts import support_matrix
 from tests.support import interpreters
 

@@ -7,9 +7,11 @@ import re
 
 import pytest
 
-from gdbext.launcher import classes, cluster_page, processes
-from gdbext.launcher.classes import CRASH, DEADLOCK, OTHER, UNKNOWN
-from gdbext.launcher.look import Look
+from gdbext.launcher.cluster import page as cluster_page
+from gdbext.launcher.looks import classes
+from gdbext.launcher.looks.classes import CRASH, DEADLOCK, OTHER, UNKNOWN
+from gdbext.launcher.looks.look import Look
+from gdbext.launcher.processes import family as processes
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
 from gdbext.model import Report
 from gdbext.render.html import html_page

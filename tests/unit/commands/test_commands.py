@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.analysis.snapshot import Snapshot
+from gdbext.arch.x86_64.signals import SIGSEGV
 from gdbext.commands import COMMANDS, py_crash
 from gdbext.commands.arguments import JSON, Arguments, parse
 from gdbext.commands.base import Command
 from gdbext.errors import GdbextError, UsageError
-from gdbext.native.signals import SIGSEGV
-from gdbext.render.as_json import document
-from gdbext.target.protocol import SignalInfo
+from gdbext.inferior.protocol import SignalInfo
+from gdbext.schema.write import document
+from gdbext.snapshot import Snapshot
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeTarget
-from tests.unit.analysis.test_snapshot import PythonTarget
+from tests.unit.test_snapshot import PythonTarget
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -4,8 +4,8 @@ import pytest
 
 from gdbext.cpython.gil import GilState, decode_gil, decode_static_gil
 from gdbext.errors import CorruptStructure, MemoryUnreadable
+from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.table import Field
-from gdbext.target.protocol import Module, Section
 from tests.support.fake_memory import Builder, FakeMemory
 from tests.support.fake_python import VERSIONS, cpython_layouts
 

@@ -16,7 +16,7 @@ from gdbext.cpython.runtime import (
     thread_names,
 )
 from gdbext.errors import GdbextError, RuntimeNotFound
-from gdbext.target.protocol import Module, Section
+from gdbext.inferior.protocol import Module, Section
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython

@@ -7,7 +7,7 @@ import pytest
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import find_runtimes
 from gdbext.cpython.signals import handled_signals
-from gdbext.target.protocol import Section
+from gdbext.inferior.protocol import Section
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import VERSIONS, FakePython
 

@@ -6,8 +6,8 @@ import pytest
 
 from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.stop_the_world import StopState, interpreters_stop, not_stopped, runtimes_stop
+from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
-from gdbext.target.protocol import Memory
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FREE_THREADED, FakePython
 

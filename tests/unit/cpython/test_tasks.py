@@ -10,8 +10,8 @@ from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.tasks import AsyncioReader, TaskState, uses_asyncio, with_asyncio_offsets
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, UnknownLayout
+from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.table import Layouts
-from gdbext.target.protocol import Module, Section
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython, cpython_layouts
 from tests.support.fake_tasks import VERSIONS, FakeTasks

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from gdbext.glibc.linker import find_linker_locks
+from gdbext.inferior.protocol import Module
 from gdbext.layout.select import glibc_layouts
-from gdbext.target.protocol import Module
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory
 

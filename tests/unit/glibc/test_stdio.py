@@ -6,8 +6,8 @@ import pytest
 
 from gdbext.errors import MemoryUnreadable
 from gdbext.glibc.stdio import FileLock, decode_file_lock, iter_files
+from gdbext.inferior.protocol import Module
 from gdbext.layout.select import glibc_layouts
-from gdbext.target.protocol import Module
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import Builder, FakeMemory
 

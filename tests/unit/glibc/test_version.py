@@ -7,9 +7,9 @@ import pytest
 
 import gdbext.layout
 from gdbext.glibc.version import find_c_library
+from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.select import glibc_layouts
 from gdbext.layout.table import Layouts, Struct
-from gdbext.target.protocol import Module, Section
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher import cli, completion, report
-from gdbext.launcher.look import Look, Options, Target
+from gdbext.launcher import cli
+from gdbext.launcher.looks.look import Look, Options, Target
 from gdbext.launcher.status import NO_ANSWER, NO_GDB
+from gdbext.launcher.verbs import completion, report
 from tests.support.interpreters import CHECKOUT
 
 VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
@@ -139,8 +140,8 @@ def test_help_on_a_full_disk(line: str) -> None:
 @pytest.mark.parametrize(("encoding", "text"), [
     ("ascii", "gr\\xf6\\u4e00"), ("latin-1:strict", "gr\u00f6\\u4e00"), ("utf-8", "gr\u00c3\u00b6\u00e4\u00b8\u0080")])
 def test_letters_that_the_encoding_lacks_are_escaped(encoding: str, text: str) -> None:
-    program = ("from gdbext.launcher import cli, report; report.run = lambda options: print('gr\u00f6\u4e00') or 0; "
-               "raise SystemExit(cli.main(['report', '5']))")
+    program = ("from gdbext.launcher import cli; from gdbext.launcher.verbs import report; "
+               "report.run = lambda options: print('gr\u00f6\u4e00') or 0; raise SystemExit(cli.main(['report', '5']))")
     done = shell(f'{sys.executable} -c "{program}"', PYTHONIOENCODING=encoding)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", f"{text}\n")
 

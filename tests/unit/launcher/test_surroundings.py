@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher import cli, containers, doctor, finding, install, rights
-from gdbext.launcher.finding import Gdb, environment, find_gdb, probe
+from gdbext.launcher import cli
+from gdbext.launcher.looks import containers, finding, rights
+from gdbext.launcher.looks.finding import Gdb, environment, find_gdb, probe
 from gdbext.launcher.status import NoGdb, Unreadable
+from gdbext.launcher.verbs import doctor, install
 
 GOOD = 'gdbext-probe:{"version": "13.1", "python": [3, 11, 2], "pygments": null}'
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdbext.analysis.snapshot import Snapshot
 from gdbext.cpython import runtime as runtimes
 from gdbext.cpython.runtime import PythonRuntime, find_runtimes
 from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.layout.select import cpython_candidates
 from gdbext.layout.table import Field, Layouts
-from gdbext.render.as_json import document
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
+from gdbext.schema.write import document
+from gdbext.snapshot import Snapshot
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython
 from tests.support.fake_target import FakeTarget

@@ -23,10 +23,10 @@ from gdbext.model import (
     Report,
     Suspect,
 )
-from gdbext.render.as_json import document
 from gdbext.render.crash import CrashPage
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
+from gdbext.schema.write import document
 from tests.support.fake_report import HOSTILE, gil_deadlock, hostile
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")

@@ -31,7 +31,7 @@ from gdbext.model import (
     Suspect,
     Task,
 )
-from gdbext.render.as_json import PARTS, as_json
+from gdbext.schema.write import PARTS, as_json
 from tests.support.fake_report import (
     INFO,
     gil_deadlock,

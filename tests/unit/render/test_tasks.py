@@ -3,10 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gdbext.model import Awaited, EventLoop, PyFrame, Report, Task, Thread
-from gdbext.render.as_json import PARTS, document
 from gdbext.render.style import Style
-from gdbext.render.tasks import TaskTree, what
+from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
+from gdbext.schema.write import PARTS, document
 from tests.support.fake_report import HOSTILE, INFO, hostile
 
 LOOP, STOPPED = 0x7000, 0x8000
@@ -163,10 +163,10 @@ def test_strings_of_the_target_are_made_safe() -> None:
     assert all(char.isprintable() for line in told.split("\n") for char in line)
 
 
-def test_what() -> None:
-    assert what(Awaited()) is None
-    assert what(Awaited(kind="asyncio.gather")) == "asyncio.gather"
-    assert what(Awaited(kind="asyncio.Lock", address=0x90, name="lock")) == "asyncio.Lock 0x90 lock"
+def test_what_a_task_awaits_besides_tasks() -> None:
+    assert Awaited().what is None
+    assert Awaited(kind="asyncio.gather").what == "asyncio.gather"
+    assert Awaited(kind="asyncio.Lock", address=0x90, name="lock").what == "asyncio.Lock 0x90 lock"
 
 
 def test_json() -> None:

@@ -1,0 +1,1 @@
+"""All that knows a processor, a package for each."""

@@ -1,0 +1,1 @@
+"""x86-64: instructions, calls through linkage tables, signal frames, unwinding."""

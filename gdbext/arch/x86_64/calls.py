@@ -1,0 +1,137 @@
+"""Which function a piece of x86-64 code calls, from its bytes and the tables of the dynamic linker.
+
+A stripped library does not name its own functions, but whoever calls into it does so by an exported name: through a
+slot of the global offset table, which a call that was made has filled in.
+
+Source: Intel SDM volume 2 (CALL, JMP, LEA), x86-64 psABI 1.0 (procedure linkage table).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Memory
+
+_ENDBR64 = b"\xf3\x0f\x1e\xfa"
+#: Most bytes of one function that are searched for calls.
+_MAX_FUNCTION = 1 << 16
+# call rel32; call [rip + disp32]
+_CALL = re.compile(rb"\xe8|\xff\x15", re.DOTALL)
+# lea r, [rip + disp32] (an address) or mov r, [rip + disp32] (a slot that holds it); mov r, imm32. As a look-ahead, so
+# that one that begins inside another is found too.
+_LOAD_CONSTANT = re.compile(rb"(?=([\x48\x4c])([\x8d\x8b][\x05\x0d\x15\x1d\x25\x2d\x35\x3d])(.{4})"
+                            rb"|(?<![\x41\x48\x49])(\x41?)([\xb8-\xbf])(.{4}))", re.DOTALL)
+# mov rdi, r
+_MOVE_TO_RDI = re.compile(rb"([\x48\x4c])\x89([\xc7\xcf\xd7\xdf\xe7\xef\xf7])", re.DOTALL)
+_RDI = 7
+#: How far before a call its argument is put into its register, and a constant for several calls, in bytes.
+_NEAR_CALL, _MAX_CODE = 48, 1 << 14
+
+
+
+def called(memory: Memory, return_address: int) -> int | None:
+    """The function that the call before a return address calls, through the linkage table if need be.
+
+    :return: its address; None for a call through a register, and where no call can be read.
+    """
+    try:
+        code = memory.read(return_address - 6, 6)
+        if code[:2] == b"\xff\x15":
+            return read_u64(memory, return_address + int.from_bytes(code[2:], "little", signed=True))
+        if code[1] == 0xE8:
+            return behind_stub(memory, return_address + int.from_bytes(code[2:], "little", signed=True))
+    except MemoryUnreadable:
+        pass
+    return None
+
+
+def behind_stub(memory: Memory, address: int) -> int:
+    """Where a stub of the procedure linkage table leads; any other address is returned as it is.
+
+    :raises MemoryUnreadable: the code at the address, or the slot that it jumps through, is not readable.
+    """
+    code = memory.read(address, 16)
+    at = 4 if code.startswith(_ENDBR64) else 0
+    if code[at:at + 1] == b"\xf2":  # bnd
+        at += 1
+    if code[at:at + 2] != b"\xff\x25":  # jmp [rip + disp32]
+        return address
+    return read_u64(memory, address + at + 6 + int.from_bytes(code[at + 2:at + 6], "little", signed=True))
+
+
+def iter_calls(memory: Memory, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """(return address, address called) of each direct call in a range of code, stubs not followed.
+
+    Instructions are not decoded one by one: bytes that only look like a call come too, so a caller must know which
+    addresses it looks for.
+
+    :raises MemoryUnreadable: the code is not readable.
+    """
+    code = memory.read(start, min(end - start, _MAX_FUNCTION))
+    for match in _CALL.finditer(code):
+        after = match.end() + 4
+        if after > len(code):
+            return
+        displacement = int.from_bytes(code[match.end():after], "little", signed=True)
+        if code[match.start()] == 0xE8:
+            yield start + after, start + after + displacement
+        else:
+            try:
+                yield start + after, read_u64(memory, start + after + displacement)
+            except MemoryUnreadable:
+                continue
+
+
+class _Load(NamedTuple):
+    """An instruction that loads a constant, by its place in a piece of code: into which register, and what.
+
+    With `is_slot` the constant is in memory at `value`.
+    """
+
+    start: int
+    end: int
+    register: int
+    value: int
+    is_slot: bool
+
+
+def constant_arguments(memory: Memory, start: int, call: int) -> frozenset[int]:
+    """What a piece of code has in the register of the first argument when it calls a function, if that is a constant.
+
+    A compiler loads an address that it needs for several calls into another register once and moves it from there.
+
+    :param start: where the function begins that makes the call.
+    :param call: the call's return address.
+    :return: empty where no constant is seen; more than one where the bytes allow several readings, since instructions
+        are not decoded one by one.
+    :raises MemoryUnreadable: the code is not readable.
+    """
+    begin = max(start, call - _MAX_CODE)
+    code = memory.read(begin, call - begin)
+    near = len(code) - _NEAR_CALL
+    loads = [_load(begin, match) for match in _LOAD_CONSTANT.finditer(code)]
+    chosen = [load for load in loads if load.register == _RDI and load.start >= near]
+    moves = list(_MOVE_TO_RDI.finditer(code, max(near, 0)))
+    if moves and (not chosen or chosen[-1].start < moves[-1].start()):
+        register = moves[-1][1][0] << 1 & 8 | moves[-1][2][0] >> 3 & 7
+        chosen = [load for load in loads if load.register == register and load.end <= moves[-1].start()]
+    found = set()
+    for load in chosen:
+        if load.end > chosen[-1].start:  # the last one, and those that would overlap it
+            try:
+                found.add(read_u64(memory, load.value) if load.is_slot else load.value)
+            except GdbextError:
+                continue
+    return frozenset(found)
+
+
+def _load(begin: int, match: re.Match[bytes]) -> _Load:
+    if match[5] is not None:
+        return _Load(match.start(), match.end(6), match[5][0] & 7 | (8 if match[4] else 0),
+                     int.from_bytes(match[6], "little"), False)
+    value = begin + match.end(3) + int.from_bytes(match[3], "little", signed=True)
+    return _Load(match.start(), match.end(3), match[1][0] << 1 & 8 | match[2][1] >> 3, value, match[2][0] == 0x8B)

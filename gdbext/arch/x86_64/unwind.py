@@ -1,0 +1,421 @@
+"""Native stacks from `.eh_frame`, with each program counter's rule worked out once.
+
+GDB's own unwinder reads debug information to find inlined calls and costs some 20 us a frame; a process of a
+thousand Python threads has tens of thousands of frames at a few dozen program counters. Here a frame costs one
+dictionary look-up and one read of the stack. Whatever is unusual (a CFA given by a DWARF expression, a signal
+frame, code without a frame description, such as JIT code) raises `CannotUnwind`, and the caller asks the debugger
+instead, which knows all of that.
+
+Format: DWARF 5 section 6.4, Linux Standard Base 5.0 (`.eh_frame`, `.eh_frame_hdr`), x86-64 psABI 1.0 for the
+register numbers.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+
+from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
+from gdbext.inferior.modules import TEMPLATES
+from gdbext.inferior.protocol import Memory, Module, Section
+from gdbext.record import record
+
+#: DWARF register numbers of x86-64.
+_RBP, _RSP, _RA = 6, 7, 16
+#: Sizes that no real record exceeds, in bytes; a larger one means damaged data.
+_MAX_RECORD = 1 << 16
+#: A stack is at most this large; also the bound of one frame's size.
+_MAX_FRAME = 1 << 26
+#: How much of a stack is read at once.
+_STACK_PIECE = 2048
+
+
+class CannotUnwind(GdbextError):
+    """This frame needs the debugger's unwinder."""
+
+
+@record
+class Rule:
+    """How to get from a frame to its caller at one program counter.
+
+    The canonical frame address is `cfa_offset` bytes above rsp, or above rbp if `from_rbp`; the return address
+    lies at it + `ra_offset`; the caller's rbp at it + `rbp_offset`, or unchanged if that is None. `outermost`
+    marks the frame that has no caller.
+    """
+
+    from_rbp: bool
+    cfa_offset: int
+    ra_offset: int
+    rbp_offset: int | None
+    outermost: bool = False
+
+
+class _Bytes:
+    """A cursor over unwind data. `address` is where `data` lies in the target."""
+
+    def __init__(self, data: bytes, address: int) -> None:
+        self.data = data
+        self.address = address
+        self.at = 0
+
+    def take(self, size: int) -> bytes:
+        piece = self.data[self.at:self.at + size]
+        if len(piece) != size or size < 0:
+            raise CorruptStructure(self.address + self.at, "unwind data ends early")
+        self.at += size
+        return piece
+
+    def unsigned(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "little")
+
+    def signed(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "little", signed=True)
+
+    def uleb(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.unsigned(1)
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value
+            if shift > 63:
+                raise CorruptStructure(self.address + self.at, "a LEB128 number is too long")
+
+    def sleb(self) -> int:
+        start = self.at
+        value = self.uleb()
+        bits = 7 * (self.at - start)
+        return value - (1 << bits) if value >> (bits - 1) & 1 else value
+
+    def encoded(self, encoding: int, data_base: int) -> int:
+        """A pointer in one of the DW_EH_PE encodings; the indirect bit is left to the caller."""
+        here = self.address + self.at
+        form = encoding & 0x0F
+        if form == 0x00:
+            value = self.unsigned(8)
+        elif form == 0x01:
+            value = self.uleb()
+        elif form == 0x09:
+            value = self.sleb()
+        elif form in (0x02, 0x03, 0x04):
+            value = self.unsigned({2: 2, 3: 4, 4: 8}[form])
+        elif form in (0x0A, 0x0B, 0x0C):
+            value = self.signed({10: 2, 11: 4, 12: 8}[form])
+        else:
+            raise CannotUnwind(f"pointer encoding {encoding:#x}")
+        base = encoding & 0x70
+        if base == 0x10:
+            value += here
+        elif base == 0x30:
+            value += data_base
+        elif base:
+            raise CannotUnwind(f"pointer encoding {encoding:#x}")
+        return value & 0xFFFFFFFFFFFFFFFF
+
+
+@record
+class _Cie:
+    code_align: int
+    data_align: int
+    pointer_encoding: int
+    has_augmentation: bool
+    is_signal: bool
+    program: bytes
+
+
+class Unwinder:
+    """Unwinds the threads of one stop of one target.
+
+    :param modules: all loaded files; those without ``.eh_frame_hdr`` cannot be unwound here.
+    """
+
+    def __init__(self, memory: Memory, modules: Sequence[Module]) -> None:
+        self._memory = memory
+        headers: list[tuple[int, int, Section]] = []
+        for module in modules:
+            header = module.section(".eh_frame_hdr")
+            if header is None:
+                continue
+            # programs put code into sections of any name
+            headers.extend((section.start, section.end, header) for section in module.sections
+                           if section.name not in TEMPLATES)
+        headers.sort(key=lambda item: item[0])
+        self._headers = headers
+        self._starts = [item[0] for item in headers]
+        self._rules: dict[int, Rule | None] = {}
+        self._cies: dict[int, _Cie] = {}
+        self._functions: dict[int, tuple[int, int] | None] = {}
+
+    def rule(self, pc: int) -> Rule:
+        """The rule at a program counter (of a caller: its return address less one).
+
+        :raises CannotUnwind: nothing describes it, or not in a way that is handled here.
+        """
+        rule = self._rules.get(pc)
+        if rule is None:
+            if pc not in self._rules:
+                try:
+                    rule = self._rules[pc] = self._find_rule(pc)
+                except (CannotUnwind, CorruptStructure, MemoryUnreadable):
+                    self._rules[pc] = None
+            if rule is None:
+                raise CannotUnwind(f"no usable frame description for {pc:#x}")
+        return rule
+
+    def unwind(self, pc: int, sp: int, bp: int, limit: int) -> list[tuple[int, int]]:
+        """Program counters and stack pointers, innermost first.
+
+        :param limit: most frames to walk; a longer stack is cut there.
+        :raises CannotUnwind: some frame needs the debugger's unwinder.
+        :raises MemoryUnreadable: the stack is not readable.
+        """
+        frames = [(pc, sp)]
+        rules = self._rules
+        low = high = 0  # the part of the stack that `words` holds
+        words: memoryview | bytes = b""
+        look = pc
+        while len(frames) < limit:
+            rule = rules.get(look)
+            if rule is None:
+                rule = self.rule(look)
+            if rule.outermost:
+                break
+            cfa = (bp if rule.from_rbp else sp) + rule.cfa_offset
+            if not sp < cfa < sp + _MAX_FRAME or cfa & 7:
+                raise CannotUnwind(f"the frame of {look:#x} ends below where it starts")
+            if not low <= sp or cfa > high:
+                low, words = self._words(sp, cfa)
+                high = low + 8 * len(words)
+            place = cfa + rule.ra_offset - low >> 3
+            saved = place if rule.rbp_offset is None else cfa + rule.rbp_offset - low >> 3
+            if not (0 <= place < len(words) and 0 <= saved < len(words)):
+                raise CannotUnwind(f"the frame of {look:#x} keeps registers outside itself")
+            pc = words[place]
+            if pc == 0:
+                break
+            if rule.rbp_offset is not None:
+                bp = words[saved]
+            sp = cfa
+            frames.append((pc, sp))
+            look = pc - 1  # the call, not what follows it: that may be another function
+        return frames
+
+    def _words(self, sp: int, cfa: int) -> tuple[int, memoryview]:
+        """The stack from a stack pointer up to a frame's end at least, as 64-bit words."""
+        low = sp & ~7
+        for size in (max(_STACK_PIECE, cfa - low), cfa - low):
+            try:
+                return low, memoryview(self._memory.read(low, size & ~7)).cast("Q")
+            except MemoryUnreadable:
+                continue
+        raise MemoryUnreadable(low, cfa - low)
+
+    def function_range(self, pc: int) -> tuple[int, int] | None:
+        """Where the function begins and ends that covers a program counter, as its frame description says.
+
+        The part of a function that a compiler moved elsewhere (``.cold``) counts as one of its own.
+        """
+        if pc not in self._functions:
+            try:
+                _, start, end, _ = self._find_fde(pc)
+                self._functions[pc] = (start, end)
+            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
+                self._functions[pc] = None
+        return self._functions[pc]
+
+    def _find_fde(self, pc: int) -> tuple[_Cie, int, int, _Bytes]:
+        index = bisect.bisect_right(self._starts, pc) - 1
+        if index < 0 or pc >= self._headers[index][1]:
+            raise CannotUnwind(f"{pc:#x} lies in no file that has frame descriptions")
+        header = self._headers[index][2]
+        head = _Bytes(self._memory.read(header.start, min(header.end - header.start, 32)), header.start)
+        version, _, count_encoding, table_encoding = head.take(4)
+        head_encoding = head.data[1]
+        if version != 1 or table_encoding != 0x3B or count_encoding == 0xFF:
+            raise CannotUnwind("an unusual .eh_frame_hdr")
+        head.encoded(head_encoding, header.start)
+        count = head.encoded(count_encoding, header.start)
+        table = header.start + head.at
+        if not 0 < count <= (header.end - table) // 8:
+            raise CorruptStructure(header.start, "the table of .eh_frame_hdr is larger than its section")
+        read = self._memory.read
+
+        def entry(i: int) -> int:
+            return header.start + int.from_bytes(read(table + 8 * i, 4), "little", signed=True)
+
+        low, high = 0, count
+        while low + 1 < high:
+            middle = (low + high) // 2
+            if entry(middle) <= pc:
+                low = middle
+            else:
+                high = middle
+        at = header.start + int.from_bytes(read(table + 8 * low + 4, 4), "little", signed=True)
+        length = int.from_bytes(read(at, 4), "little")
+        if not 8 < length < _MAX_RECORD:
+            raise CannotUnwind("an unusual frame description")
+        body = _Bytes(read(at + 4, length), at + 4)
+        cie = self._cie(at + 4 - body.unsigned(4))
+        start = body.encoded(cie.pointer_encoding, header.start)
+        size = body.encoded(cie.pointer_encoding & 0x0F, 0)
+        if not start <= pc < start + size:
+            raise CannotUnwind(f"no frame description covers {pc:#x}")
+        if cie.has_augmentation:
+            body.take(body.uleb())
+        return cie, start, start + size, body
+
+    def _cie(self, at: int) -> _Cie:
+        known = self._cies.get(at)
+        if known is not None:
+            return known
+        length = int.from_bytes(self._memory.read(at, 4), "little")
+        if not 8 < length < _MAX_RECORD:
+            raise CannotUnwind("an unusual common information entry")
+        body = _Bytes(self._memory.read(at + 4, length), at + 4)
+        if body.unsigned(4) != 0 or body.unsigned(1) not in (1, 3):
+            raise CannotUnwind("not a common information entry")
+        end = body.data.find(b"\0", body.at)
+        if end < 0:
+            raise CorruptStructure(at, "an augmentation string without end")
+        augmentation = body.take(end - body.at).decode("ascii", "replace")
+        body.take(1)
+        code_align, data_align = body.uleb(), body.sleb()
+        if body.uleb() != _RA:
+            raise CannotUnwind("the return address is in an unusual register")
+        encoding, is_signal = 0, False
+        if augmentation.startswith("z"):
+            stop = body.uleb() + body.at
+            for letter in augmentation[1:]:
+                if letter == "R":
+                    encoding = body.unsigned(1)
+                elif letter == "P":
+                    personality = body.unsigned(1)
+                    body.encoded(personality, 0)
+                elif letter == "L":
+                    body.take(1)
+                elif letter == "S":
+                    is_signal = True
+                else:
+                    break
+            body.at = stop
+        elif augmentation:
+            raise CannotUnwind(f"augmentation {augmentation!r}")
+        cie = _Cie(code_align, data_align, encoding, augmentation.startswith("z"), is_signal, body.data[body.at:])
+        self._cies[at] = cie
+        return cie
+
+    def _find_rule(self, pc: int) -> Rule:
+        cie, start, _, body = self._find_fde(pc)
+        if cie.is_signal:
+            raise CannotUnwind("a signal frame")
+        state = _State()
+        _run(_Bytes(cie.program, 0), cie, state, None)
+        state.initial = dict(state.rules)
+        _run(_Bytes(body.data[body.at:], body.address + body.at), cie, state, pc - start)
+        return state.result()
+
+
+class _State:
+    """The row of the call frame table that a program has built so far."""
+
+    def __init__(self) -> None:
+        self.cfa_register: int | None = None
+        self.cfa_offset = 0
+        self.rules: dict[int, tuple[str, int]] = {}
+        self.initial: dict[int, tuple[str, int]] = {}
+        self.stack: list[tuple[int | None, int, dict[int, tuple[str, int]]]] = []
+
+    def result(self) -> Rule:
+        ra_kind, ra_offset = self.rules.get(_RA, ("same", 0))
+        if ra_kind == "undefined":
+            return Rule(False, 8, -8, None, outermost=True)
+        if self.cfa_register not in (_RBP, _RSP) or ra_kind != "offset":
+            raise CannotUnwind("the frame is found through an expression or an unusual register")
+        rbp_kind, rbp_offset = self.rules.get(_RBP, ("same", 0))
+        if rbp_kind not in ("offset", "same", "undefined"):
+            raise CannotUnwind("rbp is restored through an expression")
+        return Rule(self.cfa_register == _RBP, self.cfa_offset, ra_offset, rbp_offset if rbp_kind == "offset" else None)
+
+
+def _run(program: _Bytes, cie: _Cie, state: _State, wanted: int | None) -> None:
+    """Interpret call frame instructions up to `wanted` bytes into the function (None: all of them)."""
+    location = 0
+    while program.at < len(program.data):
+        code = program.unsigned(1)
+        high, low = code & 0xC0, code & 0x3F
+        if high == 0x40 or code in (0x01, 0x02, 0x03, 0x04):
+            if high == 0x40:
+                location += low * cie.code_align
+            elif code == 0x01:
+                raise CannotUnwind("DW_CFA_set_loc")
+            else:
+                location += program.unsigned({2: 1, 3: 2, 4: 4}[code]) * cie.code_align
+            if wanted is not None and location > wanted:
+                return
+        elif high == 0x80:
+            state.rules[low] = ("offset", program.uleb() * cie.data_align)
+        elif high == 0xC0:
+            _restore(state, low)
+        else:
+            _run_extended(code, program, cie, state)
+
+
+def _restore(state: _State, register: int) -> None:
+    if register in state.initial:
+        state.rules[register] = state.initial[register]
+    else:
+        state.rules.pop(register, None)
+
+
+def _run_extended(code: int, program: _Bytes, cie: _Cie, state: _State) -> None:
+    if code == 0x00:  # nop
+        return
+    if code == 0x05:  # offset_extended
+        register = program.uleb()
+        state.rules[register] = ("offset", program.uleb() * cie.data_align)
+    elif code == 0x11:  # offset_extended_sf
+        register = program.uleb()
+        state.rules[register] = ("offset", program.sleb() * cie.data_align)
+    elif code == 0x06:
+        _restore(state, program.uleb())
+    elif code == 0x07:
+        state.rules[program.uleb()] = ("undefined", 0)
+    elif code == 0x08:  # same_value
+        state.rules.pop(program.uleb(), None)
+    elif code == 0x09:  # register
+        register = program.uleb()
+        state.rules[register] = ("register", program.uleb())
+    elif code == 0x0A:
+        state.stack.append((state.cfa_register, state.cfa_offset, dict(state.rules)))
+        if len(state.stack) > 64:
+            raise CorruptStructure(program.address, "unwind states are remembered without end")
+    elif code == 0x0B:
+        if not state.stack:
+            raise CorruptStructure(program.address, "an unwind state is restored that was not remembered")
+        state.cfa_register, state.cfa_offset, state.rules = state.stack.pop()
+    elif code == 0x0C:
+        state.cfa_register, state.cfa_offset = program.uleb(), program.uleb()
+    elif code == 0x12:
+        state.cfa_register, state.cfa_offset = program.uleb(), program.sleb() * cie.data_align
+    elif code == 0x0D:
+        state.cfa_register = program.uleb()
+    elif code == 0x0E:
+        state.cfa_offset = program.uleb()
+    elif code == 0x13:
+        state.cfa_offset = program.sleb() * cie.data_align
+    elif code == 0x0F:  # def_cfa_expression
+        program.take(program.uleb())
+        state.cfa_register = None
+    elif code in (0x10, 0x16):  # expression, val_expression
+        register = program.uleb()
+        program.take(program.uleb())
+        state.rules[register] = ("expression", 0)
+    elif code in (0x14, 0x15):  # val_offset, val_offset_sf
+        register = program.uleb()
+        program.uleb() if code == 0x14 else program.sleb()
+        state.rules[register] = ("value", 0)
+    elif code == 0x2E:  # GNU_args_size
+        program.uleb()
+    else:
+        raise CannotUnwind(f"call frame instruction {code:#x}")

@@ -1,0 +1,149 @@
+"""What a program said when it aborted: a fatal error of Python, an assertion, a damaged heap, an exception, a panic.
+
+The texts come from memory, by the decoders of `native.messages` and `native.libstdcxx`; here it is decided which of
+them is the reason, by who called `abort`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gdbext.crash.pointers import Pointers
+from gdbext.elf.dynamic import find_dynamic_symbol
+from gdbext.inferior.cache import read_available
+from gdbext.inferior.protocol import Module, Target
+from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
+from gdbext.runtimes.libstdcxx import CxxException, find_exceptions, readable_type
+from gdbext.runtimes.messages import FatalError, abort_message, fatal_errors, pybind11_error, rust_panic
+from gdbext.threads.code import Code
+from gdbext.threads.python_side import PythonSide
+from gdbext.threads.site import Sites
+
+#: How many frames are looked at for who called `abort`, how many for what they have at hand, and bytes of stack.
+_MAX_FRAMES, _MAX_STACK_FRAMES, _MAX_STACK = 24, 48, 1 << 16
+# glibc 2.36 malloc/malloc.c, debug/stack_chk_fail.c, debug/chk_fail.c
+_DAMAGED = re.compile(r"malloc|free\(|realloc|double free|corrupted|munmap_chunk|mremap_chunk|invalid fastbin|chunk"
+                      r"|\*\*\* ")
+_SANITIZER = re.compile(r"lib(tsan|asan|lsan|ubsan)\.so")
+_SANITIZERS = {"tsan": "ThreadSanitizer", "asan": "AddressSanitizer", "lsan": "LeakSanitizer",
+               "ubsan": "UndefinedBehaviorSanitizer"}
+
+
+class AbortReader:
+    """Explains calls of `abort`.
+
+    :param c_library: the modules of the C library.
+    """
+
+    def __init__(self, target: Target, code: Code, side: PythonSide, sites: Sites, pointers: Pointers,
+                 c_library: Sequence[Module]) -> None:
+        self._memory = target.memory
+        self._demangle = target.demangle
+        self._code = code
+        self._side = side
+        self._sites = sites
+        self._pointers = pointers
+        self._c_library = c_library
+
+    def explain(self, fault: Fault, native: Sequence[tuple[int, int]], registers: Mapping[str, int]) -> Fault:
+        """Who called `abort`, and what that said; the fault as it is where nothing tells.
+
+        :param native: (program counter, stack pointer) of the thread's frames, innermost first.
+        :param registers: of the innermost.
+        """
+        words = self._words(registers["rsp"], native)
+        values = list(registers.values())
+        names = [self._code.frame(pc, i).function or "" for i, (pc, _) in enumerate(native[:_MAX_FRAMES])]
+        for python, library in itertools.product(self._side.pythons, self._c_library[:1]):
+            errors = fatal_errors(self._memory, python.runtime.module, library, words, values, self._is_constant)
+            if errors:
+                return _fatal(fault, errors)
+        said = next(filter(None, (abort_message(self._memory, module) for module in self._c_library)), None)
+        if said is not None:
+            kind = "assertion" if "Assertion `" in said else "heap-corruption" if _DAMAGED.match(said) else "abort"
+            return replace(fault, kind=kind, text=f"the C library ended the program: {said}", message=said)
+        sanitizer = self._sanitizer(native, names)
+        if sanitizer is not None:
+            return replace(fault, kind="sanitizer", text=sanitizer)
+        thrown = find_exceptions(self._memory, [*words, *values], self._pointers.in_image)
+        if thrown and self._is_terminated(names, native):
+            return self._terminated(fault, thrown[0])
+        if any("panic" in name for name in names) or self._has_rust(native):
+            panic = rust_panic(self._memory, words, self._pointers.in_image)
+            if panic is not None:
+                said = f" {panic.message}" if panic.message else ""
+                return replace(fault, kind="rust-panic", text=f"a Rust panic at {panic.file}:{panic.line}:"
+                               f"{panic.column}:{said or ' its message is not known'}", message=panic.message,
+                               evidence=INFERRED, why="message and place are what the stack has of a panic")
+        return fault
+
+    def _terminated(self, fault: Fault, thrown: CxxException) -> Fault:
+        name = readable_type(thrown.type, self._demangle)
+        python = pybind11_error(self._memory, thrown)
+        text = thrown.text or (python.text if python is not None else None)
+        said = f": {text}" if text else ""
+        return replace(fault, kind="uncaught-exception", message=text,
+                       text=f"std::terminate() was called for a C++ exception of type {name}{said}",
+                       evidence=INFERRED if thrown.evidence == INFERRED else RECORDED, why=thrown.why)
+
+    def _sanitizer(self, native: Sequence[tuple[int, int]], names: Sequence[str]) -> str | None:
+        """Whether a sanitizer's run-time library called `abort`, and of what it told."""
+        for i, (pc, _) in enumerate(native[:len(names)]):
+            module = self._code.module(pc)
+            found = _SANITIZER.match(module.name) if module is not None else None
+            if found is not None:
+                race = any("ReportRace" in name for name in names[i:])
+                return (f"{_SANITIZERS[found[1]]} ended the program" + (": it found a data race" if race else "")
+                        + "; its report is what the program wrote last to standard error")
+            if not self._sites.in_runtime(pc):
+                return None
+        return None
+
+    def _is_terminated(self, names: Sequence[str], native: Sequence[tuple[int, int]]) -> bool:
+        """Whether an abort comes from the C++ library, rather than from the program."""
+        for i, (pc, _) in enumerate(native[:len(names)]):
+            module = self._code.module(pc)
+            if module is None:
+                return False
+            if module.name.startswith(("libstdc++", "libc++")):
+                return True
+            if "terminate" in names[i]:
+                return True
+            if not self._sites.in_runtime(pc):
+                return False
+        return False
+
+    def _has_rust(self, native: Sequence[tuple[int, int]]) -> bool:
+        """Whether who called `abort` is linked with Rust's library, which exports the name of its personality."""
+        for pc, _ in native[:_MAX_FRAMES]:
+            if not self._sites.in_runtime(pc):
+                module = self._code.module(pc)
+                personality = "rust_eh_personality"
+                return module is not None and find_dynamic_symbol(self._memory, module, personality) is not None
+        return False
+
+    def _words(self, sp: int, native: Sequence[tuple[int, int]]) -> list[int]:
+        low = sp & ~7
+        high = max((frame_sp for _, frame_sp in native[:_MAX_STACK_FRAMES]), default=low) + 512
+        data = read_available(self._memory, low, min(high - low, _MAX_STACK) & ~7)
+        return list(memoryview(data[:len(data) & ~7]).cast("Q"))
+
+    def _is_constant(self, address: int) -> bool:
+        if self._code.module(address) is None:
+            return False
+        region = self._pointers.space.find(address)
+        return region is None or region.allows("w") is not True
+
+
+def _fatal(fault: Fault, errors: Sequence[FatalError]) -> Fault:
+    """Of several errors the outermost was first, and the others are what its report came upon."""
+    first = errors[-1]
+    message = "Fatal Python error: " + ": ".join(part for part in (first.function, first.message) if part)
+    why = None if first.evidence == DERIVED else "the texts are those nearest to the end on the stack"
+    if not first.function and not first.message:
+        return replace(fault, kind="fatal-python-error", text="Python ended the program: a fatal error")
+    return replace(fault, kind="fatal-python-error", text=f"Python ended the program: {message}", message=message,
+                   evidence=first.evidence, why=why)

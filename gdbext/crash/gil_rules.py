@@ -1,0 +1,200 @@
+"""Which rules of CPython's API threads break: without a thread state, without the GIL, after the end, on dead objects.
+
+Each finding rests on what the interpreter itself records; what could be legitimate is no finding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from gdbext.arch.x86_64.calls import called
+from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.object_state import ObjectState, read_object_state
+from gdbext.errors import GdbextError
+from gdbext.inferior.protocol import Memory
+from gdbext.model import DERIVED, RECORDED, Finding, Report
+from gdbext.record import record
+from gdbext.runtimes.names import public_name
+from gdbext.threads.code import Code
+from gdbext.threads.python_side import Python, PythonSide
+from gdbext.threads.site import Sites
+from gdbext.threads.threads import SeenThread
+
+#: Functions of the API that only a thread may call that is attached (on default builds: that holds the GIL).
+#: CPython 3.13 Doc/c-api: those of objects, and none of those that are documented to need no thread state.
+_NEEDS_GIL = re.compile(
+    r"^_?Py(Object|List|Dict|Tuple|Set|FrozenSet|Long|Float|Complex|Bool|Unicode|Bytes|ByteArray|Err|Number|Sequence"
+    r"|Mapping|Iter|Type|Module|Import|Run|Eval|Capsule|Weakref|Cell|CFunction|Method|Arg|Buffer|MemoryView|Slice"
+    r"|Exception|GC|Gen|Context|Function|Code|Sys|State)_|^_?Py_(IncRef|DecRef|Dealloc|BuildValue|VaBuildValue|Repr\w*)$")
+_NEEDS_NONE = re.compile(
+    r"^_?Py(Eval_(Acquire|Restore|Save|Release|Init|ThreadsInit)|Err_SetInterrupt|Import_AppendInittab"
+    r"|Import_ExtendInittab|Capsule_Is|Type_Check|Object_(Type)?Check$)")
+_RELEASED = "this one has released it (PyEval_SaveThread, or a call of ctypes.CDLL)"
+#: Functions that may run anything, also what releases the GIL by itself while it computes.
+_RUNS_ANYTHING = re.compile(r"_(Call|Vectorcall|EvalCode|Import)|^PyRun_|^PyImport_|Iter(_Next|Next)$")
+#: How many frames of the interpreter, or of run-time libraries below it, one call of the API may have.
+_MAX_CALL = 64
+#: How many Python frames, variables of each and items of each container are looked at for objects that are none.
+_MAX_FRAMES, _MAX_VARIABLES, _MAX_ITEMS, _MAX_FOUND = 4, 50, 256, 5
+
+
+@record
+class ApiCall:
+    """A call into the interpreter by code outside of it: which function, from the module of frame `caller`."""
+
+    function: str
+    caller: int
+    module: str
+    python: Python
+
+
+class GilRules:
+    """Checks threads of a target against the rules."""
+
+    def __init__(self, memory: Memory, code: Code, side: PythonSide, sites: Sites) -> None:
+        self._memory = memory
+        self._code = code
+        self._side = side
+        self._sites = sites
+
+    def api_call(self, native: Sequence[tuple[int, int]]) -> ApiCall | None:
+        """The innermost call of the API that a stack is in, None if it is elsewhere or has begun to run Python in it.
+
+        :param native: (program counter, stack pointer) of the frames, innermost first.
+        """
+        inside = self._side.interpreter_code
+        inner = next((i for i, (pc, _) in enumerate(native[:_MAX_CALL]) if not self._sites.in_runtime(pc)), None)
+        if inner is None or not inside[native[inner][0]]:
+            return None
+        outer = inner
+        while outer < len(native) and outer - inner < _MAX_CALL and inside[native[outer][0]]:
+            if self._side.is_eval(native[outer][0]):
+                return None
+            outer += 1
+        if outer >= len(native) or outer - inner >= _MAX_CALL or self._sites.in_runtime(native[outer][0]):
+            return None
+        module, python = self._code.module(native[outer][0]), self._python_at(native[inner][0])
+        function = self._called(native[outer][0], native[outer - 1][0])
+        if function is None or module is None or python is None:
+            return None
+        return ApiCall(public_name(function), outer, module.name, python)
+
+    def _called(self, return_address: int, inside: int) -> str | None:
+        target = called(self._memory, return_address)
+        return self._code.symbol(target).function if target is not None else self._code.symbol(inside, 1).function
+
+    def _python_at(self, pc: int) -> Python | None:
+        module = self._code.module(pc)
+        found = [python for python in self._side.pythons if python.runtime.module is module]
+        return found[0] if found else next(iter(self._side.pythons), None)
+
+    def of_thread(self, seen: SeenThread, native: Sequence[tuple[int, int]], died: bool) -> Iterator[Finding]:
+        """What a thread does in the API that it may not.
+
+        :param died: whether it is the one that died; of others that sleep in a call nothing is said, since the
+            interpreter's own functions let the GIL go while they wait.
+        """
+        if not died and seen.call is not None and seen.call.blocked:
+            return
+        call = self.api_call(native)
+        if call is None or not _NEEDS_GIL.match(call.function) or _NEEDS_NONE.match(call.function):
+            return
+        what = f"is in {call.function}(), called from {call.module},"
+        python = call.python
+        if not python.interpreters:
+            yield Finding("after-finalisation", seen.number, f"{what} though Python is finalised, or not initialised",
+                          DERIVED, "the runtime has no interpreter")
+            return
+        if python.finalizing is not None and python.finalizing != seen.number:
+            yield Finding("after-finalisation", seen.number,
+                          f"{what} while thread {python.finalizing} finalises Python", RECORDED)
+        if not seen.tstates:
+            # a finalised interpreter has deleted the states of the other threads
+            yield Finding("no-thread-state", seen.number, f"{what} but has no thread state: it was not created by "
+                          "Python and has not called PyGILState_Ensure()", DERIVED,
+                          "no thread state of any interpreter is of this thread")
+        elif self._side.state(seen) != "attached" and not _RUNS_ANYTHING.search(call.function):
+            yield Finding("without-gil", seen.number, f"{what} but {self._who_has_it(seen)}", RECORDED)
+
+    def _who_has_it(self, seen: SeenThread) -> str:
+        if seen.python is not None and seen.python.runtime.build.startswith("free-threaded"):
+            return f"its thread state is {self._side.state(seen)}: it must be attached to use objects"
+        for gil in self._side.gils:
+            if gil.python is seen.python and gil.holder is not None:
+                return f"thread {gil.holder} holds the GIL: {_RELEASED}"
+        return f"the GIL is free: {_RELEASED}"
+
+    def blocking(self, report: Report) -> Iterator[Finding]:
+        """Threads that hold a GIL while they are blocked in something else than Python."""
+        for runtime in report.runtimes:
+            for interpreter in runtime.interpreters:
+                gil = interpreter.gil
+                thread = report.thread(gil.holder) if gil.state == "held" and gil.holder is not None else None
+                if thread is None or thread.status != "blocked" or not gil.waiters:
+                    continue
+                wait = thread.waits
+                where = f"for {wait.lock}" if wait is not None else thread.blocked_on or (
+                    f"in {thread.syscall or 'a system call'}")
+                yield Finding("blocks-with-gil", thread.number,
+                              f"holds the GIL and is blocked {where}; threads that want the GIL: "
+                              + ", ".join(map(str, gil.waiters[:10])), RECORDED)
+
+    # -- objects ---------------------------------------------------------------------------------------------
+
+    def object_state(self, address: int) -> ObjectState | None:
+        """What is wrong with what should be an object, None if nothing is or it cannot be read."""
+        found: ObjectState | None = None
+        for python in self._side.pythons:
+            try:
+                state = read_object_state(self._memory, python.runtime.layouts, python.objects, address)
+            except GdbextError:
+                continue
+            if state.problem is None:  # with several runtimes it is one of another for all but its own
+                return None
+            found = found or state
+        return found
+
+    def type_offset(self) -> int | None:
+        """Where in an object the pointer to its type lies; None without Python."""
+        return next((python.runtime.layouts["PyObject"].offset("ob_type") for python in self._side.pythons), None)
+
+    def dead_variables(self, seen: SeenThread) -> dict[int, list[str]]:
+        """Objects in variables of the innermost Python frames, or in containers there, that are none any more.
+
+        :return: where the object should be, and what the program calls it.
+        """
+        found: dict[int, list[str]] = {}
+        for python, tstate in seen.tstates:
+            try:
+                raws = python.frames.raw(tstate.address, _MAX_FRAMES)
+            except GdbextError:
+                continue
+            for raw in raws:
+                for name, address in self._variables(python, raw):
+                    if address in found:
+                        if len(found[address]) < _MAX_FOUND:
+                            found[address].append(f"{name} of {raw.frame.function}()")
+                    elif len(found) < _MAX_FOUND and self.object_state(address) is not None:
+                        found[address] = [f"{name} of {raw.frame.function}()"]
+        return found
+
+    @staticmethod
+    def _variables(python: Python, raw: RawFrame) -> Iterator[tuple[str, int]]:
+        """Name and address of a frame's variables, and of the items of lists and tuples among them."""
+        try:
+            variables = python.frames.variables(raw)[:_MAX_VARIABLES]
+        except GdbextError:
+            return
+        objects = python.objects
+        readers: dict[str, Callable[[int, int], Sequence[int]]] = {"list": objects.list_start,
+                                                                   "tuple": objects.tuple_start}
+        for name, address in variables:
+            yield name, address
+            try:
+                items = readers[objects.type_name(address)](address, _MAX_ITEMS)
+            except (GdbextError, KeyError):
+                continue
+            for index, item in enumerate(items):
+                if item:
+                    yield f"{name}[{index}]", item

@@ -1,0 +1,136 @@
+"""What a core file's headers and notes tell that a debugger does not, or only slowly.
+
+That is the address space with permissions, what is missing, and the registers of all threads at once, for which GDB
+goes from thread to thread. Nothing else is read, so that the cost does not grow with the core. C structures: ELF gABI
+``Elf64_Ehdr``, ``Elf64_Phdr``; the note ``NT_PRSTATUS`` (Linux 6.1 include/linux/elfcore.h, ``struct elf_prstatus``;
+arch/x86/include/asm/user_64.h, ``struct user_regs_struct``).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO
+
+from gdbext.elf.notes import MAX_NOTES, iter_notes, mapped_files
+from gdbext.inferior.address_space import Region
+from gdbext.record import record
+
+_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
+_PHDR = struct.Struct("<IIQQQQQQ")
+_SHDR_INFO = struct.Struct("<44xI")  # Elf64_Shdr up to sh_info, which counts program headers beyond 65534
+_ET_CORE, _PT_LOAD, _PT_NOTE, _PN_XNUM = 4, 1, 4, 0xFFFF
+_EM_X86_64 = 62
+_NT_PRSTATUS, _NT_PRPSINFO = 1, 3
+#: struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid.
+_PRSTATUS = struct.Struct("<32xi76x27Q8x")
+#: struct elf_prpsinfo of 64-bit machines: pr_uid and pr_gid after state and flags.
+_PRPSINFO = struct.Struct("<16xII112x")
+#: struct user_regs_struct, by the names that GDB has for registers.
+_USER_REGS = ("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
+              "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs")
+_PERMISSIONS = ((4, "r"), (2, "w"), (1, "x"))
+#: How many program headers are read.
+_MAX_SEGMENTS = 1 << 20
+
+
+@record
+class CoreFile:
+    """A core's address space, and the registers of its threads.
+
+    `size` is the file's, `whole` what it would have to be for all segments to be there. `states` are the
+    ``struct elf_prstatus`` by LWP; there are none of a machine other than x86-64, nor for a number that two threads
+    have. `user` and `group` are the process's, None where the core has none or says two things; `owner` is the user
+    whose file it is.
+    """
+
+    regions: tuple[Region, ...]
+    size: int
+    whole: int
+    states: Mapping[int, bytes]
+    user: int | None = None
+    group: int = 0
+    owner: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How many bytes are cut off at the end."""
+        return max(self.whole - self.size, 0)
+
+    def registers(self, lwp: int) -> dict[str, int]:
+        """The general registers of a thread, by the debugger's names; empty if they are not known."""
+        state = self.states.get(lwp)
+        return dict(zip(_USER_REGS, _PRSTATUS.unpack(state)[1:])) if state is not None else {}
+
+
+def read_core_file(path: str) -> CoreFile | None:
+    """Read the headers of a core; None if it is no regular file, no ELF core for a 64-bit little-endian machine.
+
+    :param path: as the debugger names it; only a regular file is opened for more than a look.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            return _read(file, status.st_size, status.st_uid)
+    except (OSError, ValueError, struct.error, MemoryError):
+        return None
+
+
+def _read(file: BinaryIO, size: int, owner: int) -> CoreFile | None:
+    (ident, kind, machine, _, _, headers, sections, _, _, entry, count, section_size,
+     *_) = _EHDR.unpack(file.read(_EHDR.size))
+    if ident[:6] != b"\x7fELF\x02\x01" or kind != _ET_CORE or entry != _PHDR.size:
+        return None
+    if count == _PN_XNUM and sections and section_size >= _SHDR_INFO.size:
+        file.seek(sections)
+        (count,) = _SHDR_INFO.unpack(file.read(_SHDR_INFO.size))
+    file.seek(headers)
+    table = file.read(min(count, _MAX_SEGMENTS) * _PHDR.size)
+    table = table[:len(table) // _PHDR.size * _PHDR.size]
+    whole = headers + min(count, _MAX_SEGMENTS) * _PHDR.size
+    loads: list[tuple[int, int, int, int]] = []
+    files: list[tuple[int, int, int, str]] = []
+    states: list[bytes] = []
+    users: set[tuple[int, int]] = set()
+    left = MAX_NOTES
+    for kind, flags, offset, start, _, in_file, in_memory, _ in _PHDR.iter_unpack(table):
+        whole = max(whole, offset + in_file)
+        if kind == _PT_LOAD and start + in_memory <= 1 << 64:
+            kept = max(min(in_file, in_memory, size - offset), 0)
+            loads.append((start, start + in_memory, flags, start + kept))
+        elif kind == _PT_NOTE and left > 0:
+            file.seek(offset)
+            notes = file.read(min(in_file, left))
+            left -= len(notes) + 1  # many empty ones are not free either
+            files += mapped_files(notes)
+            users.update(_PRPSINFO.unpack(note) for name, kind, note in iter_notes(notes)
+                         if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size))
+            if machine == _EM_X86_64:
+                states += [note for name, kind, note in iter_notes(notes)
+                           if (name, kind, len(note)) == (b"CORE\0", _NT_PRSTATUS, _PRSTATUS.size)]
+    user, group = users.pop() if len(users) == 1 else (None, 0)
+    return CoreFile(tuple(_regions(loads, files)), size, whole, _by_lwp(states), user, group, owner)
+
+
+def _by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:
+    """The states of the threads whose number is that of no other."""
+    numbers = [_PRSTATUS.unpack(state)[0] for state in states]
+    times = Counter(numbers)
+    return {lwp: state for lwp, state in zip(numbers, states) if times[lwp] == 1}
+
+
+def _regions(loads: list[tuple[int, int, int, int]], files: list[tuple[int, int, int, str]]) -> Iterator[Region]:
+    """Segments with the files that are mapped there; a file's mapping is listed too if no segment covers it."""
+    by_start = {start: (end, offset, path) for start, end, offset, path in files}
+    for start, end, flags, kept in sorted(loads):
+        permissions = "".join(letter for bit, letter in _PERMISSIONS if flags & bit)
+        _, offset, path = by_start.pop(start, (0, 0, None))
+        yield Region(start, end, permissions, path, offset, kept=kept)
+    for start, (end, offset, path) in sorted(by_start.items()):
+        yield Region(start, end, None, path, offset, kept=start)

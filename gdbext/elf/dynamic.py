@@ -1,0 +1,191 @@
+"""Exported symbols of a loaded file, looked up in the target's memory as the dynamic linker does.
+
+`.gnu.hash`, `.dynsym` and `.dynstr` survive every strip, so this works where a debugger knows no symbol, costs
+a few bytes of memory per file, and is the same on a process and a core. Structures: ELF gABI ``Elf64_Sym``,
+``Elf64_Ehdr``, ``Elf64_Phdr``; GNU hash table as glibc ``elf/dl-lookup.c`` reads it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from gdbext.elf.notes import iter_notes
+from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.inferior.cache import read_cstring, read_u32, read_u64
+from gdbext.inferior.protocol import Memory, Module
+from gdbext.record import record
+
+_SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section index, value, size
+_SHN_UNDEF = 0
+_STT_TLS = 6
+_PHDR = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
+PT_LOAD = 1
+_PT_NOTE = 4
+_NT_GNU_BUILD_ID = 3
+_PAGE = 4096
+#: Longest hash chain to follow; real ones have a handful of entries.
+_MAX_CHAIN = 4096
+#: How many pages below the first section the ELF header may lie.
+_HEADER_PAGES = 16
+
+
+@record
+class DynamicSymbol:
+    """An exported symbol: its run-time address and size in bytes."""
+
+    address: int
+    size: int
+
+
+def gnu_hash(name: bytes) -> int:
+    """The hash of GNU symbol tables (glibc elf/dl-new-hash.h)."""
+    value = 5381
+    for char in name:
+        value = (value * 33 + char) & 0xFFFFFFFF
+    return value
+
+
+def load_base(memory: Memory, module: Module) -> int:
+    """What must be added to the link-time addresses of a module's file.
+
+    Read from its program headers; where those are not in a core, taken from where its first section lies.
+
+    :raises MemoryUnreadable: the module has no sections.
+    """
+    if not module.sections:
+        raise MemoryUnreadable(0, 0)
+    page = first_page(module)
+    for header in range(page, max(page - _HEADER_PAGES * _PAGE, 0), -_PAGE):
+        segments = read_segments(memory, header)
+        base = segments_base(header, segments)
+        if base is not None:
+            return base
+        if segments:
+            break
+    # position-independent files are linked at 0, others are loaded where they are linked
+    return page if page >= 1 << 32 else 0
+
+
+def first_page(module: Module) -> int:
+    """The page of a module's first section; its ELF header is there or a little before."""
+    return min(section.start for section in module.sections) & ~(_PAGE - 1)
+
+
+@record
+class Segment:
+    """A program header: `address` is the link-time address, `size` the size in memory."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    size: int
+
+
+def read_segments(memory: Memory, header: int) -> list[Segment]:
+    """The segments of the file whose ELF header is mapped at an address; empty if there is no ELF header."""
+    try:
+        data = memory.read(header, 64)
+        if data[:4] != b"\x7fELF":
+            return []
+        offset = int.from_bytes(data[32:40], "little")
+        count = min(int.from_bytes(data[56:58], "little"), 64)
+        table = memory.read(header + offset, _PHDR.size * count)
+    except GdbextError:
+        return []
+    return [Segment(kind, flags, file_offset, vaddr, size)
+            for kind, flags, file_offset, vaddr, _, _, size, _ in _PHDR.iter_unpack(table)]
+
+
+def segments_base(header: int, segments: Sequence[Segment]) -> int | None:
+    """What must be added to link-time addresses of a file whose ELF header is mapped at an address."""
+    return next((header - (segment.address & ~(_PAGE - 1)) for segment in segments
+                 if segment.kind == PT_LOAD and segment.offset == 0), None)
+
+
+def build_id_at(memory: Memory, header: int) -> str | None:
+    """The build id of the file that is mapped, in hexadecimal, or None if it has none or is not readable.
+
+    In a core made by the kernel the page that holds it is there, so this tells whether a file on disk is the one
+    that the core was made with.
+
+    :param header: where the first page of the file is mapped.
+    """
+    segments = read_segments(memory, header)
+    base = segments_base(header, segments)
+    if base is None:
+        return None
+    for segment in segments:
+        if segment.kind != _PT_NOTE or not 12 <= segment.size <= _PAGE:
+            continue
+        try:
+            notes = memory.read(base + segment.address, segment.size)
+        except GdbextError:
+            continue
+        for name, note, description in iter_notes(notes):
+            if note == _NT_GNU_BUILD_ID and name == b"GNU\0":
+                return description.hex() or None
+    return None
+
+
+def find_dynamic_symbol(memory: Memory, module: Module, name: str) -> DynamicSymbol | None:
+    """The exported, defined symbol of that name, or None.
+
+    :param module: where to look; its sections must be known.
+    """
+    tables = [module.section(wanted) for wanted in (".gnu.hash", ".dynsym", ".dynstr")]
+    try:
+        if all(tables):
+            return _by_gnu_hash(memory, module, name.encode(), *[table.start for table in tables if table])
+        if module.section(".hash") and tables[1] and tables[2]:
+            return _by_scan(memory, module, name.encode())
+    except GdbextError:
+        return None
+    return None
+
+
+def _by_gnu_hash(memory: Memory, module: Module, name: bytes, table: int, symbols: int,
+                 strings: int) -> DynamicSymbol | None:
+    buckets, first, words, shift = struct.unpack("<4I", memory.read(table, 16))
+    if not buckets or not words:
+        return None
+    value = gnu_hash(name)
+    bloom = read_u64(memory, table + 16 + 8 * (value // 64 % words))
+    if not bloom >> value % 64 & bloom >> (value >> shift) % 64 & 1:
+        return None
+    bucket_table = table + 16 + 8 * words
+    index = read_u32(memory, bucket_table + 4 * (value % buckets))
+    if index < first:
+        return None
+    chain = bucket_table + 4 * buckets
+    for i in range(index, index + _MAX_CHAIN):
+        entry = read_u32(memory, chain + 4 * (i - first))
+        if (entry ^ value) >> 1 == 0:
+            found = _symbol(memory, module, symbols + _SYM.size * i, strings, name)
+            if found:
+                return found
+        if entry & 1:
+            break
+    return None
+
+
+def _by_scan(memory: Memory, module: Module, name: bytes) -> DynamicSymbol | None:
+    symbols, strings = module.section(".dynsym"), module.section(".dynstr")
+    if not symbols or not strings:
+        return None
+    count = min((symbols.end - symbols.start) // _SYM.size, 1 << 16)
+    for i in range(1, count):
+        found = _symbol(memory, module, symbols.start + _SYM.size * i, strings.start, name)
+        if found:
+            return found
+    return None
+
+
+def _symbol(memory: Memory, module: Module, at: int, strings: int, name: bytes) -> DynamicSymbol | None:
+    offset, info, _, section, value, size = _SYM.unpack(memory.read(at, _SYM.size))
+    if section == _SHN_UNDEF or info & 15 == _STT_TLS:
+        return None
+    if read_cstring(memory, strings + offset, len(name) + 1) != name:
+        return None
+    return DynamicSymbol(value + load_base(memory, module), size)

@@ -1,0 +1,128 @@
+"""Loaded files that the debugger does not have, found by the target's mappings.
+
+A debugger looks for a library by the dynamic linker's name. That name may be relative (``./libx.so``), and the file may
+be gone. The kernel knows the absolute path, and the mapped ELF header has the segments. C structures: ELF gABI
+``Elf64_Ehdr``, ``Elf64_Phdr``.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterator, Sequence
+
+from gdbext.elf.dynamic import PT_LOAD, read_segments, segments_base
+from gdbext.elf.symtab import ReadFile, SymbolFile
+from gdbext.errors import GdbextError
+from gdbext.inferior.address_space import Region
+from gdbext.inferior.modules import TEMPLATES
+from gdbext.inferior.protocol import Memory, Module, Section
+from gdbext.record import record
+
+_PT_GNU_EH_FRAME, _PF_X = 0x6474E550, 1
+_SHF_ALLOC, _SHF_EXECINSTR = 2, 4
+_PAGE = 4096
+#: Most files that are added.
+_MAX_FILES = 1000
+
+
+@record
+class MappedModule:
+    """A loaded file; `file` is None if the file on disk is missing or another one. `bias` is added to its addresses."""
+
+    module: Module
+    file: SymbolFile | None
+    bias: int
+
+    def symbol(self, address: int) -> str | None:
+        """The name of the symbol that covers an address, still mangled; None if not known."""
+        if self.file is None:
+            return None
+        try:
+            return self.file.symbol(address - self.bias)
+        except GdbextError:
+            return None
+
+
+def mapped_modules(memory: Memory, regions: Sequence[Region], known: Sequence[Module],
+                   open_file: Callable[[str], ReadFile | None]) -> Iterator[MappedModule]:
+    """Find the files whose code is mapped and which are not among the known modules.
+
+    :param open_file: opens a file by the path of its mapping; None if that fails.
+    """
+    sections = sorted((section.start, section.end) for module in known for section in module.sections
+                      if section.name not in TEMPLATES)
+    starts = [start for start, _ in sections]
+    headers: dict[str, int] = {}
+    code: dict[tuple[str, int | None], list[Region]] = {}
+    for region in regions:
+        path = region.path
+        if path is None or not path.startswith("/"):
+            continue
+        if region.offset == 0:
+            headers[path] = region.start
+        if region.allows("x") is False:  # a core need not have the permissions
+            continue
+        before = bisect.bisect_left(starts, region.end) - 1
+        if before < 0 or sections[before][1] <= region.start:
+            code.setdefault((path, headers.get(path)), []).append(region)
+    for (path, header), mapped in list(code.items())[:_MAX_FILES]:
+        found = _module(memory, path, header, mapped, open_file(path))
+        if found is not None:
+            yield found
+
+
+def _module(memory: Memory, path: str, header: int | None, code: Sequence[Region],
+            read: ReadFile | None) -> MappedModule | None:
+    segments = read_segments(memory, header) if header is not None else []
+    if header is not None and not segments and _is_readable(memory, header):
+        return None  # some other kind of file
+    file = _file(memory, header, read)
+    if file is not None:
+        bias = next((found for found in (_bias(file, region) for region in code) if found is not None), None)
+        if bias is not None:
+            sections = [Section(section.name, section.address + bias, section.address + section.size + bias)
+                        for section in file.sections if section.flags & _SHF_ALLOC and section.size]
+            return MappedModule(Module(path, tuple(sections), by_mapping=True), file, bias)
+    base = segments_base(header, segments) if header is not None else None
+    executable = [segment for segment in segments if segment.kind == PT_LOAD and segment.flags & _PF_X]
+    if header is None or base is None or not executable:
+        return None
+    # code is what an executable segment has, under any section name
+    parts = [Section("", header, header + 1)]
+    parts += [Section("", max(base + segment.address, header + 1), base + segment.address + segment.size)
+              for segment in executable]
+    parts += [Section(".eh_frame_hdr", base + segment.address, base + segment.address + segment.size)
+              for segment in segments if segment.kind == _PT_GNU_EH_FRAME]
+    return MappedModule(Module(path, tuple(parts), by_mapping=True), None, base)
+
+
+def _is_readable(memory: Memory, address: int) -> bool:
+    try:
+        memory.read(address, 1)
+    except GdbextError:
+        return False
+    return True
+
+
+def _file(memory: Memory, header: int | None, read: ReadFile | None) -> SymbolFile | None:
+    """The file on disk, if its first page equals the mapped one."""
+    if read is None:
+        return None
+    first = read(0, _PAGE)
+    try:
+        if header is not None and first and memory.read(header, len(first)) != first:
+            return None
+    except GdbextError:  # a core need not have that page
+        pass
+    try:
+        return SymbolFile(read)
+    except GdbextError:
+        return None
+
+
+def _bias(file: SymbolFile, code: Region) -> int | None:
+    """The difference between run-time and link-time addresses, by a section that is mapped as code."""
+    for section in file.sections:
+        if section.flags & _SHF_EXECINSTR and code.offset <= section.offset < code.offset + code.end - code.start:
+            return code.start + section.offset - code.offset - section.address
+    return None

@@ -1,0 +1,1 @@
+"""Which threads hold a lock: recorded, derived, inferred; and candidates."""

@@ -1,0 +1,216 @@
+"""Who may hold a lock that does not say so: what the threads' stacks and registers tell.
+
+Circumstance that singles the holders out makes them holders (`INFERRED`); otherwise they are candidates, on which no
+deadlock rests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from gdbext.arch.x86_64.calls import called
+from gdbext.arch.x86_64.signals import is_restorer
+from gdbext.elf.dynamic import find_dynamic_symbol
+from gdbext.holders.proven import ProvenReaders
+from gdbext.inferior.protocol import Module, Target
+from gdbext.model import DERIVED, INFERRED, Holder
+from gdbext.record import record
+from gdbext.runtimes.names import public_name
+from gdbext.threads.code import Code
+from gdbext.threads.mentions import MAX_STACK_SCAN, OUTERMOST, Mentions
+from gdbext.threads.sections import Section, Sections
+from gdbext.threads.site import Sites
+from gdbext.threads.threads import SeenThread, Threads
+from gdbext.waits.lock_kinds import (
+    ALLOCATES,
+    ARRIVING,
+    INITIALISES,
+    MALLOC,
+    MENTIONS,
+    READERS,
+    RUNS_ONCE,
+    View,
+)
+
+
+@record
+class Found:
+    """Threads that hold a lock, or may, by number; how the holders are known (`evidence`), or why they are not."""
+
+    holders: tuple[int, ...] = ()
+    candidates: tuple[int, ...] = ()
+    why: str | None = None
+    evidence: str = INFERRED
+
+    def as_holders(self, mode: str) -> tuple[Holder, ...]:
+        """The holders as the report has them."""
+        return tuple([Holder(number, mode, self.evidence, self.why) for number in self.holders])
+
+
+class HolderFinder:
+    """Finds holders by circumstance, in the ways that `lock_kinds` names."""
+
+    def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites, library: Sequence[Module]) -> None:
+        self._memory = target.memory
+        self._code = code
+        self._threads = threads
+        self._sites = sites
+        self._proven = ProvenReaders(target, code, library)
+        self._mentions = Mentions(target, code, threads)
+        self._sections = Sections(target.memory, code)
+        self._ways: dict[str, Callable[[View, Collection[int]], Found]] = {
+            READERS: self._readers, ARRIVING: self._arriving, RUNS_ONCE: self._running_once,
+            INITIALISES: self._initialising, ALLOCATES: self._allocating, MENTIONS: self._mentioning,
+        }
+
+    def announce(self, views: Iterable[View]) -> None:
+        """Say for which locks holders will be looked for."""
+        self._mentions.announce(view.address for view in views if view.find_holders not in (None, INITIALISES))
+
+    def find(self, view: View, waiters: Collection[int]) -> Found:
+        """Who holds a lock, or may.
+
+        :param waiters: numbers of the threads that wait for it.
+        """
+        if view.find_holders is None:
+            return Found(view.holders, view.candidates, view.why)
+        return self._ways[view.find_holders](view, waiters)
+
+    def _others(self, waiters: Collection[int]) -> Iterator[SeenThread]:
+        return (seen for seen in self._threads if seen.number not in waiters and seen.unavailable is None)
+
+    def _one_inside(self, inside: Collection[int], where: str) -> Found:
+        """What threads inside a piece of code that only one can be in tell."""
+        numbers = tuple(sorted(inside))
+        if len(numbers) == 1 and self._threads.all_available:
+            return Found(holders=numbers, why=f"the only thread inside {where}")
+        if not numbers:
+            return Found(why=f"no thread is seen inside {where}")
+        return Found(candidates=numbers, why=f"threads that may be inside {where}")
+
+    # -- counted or merely mentioned -------------------------------------------------------------------------
+
+    def _mentioning(self, view: View, waiters: Collection[int]) -> Found:
+        return Found(candidates=tuple(sorted(self._mentions.of(view.address) - set(waiters))), why=view.why)
+
+    def _readers(self, view: View, waiters: Collection[int]) -> Found:
+        """The threads whose code proves that they read; those that have the lock's address may be the others.
+
+        A thread that waits for the lock may read it as well.
+        """
+        count = view.count
+        said = f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
+        mentioning = self._mentions.of(view.address) - set(waiters)
+        proven = {seen.number for seen in self._threads
+                  if seen.unavailable is None and self._proven.holds(seen, view.address)}
+        if len(proven) > count:
+            return Found(candidates=tuple(sorted(proven | mentioning)),
+                         why=f"{said}, yet the code of {len(proven)} threads acquires it")
+        candidates = tuple(sorted(mentioning - proven)) if len(proven) < count else ()
+        if proven:
+            each = "the holder" if len(proven) == 1 else "each holder"
+            return Found(tuple(sorted(proven)), candidates,
+                         f"{said}; the code of {each} acquires the lock and has not released it", DERIVED)
+        on_stack = "thread has" if len(candidates) == 1 else "threads have"
+        return Found(candidates=candidates,
+                     why=f"{said}; {len(candidates) or 'no'} {on_stack} the lock's address on the stack")
+
+    def _arriving(self, view: View, waiters: Collection[int]) -> Found:
+        """Who has not come to a barrier: all other threads, if they are just as many.
+
+        A thread with the barrier's address on its stack may as well have made it, or use what lies beside it. Who waits
+        for one of those at the barrier to end does not come before they have gone on.
+        """
+        missing = f"{view.count} {'thread has' if view.count == 1 else 'threads have'} not arrived"
+        ends = {f"thread-exit:{self._threads[number].pthread:#x}" for number in waiters}
+        others = tuple(seen.number for seen in self._threads if seen.number not in waiters
+                       and not (seen.wait is not None and seen.wait.lock in ends))
+        if self._threads.all_available and len(others) == view.count:
+            return Found(holders=others, why=f"{missing}, and there are just as many others")
+        mentioning = self._mentions.of(view.address) - set(waiters)
+        return Found(candidates=tuple(sorted(mentioning)), why=f"{missing}; who that is is not recorded")
+
+    # -- inside a function -----------------------------------------------------------------------------------
+
+    def _running_once(self, view: View, waiters: Collection[int]) -> Found:
+        """Whose stack has the functions in which the others wait as callers of the initialiser."""
+        helpers: set[int] = set()
+        inside = set()
+        start: dict[int, int] = {}  # where the stack of a waiter goes on outside of its own wait
+        for number in waiters:
+            native = self._threads[number].native(self._code)
+            start[number] = self._sites.site(native).caller or 0
+            own = self._starts([pc - (i > 0) for i, (pc, _) in enumerate(native[:start[number]])])
+            helpers.update(own)
+            if len(set(own)) < len(own):  # called again by the initialiser, in a call that the compiler made a jump
+                inside.add(number)
+        for number in self._mentions.of(view.address):
+            native = self._threads[number].native(self._code)
+            for i in range(start.get(number, 0) + 1, len(native)):
+                pc = native[i][0]
+                if (self._sites.in_runtime(pc) and not self._sites.in_runtime(native[i - 1][0])
+                        and helpers.intersection(self._starts([pc - 1]))):
+                    inside.add(number)
+                    break
+        return self._one_inside(inside, "its initialiser")
+
+    def _starts(self, pcs: Iterable[int]) -> list[int]:
+        return [found[0] for found in map(self._code.function_range, pcs) if found is not None]
+
+    def _initialising(self, view: View, waiters: Collection[int]) -> Found:
+        """Whose stack is between the acquisition of a guard and its release."""
+        # function that acquires, function that releases -> return addresses of the waiters' own calls
+        calls: dict[tuple[int, int], set[int]] = {}
+        outside: dict[int, int] = {}  # where the stack of a waiter goes on outside of its own wait
+        for number in waiters:
+            native = self._threads[number].native(self._code)
+            depth = self._guard_depth(native)
+            acquire = self._starts([native[depth][0] - 1]) if depth is not None else ()
+            if depth is None or not acquire:
+                continue
+            module = self._code.module(native[depth][0])
+            release = find_dynamic_symbol(self._memory, module, "__cxa_guard_release") if module else None
+            calls.setdefault((acquire[0], release.address if release else 0), set()).add(native[depth + 1][0])
+            outside[number] = depth + 2
+        sections = [Section(acquire, release, view.address, frozenset(own))
+                    for (acquire, release), own in calls.items()]
+        inside = {seen.number for seen in self._threads if seen.unavailable is None
+                  and any(self._sections.contains(section, seen.native(self._code), outside.get(seen.number, 1))
+                          for section in sections)}
+        return self._one_inside(inside, "the initialiser of the static variable")
+
+    def _guard_depth(self, native: list[tuple[int, int]]) -> int | None:
+        """Index of the frame of `__cxa_guard_acquire`: it calls `syscall` of the C library."""
+        for i in range(1, min(len(native) - 1, 3)):
+            if self._code.module(native[i][0]) is not self._code.module(native[0][0]):
+                return i
+        return None
+
+    def _allocating(self, view: View, waiters: Collection[int]) -> Found:
+        """Who is inside the allocator with the arena; a waiter is, if a signal interrupted it there before."""
+        inside = set()
+        for seen in self._threads:
+            if seen.unavailable is not None:
+                continue
+            native = seen.native(self._code)
+            start = 0
+            if seen.number in waiters:
+                start = next((i for i, (pc, _) in enumerate(native) if is_restorer(self._memory, pc)), len(native))
+            if any(self._allocates(native, i) for i in range(start, len(native))):
+                high = min(native[-1][1] + OUTERMOST, native[start][1] + MAX_STACK_SCAN)
+                if (self._mentions.between(native[start][1], high, {view.address}) if start else
+                        seen.number in self._mentions.of(view.address)):
+                    inside.add(seen.number)
+        return self._one_inside(inside, "the allocator with this arena")
+
+    def _allocates(self, native: Sequence[tuple[int, int]], index: int) -> bool:
+        """Whether a frame is a function of the allocator, or calls one."""
+        pc = native[index][0]
+        if self._sites.in_runtime(pc):
+            function = self._code.symbol(pc, index).function
+        elif index and self._sites.in_runtime(native[index - 1][0]):
+            target = called(self._memory, pc)
+            function = self._code.symbol(target).function if target is not None else None
+        else:
+            return False
+        return function is not None and public_name(function) in MALLOC

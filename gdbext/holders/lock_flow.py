@@ -1,0 +1,742 @@
+"""Which locks a function holds at a place in its code: a data-flow analysis of machine code, without symbols.
+
+The analysis follows every way from the function's entry. It knows which calls acquire a lock and which release one,
+and it follows the value that each of them gets as its argument through registers and memory. A lock counts as held
+at a place if every way to that place acquires it, and none releases it afterwards. What cannot be followed proves
+nothing: a release of an unknown lock ends the proof for all locks that it may concern.
+
+Source: x86-64 psABI 1.0 section 3.2 (registers of arguments, registers that a call preserves), 3.2.2 (stack frame).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import field
+from typing import NamedTuple, Union
+
+from gdbext.arch.x86_64.calls import behind_stub
+from gdbext.arch.x86_64.instructions import ARGUMENTS, CALLER_SAVED, Instruction, MemoryOperand, canonical, parse
+from gdbext.errors import GdbextError
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Module, Target
+from gdbext.record import record
+from gdbext.threads.code import Code
+
+#: Bounds: bytes of one function, instructions analysed of one function with its callees, callees that are followed,
+#: how deep calls are followed, separate parts of one function, rounds of the analysis for each block.
+_MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH, _MAX_PARTS, _MAX_ROUNDS = 1 << 14, 200, 4, 4, 24
+_MAX_TABLE = 512
+_REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+              "r15")
+_FILLERS = frozenset({"nop", "nopw", "nopl", "int3"})
+# call rel32, jmp rel32, jcc rel32; call and jmp through a slot at an address relative to rip
+_BRANCH = re.compile(rb"(?=([\xe8\xe9]|\x0f[\x80-\x8f]|\xff[\x15\x25])(....))", re.DOTALL)
+
+
+Base = tuple[object, ...]
+
+
+class Value(NamedTuple):
+    """An address that the analysis follows: an unknown `base` plus a known `offset`.
+
+    `base` tells where the unknown part was first seen: the function's entry, an instruction, or a place where several
+    ways meet. With the base `CONSTANT` the offset is the address itself.
+    """
+
+    base: Base
+    offset: int
+
+    def plus(self, offset: int) -> Value:
+        """The address `offset` bytes further."""
+        return Value(self.base, self.offset + offset)
+
+
+CONSTANT: Base = ("constant",)
+#: Locks with the addresses that each cannot have; see `State`.
+Held = dict[Value, frozenset[int]]
+#: Where a value is kept: a register by name, or the word of memory at an address.
+Place = Union[str, Value]
+
+
+def entry(register: str) -> Value:
+    """What a register has when the function begins."""
+    return Value(("entry", register), 0)
+
+
+class State:
+    """What is known at one place in the code: values of registers and memory, and the locks that are held.
+
+    A register or word that is not among `values` has a value of which nothing is known. Each lock that is `held` comes
+    with addresses that were released since: it is held unless it has one of these addresses. `is_zero` is the result
+    of the last comparison with zero, None where that depends on more than constants.
+    """
+
+    def __init__(self, values: dict[Place, Value], held: Held | None = None, is_zero: bool | None = None) -> None:
+        self.values = values
+        self.held: Held = held if held is not None else {}
+        self.is_zero = is_zero
+
+    @classmethod
+    def at_entry(cls) -> State:
+        """The state in which a function begins."""
+        return cls({name: entry(name) for name in _REGISTERS})
+
+    def copy(self) -> State:
+        """A copy that can be changed."""
+        return State(dict(self.values), dict(self.held), self.is_zero)
+
+    def forget(self, bases: Collection[Base]) -> None:
+        """Drop all that is known in terms of bases that are about to stand for new values."""
+        self.values = {place: value for place, value in self.values.items()
+                       if value.base not in bases and not (isinstance(place, Value) and place.base in bases)}
+        self.held = {lock: released for lock, released in self.held.items() if lock.base not in bases}
+
+    def fresh(self, address: int, place: Place) -> Value:
+        """A new unknown value, which the instruction at an address puts somewhere."""
+        base = ("made", address, place)
+        self.forget((base,))
+        return Value(base, 0)
+
+    def register(self, name: str, address: int) -> Value:
+        """What a register has when the instruction at an address runs."""
+        if name not in self.values:
+            self.values[name] = self.fresh(address, name)
+        return self.values[name]
+
+    def store(self, at: Value | None, size: int | None, value: Value | None) -> None:
+        """Write memory: what may overlap is no longer known.
+
+        Pointers of different origin may be equal, but none is taken to point to the function's own frame that is not
+        made from the stack pointer.
+        """
+        for place in [place for place in self.values if isinstance(place, Value)]:
+            if at is not None and place.base == at.base:
+                if size is None or place.offset < at.offset + size and at.offset < place.offset + 8:
+                    del self.values[place]
+            elif not is_stack(place) and (at is None or not is_stack(at)):
+                del self.values[place]
+        if at is not None and value is not None and size == 8:
+            self.values[at] = value
+
+    def release(self, lock: Value | None) -> None:
+        """Drop a lock that is released, and each that may be the same one; None is any lock."""
+        if lock is None:
+            self.held = {}
+        elif lock.base == CONSTANT:
+            self.held = {known: released if known.base == CONSTANT else released | {lock.offset}
+                         for known, released in self.held.items() if known != lock}
+        else:
+            self.held = {known: released for known, released in self.held.items()
+                         if known.base == lock.base and known.offset != lock.offset}
+
+
+def is_stack(address: Value) -> bool:
+    """Whether an address is made from the stack pointer that the function began with."""
+    return address.base == ("entry", "rsp")
+
+
+def _meet(address: int, known: State | None, other: State) -> State:
+    """What holds in both of two states that meet at an address, `known` being what met there before."""
+    if known is None:
+        return other.copy()
+    differ: set[str] = set()
+    bases: set[Base] = set()
+    while True:
+        more = {name for name in _REGISTERS if name not in differ and (
+                name not in known.values or name not in other.values or known.values[name] != other.values[name]
+                or known.values[name].base in bases)}
+        if not more:
+            break
+        differ |= more
+        bases |= {("met", address, name) for name in more}
+    ours, theirs = known.copy(), other.copy()
+    ours.forget(bases)
+    theirs.forget(bases)
+    values = {place: value for place, value in ours.values.items()
+              if place not in differ and theirs.values.get(place) == value}
+    values.update((name, Value(("met", address, name), 0)) for name in differ)
+    return State(values, _in_both(ours.held, theirs.held), ours.is_zero if ours.is_zero == theirs.is_zero else None)
+
+
+def _in_both(known: Held | None, other: Held) -> Held:
+    """Locks that are held on two ways."""
+    if known is None:
+        return other
+    return {lock: released | other[lock] for lock, released in known.items() if lock in other}
+
+
+@record
+class Effect:
+    """What a call of a function does to locks, in terms of what its registers have at the call.
+
+    `acquires` are locks that it holds when it returns; `guards` are words of memory that have the address of such a
+    lock then. It may release `releases`, and any lock if `releases_unknown`.
+    """
+
+    acquires: Mapping[Value, frozenset[int]] = field(default_factory=dict)
+    guards: Mapping[Value, frozenset[int]] = field(default_factory=dict)
+    releases: tuple[Value, ...] = ()
+    releases_unknown: bool = False
+
+
+NO_EFFECT = Effect()
+_ACQUIRE = Effect(acquires={entry("rdi"): frozenset()})
+_RELEASE = Effect(releases=(entry("rdi"),))
+_ANY = Effect(releases_unknown=True)
+
+
+class _TooLarge(GdbextError):
+    """The code cannot be analysed within the bounds."""
+
+
+class LockFlow:
+    """Finds out which locks functions hold.
+
+    :param acquiring: addresses of functions that return with the lock held that their first argument points to.
+    :param releasing: addresses of functions that release the lock that their first argument points to.
+    """
+
+    def __init__(self, target: Target, code: Code, acquiring: Iterable[int], releasing: Iterable[int]) -> None:
+        self._target = target
+        self._memory = target.memory
+        self._code = code
+        self._known: dict[int, Effect] = dict.fromkeys(acquiring, _ACQUIRE)
+        self._known.update((address, _RELEASE) for address in releasing)
+        self._primitives = frozenset(self._known)
+        self._functions: dict[int, _Function | None] = {}
+        self._relevant: dict[tuple[int, int], bool] = {}
+        self._callees = 0
+
+    def held_at(self, pc: int) -> State | None:
+        """What is known before the instruction at a program counter runs; None if its function cannot be analysed.
+
+        :param pc: of a caller, the address of its call or any byte of it.
+        """
+        found = self._code.function_range(pc)
+        if found is None or not self.is_relevant(found[0]):
+            return None
+        function = self._function(found, 0)
+        return function.before(pc) if function is not None else None
+
+    def is_relevant(self, start: int, depth: int = 0) -> bool:
+        """Whether the code of a function, or of one that it calls, may call a function that acquires or releases.
+
+        The bytes are searched without decoding them, so more than what really calls may be found, and not less.
+        """
+        key = start, depth
+        known = self._relevant.get(key)
+        if known is None:
+            self._relevant[key] = False  # of a recursion the outer call decides
+            known = self._relevant[key] = self._search(start, depth)
+        return known
+
+    def _search(self, start: int, depth: int) -> bool:
+        found = self._code.function_range(start)
+        if found is None or found[1] - found[0] > _MAX_FUNCTION:
+            return False
+        try:
+            code = self._memory.read(found[0], found[1] - found[0])
+        except GdbextError:
+            return False
+        callees = []
+        for match in _BRANCH.finditer(code):
+            end = match.end(2)
+            at = found[0] + end + int.from_bytes(match[2], "little", signed=True)
+            if self._code.module(at) is None:
+                continue
+            try:
+                called = read_u64(self._memory, at) if match[1][0] == 0xFF else behind_stub(self._memory, at)
+            except GdbextError:
+                continue
+            if called in self._primitives:
+                return True
+            if called == at and not found[0] <= at < found[1]:
+                callees.append(at)
+        return depth < _MAX_DEPTH and any(self.is_relevant(callee, depth + 1) for callee in dict.fromkeys(callees))
+
+    def _function(self, found: tuple[int, int], depth: int) -> _Function | None:
+        start = found[0]
+        if start not in self._functions:
+            self._functions[start] = None
+            try:
+                self._functions[start] = _Function(self, found, depth)
+            except GdbextError:
+                pass
+        return self._functions[start]
+
+    def effect(self, address: int, depth: int) -> Effect:
+        """What a call of the function at an address, or of the one behind its stub, does to locks."""
+        try:
+            address = behind_stub(self._memory, address)
+        except GdbextError:
+            return NO_EFFECT
+        known = self._known.get(address)
+        if known is None:
+            self._known[address] = _ANY  # what a recursive call sees
+            known = self._known[address] = self._effect_of(address, depth)
+        return known
+
+    def _effect_of(self, address: int, depth: int) -> Effect:
+        found = self._code.function_range(address)
+        if found is None or found[0] != address or not self.is_relevant(address, depth):
+            return NO_EFFECT
+        self._callees += 1
+        if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
+            return _ANY
+        function = self._function(found, depth)
+        return function.effect() if function is not None else _ANY
+
+    # -- for one function ------------------------------------------------------------------------------------
+
+    def instructions(self, start: int, end: int) -> list[Instruction]:
+        """The instructions of a piece of code.
+
+        :raises GdbextError: it is too large or not readable.
+        """
+        if end - start > _MAX_FUNCTION:
+            raise _TooLarge("the function is too large")
+        self._memory.read(start, end - start)  # the debugger may disassemble what it only takes for zeros
+        return [parse(*each) for each in self._target.disassemble(start, end)]
+
+    def part_at(self, address: int) -> tuple[int, int] | None:
+        """Where the piece of code begins and ends that an address lies in."""
+        return self._code.function_range(address)
+
+    def slot(self, address: int) -> int | None:
+        """The word at an address, if it cannot have changed: it lies in a table of the dynamic linker."""
+        module = self._code.module(address)
+        if module is None or not self._is_fixed(module, address):
+            return None
+        try:
+            return read_u64(self._memory, address)
+        except GdbextError:
+            return None
+
+    def _is_fixed(self, module: Module, address: int) -> bool:
+        section = next((each for each in module.sections if each.start <= address < each.end), None)
+        if section is not None and section.name in (".got", ".got.plt", ".data.rel.ro", ".rodata"):
+            return True
+        region = self._code.space.find(address)
+        return region is not None and region.permissions is not None and "w" not in region.permissions
+
+    def table_entry(self, table: int, index: int) -> int | None:
+        """Where an entry of a table of distances leads."""
+        try:
+            return table + int.from_bytes(self._memory.read(table + 4 * index, 4), "little", signed=True)
+        except GdbextError:
+            return None
+
+
+class _Function:
+    """One function's code with the state before each of its blocks.
+
+    :raises GdbextError: its code cannot be read, or not be analysed within the bounds.
+    """
+
+    def __init__(self, flow: LockFlow, found: tuple[int, int], depth: int) -> None:
+        self._flow = flow
+        self._depth = depth
+        self._start = found[0]
+        self._code: dict[int, Instruction] = {}
+        #: Where blocks begin; a block ends before the next one.
+        self._leaders = {found[0]}
+        self._parts: list[tuple[int, int]] = []
+        #: Where tables of jumps may lie: addresses that the code makes.
+        self._tables: set[int] = set()
+        self._states: dict[int, State] = {}
+        self._work: set[int] = set()
+        #: What is noted once all states are settled: where the function ends, and what it releases on the way.
+        self._settled = False
+        self._exits: list[State] = []
+        self._released: list[Value | None] = []
+        self._add_part(*found)
+        for _ in range(2 * _MAX_PARTS):
+            before = len(self._parts), len(self._leaders)
+            self._settle()
+            if before == (len(self._parts), len(self._leaders)):
+                break
+        else:
+            raise _TooLarge("the function has too many parts")
+        self._settled = True
+        for address in sorted(self._states):
+            self._block(address)
+
+    def _add_part(self, start: int, end: int) -> None:
+        if len(self._parts) >= _MAX_PARTS:
+            raise _TooLarge("the function has too many parts")
+        self._parts.append((start, end))
+        for instruction in self._flow.instructions(start, end):
+            self._code[instruction.address] = instruction
+            target = instruction.jump_target
+            if target is not None:
+                self._leaders.add(target)
+            if not instruction.falls_through or instruction.is_jump:
+                self._leaders.add(instruction.next_address)
+            memory = instruction.memory
+            if instruction.mnemonic == "lea" and memory is not None and memory.base == "rip":
+                self._tables.add(instruction.next_address + memory.displacement)
+
+    def _settle(self) -> None:
+        """Work out the state before each block, until nothing changes any more."""
+        rounds = 0
+        self._states = {self._start: State.at_entry()}
+        self._work = {self._start}
+        while True:
+            while self._work:
+                address = min(self._work)
+                self._work.remove(address)
+                rounds += 1
+                if rounds > _MAX_ROUNDS * len(self._leaders):
+                    raise _TooLarge("the analysis does not come to an end")
+                self._block(address)
+            # code that no jump leads to handles exceptions; nothing is known where it begins
+            hidden = self._hidden()
+            if hidden is None:
+                return
+            self._leaders.add(hidden)
+            self._states[hidden] = State({})
+            self._work.add(hidden)
+
+    def _hidden(self) -> int | None:
+        """The first instruction that no known way leads to, whether or not that way is ever taken."""
+        covered: set[int] = set()
+        leaders = list(self._states)
+        while leaders:
+            at: int | None = leaders.pop()
+            while at in self._code and at not in covered:
+                instruction = self._code[at]
+                covered.add(at)
+                if instruction.jump_target is not None:
+                    leaders.append(instruction.jump_target)
+                at = instruction.next_address if instruction.falls_through else None
+        return min((address for address, instruction in self._code.items()
+                    if address not in covered and not _is_filler(instruction)), default=None)
+
+    def _block(self, leader: int) -> None:
+        state, at = self._states[leader].copy(), leader
+        while at in self._code:
+            instruction = self._code[at]
+            is_taken = _is_taken(instruction, state)
+            if is_taken is not False or not instruction.is_jump:
+                self._step(instruction, state)
+            if not instruction.falls_through or is_taken:
+                return
+            at = instruction.next_address
+            if at in self._leaders:
+                self._reach(at, state)
+                return
+
+    def _reach(self, address: int, state: State) -> None:
+        """Let a block begin with a state as well."""
+        if self._settled or address not in self._code:
+            return
+        known = self._states.get(address)
+        met = _meet(address, known, state)
+        if (known is None or met.values != known.values or met.held != known.held or met.is_zero != known.is_zero):
+            self._states[address] = met
+            self._work.add(address)
+
+    def before(self, pc: int) -> State | None:
+        """The state before the instruction that covers a program counter; None where there is none."""
+        leader = max((address for address in self._states if address <= pc), default=None)
+        if leader is None:
+            return None
+        state, at = self._states[leader].copy(), leader
+        while at in self._code and (at == leader or at not in self._leaders):
+            instruction = self._code[at]
+            if at <= pc < instruction.next_address:
+                return state
+            if not instruction.falls_through:
+                return None
+            self._step(instruction, state)
+            at = instruction.next_address
+        return None
+
+    def effect(self) -> Effect:
+        """What a call of the function does to locks."""
+        if not self._exits:
+            return NO_EFFECT if not self._released else _ANY
+        acquires: Held | None = None
+        guards: Held | None = None
+        for state in self._exits:
+            locks = {lock: released for lock, released in state.held.items() if _is_passed(lock)}
+            words = {place: state.held[value] for place, value in state.values.items()
+                     if isinstance(place, Value) and value in state.held and _is_passed(place)}
+            acquires = _in_both(acquires, locks)
+            guards = _in_both(guards, words)
+        releases = tuple(value for value in dict.fromkeys(self._released) if value is not None and _is_passed(value))
+        unknown = any(value is None or not _is_passed(value) for value in self._released)
+        return Effect(acquires or {}, guards or {}, releases, unknown)
+
+    # -- one instruction -------------------------------------------------------------------------------------
+
+    def _step(self, instruction: Instruction, state: State) -> None:
+        """Change a state as an instruction does."""
+        if instruction.is_call:
+            self._call(instruction, state, self._called(instruction))
+        elif instruction.is_jump:
+            self._jump(instruction, state)
+        elif instruction.is_return:
+            self._leave(state)
+        elif instruction.mnemonic in ("test", "testq", "cmp", "cmpq"):
+            self._compare(instruction, state)
+        elif not self._move(instruction, state):
+            state.is_zero = None
+            self._other(instruction, state)
+
+    def _compare(self, instruction: Instruction, state: State) -> None:
+        """A comparison with zero: of a constant it is known how it ends."""
+        state.is_zero = None
+        if len(instruction.operands) != 2:
+            return
+        first, second = instruction.operands
+        if (first != second) if instruction.mnemonic.startswith("test") else first != 0:
+            return
+        if isinstance(second, MemoryOperand) or second in _REGISTERS:
+            value = self._source(second, instruction, state, "compared")
+            state.is_zero = value.offset == 0 if value.base == CONSTANT else None
+
+    def _address(self, operand: MemoryOperand, instruction: Instruction, state: State) -> Value | None:
+        """The address of a memory operand, None if it depends on an index."""
+        if operand.segment in ("fs", "gs") or operand.index not in (None, "riz", "eiz"):
+            return None
+        if operand.base is None:
+            return Value(CONSTANT, operand.displacement & (1 << 64) - 1)
+        if operand.base == "rip":
+            return Value(CONSTANT, instruction.next_address + operand.displacement)
+        if operand.base not in _REGISTERS:
+            return None
+        return state.register(operand.base, instruction.address).plus(operand.displacement)
+
+    def _load(self, operand: MemoryOperand, instruction: Instruction, state: State, register: str) -> Value:
+        """What a load of 8 bytes gives."""
+        at = self._address(operand, instruction, state)
+        if at is None:
+            return state.fresh(instruction.address, register)
+        if at in state.values:
+            return state.values[at]
+        word = self._flow.slot(at.offset) if at.base == CONSTANT else None
+        if word is not None:
+            return Value(CONSTANT, word)
+        value = state.fresh(instruction.address, register)
+        state.values[at] = value
+        return value
+
+    def _move(self, instruction: Instruction, state: State) -> bool:
+        """Instructions that move addresses; false for all others."""
+        mnemonic, operands = instruction.mnemonic, instruction.operands
+        if mnemonic in ("push", "pushq") and len(operands) == 1:
+            value = self._source(operands[0], instruction, state)
+            top = state.register("rsp", instruction.address).plus(-8)
+            state.store(top, 8, value)
+            state.values["rsp"] = top
+            return True
+        if mnemonic in ("pop", "popq") and len(operands) == 1 and operands[0] in _REGISTERS:
+            value = self._load(MemoryOperand(None, 0, "rsp"), instruction, state, str(operands[0]))
+            state.values["rsp"] = state.register("rsp", instruction.address).plus(8)
+            state.values[str(operands[0])] = value
+            return True
+        if mnemonic == "leave":
+            frame = state.register("rbp", instruction.address)
+            state.values["rbp"] = state.values.get(frame) or state.fresh(instruction.address, "rbp")
+            state.values["rsp"] = frame.plus(8)
+            return True
+        if len(operands) != 2 or instruction.prefixes:
+            return False
+        source, destination = operands
+        if mnemonic in ("mov", "movq", "movabs", "movl"):
+            if destination in _REGISTERS:
+                value = self._source(source, instruction, state, str(destination))
+                state.values[str(destination)] = value
+                return True
+            if (isinstance(destination, str) and isinstance(source, int) and canonical(destination) in _REGISTERS
+                    and (destination.startswith("e") or destination.endswith("d"))):
+                state.values[canonical(destination)] = Value(CONSTANT, source & 0xFFFFFFFF)
+                return True
+            if isinstance(destination, MemoryOperand) and (source in _REGISTERS or mnemonic == "movq"):
+                value = self._source(source, instruction, state)
+                state.store(self._address(destination, instruction, state), 8, value)
+                return True
+            return False
+        if mnemonic == "lea" and isinstance(source, MemoryOperand) and destination in _REGISTERS:
+            at = self._address(source, instruction, state)
+            if at is None:
+                at = state.fresh(instruction.address, str(destination))
+            state.values[str(destination)] = at
+            return True
+        if mnemonic not in ("mov", "movq", "movabs", "movl", "lea"):
+            state.is_zero = None
+        if mnemonic in ("add", "addq", "sub", "subq") and isinstance(source, int) and destination in _REGISTERS:
+            sign = 1 if mnemonic.startswith("add") else -1
+            distance = source - (1 << 64) if source >> 63 else source
+            value = state.register(str(destination), instruction.address)
+            state.values[str(destination)] = value.plus(sign * distance)
+            return True
+        if mnemonic == "xor" and source == destination and isinstance(source, str) and canonical(source) in _REGISTERS:
+            state.values[canonical(source)] = Value(CONSTANT, 0)
+            return True
+        return False
+
+    def _source(self, source: object, instruction: Instruction, state: State, register: str = "") -> Value:
+        if isinstance(source, int):
+            return Value(CONSTANT, source)
+        if isinstance(source, MemoryOperand):
+            return self._load(source, instruction, state, register or "pushed")
+        if isinstance(source, str) and source in _REGISTERS:
+            return state.register(source, instruction.address)
+        return state.fresh(instruction.address, register or "pushed")
+
+    def _other(self, instruction: Instruction, state: State) -> None:
+        """Any other instruction: what it writes is unknown."""
+        if not instruction.operands and len(instruction.text.split()) > len(instruction.prefixes) + 1:
+            state.values = {}  # operands that are not understood
+            return
+        for access in instruction.accesses():
+            if access.kind == "write":
+                state.store(self._address(access.operand, instruction, state), access.size, None)
+        for name in instruction.written():
+            state.values.pop(name, None)
+
+    # -- calls, jumps, returns -------------------------------------------------------------------------------
+
+    def _called(self, instruction: Instruction) -> int | None:
+        """The function that a call or jump leads to, None if that is not known."""
+        operand = instruction.operands[0] if instruction.operands else None
+        if isinstance(operand, int):
+            return operand
+        if isinstance(operand, MemoryOperand) and operand.base == "rip" and operand.index is None:
+            return self._flow.slot(instruction.next_address + operand.displacement)
+        return None
+
+    def _call(self, instruction: Instruction, state: State, called: int | None) -> None:
+        effect = self._flow.effect(called, self._depth + 1) if called is not None else NO_EFFECT
+        arguments = {name: state.values[name] for name in ARGUMENTS if name in state.values}
+        if effect is not _ACQUIRE and effect is not _RELEASE:
+            self._call_writes(arguments.values(), state)
+        self._release(effect, arguments, state)
+        self._acquire(effect, arguments, state, instruction.address)
+        for name in CALLER_SAVED:
+            state.values.pop(name, None)
+
+    def _call_writes(self, arguments: Iterable[Value], state: State) -> None:
+        """A call may change all memory but the function's own frame, and of that what its arguments point to."""
+        lowest = min((value.offset for value in arguments if is_stack(value)), default=None)
+        for place in [place for place in state.values if isinstance(place, Value)]:
+            if not is_stack(place) or lowest is not None and place.offset >= lowest:
+                del state.values[place]
+
+    def _release(self, effect: Effect, arguments: Mapping[str, Value], state: State) -> None:
+        released: list[Value | None] = [_translate(value, arguments) for value in effect.releases]
+        if effect.releases_unknown:
+            released.append(None)
+        for lock in released:
+            if self._settled and (lock is None or lock not in state.held):
+                self._released.append(lock)
+            state.release(lock)
+
+    def _acquire(self, effect: Effect, arguments: Mapping[str, Value], state: State, address: int) -> None:
+        for lock, released in effect.acquires.items():
+            known = _translate(lock, arguments)
+            if known is not None:
+                state.held[known] = released
+        for word, released in effect.guards.items():
+            at = _translate(word, arguments)
+            if at is not None:
+                state.values[at] = state.fresh(address, at)
+                state.held[state.values[at]] = released
+
+    def _jump(self, instruction: Instruction, state: State) -> None:
+        target = instruction.jump_target
+        leaves = state.values.get("rsp") == entry("rsp")
+        if target is None:
+            is_switch = self._switch(instruction, state)
+            if leaves:
+                self._call(instruction, state, self._called(instruction))
+                self._leave(state)
+            elif not is_switch:
+                raise _TooLarge("a jump leads to an unknown place")
+        elif any(start <= target < end for start, end in self._parts):
+            self._reach(target, state)
+        elif leaves:
+            outside = state.copy()
+            self._call(instruction, outside, target)
+            self._leave(outside)
+        else:  # a part that the compiler has put elsewhere
+            part = self._flow.part_at(target)
+            if part is None:
+                raise _TooLarge("a jump leads to code without a frame description")
+            self._add_part(*part)
+            self._leaders.add(target)
+            self._reach(target, state)
+
+    def _switch(self, instruction: Instruction, state: State) -> bool:
+        """A jump through a table: to each address that a table has which the code knows. False if there is none.
+
+        Without a comparison before it a table ends where an entry leads to no instruction of the function.
+        """
+        memory, count = instruction.memory, self._cases(instruction)
+        targets: set[int] = set()
+        if memory is not None and memory.index is not None and memory.base is None:
+            table = memory.displacement & 0xFFFFFFFF  # of addresses, in code that is not position-independent
+            targets.update(self._entries(lambda i: self._flow.slot(table + 8 * i), count))
+        elif memory is None:
+            # of distances from the table, whose address is added to them and still in a register
+            known = {value.offset for value in state.values.values() if value.base == CONSTANT}
+            for table in known & self._tables:
+                targets.update(self._entries(functools.partial(self._flow.table_entry, table), count))
+        for target in targets:
+            self._leaders.add(target)
+            self._reach(target, state)
+        return bool(targets)
+
+    def _entries(self, read: Callable[[int], int | None], count: int | None) -> list[int]:
+        found: list[int] = []
+        for i in range(_MAX_TABLE if count is None else count):
+            target = read(i)
+            if target is None or target not in self._code:
+                if count is not None:
+                    raise _TooLarge("a jump leads to an unknown place")
+                break  # behind the end of the table
+            found.append(target)
+        return found
+
+    def _cases(self, jump: Instruction) -> int | None:
+        """How many entries the table of a jump has: as a comparison shortly before it says."""
+        before = sorted((each for each in self._code.values() if jump.address - 64 <= each.address < jump.address),
+                        key=lambda each: each.address)
+        for first, second in zip(before, before[1:]):
+            limit = first.operands[0] if first.mnemonic.startswith("cmp") and first.operands else None
+            if second.mnemonic in ("ja", "jbe") and isinstance(limit, int) and 0 <= limit < _MAX_TABLE:
+                return limit + 1
+        return None
+
+    def _leave(self, state: State) -> None:
+        if self._settled:
+            self._exits.append(state.copy())
+
+
+def _translate(value: Value, arguments: Mapping[str, Value]) -> Value | None:
+    """A value of a callee in terms of its caller; None if it is made of more than the arguments."""
+    if value.base == CONSTANT:
+        return value
+    name = value.base[1]
+    return arguments[name].plus(value.offset) if isinstance(name, str) and name in arguments else None
+
+
+def _is_passed(value: Value) -> bool:
+    """Whether a value is a constant, or made of what a register of arguments has at the function's entry."""
+    return value.base == CONSTANT or value.base[0] == "entry" and value.base[1] in ARGUMENTS
+
+
+def _is_taken(instruction: Instruction, state: State) -> bool | None:
+    """Whether a conditional jump is taken; None where that is not known, and of all other instructions."""
+    if state.is_zero is None or instruction.mnemonic not in ("je", "jne"):
+        return None
+    return state.is_zero == (instruction.mnemonic == "je")
+
+
+def _is_filler(instruction: Instruction) -> bool:
+    return instruction.mnemonic in _FILLERS or instruction.text == "xchg %ax,%ax"
+

@@ -1,0 +1,117 @@
+"""Threads that are proven to hold a lock that records no owner: by the code that their frames are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gdbext.arch.x86_64.instructions import CALLEE_SAVED, CALLER_SAVED
+from gdbext.elf.dynamic import find_dynamic_symbol
+from gdbext.errors import GdbextError
+from gdbext.holders.lock_flow import CONSTANT, LockFlow, State, Value
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import Module, Target
+from gdbext.threads.code import Code
+from gdbext.threads.threads import SeenThread
+
+#: Functions that return with the lock held to which their first argument points, and those that release it. Code that
+#: takes a lock of one of several kinds took this one as what it is, an rwlock; no other function releases one.
+ACQUIRING = ("pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_mutex_lock")
+RELEASING = ("pthread_rwlock_unlock",)
+#: What a file calls that has read locks.
+_READING = ("pthread_rwlock_rdlock",)
+#: Most frames of one thread that are examined, and the largest table of a module's links, in bytes.
+_MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
+
+
+class ProvenReaders:
+    """Finds threads that read-lock an rwlock, as the machine code of their frames proves.
+
+    A frame proves it if on every way to the call that it is in the code acquires the lock and does not release it
+    afterwards, and the address of the lock can be recomputed: from constants, and from registers and stack slots that
+    still hold it.
+    """
+
+    def __init__(self, target: Target, code: Code, library: Sequence[Module]) -> None:
+        self._target = target
+        self._code = code
+        self._library = library
+        self._flow: LockFlow | None = None
+        self._links: dict[str, bool] = {}
+        self._reading: frozenset[int] = frozenset()
+
+    def holds(self, seen: SeenThread, address: int) -> bool:
+        """Whether a frame of a thread proves that the thread holds the lock at an address."""
+        native = seen.native(self._code)
+        return any(self._frame_holds(seen, index, native[index], address)
+                   for index in range(min(len(native), _MAX_FRAMES)))
+
+    def _frame_holds(self, seen: SeenThread, index: int, frame: tuple[int, int], address: int) -> bool:
+        module = self._code.module(frame[0])
+        if module is None or not self._may_read(module):
+            return False
+        flow = self._flow
+        assert flow is not None
+        state = flow.held_at(frame[0] - 1 if index else frame[0])
+        if state is None or not state.held:
+            return False
+        registers = self._registers(seen, index, frame)
+        return any(address not in released and self._recompute(lock, state, registers) == address
+                   for lock, released in state.held.items())
+
+    def _may_read(self, module: Module) -> bool:
+        """Whether the functions of a file can take read locks: it is linked with what takes them."""
+        if self._flow is None:
+            found = {name: self._addresses(name) for name in (*ACQUIRING, *RELEASING)}
+            self._flow = LockFlow(self._target, self._code, [each for name in ACQUIRING for each in found[name]],
+                                  [each for name in RELEASING for each in found[name]])
+            self._reading = frozenset(each for name in _READING for each in found[name])
+        known = self._links.get(module.path)
+        if known is None:
+            known = self._links[module.path] = (not any(module is part for part in self._library)
+                                                and not self._reading.isdisjoint(self._linked(module)))
+        return known
+
+    def _addresses(self, name: str) -> list[int]:
+        found = [find_dynamic_symbol(self._target.memory, module, name) for module in self._library]
+        return [symbol.address for symbol in found if symbol is not None]
+
+    def _linked(self, module: Module) -> Iterable[int]:
+        """The words of a file's tables of links."""
+        for section in module.sections:
+            if section.name in (".got", ".got.plt") and section.end - section.start <= _MAX_LINKS:
+                try:
+                    data = self._target.memory.read(section.start, (section.end - section.start) & ~7)
+                except GdbextError:
+                    continue
+                yield from memoryview(data).cast("Q")
+
+    def _registers(self, seen: SeenThread, index: int, frame: tuple[int, int]) -> Mapping[str, int]:
+        """The registers that are known in a frame; none if the debugger unwinds the stack in another way."""
+        try:
+            if index == 0:
+                return self._target.registers(seen.ref, (*CALLEE_SAVED, *CALLER_SAVED, "rip"))
+            registers = self._target.frame_registers(seen.ref, index + len(seen.handler))
+        except GdbextError:
+            return {}
+        return registers if (registers.get("rip"), registers.get("rsp")) == frame else {}
+
+    def _recompute(self, lock: Value, state: State, registers: Mapping[str, int]) -> int | None:
+        """The address that a value of the analysis stands for; None if nothing holds it any more."""
+        if lock.base == CONSTANT:
+            return lock.offset
+        found: set[int] = set()
+        top, sp = state.values.get("rsp"), registers.get("rsp")
+        for place, value in state.values.items():
+            if value.base != lock.base:
+                continue
+            word: int | None = None
+            if isinstance(place, str):
+                word = registers.get(place)
+            elif top is not None and sp is not None and place.base == top.base:
+                try:
+                    word = read_u64(self._target.memory, sp + place.offset - top.offset)
+                except GdbextError:
+                    continue
+            if word is not None:
+                found.add(word - value.offset + lock.offset & (1 << 64) - 1)
+        return found.pop() if len(found) == 1 else None

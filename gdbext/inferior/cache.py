@@ -1,0 +1,149 @@
+"""A page cache over a `Memory`: each page of the target is read once per stop.
+
+Most decoding touches few pages many times (thread states, code objects, stacks), and the cost of a read through
+the debugger hardly depends on its size.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from gdbext.errors import MemoryUnreadable
+from gdbext.inferior.protocol import Memory
+
+PAGE = 4096
+#: Reads of more than this many pages bypass the cache.
+_BYPASS_PAGES = 64
+#: Pages kept at most; a report of thousands of threads stays far below it.
+_MAX_PAGES = 65536
+
+
+class CachedMemory:
+    """Reads whole pages of `memory` and keeps them, the unreadable ones too."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._pages: dict[int, bytes | None] = {}
+
+    def read(self, address: int, size: int) -> bytes:
+        """Exactly `size` bytes.
+
+        :raises MemoryUnreadable: not all of them can be read, or the request makes no sense.
+        """
+        start = address & (PAGE - 1)
+        if 0 <= size <= PAGE - start:  # the usual case
+            page = self._pages.get(address - start)
+            if page is None:
+                page = self._page(address - start, address, size)
+            return page[start:start + size]
+        if size < 0 or address < 0 or address + size > 1 << 64:
+            raise MemoryUnreadable(address, size)
+        first, last = address - start, (address + size - 1) & ~(PAGE - 1)
+        if (last - first) // PAGE >= _BYPASS_PAGES:
+            return self._memory.read(address, size)
+        self.prefetch(first, last + PAGE - first)
+        data = b"".join([self._page(at, address, size) for at in range(first, last + 1, PAGE)])
+        return data[start:start + size]
+
+    def unpack(self, form: struct.Struct, address: int) -> tuple[int, ...]:
+        """The fields of a structure at an address, taken from its page without a copy where it lies in one page.
+
+        :raises MemoryUnreadable: not all of it can be read.
+        """
+        start = address & (PAGE - 1)
+        page = self._pages.get(address - start)
+        if page is not None and start + form.size <= PAGE:
+            return form.unpack_from(page, start)
+        return form.unpack(self.read(address, form.size))
+
+    def prefetch(self, address: int, size: int) -> None:
+        """Fetch a range in one read if none of its pages is there yet; failing is fine."""
+        first = address & ~(PAGE - 1)
+        count = (address + size - first + PAGE - 1) // PAGE
+        if not 1 < count <= _BYPASS_PAGES or first < 0:
+            return
+        wanted = [first + i * PAGE for i in range(count)]
+        missing = [at for at in wanted if at not in self._pages]
+        if len(missing) < 2:
+            return
+        try:
+            data = self._memory.read(missing[0], missing[-1] + PAGE - missing[0])
+        except MemoryUnreadable:
+            return
+        self._room(count)
+        for at in missing:
+            self._pages[at] = data[at - missing[0]:at - missing[0] + PAGE]
+
+    def _page(self, at: int, address: int, size: int) -> bytes:
+        if at in self._pages:
+            page = self._pages[at]
+        else:
+            self._room(1)
+            try:
+                page = self._memory.read(at, PAGE) if at >= 0 else None
+            except MemoryUnreadable:
+                page = None
+            self._pages[at] = page
+        if page is None:
+            # a section that ends within a page is readable in part, in a core
+            return self._partial(at, address, size)
+        return page
+
+    def _partial(self, at: int, address: int, size: int) -> bytes:
+        low, high = max(at, address), min(at + PAGE, address + size)
+        data = self._memory.read(low, high - low)
+        return bytes(low - at) + data + bytes(at + PAGE - high)
+
+    def _room(self, count: int) -> None:
+        if len(self._pages) + count > _MAX_PAGES:
+            self._pages.clear()
+
+
+def read_u32(memory: Memory, address: int) -> int:
+    """An ``uint32_t``."""
+    return int.from_bytes(memory.read(address, 4), "little")
+
+
+def read_u64(memory: Memory, address: int) -> int:
+    """An ``uint64_t``."""
+    return int.from_bytes(memory.read(address, 8), "little")
+
+
+def read_available(memory: Memory, address: int, size: int) -> bytes:
+    """The first of `size` bytes, as many as can be read without a gap; empty if the first cannot.
+
+    For stacks, whose end is only guessed, and which may not be whole in a core.
+    """
+    try:
+        return memory.read(address, size)
+    except MemoryUnreadable:
+        pass
+    data = b""
+    while len(data) < size:
+        piece = min(PAGE - (address + len(data)) % PAGE, size - len(data))
+        try:
+            data += memory.read(address + len(data), piece)
+        except MemoryUnreadable:
+            break
+    return data
+
+
+def read_cstring(memory: Memory, address: int, limit: int = 256) -> bytes:
+    """A C string of at most `limit` bytes, without its NUL.
+
+    :raises MemoryUnreadable: it is not readable up to its NUL or the limit.
+    """
+    data = b""
+    while len(data) < limit:
+        step = min(64 - (address + len(data)) % 64, limit - len(data))
+        piece = memory.read(address + len(data), step)
+        end = piece.find(b"\0")
+        if end >= 0:
+            return data + piece[:end]
+        data += piece
+    return data
+
+
+def cached(memory: Memory) -> CachedMemory:
+    """The memory itself if it keeps pages already, or else such a cache over it."""
+    return memory if isinstance(memory, CachedMemory) else CachedMemory(memory)

@@ -1,0 +1,93 @@
+"""What the threads of a process are in while it runs: a guess from /proc, which needs no stop.
+
+A thread that sleeps in the kernel leaves its stack pointer in /proc/PID/task/TID/syscall; words on its stack that point
+into code may be return addresses. Some are left over from calls that have ended, and everything may change at any
+time, so nothing is to be told from this. It serves to get ready what is likely to be asked for in a stop.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import Counter
+
+from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.link_map import LinkedFile, linked_files
+from gdbext.inferior.proc import Proc
+
+#: How many threads are looked at, and how far up their stacks, in bytes.
+_MAX_THREADS, _MAX_STACK = 64, 16 << 10
+#: Most bytes of one file of /proc.
+_MAX_TEXT = 1 << 16
+#: Source: Linux 6.1 include/uapi/linux/auxvec.h.
+_AT_PHDR, _AT_PHNUM = 3, 5
+_PAIR = struct.Struct("=QQ")
+
+
+class Preview:
+    """A running process; empty answers where the user may not look at it.
+
+    :param root: where /proc is, for tests.
+    """
+
+    def __init__(self, pid: int, root: str = "/proc") -> None:
+        self._folder = f"{root}/{pid}"
+        self.regions = Proc(pid, root).regions()
+        self._space = AddressSpace(self.regions)
+
+    def linked_files(self) -> list[LinkedFile]:
+        """What the dynamic linker has loaded."""
+        data = self._text("auxv")
+        auxiliary = dict(_PAIR.iter_unpack(data[:len(data) // _PAIR.size * _PAIR.size]))
+        return list(linked_files(self._read, auxiliary.get(_AT_PHDR, 0), auxiliary.get(_AT_PHNUM, 0)))
+
+    def region_at(self, address: int) -> Region | None:
+        """The mapping that has an address."""
+        return self._space.find(address)
+
+    def path_at(self, address: int) -> str | None:
+        """The path of the file that is mapped at an address."""
+        region = self._space.find(address)
+        return region.path if region is not None and (region.path or "").startswith("/") else None
+
+    def code_addresses(self) -> Counter[int]:
+        """Addresses in the code of files that threads are at or may return to, with the number of threads."""
+        found: Counter[int] = Counter()
+        code = [region for region in self.regions if (region.path or "").startswith("/") and region.allows("x")]
+        if not code:
+            return found
+        space, low, high = AddressSpace(code), code[0].start, code[-1].end
+        try:
+            tasks = sorted(os.listdir(f"{self._folder}/task"), key=int)[:_MAX_THREADS]
+        except (OSError, ValueError):
+            return found
+        for task in tasks:
+            fields = self._text(f"task/{task}/syscall").split()
+            try:
+                sp, pc = int(fields[-2], 16), int(fields[-1], 16)
+            except (IndexError, ValueError):  # it runs, or has ended
+                continue
+            words = {pc, *self._stack(sp)}
+            found.update(word for word in words if low <= word < high and space.find(word) is not None)
+        return found
+
+    def _stack(self, sp: int) -> tuple[int, ...]:
+        region: Region | None = self._space.find(sp)
+        if region is None:
+            return ()
+        data = self._read(sp, min(region.end - sp, _MAX_STACK))
+        return struct.unpack(f"={len(data) // 8}Q", data[:len(data) // 8 * 8])
+
+    def _read(self, address: int, size: int) -> bytes:
+        try:
+            with open(f"{self._folder}/mem", "rb", buffering=0) as file:
+                return os.pread(file.fileno(), size, address)
+        except (OSError, OverflowError, ValueError):
+            return b""
+
+    def _text(self, name: str) -> bytes:
+        try:
+            with open(f"{self._folder}/{name}", "rb") as file:
+                return file.read(_MAX_TEXT)
+        except OSError:
+            return b""

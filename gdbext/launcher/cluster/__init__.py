@@ -1,0 +1,1 @@
+"""A Dask cluster: asking its processes, and the page of what was found."""

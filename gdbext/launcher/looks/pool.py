@@ -1,0 +1,290 @@
+"""Many looks: a few at a time, one GDB each; what was done is kept, so that a run can be stopped and gone on with.
+
+The state directory holds a line of JSON for each look that ended, in ``looks.jsonl``, and the documents, compressed,
+one file each. A line is written when its document is, so that whatever ends a run leaves both or neither.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Generic, TextIO, TypeVar
+
+import gdbext
+from gdbext.launcher.looks.look import end_running
+from gdbext.record import record
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: How often a progress bar changes, and how often a line says how far a run without one has come, in seconds.
+_TICK, _LINE = 0.1, 15.0
+_BAR = 24
+#: How much a document is compressed: looks are short, and the time is theirs.
+_LEVEL = 1
+_FORMAT = 1
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class Pool(Generic[T, R]):
+    """Does the same work on many things, several at a time, in threads that each wait for a process.
+
+    :param work: what to do with one; it raises nothing for one that is bad.
+    :param jobs: how many at a time.
+    :param end: makes work that is being done end early, when the run is stopped.
+    """
+
+    def __init__(self, work: Callable[[T], R], jobs: int, end: Callable[[], None] = end_running) -> None:
+        self._work = work
+        self._jobs = max(jobs, 1)
+        self._end = end
+
+    def run(self, things: Sequence[T], done: Callable[[T, R], None], tick: Callable[[], None] = lambda: None) -> None:
+        """Work on all of them; `done` and `tick` are called in this thread, `tick` every now and then.
+
+        :raises KeyboardInterrupt: as any other exception that comes here, when all work has ended.
+        """
+        waiting: queue.SimpleQueue[T] = queue.SimpleQueue()
+        results: queue.SimpleQueue[tuple[T, R | None, BaseException | None]] = queue.SimpleQueue()
+        stop = threading.Event()
+        for thing in things:
+            waiting.put(thing)
+
+        def worker() -> None:
+            while not stop.is_set():
+                try:
+                    thing = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    results.put((thing, self._work(thing), None))
+                except BaseException as error:  # raised where the run is
+                    results.put((thing, None, error))
+                    return
+
+        threads = [threading.Thread(target=worker, name=f"look-{number}", daemon=True)
+                   for number in range(min(self._jobs, len(things)))]
+        try:
+            for thread in threads:
+                thread.start()
+            left = len(things)
+            while left:
+                try:
+                    thing, result, error = results.get(timeout=_TICK)
+                except queue.Empty:
+                    tick()
+                    continue
+                if error is not None:
+                    raise error
+                left -= 1
+                done(thing, result)  # type: ignore[arg-type]
+                tick()
+        finally:
+            stop.set()
+            for thread in threads:
+                while thread.is_alive():  # one that has just begun may not have been told the first time
+                    self._end()
+                    thread.join(_TICK)
+
+
+# -- progress ------------------------------------------------------------------------------------------------
+
+
+class Progress:
+    """How far a run has come: a bar at the bottom of a terminal, or else a line every now and then.
+
+    :param total: how many looks there are in all, `done` of them before this run.
+    :param name: what a line begins with.
+    """
+
+    def __init__(self, total: int, done: int = 0, name: str = "gdbext", stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._bar = self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._name = name
+        self._total = total
+        self._before = self._done = done
+        self._failed = 0
+        self._begin = self._last = time.monotonic()
+        self._shown = ""
+
+    def advance(self, failed: bool = False) -> None:
+        """One more is done."""
+        self._done += 1
+        self._failed += failed
+
+    def tick(self) -> None:
+        """Show how far it is, if that was not done just now."""
+        now = time.monotonic()
+        if now - self._last < (_TICK if self._bar else _LINE):
+            return
+        self._last = now
+        if self._bar:
+            self._show(self._line(now))
+        else:
+            self._write(f"{self._name}: {self._figures(now)}\n")
+
+    def say(self, line: str) -> None:
+        """Write a line above the bar."""
+        self.clear()
+        self._write(f"{line}\n")
+
+    def clear(self) -> None:
+        """Remove the bar."""
+        if self._shown:
+            self._show("")
+
+    def _show(self, line: str) -> None:
+        # in one write, and only where it differs: nothing flickers
+        if line != self._shown:
+            self._write(f"\r{line}\x1b[K")
+            self._shown = line
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:  # the report does not depend on it
+            pass
+
+    def _line(self, now: float) -> str:
+        width = os.get_terminal_size(self._stream.fileno()).columns if self._stream.isatty() else 80
+        full = _BAR * self._done // max(self._total, 1)
+        return f"[{'#' * full}{'.' * (_BAR - full)}] {self._figures(now)}"[:max(width - 1, 10)]
+
+    def _figures(self, now: float) -> str:
+        text = f"{self._done:,} of {self._total:,}"
+        if self._failed:
+            text += f", {self._failed:,} not read"
+        worked, spent = self._done - self._before, now - self._begin
+        if worked and spent > 0 and self._done < self._total:
+            text += f", {_duration((self._total - self._done) * spent / worked)} left"
+        return text
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+# -- what was done -------------------------------------------------------------------------------------------
+
+
+@record
+class Record:
+    """A look that ended: at which file (None of size and time: a process), and what class it is of.
+
+    `document` is the name of its file in the state directory, None where there is no document. `size` is in bytes,
+    `modified` in ns since 1970, `seconds` how long the look took.
+    """
+
+    path: str
+    size: int
+    modified: int
+    kind: str | None = None
+    key: str | None = None
+    title: str | None = None
+    threads: int = 0
+    document: str | None = None
+    problem: str | None = None
+    hint: str | None = None
+    status: int = 0
+    seconds: float = 0.0
+
+    @property
+    def file(self) -> tuple[str, int, int]:
+        """Which file it is: one that was written anew is another."""
+        return self.path, self.size, self.modified
+
+
+class State:
+    """The looks of a run that was stopped, or of one that goes on.
+
+    :param folder: where they are kept; it is made if it is not there, for nobody else to read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._looks = folder / "looks.jsonl"
+        self._documents = folder / "documents"
+        # a mode counts for the last folder of a path only
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._documents.mkdir(exist_ok=True, mode=0o700)
+        self._file: TextIO | None = None
+
+    def load(self) -> list[Record]:
+        """What was done; lines that are cut off or of another version are left out."""
+        try:
+            with open(self._looks, encoding="utf-8", errors="replace") as file:
+                lines = file.readlines()
+        except FileNotFoundError:
+            return []
+        found: dict[tuple[str, int, int], Record] = {}
+        for line in lines:
+            try:
+                values = json.loads(line)
+                if (values.pop("format"), values.pop("version")) == (_FORMAT, gdbext.__version__):
+                    record = Record(**values)
+                    found[record.file] = record
+            except (ValueError, TypeError, KeyError, AttributeError):
+                continue
+        return list(found.values())
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.close()
+        for path in [self._looks, *self._documents.glob("*.json.gz")]:
+            path.unlink(missing_ok=True)
+
+    def store(self, name: str, document: dict[str, Any]) -> str:
+        """Keep a document under a name of ours for that; safe to be called in several threads.
+
+        :raises OSError: it cannot be written.
+        """
+        short = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:20] + ".json.gz"
+        path = self._documents / short
+        unfinished = path.with_suffix(f".{threading.get_ident()}")
+        unfinished.write_bytes(gzip.compress(json.dumps(document).encode(), _LEVEL))
+        unfinished.replace(path)
+        return short
+
+    def read(self, short: str) -> dict[str, Any] | None:
+        """A document that was kept; None if it is gone, or damaged."""
+        try:
+            made: dict[str, Any] = json.loads(gzip.decompress((self._documents / short).read_bytes()))
+        except (OSError, EOFError, ValueError):
+            return None
+        return made
+
+    def add(self, record: Record) -> None:
+        """Note a look that ended.
+
+        :raises OSError: it cannot be written.
+        """
+        if self._file is None:
+            cut_off = self._looks.exists() and self._looks.read_bytes()[-1:] not in (b"", b"\n")
+            self._file = open(self._looks, "a", encoding="utf-8")  # noqa: SIM115  closed by `close`
+            if cut_off:
+                self._file.write("\n")
+        line = {"format": _FORMAT, "version": gdbext.__version__, **asdict(record)}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,232 @@
+"""Pipes and sockets: which processes have which end, and for which descriptors a thread waits.
+
+The descriptors of other users' processes can be read by root only. What one of these could have is not taken to be in
+the set alone: then only a pipe or socket counts that was made inside of the set. That is known of one that some process
+has with close-on-exec: such a descriptor does not outlive the start of a program, so it was made by the program that
+runs in that process, there or in one that it was forked from. Where that program was started outside of the set, none
+of the others may be younger. What is passed on in messages is not known.
+
+Sources: Linux Documentation/filesystems/proc.rst, include/uapi/asm-generic/poll.h, open(2).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import time
+from collections.abc import Iterable, Mapping
+
+from gdbext.inferior.proc import Descriptor
+from gdbext.launcher.processes.tree import (
+    Member,
+    Region,
+    ThreadState,
+    is_kernel_thread,
+    mappings,
+    numbers,
+    parent_of,
+    read_memory,
+    read_text,
+    start_of,
+)
+
+READ, WRITE = "read", "write"
+#: How long the descriptors of all processes are read, in seconds.
+_PATIENCE = 2.0
+_MOST_DESCRIPTORS = 4096
+_POLLFD = struct.Struct("<ihh")  # struct pollfd: fd, events, revents
+_POLLOUT = 0x304  # POLLOUT, POLLWRNORM, POLLWRBAND
+_POLLIN = 0xC3  # POLLIN, POLLPRI, POLLRDNORM, POLLRDBAND
+_UNIX_STREAM, _UNIX_SEQPACKET = 1, 5
+_INODE = re.compile(r"^(pipe|socket):\[(\d+)\]$")
+_FLAGS = re.compile(r"^flags:\t([0-7]+)$", re.MULTILINE)
+
+
+class Descriptors:
+    """Who has which pipe and socket open, among all processes of this machine.
+
+    :param members: the processes of the set, by their numbers.
+    :param root: where /proc is.
+    """
+
+    def __init__(self, members: Mapping[int, Member], root: str = "/proc") -> None:
+        self._members = members
+        self._root = root
+        self._types: dict[int, int] | None = None
+        self._programs: dict[int, bool] = {}
+        #: Processes outside of the set whose descriptors may not be read.
+        self._refused: list[int] = []
+        #: What keeps descriptors from being told, None if nothing does.
+        self.blind: str | None = None
+        #: Which processes outside of the set are not seen, None if all are.
+        self.unseen: str | None = None
+        self._open = self._scan()
+
+    def _scan(self) -> dict[str, set[Descriptor]]:
+        found: dict[str, set[Descriptor]] = {}
+        refused = self._refused
+        end = time.monotonic() + _PATIENCE
+        pids = numbers(self._root)
+        for pid in sorted(pids, key=lambda other: other not in self._members):
+            folder = f"{self._root}/{pid}/fd"
+            try:
+                for name in os.listdir(folder):
+                    try:
+                        link = os.readlink(f"{folder}/{name}")
+                    except FileNotFoundError:  # closed meanwhile
+                        continue
+                    if _INODE.match(link):
+                        found.setdefault(link, set()).add(Descriptor(pid, int(name)))
+            except PermissionError:
+                if pid in self._members:
+                    self.blind = f"the descriptors of process {pid} may not be read"
+                elif not is_kernel_thread(pid, self._root):
+                    refused.append(pid)
+            except OSError:  # it has ended
+                pass
+            if time.monotonic() > end:
+                self.blind = f"not all descriptors could be read within {_PATIENCE:g} s"
+                break
+        if refused:
+            whose = "processes of other users" if len(refused) > 1 else "process of another user"
+            self.unseen = f"descriptors of {len(refused):,} {whose} could not be read"
+        elif 1 not in pids:  # mount option hidepid of /proc
+            self.unseen = "processes of other users could not be seen"
+        return found
+
+    # -- ends ------------------------------------------------------------------------------------------------
+
+    def other_end(self, member: Member, fd: int, way: str) -> set[int] | None:
+        """The processes that can end a wait for a descriptor; None if it is not known who could.
+
+        :param way: whether the wait is to `READ` from it or to `WRITE` to it.
+        """
+        link = member.proc.link(fd)
+        match = _INODE.match(link or "")
+        if match is None or link is None:
+            return None
+        if match[1] == "pipe":
+            found = set()
+            for other in self._open.get(link, ()):
+                info = member.proc.info(other)
+                if info is None:
+                    return None
+                if info.writes if way == READ else info.reads:
+                    found.add(other.pid)
+            return found if self._is_whole([link]) else None
+        inode = int(match[2])
+        known = member.proc.socket(inode)
+        # to a socket for datagrams anyone may send
+        if known is None or known.protocol not in ("unix", "TCP") or not self._is_stream(member, inode, known.protocol):
+            return None
+        other_inode = member.proc.other_end(inode)
+        if not other_inode:
+            return None
+        links = [f"socket:[{other_inode}]"]
+        peer = member.proc.socket(other_inode)
+        if known.protocol == "unix" and known.local is None and peer is not None and peer.local is None:
+            links.append(link)  # both ends were made at once, by socketpair
+        return {other.pid for other in self._open.get(links[0], ())} if self._is_whole(links) else None
+
+    def _is_stream(self, member: Member, inode: int, protocol: str) -> bool:
+        if protocol == "TCP":
+            return True
+        if self._types is None:
+            self._types = {}
+            for line in (read_text(f"{self._root}/{member.pid}/net/unix") or "").splitlines()[1:]:
+                words = line.split()
+                if len(words) >= 7 and words[6].isdigit():
+                    self._types[int(words[6])] = int(words[4], 16)
+        return self._types.get(inode) in (_UNIX_STREAM, _UNIX_SEQPACKET)
+
+    def _is_whole(self, links: Iterable[str]) -> bool:
+        """Whether all that have a pipe or socket are known."""
+        if self.unseen is None:
+            return True
+        having = {holder for link in links for holder in self._open.get(link, ())}
+        return all(holder.pid in self._members for holder in having) and any(map(self._was_made_inside, having))
+
+    def _was_made_inside(self, holder: Descriptor) -> bool:
+        match = _FLAGS.search(read_text(f"{self._root}/{holder.pid}/fdinfo/{holder.fd}", 1 << 16) or "")
+        return match is not None and bool(int(match[1], 8) & os.O_CLOEXEC) and self._is_programs_own(holder.pid)
+
+    def _is_programs_own(self, pid: int) -> bool:
+        """Whether nobody unseen can have what the program that a process runs has made, but for the set."""
+        if pid not in self._programs:
+            parent = parent_of(pid, self._root)
+            if not parent:
+                self._programs[pid] = False
+            elif self._started(pid, parent):
+                self._programs[pid] = pid in self._members or self._is_younger(pid)
+            else:
+                self._programs[pid] = self._is_programs_own(parent)
+        return self._programs[pid]
+
+    def _started(self, pid: int, parent: int) -> bool:
+        """Whether a process has started a program since its parent forked it; false if that is not known."""
+        mine, theirs = mappings(pid, self._root), mappings(parent, self._root)
+        if mine is None:
+            return False
+        if theirs is None:
+            # it is another user's, so that only its name is known, if that
+            names = [read_text(f"{self._root}/{each}/comm", 4096) for each in (pid, parent)]
+            return None not in names and names[0] != names[1]
+        begin = _vdso(mine)
+        return begin is not None and begin != _vdso(theirs)
+
+    def _is_younger(self, pid: int) -> bool:
+        """Whether a process is younger than all that may not be looked at."""
+        begin = start_of(pid, self._root)
+        others = [start_of(other, self._root) for other in self._refused]
+        return bool(begin is not None and others and all(other is not None and other < begin for other in others))
+
+    # -- sets of descriptors ---------------------------------------------------------------------------------
+
+    def polled(self, member: Member, state: ThreadState) -> list[tuple[int, str]] | None:
+        """What ``poll`` and ``ppoll`` wait for: descriptors, each with `READ` or `WRITE`; None if that is not known."""
+        at, count = state.arguments[0], state.arguments[1] & 0xFFFFFFFF
+        data = None
+        if 0 < count <= _MOST_DESCRIPTORS:
+            data = read_memory(member.pid, at, count * _POLLFD.size, self._root)
+        if data is None:
+            return None
+        found = []
+        for fd, events, _ in _POLLFD.iter_unpack(data):
+            if fd >= 0:
+                found += [(fd, WRITE)] if events & _POLLOUT else []
+                found += [(fd, READ)] if events & _POLLIN or not events & _POLLOUT else []
+        return found
+
+    def selected(self, member: Member, state: ThreadState) -> list[tuple[int, str]] | None:
+        """The same of ``select`` and ``pselect6``."""
+        count = state.arguments[0] & 0xFFFFFFFF
+        if not 0 < count <= _MOST_DESCRIPTORS:
+            return None
+        found = []
+        for at, way in zip(state.arguments[1:4], (READ, WRITE, READ)):
+            data = read_memory(member.pid, at, (count + 7) // 8, self._root) if at else b""
+            if data is None:
+                return None
+            bits = int.from_bytes(data, "little")
+            found += [(fd, way) for fd in range(count) if bits >> fd & 1]
+        return found
+
+    def watched(self, member: Member, fd: int) -> list[tuple[int, str]] | None:
+        """The same of ``epoll_wait``, by its descriptor."""
+        info = member.proc.info(Descriptor(member.pid, fd))
+        if info is None or not info.watched:
+            return None
+        found = []
+        for watched, inode in info.watched:
+            # a file is watched until nobody has it open, so that the number may be another's by now
+            match = _INODE.match(member.proc.link(watched) or "")
+            if match is None or inode != int(match[2]):
+                return None
+            found += [(watched, READ)]
+        return found
+
+
+def _vdso(regions: Iterable[Region]) -> int | None:
+    """Where the kernel's own code is mapped: at random when a program starts, as in its parent after a fork."""
+    return next((region.start for region in regions if region.path == "[vdso]"), None)

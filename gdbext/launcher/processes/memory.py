@@ -1,0 +1,144 @@
+"""Memory that processes share, and semaphores of `multiprocessing` in it.
+
+Sources: Linux Documentation/filesystems/proc.rst; CPython 3.13 Modules/_multiprocessing/semaphore.c.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gdbext.launcher.processes.tree import Member, is_kernel_thread, mappings, numbers, read_memory
+
+#: How long the mappings of all processes are read, and how long memory is searched, in seconds.
+_PATIENCE, _SEARCH = 2.0, 1.5
+_MOST_SEARCHED = 512 << 20
+_PIECE = 4 << 20
+# SemLockObject from `handle` on: sem_t *, unsigned long last_tid, int count, maxvalue, kind
+_SEM_LOCK = struct.Struct("<QQiii")
+_MOST_COUNT = 1 << 20
+
+
+class Word(NamedTuple):
+    """A place in shared memory: the same for all processes that map it."""
+
+    device: str
+    inode: int
+    offset: int
+
+
+class SharedMemory:
+    """What processes have in common.
+
+    :param members: the processes of the set, by their numbers.
+    :param root: where /proc is.
+    """
+
+    def __init__(self, members: Mapping[int, Member], root: str = "/proc") -> None:
+        self._members = members
+        self._root = root
+        self._mapped: dict[tuple[str, int], set[int]] | None = None
+        self._holding: dict[Word, frozenset[int] | None] = {}
+        #: Whose memory outside of the set is not seen, None if all is; known when `mapped_by` was asked.
+        self.unseen: str | None = None
+
+    @staticmethod
+    def word_at(member: Member, address: int) -> Word | None:
+        """The place of an address of a process, None if it is not in shared memory."""
+        mapping = next((each for each in member.mappings if each.start <= address < each.end), None)
+        if mapping is None or not mapping.shared:
+            return None
+        return Word(*mapping.file, mapping.offset + address - mapping.start)
+
+    @staticmethod
+    def address_of(member: Member, word: Word) -> int | None:
+        """Where a process has a place, None if it does not map it."""
+        for mapping in member.mappings:
+            if mapping.shared and mapping.file == (word.device, word.inode):
+                at = word.offset - mapping.offset + mapping.start
+                if mapping.start <= at < mapping.end:
+                    return at
+        return None
+
+    def mapped_by(self, word: Word) -> set[int] | None:
+        """The processes that have a file mapped; None if not all could be looked at in time."""
+        if self._mapped is None:
+            found: dict[tuple[str, int], set[int]] = {}
+            refused = 0
+            end = time.monotonic() + _PATIENCE
+            pids = numbers(self._root)
+            for pid in pids:
+                if time.monotonic() > end:
+                    return None
+                regions = mappings(pid, self._root)
+                if regions is None:
+                    refused += os.path.exists(f"{self._root}/{pid}") and not is_kernel_thread(pid, self._root)
+                for mapping in regions or ():
+                    if mapping.shared:
+                        found.setdefault(mapping.file, set()).add(pid)
+            if refused:
+                whose = "processes of other users" if refused > 1 else "process of another user"
+                self.unseen = f"mappings of {refused:,} {whose} could not be read"
+            elif 1 not in pids:  # mount option hidepid of /proc
+                self.unseen = "processes of other users could not be seen"
+            self._mapped = found
+        return self._mapped.get((word.device, word.inode))
+
+    # -- semaphores ------------------------------------------------------------------------------------------
+
+    def counting(self, member: Member, word: Word) -> frozenset[int] | None:
+        """The processes whose `multiprocessing` locks say that they have acquired a semaphore; None if not known.
+
+        :param member: a process that waits for it.
+        """
+        value = read_memory(member.pid, self.address_of(member, word) or 0, 4, self._root)
+        if value != b"\0\0\0\0":
+            return None
+        if word not in self._holding:
+            end = time.monotonic() + _SEARCH
+            found = []
+            complete = True
+            for other in self._members.values():
+                address = self.address_of(other, word)
+                if address is None:
+                    continue
+                counts = self._sem_locks(other, address, end)
+                complete = complete and counts is not None
+                if counts:
+                    found.append(other.pid)
+            self._holding[word] = frozenset(found) if complete else None
+        return self._holding[word]
+
+    def _sem_locks(self, member: Member, address: int, end: float) -> bool | None:
+        """Whether an object of the process counts a semaphore at that address as acquired; None if time was short."""
+        needle = address.to_bytes(8, "little")
+        left = _MOST_SEARCHED
+        for mapping in member.mappings:
+            if mapping.permissions != "rw-p" or mapping.path not in ("", "[heap]"):
+                continue
+            at = mapping.start
+            while at < mapping.end:
+                if time.monotonic() > end or left <= 0:
+                    return None
+                size = min(_PIECE, mapping.end - at)
+                # an object may lie across the end of a piece
+                wanted = min(size + _SEM_LOCK.size, mapping.end - at)
+                if _has_acquired(read_memory(member.pid, at, wanted, self._root, some=True) or b"", needle):
+                    return True
+                at += size
+                left -= size
+        return False
+
+
+def _has_acquired(data: bytes, needle: bytes) -> bool:
+    at = data.find(needle)
+    while at >= 0:
+        if not at % 8 and at + _SEM_LOCK.size <= len(data):
+            _, thread, count, most, kind = _SEM_LOCK.unpack_from(data, at)
+            if thread and 0 < count < _MOST_COUNT and most == 1 and kind in (0, 1):
+                return True
+        at = data.find(needle, at + 1)
+    return False

@@ -1,0 +1,180 @@
+"""Processes of this machine as /proc tells of them: who descends from whom, what threads do, what is mapped.
+
+Sources: Linux Documentation/filesystems/proc.rst, include/linux/sched.h.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gdbext.inferior.proc import Proc
+from gdbext.launcher.looks.classes import Json
+
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) (\S+) (\d+) *(.*)$")
+_PF_KTHREAD = 0x00200000
+
+
+class ThreadState(NamedTuple):
+    """Where a thread is: its system call (None: it runs) with the arguments, its stack pointer, how often it ran."""
+
+    call: int | None
+    arguments: tuple[int, ...]
+    stack: int
+    switches: int
+
+
+class Region(NamedTuple):
+    """A line of /proc/PID/maps. `file` is (device, inode)."""
+
+    start: int
+    end: int
+    permissions: str
+    offset: int
+    file: tuple[str, int]
+    path: str
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes may see what is written to it."""
+        return self.permissions[3] == "s"
+
+
+def read_text(path: str, limit: int = 8 << 20) -> str | None:
+    """A file of /proc, no more than so many bytes of it; None if it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            pieces = []
+            while limit > 0:
+                piece = file.read(min(limit, 1 << 16))
+                if not piece:
+                    break
+                pieces.append(piece)
+                limit -= len(piece)
+    except OSError:
+        return None
+    return b"".join(pieces).decode("utf-8", "backslashreplace")
+
+
+def numbers(folder: str) -> list[int]:
+    """The names in a folder that are numbers, ascending: processes of /proc, threads of /proc/PID/task."""
+    try:
+        return sorted(int(name) for name in os.listdir(folder) if name.isdigit())
+    except OSError:
+        return []
+
+
+def parent_of(pid: int, root: str = "/proc") -> int | None:
+    """The parent of a process; None if it has ended."""
+    text = read_text(f"{root}/{pid}/stat", 4096)
+    try:
+        return int(text.rpartition(")")[2].split()[1]) if text else None
+    except (ValueError, IndexError):
+        return None
+
+
+def start_of(pid: int, root: str = "/proc") -> int | None:
+    """When a process was started, in clock ticks since the machine was; None if it has ended."""
+    text = read_text(f"{root}/{pid}/stat", 4096)
+    try:
+        return int(text.rpartition(")")[2].split()[19]) if text else None
+    except (ValueError, IndexError):
+        return None
+
+
+def process_tree(pid: int, root: str = "/proc") -> list[tuple[int, int | None]]:
+    """A process and all that descend from it, each with its parent, parents first."""
+    children: dict[int, list[int]] = {}
+    for other in numbers(root):
+        parent = parent_of(other, root)
+        if parent is not None:
+            children.setdefault(parent, []).append(other)
+    found = [(pid, parent_of(pid, root))]
+    for parent, _ in found:  # grows while it is walked
+        found += [(child, parent) for child in children.get(parent, ()) if not _is_zombie(child, root)]
+    return found
+
+
+def _is_zombie(pid: int, root: str) -> bool:
+    text = read_text(f"{root}/{pid}/stat", 4096)
+    return text is None or text.rpartition(")")[2].split()[:1] in (["Z"], ["X"])
+
+
+def is_kernel_thread(pid: int, root: str = "/proc") -> bool:
+    """Whether what has a number like a process is a thread of the kernel, which has no descriptors and no memory."""
+    text = read_text(f"{root}/{pid}/stat", 4096)
+    try:
+        return bool(text and int(text.rpartition(")")[2].split()[6]) & _PF_KTHREAD)
+    except (ValueError, IndexError):
+        return False
+
+
+def thread_states(pid: int, root: str = "/proc") -> dict[int, ThreadState] | None:
+    """Where each thread of a process is, by its number; None where that may not be known."""
+    found = {}
+    for tid in numbers(f"{root}/{pid}/task"):
+        call, status = (read_text(f"{root}/{pid}/task/{tid}/{name}", 1 << 16) for name in ("syscall", "status"))
+        if call is None or status is None:
+            if os.path.exists(f"{root}/{pid}/task/{tid}"):
+                return None
+            continue
+        switches = sum(int(line.split()[1]) for line in status.splitlines() if "ctxt_switches:" in line)
+        words = call.split()
+        if len(words) == 9 and int(words[0]) >= 0:
+            values = [int(word, 16) for word in words[1:]]
+            found[tid] = ThreadState(int(words[0]), tuple(values[:6]), values[6], switches)
+        else:
+            found[tid] = ThreadState(None, (), 0, switches)
+    return found
+
+
+@dataclass
+class Member:
+    """A process of the set with its document (None: it could not be read)."""
+
+    pid: int
+    document: Json | None
+    proc: Proc
+    states: Mapping[int, ThreadState] = field(default_factory=dict)
+    mappings: tuple[Region, ...] = ()
+
+    def thread(self, number: int) -> Json | None:
+        """A thread of the document."""
+        threads = self.document["threads"] if self.document is not None else ()
+        return next((thread for thread in threads if thread["number"] == number), None)
+
+
+def mappings(pid: int, root: str = "/proc") -> tuple[Region, ...] | None:
+    """The address space of a process, by ascending address; None if it may not be looked at, or has ended."""
+    text = read_text(f"{root}/{pid}/maps")
+    if text is None:
+        return None
+    found = []
+    for line in text.splitlines():
+        match = _MAPPING.match(line)
+        if match is not None:
+            start, end, permissions, offset, device, inode, path = match.groups()
+            found.append(Region(int(start, 16), int(end, 16), permissions, int(offset, 16), (device, int(inode)), path))
+    return tuple(found)
+
+
+def read_memory(pid: int, address: int, size: int, root: str = "/proc", some: bool = False) -> bytes | None:
+    """Memory of a process; None if it cannot be read.
+
+    :param size: in bytes.
+    :param some: whether less than that will do.
+    """
+    try:
+        handle = os.open(f"{root}/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        data = os.pread(handle, size, address) if address < 1 << 63 else b""
+    except (OSError, OverflowError):
+        return None
+    finally:
+        os.close(handle)
+    return data if some or len(data) == size else None

@@ -1,0 +1,1 @@
+"""The verbs of the console script, a module for each."""

@@ -1,0 +1,76 @@
+"""The verb `attach`: an interactive GDB with gdbext in it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+
+from gdbext.launcher.cli import add_look, add_target, options_of, say, target_of
+from gdbext.launcher.looks.finding import environment, find_gdb, probe
+from gdbext.launcher.looks.look import prepared
+from gdbext.launcher.looks.rights import why_not_traced
+from gdbext.launcher.status import NO_GDB
+from gdbext.launcher.verbs.install import source_line
+
+NAME = "attach"
+HELP = "GDB on a process or core, with gdbext in it"
+DESCRIPTION = """\
+Starts GDB at this terminal, with gdbext loaded, on a process or on a core for which
+the executable and the libraries have been found. The process stands still until
+`continue`, `detach` or `quit`."""
+EXAMPLES = """\
+examples:
+  gdbext attach 4711
+  gdbext attach core.zst --search /mnt/build
+  (gdb) py-deadlocks"""
+
+# what GDB takes for more than a part of a name
+_SPECIAL = re.compile(r"([\s\"'\\])")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the verb understands."""
+    add_target(parser)
+    add_look(parser, timeout=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Become GDB; its exit status where it has to be waited for."""
+    target, chosen = target_of(options), options_of(options)
+    gdb = find_gdb(chosen.gdb)
+    found = probe(gdb)
+    found.check()
+    with prepared(target, chosen) as preparation:
+        for note in preparation.notes:
+            say(f"gdbext attach: {note}")
+        argv = [gdb, "-q"]
+        # GDB 10 and 11 have no such setting, and would say so
+        asking = (f"set debuginfod enabled {'on' if chosen.debuginfod else 'off'}",) if found.release >= 12 else ()
+        for command in (*asking, *preparation.settings, source_line()):
+            argv += ["-iex", command]
+        if preparation.executable is not None:
+            argv += ["-ex", "file " + _SPECIAL.sub(r"\\\1", preparation.executable)]
+        if target.pid is not None:
+            call = f"process({target.pid}, {'; '.join(why_not_traced(target.pid))!r})"
+        else:
+            call = f"core({preparation.core!r})"
+        argv += ["-ex", f"python import gdbext.debugger.attach; gdbext.debugger.attach.{call}"]
+        for descriptor in preparation.descriptors:
+            os.set_inheritable(descriptor, True)
+        surroundings = environment(chosen.debuginfod, language=False)
+        if not preparation.temporary:
+            try:
+                os.execve(gdb, argv, surroundings)
+            except OSError as error:
+                say(f"gdbext attach: {gdb} does not run: {error.strerror}; name another one: --gdb FILE")
+                return NO_GDB
+        # files that must be removed afterwards; Ctrl-C is for GDB
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return subprocess.call(argv, env=surroundings, close_fds=False, preexec_fn=_with_interrupts)
+
+
+def _with_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,0 +1,228 @@
+"""`gdbext dask ADDRESS`: the processes of a Dask cluster, each looked at on its own machine, in one page.
+
+A worker that hangs runs nothing, so its nanny is asked, which is another process and its parent: there `look_there`
+starts a Python that makes the look. No code runs in a worker. The scheduler is asked who is there, and for the look at
+itself; when it hangs, what of the cluster is on this machine is found by its connections and looked at from here.
+
+The looks at cores that `triage --dask` wants are tasks, of a cluster that does not hang.
+
+Source: distributed 2024.8.0 and 2026.8.0, `Client`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gdbext.errors import GdbextError, UsageError
+from gdbext.launcher.cli import say, write_file
+from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, headline, looks_of, merged, page, status
+from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
+from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
+from gdbext.launcher.looks.look import Look, Options, Target
+from gdbext.launcher.status import NO_ANSWER, Unreadable
+from gdbext.render.escape import printable
+
+NAME = "dask"
+HELP = "why a Dask cluster hangs: every worker, the scheduler and the client"
+DESCRIPTION = """Looks at the scheduler of a Dask cluster, at its workers, each by its nanny on its own
+machine, and at the clients that are on this machine or on that of the scheduler.
+Processes in which the same happened are told together, deadlocks first. Each stands
+still while it is looked at. It takes gdbext and GDB on the machines of the workers,
+and here Dask: pip install 'gdbext[dask]'."""
+EXAMPLES = """examples:
+  gdbext dask tcp://scheduler:8786
+  gdbext dask tcp://scheduler:8786 --client 4711    the client is process 4711
+  gdbext dask scheduler.json --html cluster.html    as in `dask worker --scheduler-file`
+  gdbext dask tls://scheduler:8786                  certificates as Dask is configured
+  gdbext dask tcp://scheduler:8786 --package /shared/gdbext
+
+exit status: 0 no deadlock found, 1 a deadlock found, 2 bad usage or no Dask here,
+3 no deadlock found and a process could not be read, 4 the same for want of a GDB"""
+
+#: How many looks are made on one machine at a time, unless `--jobs` says otherwise.
+_JOBS = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the verb understands."""
+    parser.add_argument("address", metavar="ADDRESS", help="of the scheduler, or the name of its scheduler file")
+    parser.add_argument("--client", metavar="PID", type=_number, help="the client is this process of this machine")
+    parser.add_argument("--json", action="store_true",
+                        help=f"print one JSON document, schema {SCHEMA}, instead of text")
+    parser.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+    group = parser.add_argument_group("how to look")
+    group.add_argument("--gdb", metavar="FILE", help="the GDB to use on every machine (else $GDBEXT_GDB, else gdb on "
+                       "$PATH, as they are there)")
+    group.add_argument("--package", metavar="DIR", help="a folder that has the package gdbext in it on every machine, "
+                       "for one that is not where Python looks")
+    group.add_argument("--jobs", metavar="N", type=_number, default=_JOBS,
+                       help=f"how many looks are made on one machine at a time (default: {_JOBS})")
+    group.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=60.0,
+                       help="how long one look may take; a process then runs on (default: 60)")
+    group.add_argument("--connect-timeout", metavar="SECONDS", type=_seconds, default=10.0,
+                       help="how long the scheduler, or a nanny, may take to answer (default: 10)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look at a cluster and report; the exit status."""
+    address = scheduler_address(options.address)
+    try:
+        found = asyncio.run(survey(address, options))
+    except ImportError as error:
+        raise UsageError(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
+    triage = merged(found)
+    if options.json:
+        sys.stdout.write(json.dumps(as_document(found, triage)) + "\n")
+    else:
+        sys.stdout.write(page(found, triage) + "\n")
+    if options.html is not None:
+        from gdbext.render.html import html_page
+
+        write_file(options.html, html_page(looks_of(found, triage), f"gdbext: Dask cluster {address}", [
+            {"verdict": headline(each.document or {}), "count": len(each.members), "members": each.members,
+             "representative": each.representative} for each in triage.classes]))
+    if found.problem is not None:
+        say(f"gdbext dask: {printable(found.problem)}")
+    return status(found)
+
+
+def scheduler_address(text: str) -> str:
+    """The address that the command line means, of itself or by the name of a scheduler file.
+
+    :raises GdbextError: it is neither.
+    """
+    if ADDRESS.fullmatch(text):
+        return text if "://" in text else f"tcp://{text}"
+    try:
+        address = json.loads(Path(text).expanduser().read_text(encoding="utf-8"))["address"]
+    except OSError as error:
+        raise UsageError(f"{printable(text)} is no address, and no file either: {error.strerror}",
+                         "give the scheduler's, such as tcp://127.0.0.1:8786") from None
+    except (ValueError, LookupError, TypeError):
+        raise GdbextError(f"{printable(text)} is no scheduler file", "give the scheduler's address instead") from None
+    if not isinstance(address, str) or not ADDRESS.fullmatch(address):
+        raise GdbextError(f"{printable(text)} names no address of a scheduler", "give the address instead")
+    return address
+
+
+def _number(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 86400:
+        raise argparse.ArgumentTypeError("must be more than 0 and no more than a day")
+    return value
+
+
+async def survey(address: str, options: argparse.Namespace) -> Survey:
+    """Look at all processes of a cluster.
+
+    :param address: of its scheduler, as Dask has it: ``tcp://host:8786``.
+    :raises ImportError: there is no Dask here.
+    """
+    from distributed import Client, __version__
+
+    # what it tells of peers that do not answer, the report tells
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    warnings.simplefilter("ignore")  # of other versions there: nothing that is sent depends on them
+    limit = options.connect_timeout
+    client = Client(address, asynchronous=True, timeout=limit, name="gdbext", set_as_default=False)
+    try:
+        await answer_of(client, 2 * limit, "the scheduler")
+        return await Surveyor(client, address, options).survey()
+    except Unanswered as error:
+        why = str(error)
+        if not isinstance(error.__cause__, (OSError, type(None))):
+            why = (f"what answers at {address} is no Dask scheduler, or one of another release than {__version__}, "
+                   f"which is here: {type(error.__cause__).__name__}")
+        return await survey_from_here(address, options, why)
+    finally:
+        # without a limit it waits for what it has asked for
+        with contextlib.suppress(Unanswered):
+            await answer_of(client.close(timeout=2), 5, "the scheduler")
+
+
+# -- looks at cores as tasks -------------------------------------------------------------------------------------------
+
+class RemoteLooks:
+    """Has looks made by the workers of a Dask cluster that does not hang, in place of `look`.
+
+    Cores, and folders to search for files, must have the same names there, as on a file system that all of them share.
+
+    :param client: a `distributed.Client` that is not asynchronous.
+    :param package: a folder that has gdbext there, if it is not where Python looks.
+    """
+
+    def __init__(self, client: Any, package: str | None = None) -> None:
+        self._client = client
+        self._package = package
+        self._futures: set[Any] = set()
+        #: How many looks the cluster makes at a time.
+        self.jobs: int = max(1, sum(client.nthreads().values()))
+
+    def look(self, target: Target, options: Options) -> Look:
+        """A look, as `look.look` makes it; to be called in as many threads as there are `jobs`."""
+        started = time.monotonic()
+        wanted = as_json(target, options)
+        for name in ("core", "executable"):
+            if wanted["target"][name]:
+                wanted["target"][name] = os.path.abspath(wanted["target"][name])
+        how = wanted["options"]
+        how["search"] = [os.path.abspath(folder) for folder in how["search"]]
+        how["sysroot"] = how["sysroot"] and os.path.abspath(how["sysroot"])
+        call = f"{Sent('look_in_task').expression}(*{(self._package, wanted)!r})"
+        # not pure: a file may have changed since the last look
+        future = self._client.submit(eval, call, {}, pure=False)
+        self._futures.add(future)
+        try:
+            answer = future.result()
+        except Exception as error:  # of whatever type: raised elsewhere, or by Dask
+            answer = {"problem": f"the task failed: {type(error).__name__}: {error}"}
+        finally:
+            self._futures.discard(future)
+        if "status" not in answer:
+            return Look(target.name, None, "", None, None, time.monotonic() - started, answer["problem"],
+                        answer.get("hint"), NO_ANSWER)
+        return Look(**{**answer, "target": target.name, "notes": tuple(answer["notes"])})
+
+    def end(self) -> None:
+        """Have the looks that other threads wait for end; those then fail."""
+        self._client.cancel(list(self._futures))
+
+
+@contextlib.contextmanager
+def remote_looks(address: str, package: str | None = None) -> Iterator[RemoteLooks]:
+    """The workers of a cluster, for looks.
+
+    :raises GdbextError: there is no Dask here, the cluster cannot be reached, or has no workers.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise UsageError(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client = Client(scheduler_address(address), timeout=10, name="gdbext", set_as_default=False)
+    except Exception as error:  # by the connection, or by what answers
+        raise Unreadable(f"the Dask cluster at {printable(address)} cannot be reached: {error}",
+                         "check the address; if it hangs: gdbext dask ADDRESS") from None
+    with client:
+        if not client.nthreads():
+            raise Unreadable(f"the Dask cluster at {printable(address)} has no workers", "start some")
+        yield RemoteLooks(client, package)

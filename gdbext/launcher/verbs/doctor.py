@@ -1,0 +1,217 @@
+"""The verb `doctor`: whether all is there that the others need, and what to do where it is not."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gdbext.errors import GdbextError
+from gdbext.launcher.looks.finding import find_gdb, probe
+from gdbext.launcher.looks.rights import CAP_SYS_ADMIN, CAP_SYS_PTRACE, has_capability, ptrace_scope, status_field
+from gdbext.launcher.status import NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb
+from gdbext.record import record
+
+NAME = "doctor"
+HELP = "whether all is there that the others need"
+DESCRIPTION = """\
+Checks the GDB and its Python, the rights to look at processes (also from inside a
+container: the one capability or flag that is missing), and whether programs that
+crash leave cores, and where. Of each that fails it tells what to do."""
+EXAMPLES = """\
+examples:
+  gdbext doctor
+  gdbext doctor --gdb /opt/gdb/bin/gdb
+
+exit status: 0 all is well, 3 something is missing, 4 no GDB or a GDB without Python"""
+
+_CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
+# what the path of a container's control group says of who made it
+_CONTAINERS = (("docker", "Docker"), ("kubepods", "Kubernetes"), ("libpod", "Podman"), ("lxc", "LXC"),
+               ("containerd", "containerd"))
+_GOOD, _BAD, _NOTE = "ok", "missing", "note"
+
+
+@record
+class Finding:
+    """One thing that was checked: ``ok``, ``missing`` or ``note``, what was found, and what to do."""
+
+    state: str
+    what: str
+    remedy: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the verb understands."""
+    parser.add_argument("--gdb", metavar="FILE", help="the GDB to check (else $GDBEXT_GDB, else gdb on $PATH)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check, and tell."""
+    status = NOTHING_FOUND
+    try:
+        findings = [*check_gdb(options.gdb)]
+    except NoGdb as error:
+        findings, status = [_failed(error)], NO_GDB
+    findings += [*check_rights(), *check_cores()]
+    for finding in findings:
+        sys.stdout.write(f"{finding.state:<8} {finding.what}\n")
+        if finding.remedy:
+            sys.stdout.write(f"{'':<8} -> {finding.remedy}\n")
+    if status == NOTHING_FOUND and any(finding.state == _BAD for finding in findings):
+        status = NO_ANSWER
+    return status
+
+
+def check_gdb(named: str | None) -> Iterator[Finding]:
+    """The GDB and what is inside.
+
+    :raises NoGdb: there is none that can be used.
+    """
+    gdb = probe(find_gdb(named))
+    gdb.check()
+    yield Finding(_GOOD, f"{gdb.path}: {gdb.version}")
+    yield Finding(_GOOD, f"Python {'.'.join(map(str, gdb.python or ()))} inside it")
+    if gdb.pygments:
+        yield Finding(_GOOD, f"pygments {gdb.pygments}, for the colours of source lines")
+    else:
+        yield Finding(_NOTE, "its Python has no pygments: source lines have no colour",
+                      "Debian, Ubuntu: apt install python3-pygments")
+
+
+def check_rights() -> Iterator[Finding]:
+    """Whether processes can be traced, and whose."""
+    scope, traces = ptrace_scope(), has_capability(CAP_SYS_PTRACE)
+    container = container_kind()
+    if scope == 3:
+        yield Finding(_BAD, "kernel.yama.ptrace_scope is 3: no process can be traced", "look at cores, or boot without "
+                      "it")
+    elif traces:
+        yield Finding(_GOOD, "processes of all users can be traced (CAP_SYS_PTRACE)"
+                      + (f"; of this container ({container}) only" if container and _has_own_pids() else ""))
+    elif os.geteuid() == 0:
+        where = f", in a container ({container})" if container else ""
+        yield Finding(_BAD, f"you are root without CAP_SYS_PTRACE{where}: no processes of others, and none with more "
+                      "rights, can be traced", _capability(container))
+    elif scope:
+        yield Finding(_BAD, f"kernel.yama.ptrace_scope is {scope}: "
+                      + ("only children can be traced" if scope == 1 else "only root can trace"),
+                      "sudo gdbext ..., or sysctl kernel.yama.ptrace_scope=0")
+    else:
+        yield Finding(_GOOD, f"your own processes can be traced (user {os.geteuid()}); those of others: sudo")
+    if status_field("self", "Seccomp") == "2":
+        yield from _check_filter(container)
+    if container and traces and not has_capability(CAP_SYS_ADMIN):
+        yield Finding(_NOTE, "no CAP_SYS_ADMIN: files of other containers are read through /proc/PID/root")
+
+
+def _check_filter(container: str | None) -> Iterator[Finding]:
+    """Whether a filter of system calls lets ptrace through: it is tried, on a process that there is not."""
+    import ctypes
+    import errno
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    libc.ptrace.restype = ctypes.c_long
+    # PTRACE_ATTACH; PIDs are less than 2**22
+    libc.ptrace(16, (1 << 22) + 1, None, None)
+    if ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
+        yield Finding(_BAD, "a seccomp filter forbids ptrace", _capability(container))
+    else:
+        yield Finding(_GOOD, "the seccomp filter here lets ptrace through")
+
+
+def _capability(container: str | None) -> str:
+    """How to give the one capability that is needed; it opens Docker's filter of system calls as well."""
+    if container == "Kubernetes":
+        return ("kubectl debug --profile=sysadmin -it POD --target=CONTAINER --image=..., or "
+                "securityContext.capabilities.add: [SYS_PTRACE]")
+    if container in ("Docker", "Podman"):
+        return f"{container.lower()} run --cap-add=SYS_PTRACE ..., or look from the host"
+    return "give the container the capability SYS_PTRACE (docker run --cap-add=SYS_PTRACE), or look from the host"
+
+
+def container_kind() -> str | None:
+    """What kind of container this is, as far as files tell; None: none."""
+    if os.path.exists("/.dockerenv"):
+        return "Docker"
+    if os.path.exists("/run/.containerenv"):
+        return "Podman"
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return "Kubernetes"
+    try:
+        groups = Path("/proc/1/cgroup").read_text(errors="replace")
+    except OSError:
+        return None
+    return next((kind for word, kind in _CONTAINERS if word in groups), None)
+
+
+def _has_own_pids() -> bool:
+    """Whether the first process is not the first one of the machine. The initial PID namespace has a fixed inode.
+
+    Source: Linux 6.1 include/linux/proc_ns.h, PROC_PID_INIT_INO.
+    """
+    try:
+        return os.readlink("/proc/self/ns/pid") != "pid:[4026531836]"
+    except OSError:
+        return False
+
+
+def check_cores() -> Iterator[Finding]:
+    """Whether programs that crash leave cores, where, and with what."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    try:
+        pattern = _CORE_PATTERN.read_text(errors="replace").strip()
+    except OSError:
+        return
+    piped = pattern.startswith("|")
+    if soft == 0 and not piped:
+        yield Finding(_NOTE, "programs started from here leave no cores: the limit on their size is 0",
+                      "ulimit -c unlimited, before they are started" if hard else
+                      "the hard limit is 0 too: LimitCORE=infinity for a service, docker run --ulimit core=-1")
+    elif not piped and soft != resource.RLIM_INFINITY:
+        yield Finding(_NOTE, f"cores are cut off at {soft >> 10:,} KiB", "ulimit -c unlimited")
+    if not pattern:
+        yield Finding(_NOTE, "kernel.core_pattern is empty: no cores are made", "sysctl kernel.core_pattern=core.%p")
+    elif piped:
+        yield Finding(_GOOD, f"cores go to a program: {pattern}", _who_keeps(pattern))
+    elif "/" in pattern:
+        folder = os.path.dirname(pattern)
+        there = os.path.isdir(folder)
+        yield Finding(_GOOD if there else _BAD, f"cores are written to {pattern}" + (
+            "" if there else ", and there is no such folder"), "" if there else f"mkdir -p {folder}")
+    else:
+        yield Finding(_GOOD, f"cores are written to the working directory of the program, as {pattern}")
+    yield from _check_contents()
+
+
+def _who_keeps(pattern: str) -> str:
+    if "systemd-coredump" in pattern:
+        return "coredumpctl list; coredumpctl -o core dump PID (or the files of /var/lib/systemd/coredump as they are)"
+    if "apport" in pattern:
+        return "they are in /var/crash, of packages only; for all: sysctl kernel.core_pattern=core.%p"
+    if not os.path.exists(pattern[1:].split(" ")[0]):
+        return "that program runs outside of this container: look there, or sysctl kernel.core_pattern=core.%p there"
+    return "ask whoever set that up where they are"
+
+
+def _check_contents() -> Iterator[Finding]:
+    """Whether cores have what gdbext reads. Source: core(5), coredump_filter."""
+    try:
+        with open("/proc/self/coredump_filter", encoding="ascii") as file:
+            kept = int(file.read(), 16)
+    except (OSError, ValueError):
+        return
+    if kept & 1 == 0:
+        yield Finding(_BAD, "cores lack the program's own memory (coredump_filter)",
+                      "echo 0x33 > /proc/self/coredump_filter, before it is started")
+    elif kept & 0x10 == 0:
+        yield Finding(_NOTE, "cores lack the headers of files, hence build ids (coredump_filter)",
+                      "echo 0x33 > /proc/self/coredump_filter, before it is started")
+
+
+def _failed(error: GdbextError) -> Finding:
+    return Finding(_BAD, str(error), error.hint)

@@ -1,0 +1,72 @@
+"""The verb `report`: the verdict on one process or core, and the stacks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from gdbext.errors import UsageError
+from gdbext.launcher.cli import add_look, add_target, add_text, options_of, say, target_of, write_file
+from gdbext.launcher.looks.look import look
+from gdbext.render.escape import printable
+
+NAME = "report"
+HELP = "why a process hangs, or what a core died of"
+DESCRIPTION = """\
+Shows every thread with its Python and native stack, what it holds and what it waits
+for, then the deadlocks; of a core that has crashed first why. A process stands still
+while it is looked at, for how long is told, and runs on afterwards."""
+EXAMPLES = """\
+examples:
+  gdbext report 4711
+  gdbext report core.gz --search /mnt/build/app
+  gdbext report core --sysroot /mnt/image --json | jq .deadlocks
+  gdbext report 4711 --html hang.html --dot - > hang.dot
+  gdbext report 4711 --children       the process with all its descendants
+
+exit status: 0 nothing wrong found, 1 a deadlock or a crash found, 2 bad usage,
+3 no answer: the target could not be read or the report not be written, 4 no GDB
+or a GDB without Python"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the verb understands."""
+    add_target(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document, schema gdbext/1, instead of text")
+    parser.add_argument("--dot", metavar="FILE", help="write the wait-for graph for Graphviz; -: instead of the text")
+    parser.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+    parser.add_argument("--children", action="store_true",
+                        help="look at all descendants of the process too, and at who waits for whom among them")
+    add_text(parser)
+    add_look(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look and report; the exit status."""
+    if options.json and options.dot == "-":
+        raise UsageError("--json and --dot - both want standard output", "give --dot a file")
+    if options.children:
+        from gdbext.launcher.processes import family as processes
+
+        return int(processes.run(options))
+    seen = look(target_of(options), options_of(options))
+    if seen.document is not None:
+        if options.json:
+            sys.stdout.write(json.dumps(seen.document) + "\n")
+        elif options.dot != "-":
+            sys.stdout.write(seen.text)
+        if options.dot is not None:
+            write_file(options.dot, seen.dot or "")
+        if options.html is not None:
+            from gdbext.render.html import html_page
+
+            write_file(options.html, html_page([seen.for_page()], f"gdbext: {seen.target}"))
+    sys.stdout.flush()
+    for note in seen.notes:
+        say(f"gdbext report: {note}")
+    if seen.stopped is not None:
+        say(f"gdbext report: {seen.target} stood still for {seen.stopped:.2f} s")
+    if seen.problem is not None:
+        say(f"gdbext report: {printable(seen.problem)}" + (f"; {seen.hint}" if seen.hint else ""))
+    return seen.status

@@ -1,0 +1,335 @@
+"""The verb `triage`: many cores (and processes), grouped by what happened.
+
+Cores are found by what is in a file, not by its name: an ELF file of type ET_CORE, compressed or not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import hashlib
+import json
+import lzma
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gdbext.errors import GdbextError, UsageError
+from gdbext.launcher.cli import add_look, options_of, say, write_file
+from gdbext.launcher.looks import classes
+from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage
+from gdbext.launcher.looks.look import Look, Options, Target, end_running, look
+from gdbext.launcher.looks.pool import Pool, Progress, Record, State, processors
+from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
+from gdbext.render.escape import printable
+
+if TYPE_CHECKING:
+    from gdbext.launcher.verbs.dask import RemoteLooks
+
+NAME = "triage"
+HELP = "many cores or processes, grouped by what happened"
+DESCRIPTION = """\
+Looks at each core, several at a time, and groups them: those with the same deadlock,
+the same crash, or the same stacks, are a class. Deadlocks come first, then crashes.
+Folders are searched for cores, compressed ones too, whatever they are called. Ctrl-C
+stops; --resume goes on with what is left."""
+EXAMPLES = """\
+examples:
+  gdbext triage cores/
+  gdbext triage cores/ --html cores.html --search /mnt/build
+  gdbext triage cores/ --json | jq -r '.classes[] | "\\(.count) \\(.title)"'
+  gdbext triage 4711 4712 4713      processes
+  gdbext triage cores/ --state /var/tmp/triage --resume
+  gdbext triage /shared/cores --dask tcp://scheduler:8786
+
+exit status: 0 nothing wrong found, 1 a deadlock or a crash found, 2 bad usage,
+3 a target could not be read and nothing was found in the others, 4 no GDB or a GDB
+without Python"""
+
+_ELF = b"\x7fELF"
+_ET_CORE = 4
+_HEAD = 20
+#: Magic numbers of compressed files, and which program unpacks those that Python does not.
+_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\0"
+_PROGRAMS = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
+_PACKED = 1 << 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the verb understands."""
+    parser.add_argument("targets", metavar="DIR|CORE|PID", nargs="+", help="folders with cores, cores, and processes")
+    parser.add_argument("--jobs", metavar="N", type=_jobs, default=None,
+                        help="how many GDBs run at a time (default: one for each processor; with --dask, for each "
+                        "thread of the workers)")
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON document, schema gdbext-triage/1, instead of text")
+    parser.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+    parser.add_argument("--state", metavar="DIR", type=Path,
+                        help="where to keep what is done, also when all is done (default: in $XDG_STATE_HOME, until "
+                        "all is done)")
+    parser.add_argument("--resume", action="store_true",
+                        help="go on where a run with the same targets, or the same --state, was stopped")
+    add_look(parser)
+    group = parser.add_argument_group("where to look from")
+    group.add_argument("--dask", metavar="ADDRESS",
+                       help="let the workers of the Dask cluster with this scheduler look, which have gdbext and GDB, "
+                       "and see the cores, and the folders of --search, by the same names; here it takes Dask: "
+                       "pip install 'gdbext[dask]'")
+    group.add_argument("--package", metavar="DIR", help="with --dask: a folder that has the package gdbext in it on "
+                       "the machines of the workers, for one that is not where Python looks")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look at all and report; the exit status."""
+    targets = list(find_targets(options.targets))
+    if options.dask is not None and any(target.pid is not None for target in targets):
+        raise UsageError("--dask goes with cores: the workers of a cluster do not see the processes of this machine",
+                         "look at processes without it")
+    if options.package is not None and options.dask is None:
+        raise UsageError("--package goes with --dask", "leave it out")
+    if not targets:
+        raise Unreadable(f"no core was found in {', '.join(map(printable, options.targets))}",
+                         "name folders that have some, or the cores themselves")
+    # of a look only the document is wanted
+    how = dataclasses.replace(options_of(options), stacks="none", colour=False)
+    with _cluster(options) as remote:
+        found = _with_state(targets, how, options, remote)
+    return found.status
+
+
+@contextlib.contextmanager
+def _cluster(options: argparse.Namespace) -> Iterator[RemoteLooks | None]:
+    if options.dask is None:
+        yield None
+        return
+    from gdbext.launcher.verbs.dask import remote_looks
+
+    with remote_looks(options.dask, options.package) as remote:
+        yield remote
+
+
+def _with_state(targets: Sequence[Target], how: Options, options: argparse.Namespace,
+                remote: RemoteLooks | None) -> Triage:
+    """Look at all and report, with what is done kept until then."""
+    folder = options.state or _default_state(options.targets)
+    try:
+        state = State(folder)
+        if not options.resume:
+            state.forget()
+    except OSError as error:
+        raise GdbextError(f"cannot keep what is done in {printable(str(folder))}: {error.strerror}",
+                          "name another folder: --state DIR") from None
+    jobs = options.jobs or (processors() if remote is None else remote.jobs)
+    try:
+        found = look_at_all(targets, how, jobs, state, remote)
+    except NoGdb:
+        _end(state, options)
+        raise
+    except BaseException:
+        state.close()
+        say(f"gdbext triage: what is done is kept in {printable(str(state.folder))}; go on with --resume")
+        raise
+    what = "target" if any(target.pid is not None for target in targets) else "core"
+    report(found, options, what)
+    _end(state, options)
+    return found
+
+
+def _end(state: State, options: argparse.Namespace) -> None:
+    """Nothing is left to go on with."""
+    state.close()
+    if options.state is None:
+        shutil.rmtree(state.folder, ignore_errors=True)
+
+
+def report(found: Triage, options: argparse.Namespace, what: str) -> None:
+    """Write the report as the command line wants it."""
+    if options.json:
+        sys.stdout.write(json.dumps(classes.as_document(found)) + "\n")
+    else:
+        sys.stdout.write(classes.text(found, what) + "\n")
+    if options.html is not None:
+        from gdbext.render.html import html_page
+
+        write_file(options.html, html_page(classes.looks_of(found), f"gdbext: {classes.summary(found, what)}",
+                                           classes.rows_of(found)))
+
+
+def look_at_all(targets: Sequence[Target], options: Options, jobs: int, state: State,
+                remote: RemoteLooks | None = None) -> Triage:
+    """Look at each target that the state does not know yet, and group them all.
+
+    :param remote: makes the looks, if not this machine does.
+    :raises NoGdb: there is no GDB to look with.
+    """
+    known = {record.file: record for record in state.load() if record.document is not None}
+    records = [known[_file(target)] for target in targets if _file(target) in known]
+    left = [target for target in targets if _file(target) not in known]
+    progress = Progress(len(targets), len(records), "gdbext triage")
+
+    def work(target: Target) -> tuple[Record, NoGdb | None]:
+        file = _file(target)
+        seen = look(target, options) if remote is None else remote.look(target, options)
+        return _record(file, seen, state)
+
+    def done(target: Target, result: tuple[Record, NoGdb | None]) -> None:
+        record, no_gdb = result
+        # one machine of a cluster may lack what the others have
+        if no_gdb is not None and remote is None:
+            raise no_gdb
+        records.append(record)
+        if target.pid is None:  # a process that has gone on is another
+            state.add(record)
+        progress.advance(record.document is None)
+        if record.document is None:
+            progress.say(f"gdbext triage: {classes.line(_failure(record))}")
+
+    try:
+        Pool(work, jobs, end_running if remote is None else remote.end).run(left, done, progress.tick)
+    finally:
+        progress.clear()
+    return _merged(records, state)
+
+
+def _record(file: tuple[str, int, int], seen: Look, state: State) -> tuple[Record, NoGdb | None]:
+    path, size, modified = file
+    if seen.status == NO_GDB:
+        return _failed(file, seen), NoGdb(seen.problem or "no GDB", seen.hint or "")
+    if seen.document is None:
+        return _failed(file, seen), None
+    what = classes.signature(seen.document)
+    stored = state.store(f"{path}\0{size}\0{modified}", seen.document)
+    return Record(path, size, modified, what.kind, what.key, what.title, classes.thread_count(seen.document), stored,
+                  seen.problem, seen.hint, seen.status, seen.seconds), None
+
+
+def _failed(file: tuple[str, int, int], seen: Look) -> Record:
+    return Record(*file, problem=seen.problem or "no answer", hint=seen.hint, status=seen.status, seconds=seen.seconds)
+
+
+def _merged(records: Iterable[Record], state: State) -> Triage:
+    grouping = Grouping()
+    failures, incomplete = [], []
+    for record in sorted(records, key=lambda each: each.path):
+        if record.document is None or record.kind is None or record.key is None:
+            failures.append(_failure(record))
+            continue
+        if record.problem is not None:
+            incomplete.append(_failure(record))
+        grouping.add(record.path, Signature(record.kind, record.key, record.title or ""), record.threads,
+                     lambda name=record.document: state.read(name))  # type: ignore[misc]
+    return Triage(grouping.classes(), tuple(failures), tuple(incomplete))
+
+
+def _failure(record: Record) -> Failure:
+    return Failure(record.path, record.problem or "no answer", record.hint)
+
+
+def _file(target: Target) -> tuple[str, int, int]:
+    """What tells one target from another: its path, size and time of change."""
+    if target.core is None:
+        return target.name, 0, 0
+    try:
+        status = os.stat(target.core)
+    except OSError:
+        return str(target.core), 0, 0
+    return str(target.core), status.st_size, status.st_mtime_ns
+
+
+def _default_state(targets: Sequence[str]) -> Path:
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    name = "\0".join(sorted(os.path.abspath(target) for target in targets))
+    return Path(home) / "gdbext" / "triage" / hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+
+
+def _jobs(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 1024:
+        raise argparse.ArgumentTypeError("must be 1 to 1024")
+    return value
+
+
+# -- finding cores -------------------------------------------------------------------------------------------
+
+
+def find_targets(names: Iterable[str]) -> Iterator[Target]:
+    """The processes and cores that a command line names; those of folders in the order of their paths, each once.
+
+    A file that is named is taken for a core whatever is in it, so that it is told if it is none.
+
+    :raises UsageError: a name is neither.
+    """
+    seen = set()
+    for name in names:
+        path = Path(name)
+        if path.is_dir():
+            found = [Target(core=core) for core in find_cores(path)]
+        elif name.isdecimal():
+            found = [Target(pid=int(name))]
+        elif path.exists():
+            found = [Target(core=path)]
+        else:
+            raise UsageError(f"{printable(name)} is no folder, no file and no PID", "see gdbext triage --help")
+        for target in found:
+            if target.name not in seen:
+                seen.add(target.name)
+                yield target
+
+
+def find_cores(folder: Path) -> Iterator[Path]:
+    """The cores in a folder and those in it, by content. Links to folders are not followed."""
+    for where, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(files):
+            path = Path(where, name)
+            if is_core(path):
+                yield path
+
+
+def is_core(path: Path) -> bool:
+    """Whether a file is a core, maybe a compressed one."""
+    try:
+        # what would block, such as a named pipe, is not opened
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+            if head.startswith((_GZIP, _XZ)):
+                head = _unpacked(head + file.read(_PACKED))
+    except OSError:
+        return False
+    program = next((program for magic, program in _PROGRAMS.items() if head.startswith(magic)), None)
+    if program is not None:
+        head = _unpacked_by(program, path)
+    byte_order = "big" if head[5:6] == b"\2" else "little"
+    return head.startswith(_ELF) and int.from_bytes(head[16:18], byte_order) == _ET_CORE  # type: ignore[arg-type]
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The first bytes of a file that is compressed with gzip or xz; none where it is damaged."""
+    try:
+        if data.startswith(_GZIP):
+            return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(data, _HEAD)
+        return lzma.LZMADecompressor(memlimit=256 << 20).decompress(data, _HEAD)
+    except (zlib.error, lzma.LZMAError, EOFError):
+        return b""
+
+
+def _unpacked_by(program: str, path: Path) -> bytes:
+    found = shutil.which(program)
+    if found is None:
+        return b""
+    with open(path, "rb") as file, subprocess.Popen(
+            [found, "-dc"], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        head = process.stdout.read(_HEAD)
+        process.stdout.close()
+        process.kill()
+    return head

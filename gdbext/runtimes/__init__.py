@@ -1,0 +1,1 @@
+"""Decoders of run-time libraries besides CPython and the C library: libgomp, libstdc++, Rust, other Pythons."""

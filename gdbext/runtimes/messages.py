@@ -1,0 +1,321 @@
+"""What a process said before it gave up: texts of the C library, of Python's fatal errors, of Rust's panics.
+
+The texts are taken from where the functions that end a process keep them, or from the stack of the thread that
+called them; nothing here needs symbols of its own, and what comes from a stack is told with how sure it is.
+
+Sources: glibc 2.36 include/stdlib.h (``struct abort_msg_s``); CPython 3.9 to 3.13 Python/pylifecycle.c; rustc 1.95
+library/core/src/panic/location.rs, library/std/src/panicking.rs; pybind11 2.13 include/pybind11/pytypes.h.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from gdbext.arch.x86_64.calls import called, iter_calls
+from gdbext.elf.dynamic import find_dynamic_symbol
+from gdbext.errors import GdbextError
+from gdbext.inferior.cache import read_cstring, read_u64
+from gdbext.inferior.protocol import Memory, Module
+from gdbext.record import record
+from gdbext.runtimes.libstdcxx import CxxException, is_text, read_string
+
+IsReadOnly = Callable[[int], bool]
+
+#: ``struct abort_msg_s``: the size of all of it in whole pages, then the text.
+_ABORT_SIZE = struct.Struct("<I")
+_MAX_TEXT, _MAX_ABORT_SIZE = 4096, 1 << 20
+
+#: How many words of a stack, and registers, lie between the end of a process and what caused it, at most; a signal
+#: handler in between, such as faulthandler's, takes some thousand bytes with the registers that the kernel saves.
+_MAX_WORDS = 4096
+#: Linux maps nothing below that by itself (vm.mmap_min_addr).
+_FIRST_PAGES = 1 << 16
+
+#: The functions that end Python with a message, as far as a build exports them, and in which arguments they take the
+#: name of the function that calls them and the text. Since CPython 3.9 ``Py_FatalError()`` is a macro for code that
+#: does not keep to the limited API, and names its function.
+_FATAL_ERRORS = {"_Py_FatalErrorFunc": ("rdi", "rsi"), "_Py_FatalErrorFormat": ("rdi", "rsi"),
+                 "Py_FatalError": (None, "rdi")}
+#: Names of C functions, and the shortest text that is taken for a message.
+_FUNCTION = re.compile(r"_*[A-Za-z]\w{2,}", re.ASCII)
+_MIN_MESSAGE = 8
+#: How far before a call its arguments are loaded, in bytes.
+_NEAR_CALL = 64
+#: How many words lie between the call of ``abort()`` and what the functions of a fatal error saved, at most.
+_ABORT, _NEAR_ABORT = "abort", 48
+# lea r, [rip + disp32]; mov r32, imm32, in code that is not position-independent. As a look-ahead, so that one that
+# begins inside another is found too.
+_LOAD = re.compile(rb"(?=\x48\x8d([\x3d\x35])(.{4})|(?<![\x40-\x4f])([\xbf\xbe])(.{4}))", re.DOTALL)
+_LOADED = {0x3D: "rdi", 0x35: "rsi", 0xBF: "rdi", 0xBE: "rsi"}
+
+#: ``core::panic::Location``: file name and its length, line, column. Some releases count a NUL behind the name.
+_LOCATION = struct.Struct("<QQII")
+_MAX_PATH, _MAX_LINE, _MAX_COLUMN = 4096, 1 << 24, 1 << 16
+#: How far behind the location a panic's message lies on the stack, in words.
+_NEAR_LOCATION = 64
+
+_PYBIND11_ERROR = "N8pybind1117error_already_setE"
+#: ``pybind11::error_already_set`` since 2.10: what it shares, and in that ``m_type`` and ``m_value``, then the text
+#: behind ``m_trace``.
+_FETCHED_ERROR, _ERROR_PARTS, _ERROR_TEXT = 8, struct.Struct("<QQ"), 24
+
+
+# -- C library ------------------------------------------------------------------------------------------------
+
+def abort_message(memory: Memory, libc: Module) -> str | None:
+    """What glibc said before it ended the process: a failed assertion, damaged heap or stack, an overflown buffer.
+
+    glibc keeps that text for debuggers, in ``__abort_msg`` (seen from 2.27 to 2.43). A text is there from then on, so
+    it tells why the process ended only if that is what it did.
+
+    Source: glibc 2.36 include/stdlib.h, sysdeps/posix/libc_fatal.c, assert/assert.c.
+
+    :param libc: the C library; None is returned for one that is not glibc.
+    :return: without the newline at its end; None if there is none.
+    """
+    found = find_dynamic_symbol(memory, libc, "__abort_msg")
+    if found is None:
+        return None
+    try:
+        message = read_u64(memory, found.address)
+        if not message:
+            return None
+        (size,) = _ABORT_SIZE.unpack(memory.read(message, _ABORT_SIZE.size))
+        if not _ABORT_SIZE.size < size <= _MAX_ABORT_SIZE:
+            return None
+        text = read_cstring(memory, message + _ABORT_SIZE.size, min(size - _ABORT_SIZE.size, _MAX_TEXT))
+    except GdbextError:
+        return None
+    return text.decode(errors="backslashreplace").rstrip("\n") or None
+
+
+# -- Python ---------------------------------------------------------------------------------------------------
+
+@record
+class FatalError:
+    """What Python was ended with: ``Fatal Python error: FUNCTION: MESSAGE``.
+
+    With `evidence` ``derived`` the code that called for the end passes just that; with ``inferred`` it is what the
+    stack has nearest to the end. `is_format` tells that the message is a format, as ``printf`` takes it: what was said
+    has values in place of its conversions.
+    """
+
+    function: str | None
+    message: str | None
+    evidence: str
+    is_format: bool = False
+
+
+def fatal_errors(memory: Memory, python: Module, libc: Module, words: Iterable[int], registers: Iterable[int],
+                 is_read_only: IsReadOnly) -> list[FatalError]:
+    """The fatal errors that a thread is ending Python with, the innermost first; empty if it is not.
+
+    There is more than one where Python came upon another while it wrote about the first.
+
+    Source: CPython 3.9 to 3.13 Include/pyerrors.h, Python/pylifecycle.c.
+
+    :param python: the file that the interpreter is in.
+    :param libc: the C library.
+    :param words: of the thread's stack, from the innermost frame.
+    :param registers: of the innermost frame, which may still hold what functions further out had in them.
+    :param is_read_only: whether an address is in a loaded file and cannot be written to.
+    """
+    stack = list(itertools.islice(words, _MAX_WORDS))
+    functions: dict[int | None, str] = {}
+    for module, name in ((libc, _ABORT), *((python, name) for name in _FATAL_ERRORS)):
+        symbol = find_dynamic_symbol(memory, module, name)
+        if symbol is not None:
+            functions[symbol.address] = name
+    calls = [(index, functions[function]) for index, word in enumerate(stack) if is_read_only(word)
+             for function in [called(memory, word)] if function in functions]
+    found: list[FatalError] = []
+    start = 0
+    for index, name in calls:
+        error = None
+        if name == _ABORT:
+            is_last = not any(0 < other - index <= _NEAR_ABORT and end != _ABORT for other, end in calls)
+            if is_last and python.contains(stack[index]):
+                # the function in between is not exported, or it was called in a way that is not seen
+                error = _unnamed_error(memory, stack[index + 1:index + _NEAR_ABORT], is_read_only)
+        else:
+            near = stack[start:index]
+            saved = fatal_error_texts(memory, near if found else [*near, *registers], is_read_only)
+            error = _fatal_error(name, _constant_arguments(memory, stack[index], is_read_only), saved)
+            if found and error.evidence != "derived":
+                error = None  # a function's address looks like a return address if such a call ends the one before it
+        if error is not None:
+            found.append(error)
+            start = index + 1
+    return found
+
+
+def _fatal_error(ending: str, arguments: Mapping[str, str], saved: Sequence[str]) -> FatalError:
+    """The fatal error from what the code passes and the functions save; what they save decides.
+
+    Bytes of code may be read in more than one way, and an argument may be one of the calling function's own.
+    """
+    where = _FATAL_ERRORS[ending]
+    function, message = (arguments.get(place) if place else None for place in where)
+    is_derived = message in saved and (function in saved or where[0] is None)
+    if where[0] and function not in saved:
+        function = next(filter(_FUNCTION.fullmatch, saved), function)
+    if message not in saved:
+        message = next((text for text in saved if " " in text), message)
+    return FatalError(function, message, "derived" if is_derived else "inferred", "%" in (message or ""))
+
+
+def _unnamed_error(memory: Memory, words: Sequence[int], is_read_only: IsReadOnly) -> FatalError | None:
+    """The fatal error by the texts alone that its functions have saved; a caller's message may be anywhere."""
+    texts = fatal_error_texts(memory, words, is_read_only)
+    message = next((text for text in texts if " " in text), None)
+    if message is None:
+        message = next((text for text in fatal_error_texts(memory, words, lambda _: True) if " " in text), None)
+        return FatalError(None, message, "inferred") if message else None
+    return FatalError(next(filter(_FUNCTION.fullmatch, texts), None), message, "inferred", "%" in message)
+
+
+def _constant_arguments(memory: Memory, return_address: int, is_read_only: IsReadOnly) -> dict[str, str]:
+    """Texts whose addresses the code before a call loads into the registers of arguments, by register."""
+    start = return_address - _NEAR_CALL
+    try:
+        # what is loaded before another call is an argument of that
+        for after, function in iter_calls(memory, start, return_address):
+            if after < return_address and is_read_only(function):
+                start = after
+        code = memory.read(start, return_address - start)
+    except GdbextError:
+        return {}
+    found = {}
+    for match in _LOAD.finditer(code):
+        if match[1]:
+            address = start + match.end(2) + int.from_bytes(match[2], "little", signed=True)
+        else:
+            address = int.from_bytes(match[4], "little")
+        text = _read_text(memory, address, is_read_only)
+        if text is not None:
+            found[_LOADED[(match[1] or match[3])[0]]] = text  # the last before the call counts
+    return found
+
+
+def fatal_error_texts(memory: Memory, words: Iterable[int], is_read_only: IsReadOnly) -> list[str]:
+    """Constant texts that words point to, each once, in their order: names of C functions, and messages.
+
+    Functions that do not return keep their arguments in registers that the functions they call save on the stack, so
+    what a fatal error was called with is found this way even if nothing tells which function is which.
+
+    :param words: registers, and the stack between the end of the process and the code that called for it.
+    :param is_read_only: whether an address is in a loaded file and cannot be written to.
+    """
+    texts = (_read_text(memory, word, is_read_only) for word in dict.fromkeys(itertools.islice(words, _MAX_WORDS)))
+    return list(dict.fromkeys(text for text in texts if text is not None))
+
+
+def _read_text(memory: Memory, address: int, is_read_only: IsReadOnly) -> str | None:
+    if address < _FIRST_PAGES or not is_read_only(address):
+        return None
+    try:
+        data = read_cstring(memory, address, _MAX_TEXT)
+    except GdbextError:
+        return None
+    if not is_text(data):
+        return None
+    text = data.decode()
+    is_message = len(text) >= _MIN_MESSAGE and " " in text.strip()
+    return text if is_message or _FUNCTION.fullmatch(text) else None
+
+
+# -- Rust -----------------------------------------------------------------------------------------------------
+
+@record
+class RustPanic:
+    """A panic: where, and what it said if that is known. Both are inferred from the stack.
+
+    ``panic in a function that cannot unwind``, at a line of Rust's own library, is said of one that came upon a
+    function that cannot be unwound, such as an ``extern "C"`` one; what the first one said is not on the stack then.
+    """
+
+    message: str | None
+    file: str
+    line: int
+    column: int
+
+
+def rust_panic(memory: Memory, words: Sequence[int], in_image: Callable[[int], bool]) -> RustPanic | None:
+    """The innermost panic that a stack tells of; None if it tells of none.
+
+    The function that ends a process for a panic has the place of the panic at hand, and its caller the message, as a
+    ``&str`` or a ``String``. A program may have places of its own code on the stack for other reasons, so this is to
+    be asked only of a thread that ended the process from Rust.
+
+    Source: rustc 1.95 library/core/src/panic/location.rs, library/std/src/panicking.rs.
+
+    :param words: of a thread's stack, from the innermost frame.
+    :param in_image: whether an address lies in a loaded file.
+    """
+    for index, word in enumerate(words[:_MAX_WORDS]):
+        place = _location(memory, word, in_image) if word % 8 == 0 and in_image(word) else None
+        if place is not None:
+            return RustPanic(_rust_message(memory, words[index:index + _NEAR_LOCATION], in_image), *place)
+    return None
+
+
+def _location(memory: Memory, address: int, in_image: Callable[[int], bool]) -> tuple[str, int, int] | None:
+    try:
+        start, length, line, column = _LOCATION.unpack(memory.read(address, _LOCATION.size))
+        if not (in_image(start) and 3 < length <= _MAX_PATH and 0 < line < _MAX_LINE and 0 < column < _MAX_COLUMN):
+            return None
+        path = memory.read(start, length)
+    except GdbextError:
+        return None
+    path = path[:-1] if path.endswith(b"\0") else path
+    return (path.decode(), line, column) if path.endswith(b".rs") and is_text(path) else None
+
+
+def _rust_message(memory: Memory, words: Sequence[int], in_image: Callable[[int], bool]) -> str | None:
+    """The first text of two words, its address and its length, that is no file name."""
+    for index in range(len(words) - 1):
+        start, length = words[index:index + 2]
+        if not 0 < length <= _MAX_TEXT or start < _FIRST_PAGES:
+            continue
+        try:
+            data = memory.read(start, length)
+        except GdbextError:
+            continue
+        if is_text(data) and not data.endswith(b".rs"):
+            return data.decode()
+    return None
+
+
+# -- pybind11 -------------------------------------------------------------------------------------------------
+
+@record
+class PythonError:
+    """A Python exception that pybind11 carries through C++ code.
+
+    `type` and `value` are the addresses of Python objects. `text` begins with the name of the exception's class, and
+    has more only if somebody asked for it: message and traceback.
+    """
+
+    type: int
+    value: int
+    text: str
+
+
+def pybind11_error(memory: Memory, exception: CxxException) -> PythonError | None:
+    """The Python exception in a ``pybind11::error_already_set``; None if the C++ exception is no such.
+
+    Source: pybind11 2.13 include/pybind11/pytypes.h (since 2.10; before that it was a ``std::runtime_error`` with all
+    of the text).
+    """
+    if exception.type != _PYBIND11_ERROR:
+        return None
+    try:
+        error = read_u64(memory, exception.address + _FETCHED_ERROR)
+        kind, value = _ERROR_PARTS.unpack(memory.read(error, _ERROR_PARTS.size))
+    except GdbextError:
+        return None
+    text = read_string(memory, error + _ERROR_TEXT)
+    return PythonError(kind, value, text) if text and kind else None

@@ -1,0 +1,1 @@
+"""A report as a JSON document, schema gdbext/1."""

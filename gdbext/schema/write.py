@@ -1,0 +1,206 @@
+"""Reports as JSON, schema ``gdbext/1``.
+
+This module owns the schema; its meaning never changes without a new version.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from gdbext.model import (
+    Awaited,
+    Crash,
+    Deadlock,
+    Fault,
+    Frame,
+    Interpreter,
+    Local,
+    Lock,
+    PyFrame,
+    Report,
+    Runtime,
+    Task,
+    Thread,
+)
+
+SCHEMA = "gdbext/1"
+#: How many frames of a crash are listed; recursion may make a hundred thousand.
+_MAX_FRAMES = 500
+#: The parts of the whole document, in order.
+PARTS = ("runtimes", "threads", "locks", "deadlocks", "problems")
+
+
+def as_json(report: Report, parts: Collection[str] = PARTS) -> str:
+    """One JSON document on one line, ASCII only, with the parts asked for.
+
+    Addresses are strings, absent and unknown values are null with a reason in ``problems``.
+    """
+    return json.dumps(document(report, parts))
+
+
+def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
+    """The document as Python values."""
+    info = report.target
+    made: dict[str, Any] = {
+        "schema": SCHEMA,
+        "target": {"kind": info.kind, "pid": info.pid, "executable": info.executable,
+                   "architecture": info.architecture, "libc": info.libc},
+    }
+    if "runtimes" in parts:
+        made["runtimes"] = [_runtime(runtime) for runtime in report.runtimes]
+    if "threads" in parts:
+        made["threads"] = [_thread(thread) for thread in report.threads]
+    if "locks" in parts:
+        made["locks"] = [_lock(lock) for lock in report.locks]
+    if "deadlocks" in parts:
+        made["deadlocks"] = [_deadlock(deadlock) for deadlock in report.deadlocks]
+        made["no_verdict"] = report.no_verdict
+    if "tasks" in parts:
+        made["event_loops"] = [{"id": hex(loop.address), "kind": loop.kind, "thread": loop.thread}
+                               for loop in report.event_loops]
+        made["tasks"] = [_task(task) for task in report.tasks]
+        made["task_cycles"] = [_addresses(cycle) for cycle in report.task_cycles]
+    if "crash" in parts and report.crash is not None:
+        made["crash"] = _crash(report.crash)
+    if "problems" in parts:
+        made["problems"] = [{"where": problem.where, "what": problem.what, "why": problem.why}
+                            for problem in report.problems]
+        if report.notes:
+            made["notes"] = list(report.notes)
+    return made
+
+
+def _runtime(runtime: Runtime) -> dict[str, Any]:
+    return {"version": runtime.version, "build": runtime.build, "address": hex(runtime.address),
+            "layout": runtime.layout, "module": runtime.module,
+            "finalizing": runtime.finalizing,
+            "interpreters": [_interpreter(interpreter) for interpreter in runtime.interpreters]}
+
+
+def _interpreter(interpreter: Interpreter) -> dict[str, Any]:
+    gil, stop = interpreter.gil, interpreter.stop_the_world
+    return {
+        "id": interpreter.id, "address": hex(interpreter.address),
+        "gil": {"lock": gil.lock or None, "address": hex(gil.address), "state": gil.state, "holder": gil.holder,
+                "evidence": gil.evidence, "waiters": list(gil.waiters), "drop_requested": gil.drop_requested},
+        "stop_the_world": {"requested": stop.requested, "requester": stop.requester,
+                           "waiting_for": list(stop.waiting_for)},
+    }
+
+
+def _thread(thread: Thread) -> dict[str, Any]:
+    wait = thread.waits
+    made: dict[str, Any] = {
+        "number": thread.number, "lwp": thread.lwp, "tid": thread.tid, "name": thread.name,
+        "python_name": thread.python_name, "tstate": hex(thread.tstate) if thread.tstate else None,
+        "python_state": thread.python_state, "status": thread.status, "syscall": thread.syscall,
+        "blocked_on": thread.blocked_on,
+        "holds": [{"lock": hold.lock, "mode": hold.mode, "evidence": hold.evidence, "why": hold.why,
+                   "taken_at": _taken_at(hold.taken_at)} for hold in thread.holds],
+        "waits": None if wait is None else {"lock": wait.lock, "mode": wait.mode, "timed": wait.timed,
+                                            "evidence": wait.evidence, "why": wait.why},
+        "stack": [_frame(frame) for frame in thread.stack],
+    }
+    for frame, variables in zip(made["stack"], thread.variables or ()):
+        frame["locals"] = _locals(variables)
+    if thread.critical_sections is not None:
+        made["critical_sections"] = [
+            {"mutex": _address(section.mutex), "object": _address(section.object), "type": section.type,
+             "active": section.active} for section in thread.critical_sections]
+    return made
+
+
+def _locals(variables: Iterable[Local]) -> list[dict[str, Any]]:
+    return [{"name": each.name, "type": each.type, "value": each.value} for each in variables]
+
+
+def _crash(crash: Crash) -> dict[str, Any]:
+    recursion = crash.recursion
+    stack = []
+    for index, frame in enumerate(itertools.islice(crash.stack.frames, _MAX_FRAMES)):
+        stack.append(_frame(frame))
+        if index in crash.stack.variables:
+            stack[-1]["locals"] = _locals(crash.stack.variables[index])
+    return {
+        "thread": crash.thread, "fault": _fault(crash.fault), "stack": stack,
+        "frames_left_out": len(crash.stack.frames) - len(stack), "unmerged": crash.stack.unmerged,
+        "guilty_frame": crash.guilty,
+        "recursion": None if recursion is None else {
+            "round": list(recursion.round), "rounds": recursion.rounds, "frames": recursion.frames,
+            "whole": recursion.whole, "stack_used": recursion.used},
+        "findings": [{"rule": finding.rule, "thread": finding.thread, "text": finding.text,
+                      "evidence": finding.evidence, "why": finding.why} for finding in crash.findings],
+        "suspects": [{"thread": suspect.thread, "reasons": list(suspect.reasons), "covered": suspect.covered,
+                      "common_locks": list(suspect.common_locks)} for suspect in crash.suspects],
+        "missing": list(crash.missing),
+    }
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    return {
+        "signal": fault.signal, "code": fault.code, "kind": fault.kind, "text": fault.text,
+        "evidence": fault.evidence, "why": fault.why,
+        "sender": None if fault.sender is None else {"pid": fault.sender[0], "uid": fault.sender[1]},
+        "address": _address(fault.address), "access": fault.access, "size": fault.size, "pc": hex(fault.pc),
+        "instruction": fault.instruction,
+        "operands": [{"text": operand.text, "value": hex(operand.value), "what": operand.what,
+                      "came_from": operand.came_from} for operand in fault.operands],
+        "registers": {name: hex(value) for name, value in fault.registers.items()},
+        "message": fault.message, "in_handler": fault.in_handler,
+    }
+
+
+def _address(value: int | None) -> str | None:
+    return None if value is None else hex(value)
+
+
+def _frame(frame: Frame) -> dict[str, Any]:
+    if isinstance(frame, PyFrame):
+        return {"language": "python", "function": frame.function, "qualified_name": frame.qualified_name,
+                "file": frame.file, "line": frame.line,
+                "columns": list(frame.columns) if frame.columns is not None else None, "kind": frame.kind}
+    return {"language": "native", "function": frame.function, "module": frame.module, "pc": hex(frame.pc),
+            "file": frame.file, "line": frame.line}
+
+
+def _taken_at(frame: PyFrame | None) -> dict[str, Any] | None:
+    return None if frame is None else {"function": frame.function, "file": frame.file, "line": frame.line}
+
+
+def _lock(lock: Lock) -> dict[str, Any]:
+    return {
+        "id": lock.id, "kind": lock.kind, "address": hex(lock.address), "name": lock.name, "state": lock.state,
+        "holders": [{"thread": holder.thread, "mode": holder.mode, "evidence": holder.evidence, "why": holder.why,
+                     "taken_at": _taken_at(holder.taken_at)} for holder in lock.holders],
+        "waiters": [{"thread": waiter.thread, "mode": waiter.mode} for waiter in lock.waiters],
+        "candidates": list(lock.candidates), "orphan": lock.orphan, "wait_for": lock.wait_for, "shared": lock.shared,
+        "why": lock.why,
+    }
+
+
+def _deadlock(deadlock: Deadlock) -> dict[str, Any]:
+    return {
+        "threads": list(deadlock.threads), "evidence": deadlock.evidence,
+        "edges": [{"waiter": edge.waiter, "lock": edge.lock, "holder": edge.holder} for edge in deadlock.edges],
+        "why": deadlock.why, "stuck_behind": list(deadlock.stuck_behind), "standstill": deadlock.standstill,
+    }
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {"id": hex(task.address), "name": task.name, "loop": hex(task.loop), "thread": task.thread,
+            "state": task.state, "stack": [_frame(frame) for frame in task.stack], "awaits": _awaited(task.awaits),
+            "awaited_by": _addresses(task.awaited_by)}
+
+
+def _awaited(awaits: Awaited) -> dict[str, Any]:
+    tasks = _addresses(awaits.tasks)
+    return {"task": tasks[0] if len(tasks) == 1 and not awaits.others else None, "tasks": tasks,
+            "other_futures": awaits.others, "what": awaits.what, "holders": _addresses(awaits.holders),
+            "timed": awaits.timed}
+
+
+def _addresses(addresses: Collection[int]) -> list[str]:
+    return [hex(address) for address in addresses]

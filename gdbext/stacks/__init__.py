@@ -1,0 +1,1 @@
+"""Python and native frames as one stack, the boundaries between languages, recursion."""

@@ -1,0 +1,127 @@
+"""Stacks in all languages, as a person reads them: boundaries named, with the variables of frames where asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gdbext.cpython.frames import PyStack, RawFrame
+from gdbext.cpython.runtime import ThreadState
+from gdbext.cpython.values import Limits, ValueReader, locals_of
+from gdbext.errors import GdbextError
+from gdbext.inferior.protocol import Memory
+from gdbext.model import Local, MixedStack, PyFrame
+from gdbext.stacks.boundaries import Facts, is_import, present, read_imports, split
+from gdbext.stacks.merge import Item, eval_frames, merge
+from gdbext.threads.code import Code
+from gdbext.threads.python_side import Python
+from gdbext.threads.threads import SeenThread
+
+#: Gives the variables of a native frame, the innermost being 0.
+NativeVariables = Callable[[int], Sequence[Local]]
+
+
+class _Known(NamedTuple):
+    mixed: MixedStack
+    items: Sequence[Item]
+    python: Sequence[PyFrame]  # kept, since they are known by where they lie in our memory
+
+
+class MixedStacks:
+    """The stacks of a target's threads; boundaries are looked for once in those that are the same.
+
+    :param is_interpreter: whether a program counter lies in the interpreter.
+    """
+
+    def __init__(self, code: Code, is_interpreter: Callable[[int], bool]) -> None:
+        self._code = code
+        self._is_interpreter = is_interpreter
+        self._known: dict[object, _Known] = {}
+
+    def stack(self, seen: SeenThread, python: PyStack) -> MixedStack:
+        """Merge a thread's stacks and name what leads from one language to the other.
+
+        :param python: its Python frames.
+        """
+        mixed, _ = self._items(seen, python)
+        return mixed
+
+    def with_variables(self, seen: SeenThread, python: PyStack, memory: Memory, native_variables: NativeVariables,
+                       limits: Limits, shown: Collection[int] = ()) -> MixedStack:
+        """The same with the variables of all frames.
+
+        :param native_variables: tells those of native frames.
+        :param shown: native frames, by index, that are to be seen although they are the interpreter's.
+        """
+        mixed, kept = self._items(seen, python, shown)
+        places = {index: frame for index, frame in enumerate(mixed.frames) if isinstance(frame, PyFrame)}
+        found: dict[int, Sequence[Local]] = dict(zip(places, python_variables(
+            memory, seen.tstates, list(places.values()), limits)))
+        for index, item in enumerate(kept):
+            if isinstance(item, int):
+                found[index] = native_variables(item)
+        return replace(mixed, variables=found)
+
+    def _items(self, seen: SeenThread, python: PyStack,
+               shown: Collection[int] = ()) -> tuple[MixedStack, Sequence[Item]]:
+        code, own = self._code, seen.python
+        native = seen.whole(code)
+
+        def is_eval(pc: int) -> bool:
+            return own is not None and own.is_eval(code, pc)
+
+        at, _ = eval_frames(native, python, is_eval)
+        # all that follows from a stack follows from these; Python frames that are equal are the same objects
+        key = (tuple([pc for pc, _ in native]), tuple(map(id, python.frames)), None if at is None else tuple(at),
+               tuple([count for count, _ in python.calls]), frozenset(shown))
+        known = self._known.get(key)
+        if known is not None:
+            return known.mixed, known.items
+        items, unmerged = merge(native, python, is_eval, lambda pc: False)
+        kept, left_out = split(items, native, self._is_interpreter, shown)
+        frames = tuple([code.frame(native[item][0], item) if isinstance(item, int) else item for item in kept])
+        # where frames are not in their places, nothing is known of what calls them
+        facts = Facts({} if unmerged else left_out, lambda pc: code.frame(pc, 1).function, lambda: _imports(seen))
+        mixed = MixedStack(frames, tuple(present(frames, facts)), unmerged)
+        # modules of different names may be imported by the same frames, and stacks fail to merge in different ways
+        if unmerged is None and not any(map(is_import, frames)):
+            self._known[key] = _Known(mixed, kept, python.frames)
+        return mixed, kept
+
+
+def _imports(seen: SeenThread) -> Sequence[str | None]:
+    if len(seen.tstates) != 1:
+        return ()
+    ((python, tstate),) = seen.tstates
+    try:
+        return read_imports(python.frames, python.objects, python.frames.raw(tstate.address))
+    except GdbextError:
+        return ()
+
+
+def python_variables(memory: Memory, tstates: Sequence[tuple[Python, ThreadState]], frames: Sequence[PyFrame],
+                     limits: Limits) -> list[tuple[Local, ...]]:
+    """The variables of a thread's Python frames; empty where these are not found in memory again.
+
+    :param tstates: of the thread; of several interpreters nothing tells the order of their frames.
+    :param frames: innermost first.
+    """
+    if len(tstates) != 1:
+        return []
+    ((python, tstate),) = tstates
+    try:
+        raws = python.frames.raw(tstate.address)
+    except GdbextError:
+        return []
+    if [raw.frame for raw in raws] != list(frames):
+        return []
+    reader = ValueReader(memory, python.runtime.layouts, python.objects)
+    return [_variables(python, reader, raw, limits) for raw in raws]
+
+
+def _variables(python: Python, reader: ValueReader, raw: RawFrame, limits: Limits) -> tuple[Local, ...]:
+    try:
+        return tuple(Local(*each) for each in locals_of(python.frames, reader, raw, limits))
+    except GdbextError:
+        return ()

@@ -1,0 +1,224 @@
+"""What lies at an address: the module, the symbol, whether it is the interpreter; and native stacks.
+
+Of a core some files may be missing or of another build: nothing is concluded from those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from gdbext.arch.x86_64.signals import is_restorer
+from gdbext.arch.x86_64.unwind import Unwinder
+from gdbext.elf.dynamic import build_id_at, first_page
+from gdbext.errors import GdbextError
+from gdbext.inferior.address_space import AddressSpace
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.modules import ModuleMap
+from gdbext.inferior.protocol import Module, Symbol, Target, ThreadRef
+from gdbext.model import NativeFrame
+from gdbext.runtimes.names import public_name
+from gdbext.threads.findings import Findings
+
+#: Most native frames of one thread.
+MAX_NATIVE_FRAMES = 20_000
+#: How far a file's first section may lie from where the file is mapped, in bytes.
+_NEARBY = 1 << 16
+_PYTHON_PROGRAM = re.compile(r"^python[0-9.]*[a-z]*(-dbg)?$")
+_PYTHON_FUNCTION = re.compile(r"^_?Py[A-Z_]|^_Py")
+_PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Include)/(internal/|cpython/)?\w+\.[ch]$")
+
+
+class Code:
+    """The loaded files of a target. `modules` are those whose files may be relied on.
+
+    `truncated` says that the core is, and `unlisted` that GDB therefore does not know which libraries are loaded.
+    """
+
+    def __init__(self, target: Target, findings: Findings) -> None:
+        self._target = target
+        self._findings = findings
+        everything = list(target.modules())
+        if not everything:
+            findings.fail("the executable is not known to GDB, so neither libraries nor Python can be told",
+                          "give it too, as in `gdb EXECUTABLE CORE`")
+        self._ranges = ModuleMap(everything)
+        kept = target.core_kept()
+        self.truncated = f"the core is truncated: {kept[0]:,} of {kept[1]:,} bytes are there" if kept else None
+        self.unlisted: str | None = None
+        if everything and self.truncated is not None and self.unlisted_libraries():
+            self.unlisted = f"{self.truncated}, without the dynamic linker's list of libraries"
+            findings.problem("target", "not applicable", self.unlisted)
+        self.modules = self._reliable(everything)
+        self._foreign = len(self.modules) < len(everything)
+        self._unwinder = Unwinder(target.memory, self.modules)
+        self._frames: dict[tuple[int, bool], NativeFrame] = {}
+
+    def _reliable(self, modules: Sequence[Module]) -> list[Module]:
+        """The modules whose files are those that a core was made with.
+
+        Symbols, frame descriptions and read-only data of the others would be those of another build.
+        """
+        starts: dict[str, list[int]] = {}
+        for start, path in self._target.mapped_files():
+            starts.setdefault(path.rpartition("/")[2], []).append(start)
+        everywhere = [at for found in starts.values() for at in found]
+        wrong: list[Module] = []
+        for module in modules:
+            if not module.sections or not module.path.startswith("/"):  # the vdso comes from no file
+                continue
+            page = first_page(module)
+            # a module may be known by a link's name (libz.so.1), the core has the file's (libz.so.1.2.13)
+            named = starts.get(module.name) or [at for at in everywhere if abs(at - page) <= _NEARBY]
+            why = self._mismatch(module, page, min(named, key=lambda at: abs(at - page))) if named else None
+            if why is not None:
+                wrong.append(module)
+                self._findings.problem(module.name, "not applicable", why)
+        if wrong:
+            names = ", ".join(module.name for module in wrong[:3]) + (" and others" if len(wrong) > 3 else "")
+            self._findings.fail(f"{names}: not the files that the core was made with",
+                                "use `set sysroot DIR` or `set solib-search-path DIR` before the core is loaded",
+                                told=True)
+        return [module for module in modules if not any(module is other for other in wrong)]
+
+    def _mismatch(self, module: Module, page: int, start: int) -> str | None:
+        loaded, file = build_id_at(self._target.memory, start), self._target.file_build_id(module)
+        if loaded is not None and file is not None and loaded != file:
+            return f"the core was made with build {loaded}, the file {module.path} is build {file}"
+        if page < start:  # a debugger shifts a file whose `.dynamic` is not where the process had it
+            return f"the file {module.path} does not fit where the core has it mapped"
+        return None
+
+    @cached_property
+    def space(self) -> AddressSpace:
+        """What the target's addresses are mapped to."""
+        return AddressSpace(self._target.regions())
+
+    def module(self, address: int) -> Module | None:
+        """The module that an address lies in, whether its file is right or not."""
+        return self._ranges.find(address)
+
+    def symbol(self, address: int, index: int = 0) -> Symbol:
+        """What is at an address; of a caller (index above 0) it is the call before the return address that counts."""
+        if self._foreign:
+            module = self._ranges.find(address)
+            if module is not None and not any(module is other for other in self.modules):
+                return Symbol(None)
+        # a handler of a signal returns to the first instruction of a function that has called nothing
+        is_call = index > 0 and not is_restorer(self._target.memory, address)
+        return self._target.symbol(max(address - 1, 0) if is_call else address)
+
+    def frame(self, pc: int, index: int) -> NativeFrame:
+        """The native frame of a program counter, the `index`-th of its stack."""
+        known = self._frames.get((pc, index == 0))
+        if known is None:
+            symbol = self.symbol(pc, index)
+            function = public_name(symbol.function) if symbol.function else None
+            module = self._ranges.find(pc)
+            known = self._frames[(pc, index == 0)] = NativeFrame(
+                function, module.name if module else self._missing_name(pc), pc, symbol.file, symbol.line)
+        return known
+
+    def _missing_name(self, address: int) -> str | None:
+        path = self._unknown_file(address)
+        return path.rpartition("/")[2] if path is not None else None
+
+    def function_range(self, pc: int) -> tuple[int, int] | None:
+        """Start and end of the function that covers a program counter (of a caller: less one); no symbols needed."""
+        return self._unwinder.function_range(pc)
+
+    def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
+        """(program counter, stack pointer) of a thread's native frames, innermost first."""
+        try:
+            return self._unwinder.unwind(registers["rip"], registers["rsp"], registers.get("rbp", 0),
+                                         MAX_NATIVE_FRAMES)
+        except GdbextError:
+            innermost = [(registers["rip"], registers["rsp"])]
+        if self._foreign:  # the debugger would go by the wrong files
+            return innermost
+        try:
+            return self._believable(thread, self._target.unwind(thread, MAX_NATIVE_FRAMES))
+        except GdbextError as error:
+            self._findings.problem(f"thread {thread.number}", "unreadable", f"its native stack: {error}")
+            return innermost
+
+    def _believable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The frames up to one in a file that the debugger does not have: it can only guess who called it."""
+        for i, (pc, _) in enumerate(frames):
+            path = self._unknown_file(pc)
+            if path is not None:
+                if self.unlisted is not None:
+                    why = "which GDB does not list"
+                else:
+                    is_here = self._target.has_file(path)
+                    why = "which has no usable frame description" if is_here else "whose file is missing"
+                self._findings.problem(f"thread {thread.number}", "unreadable",
+                                       f"its native stack outside of {path.rpartition('/')[2]}, {why}")
+                return frames[:i + 1]
+        return frames
+
+    def _unknown_file(self, address: int) -> str | None:
+        """The path of the file mapped at an address, if the debugger does not have that file."""
+        module = self.module(address)
+        if module is not None and not module.by_mapping:
+            return None
+        region = self.space.find(address)
+        return region.path if region is not None and (region.path or "").startswith("/") else None
+
+    def missing_file(self, address: int) -> str | None:
+        """The path of the file mapped at an address, if the debugger does not have it and it cannot be opened."""
+        path = self._unknown_file(address)
+        return None if path is None or self._target.has_file(path) else path
+
+    def missing_libraries(self) -> dict[str, int]:
+        """Shared libraries that were mapped and that the debugger does not have: where, by their paths."""
+        loaded = [first_page(module) for module in self._target.modules() if module.sections and not module.by_mapping]
+        # one may be loaded by the name of a link to it: then its first section lies near
+        return {path: start for start, path in self._target.mapped_files()
+                if ".so" in path.rpartition("/")[2] and self.missing_file(start) == path
+                and not any(0 <= page - start < _NEARBY for page in loaded)}
+
+    def unlisted_libraries(self) -> list[str]:
+        """Names of the shared libraries that were mapped and that the debugger does not list, whether here or not."""
+        mapped = [module.name for module in self._target.modules() if module.by_mapping and ".so" in module.name]
+        return list(dict.fromkeys([*mapped, *(path.rpartition("/")[2] for path in self.missing_libraries())]))
+
+    def return_address(self, sp: int) -> int | None:
+        """The word on top of a stack if it lies in a loaded file: who called what is no code, and so has no frame."""
+        try:
+            after = read_u64(self._target.memory, sp)
+        except GdbextError:
+            return None
+        return after if self.module(after) is not None else None
+
+
+class InterpreterCode(dict[int, bool]):
+    """Whether a program counter lies in the interpreter; a dict, since it is asked for each native frame.
+
+    :param runtimes: the modules that hold a CPython runtime.
+    """
+
+    def __init__(self, code: Code, runtimes: Sequence[Module]) -> None:
+        super().__init__()
+        self._code = code
+        self._runtimes = runtimes
+
+    def __missing__(self, pc: int) -> bool:
+        known = self[pc] = self._is_interpreter(pc)
+        return known
+
+    def _is_interpreter(self, pc: int) -> bool:
+        module = self._code.module(pc)
+        if module is None or not self._runtimes:
+            return False
+        if module.is_main and _PYTHON_PROGRAM.match(module.name):
+            return True  # the whole interpreter, or the small program that only calls libpython
+        if not any(module is other for other in self._runtimes):
+            return False
+        if not module.is_main:
+            return True
+        # a program that Python is linked into: its own functions are to be seen
+        symbol = self._code.symbol(pc, 1)
+        return (symbol.function is not None and _PYTHON_FUNCTION.match(symbol.function) is not None
+                or symbol.file is not None and _PYTHON_SOURCE.search(symbol.file) is not None)

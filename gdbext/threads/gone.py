@@ -1,0 +1,128 @@
+"""Owners that are not threads of the process: whether they have exited or fork left them behind, and how that is known.
+
+A lock's owner field alone does not prove either: the word may be damaged, or belong to another process. Proof is in the
+owner's thread descriptor, in the parent process, or in the number itself. Without proof the owner is only "not a living
+thread", and what rests on that is inferred.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gdbext.errors import GdbextError
+from gdbext.glibc.pthread import Descriptor, descriptor_state
+from gdbext.inferior.protocol import Target
+from gdbext.layout.table import Layouts
+from gdbext.model import DERIVED, INFERRED, RECORDED
+from gdbext.threads.threads import Threads
+
+LEFT_BEHIND, EXITED, NOT_LIVING = "left behind by fork", "thread exited", "not a living thread"
+#: The largest TID that Linux gives (PID_MAX_LIMIT, Linux 6.1 include/linux/threads.h).
+_MAX_TID = 1 << 22
+#: What a descriptor's address is a multiple of (glibc 2.36 sysdeps/x86_64/nptl/tls.h, TCB_ALIGNMENT), and its limits.
+_ALIGNMENT, _LOWEST, _HIGHEST = 64, 1 << 16, 1 << 47
+
+
+class Gone(NamedTuple):
+    """What is known of an owner that is not a thread of the process.
+
+    `orphan` is one of the words of `Lock.orphan`, or None if the owner may be alive or the field cannot name a thread.
+    """
+
+    orphan: str | None
+    evidence: str
+    why: str
+
+
+class GoneOwners:
+    """Determines what happened to owners that are not threads of the process.
+
+    :param layouts: the C library's, None if they are not known.
+    """
+
+    def __init__(self, target: Target, layouts: Layouts | None, threads: Threads) -> None:
+        self._target = target
+        self._layouts = layouts
+        self._threads = threads
+
+    def by_descriptor(self, pthread: int) -> Gone:
+        """An owner that is recorded as ``pthread_t``.
+
+        :param pthread: ``struct pthread *``, not that of a thread of the process.
+        """
+        why = f"its owner was the thread with pthread_t {pthread:#x}"
+        if not self._threads.all_available:
+            return Gone(None, RECORDED, f"its owner is the thread with pthread_t {pthread:#x}, which may be one that "
+                                        "cannot be read")
+        state = descriptor_state(self._target.memory, self._layouts, pthread)
+        if state is Descriptor.ENDED:
+            return Gone(EXITED, RECORDED, why)
+        if state is Descriptor.COPIED:
+            return Gone(LEFT_BEHIND, RECORDED, why)
+        if state is Descriptor.UNMAPPED and pthread % _ALIGNMENT == 0 and _LOWEST <= pthread < _HIGHEST:
+            return Gone(NOT_LIVING, INFERRED, f"{why}, whose memory is not mapped any more")
+        return Gone(None, RECORDED, f"its owner field has {pthread:#x}, which is not a thread descriptor")
+
+    def by_tid(self, tid: int) -> Gone:
+        """An owner that is recorded as a TID which no thread of the process has."""
+        why = f"its owner had TID {tid}"
+        if not self._threads.all_tids_known:
+            return Gone(None, RECORDED, f"its owner has TID {tid}; not all threads tell theirs")
+        if not 0 < tid <= _MAX_TID:
+            return Gone(None, RECORDED, f"its owner field has {tid}, which is not a TID")
+        if self._target.proc is not None and tid in self._target.proc.parent_threads()[1]:
+            return Gone(LEFT_BEHIND, RECORDED, f"{why}, which a thread of the parent process has")
+        if tid < self._threads.process_tid and self._first_was_started():
+            return Gone(LEFT_BEHIND, DERIVED, f"{why}; a thread that another one started has forked this process")
+        if self._target.kind == "live" and self._threads.same_namespace:
+            return self._by_host(tid, why)
+        return Gone(NOT_LIVING, INFERRED, f"{why}, which is not a thread of this process")
+
+    def _by_host(self, tid: int, why: str) -> Gone:
+        """What the kernel says of a TID of a live process."""
+        status = self._target.read_host_file(f"/proc/{tid}/status", 4096)
+        if status is not None and f"\nTgid:\t{self._target.pid}\n".encode() in status:
+            return Gone(None, RECORDED, f"its owner has TID {tid}, a thread that the debugger does not list")
+        if status is not None:
+            if not self._started_before(tid):
+                return Gone(EXITED, INFERRED, f"{why}, which another process has got since")
+            return Gone(None, RECORDED, f"its owner has TID {tid}, a thread of another process")
+        last = self._last_tid()
+        if last is not None and self._threads.process_tid < last < tid:
+            return Gone(None, RECORDED, f"its owner field has {tid}, and no thread has got such a TID yet")
+        if tid > self._threads.process_tid:
+            return Gone(EXITED, INFERRED, f"{why}, and no thread has it any more")
+        return Gone(NOT_LIVING, INFERRED, f"{why}, which is not a thread of this process")
+
+    def _started_before(self, tid: int) -> bool:
+        """Whether a task of the host started before this process did, or that is not known."""
+        starts = []
+        for number in (tid, self._target.pid):
+            text = self._target.read_host_file(f"/proc/{number}/stat", 4096) or b""
+            try:  # field 22; the name, which is in parentheses, is field 2 and may have any character
+                starts.append(int(text.rpartition(b")")[2].split()[19]))
+            except (ValueError, IndexError):
+                return True
+        return starts[0] <= starts[1]
+
+    def _last_tid(self) -> int | None:
+        """The TID that the kernel gave last, in the debugger's namespace."""
+        text = self._target.read_host_file("/proc/loadavg", 256) or b""
+        try:
+            return int(text.split()[4])
+        except (ValueError, IndexError):
+            return None
+
+    def _first_was_started(self) -> bool:
+        """Whether the first thread was made by pthread_create: then its process is a child of fork.
+
+        glibc notes a stack block only for threads that pthread_create made (glibc 2.36 nptl/allocatestack.c).
+        """
+        if self._layouts is None or not self._threads.first:
+            return False
+        try:
+            stack, = self._layouts["struct pthread"].reader("stackblock")(
+                self._target.memory, self._threads[self._threads.first].pthread)
+        except (GdbextError, KeyError):
+            return False
+        return bool(stack)

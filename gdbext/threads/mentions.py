@@ -1,0 +1,67 @@
+"""Which threads have an address on their stack or in a register: a hint at who uses it, never proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdbext.errors import GdbextError
+from gdbext.inferior.cache import read_available
+from gdbext.inferior.protocol import Target
+from gdbext.threads.code import Code
+from gdbext.threads.threads import SeenThread, Threads
+
+#: Most bytes of a stack that are searched for an address.
+MAX_STACK_SCAN = 1 << 20
+#: How much of a stack lies above the stack pointer of its outermost frame at most, in bytes.
+OUTERMOST = 256
+_CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+
+
+class Mentions:
+    """Which threads have an address on their stack, or in a register that their caller's frame may keep it in.
+
+    All addresses that are announced are looked for at once, and each stack is read once.
+    """
+
+    def __init__(self, target: Target, code: Code, threads: Threads) -> None:
+        self._target = target
+        self._code = code
+        self._threads = threads
+        self._announced: set[int] = set()
+        self._known: dict[int, set[int]] = {}
+
+    def announce(self, addresses: Iterable[int]) -> None:
+        """Say what will be asked for."""
+        self._announced.update(addresses)
+
+    def of(self, address: int) -> set[int]:
+        """Numbers of the threads that mention an address."""
+        if address not in self._known:
+            wanted = (self._announced | {address}) - set(self._known)
+            self._known.update((at, set()) for at in wanted)
+            for seen in self._threads:
+                if seen.unavailable is None:
+                    for at in self._on(seen, wanted):
+                        self._known[at].add(seen.number)
+        return self._known[address]
+
+    def _on(self, seen: SeenThread, wanted: set[int]) -> set[int]:
+        low = seen.registers["rsp"] & ~7
+        found = self.between(low, min(seen.native(self._code)[-1][1] + OUTERMOST, low + MAX_STACK_SCAN), wanted)
+        if len(found) < len(wanted):
+            try:
+                found.update(wanted.intersection(self._target.registers(seen.ref, _CALLEE_SAVED).values()))
+            except GdbextError:
+                pass
+        return found
+
+    def between(self, low: int, high: int, wanted: set[int]) -> set[int]:
+        """Which of some addresses lie, as aligned words, in a part of a stack, as far as it can be read."""
+        found: set[int] = set()
+        for at in range(low & ~7, high, 1 << 16):
+            size = min(1 << 16, high - at) & ~7
+            words = read_available(self._target.memory, at, size)
+            found.update(wanted.intersection(memoryview(words).cast("Q")))
+            if len(words) < size or len(found) == len(wanted):
+                break
+        return found

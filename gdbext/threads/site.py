@@ -1,0 +1,87 @@
+"""Where in a run-time library a thread waits: the library's functions on top of its stack, and who called it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gdbext.arch.x86_64.calls import called
+from gdbext.inferior.protocol import Memory, Module
+from gdbext.record import record
+from gdbext.runtimes.names import public_name
+from gdbext.threads.code import Code
+
+#: How many frames of a waiter are looked at; a blocking call is rarely more than five frames deep in a library.
+MAX_DEPTH = 12
+#: Libraries in which threads block on behalf of whoever called them.
+_RUNTIME = re.compile(r"^(?:libc|libpthread|libdl|librt|ld-linux-x86-64|libstdc\+\+|libc\+\+|libc\+\+abi|libgomp|"
+                      r"libomp|libiomp5|libgcc_s|libtsan|libasan|liblsan|libubsan)(?:-[0-9a-f.]+)?\.so[.0-9]*$"
+                      r"|^ld-2\.\d+\.so$")
+#: The C++ half of a wait: what of a frame's function name is left out.
+_TEMPLATE = re.compile(r"[<(].*", re.DOTALL)
+
+
+@record
+class Site:
+    """Where a thread waits.
+
+    `functions` are public names of the run-time libraries' functions on top of its stack, innermost first: symbols
+    tell them, and where there are none, the calls into the library. `caller` is the index of the first frame outside
+    of these libraries, None if the frames looked at have none.
+    """
+
+    functions: tuple[str, ...]
+    caller: int | None
+
+
+NOWHERE = Site((), None)
+
+
+class Sites:
+    """Finds out where threads wait; what threads of the same stack share is worked out once."""
+
+    def __init__(self, memory: Memory, code: Code, library: Sequence[Module]) -> None:
+        self._memory = memory
+        self._code = code
+        self._library = library
+        self._known: dict[tuple[int, ...], Site] = {}
+        self._is_runtime: dict[str, bool] = {}
+
+    def site(self, native: Sequence[tuple[int, int]]) -> Site:
+        """Where the thread waits that has these native frames."""
+        top = tuple([pc for pc, _ in native[:MAX_DEPTH]])
+        known = self._known.get(top)
+        if known is None:
+            known = self._known[top] = self._look(top)
+        return known
+
+    def in_runtime(self, pc: int) -> bool:
+        """Whether a program counter lies in a run-time library."""
+        module = self._code.module(pc)
+        if module is None:
+            return False
+        known = self._is_runtime.get(module.path)
+        if known is None:
+            known = any(module is part for part in self._library) or _RUNTIME.match(module.name) is not None
+            self._is_runtime[module.path] = known
+        return known
+
+    def _look(self, top: Sequence[int]) -> Site:
+        names: list[str] = []
+        for i, pc in enumerate(top):
+            if i and self._code.module(pc) is not self._code.module(top[i - 1]):
+                # the name that the next module outwards calls the library by
+                target = called(self._memory, pc)
+                if target is not None:
+                    self._add(names, self._code.symbol(target).function)
+            if not self.in_runtime(pc):
+                return Site(tuple(names), i)
+            self._add(names, self._code.symbol(pc, i).function)
+        return Site(tuple(names), None)
+
+    @staticmethod
+    def _add(names: list[str], name: str | None) -> None:
+        if name is not None:
+            short = _TEMPLATE.sub("", public_name(name))
+            if short and short not in names:
+                names.append(short)

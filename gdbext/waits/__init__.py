@@ -1,0 +1,1 @@
+"""What each blocked thread waits for."""

@@ -1,0 +1,480 @@
+"""What a blocked thread waits for that sleeps in no futex call: descriptors, files locked by others, time, signals ...
+
+A wait on a descriptor is shown as one for a lock of kind ``descriptor``, which nobody ever holds, so that no deadlock
+rests on it; any other is words only. What a descriptor is and who has its other end is known of live processes only.
+
+Sources: Linux 6.1 include/uapi/asm-generic/poll.h, include/uapi/linux/{fcntl,io_uring,time_types,wait}.h.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from gdbext.errors import GdbextError
+from gdbext.glibc.futex import decode_futex_waits
+from gdbext.inferior.cache import read_cstring
+from gdbext.inferior.proc import Descriptor, FileLock, address_text
+from gdbext.inferior.protocol import Target
+from gdbext.model import Lock, Waiter
+from gdbext.record import record
+from gdbext.threads.code import Code
+from gdbext.threads.cut_short import is_cut_short
+from gdbext.threads.site import Sites
+from gdbext.threads.threads import SeenThread
+from gdbext.waits.descriptors import MANY, Descriptors, listed
+
+READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
+FILE_LOCK, DISK = "waiting for a file lock", "waiting for the disk"
+
+#: Most descriptors of one ``poll`` or ``select`` that are looked at.
+_MAX_DESCRIPTORS = 4096
+_MAX_PATH = 256
+#: Below what clocks, descriptors and events of ``poll`` are, where arguments have to tell which call it was.
+_MAX_CLOCK = 16
+_MAX_FD = 1 << 20
+_MAX_EVENTS = 1 << 14
+
+_POLLFD = struct.Struct("<ihh")  # struct pollfd: fd, events, revents
+_TIMESPEC = struct.Struct("<qq")  # struct __kernel_timespec: seconds, nanoseconds
+_FLOCK = struct.Struct("<hhxxxxqq")  # struct flock: type, whence, start, length
+_GETEVENTS = struct.Struct("<QIIQ")  # struct io_uring_getevents_arg: mask, its size, -, struct __kernel_timespec *
+_UINT64 = struct.Struct("<Q")
+
+_F_SETLKW, _F_OFD_SETLKW = 7, 38
+_F_RDLCK = 0
+_LOCK_SH = 1
+_P_PID, _P_PGID, _P_PIDFD = 1, 2, 3
+_TIMER_ABSTIME = 1
+_IORING_ENTER_EXT_ARG = 8
+_SEEK_SET = 0
+
+#: Calls on the descriptor that is their first argument, and what they wait for.
+_STATES = {
+    **dict.fromkeys(("read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg",
+                     "mq_timedreceive"), READ),
+    **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg",
+                     "mq_timedsend"), WRITE),
+    **dict.fromkeys(("accept", "accept4"), "waiting for a connection"),
+    **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), EVENTS),
+    **dict.fromkeys(("fsync", "fdatasync"), DISK),
+    **dict.fromkeys(("splice", "tee", "copy_file_range"), "waiting to copy"),
+    "connect": "connecting",
+    "io_uring_enter": "waiting for completions",
+}
+#: Which argument is the other descriptor of a call that copies.
+_COPIES_TO = {"splice": 2, "tee": 1, "copy_file_range": 2}
+#: Which argument is the time after which a call ends by itself: milliseconds, or a ``struct timespec *``.
+_MILLISECONDS = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}
+_TIMESPECS = {"ppoll": 2, "select": 4, "pselect6": 4, "epoll_pwait2": 3, "mq_timedsend": 4, "mq_timedreceive": 4,
+              "rt_sigtimedwait": 2, "semtimedop": 3, "io_getevents": 4}
+#: The calls that are restarted under another number, by the names of the functions that make them.
+_RESTARTED = {"poll": "poll", "poll_chk": "poll", "nanosleep": "clock_nanosleep",
+              "clock_nanosleep": "clock_nanosleep", "sleep": "clock_nanosleep", "usleep": "clock_nanosleep",
+              "thrd_sleep": "clock_nanosleep"}
+_INTERNAL = re.compile(r"^_*(?:GI_)?_*")
+
+
+@record
+class BlockedWait:
+    """What a thread is blocked on: in words, and as a lock without waiters where it is a descriptor.
+
+    `timed` tells whether the wait can end by itself, `syscall` which call it is if its number was lost and it is known.
+    `why` says how it is known that the thread was blocked where the kernel does not say so; where `is_known` is false
+    the thread may have been running.
+    """
+
+    text: str
+    lock: Lock | None = None
+    timed: bool = False
+    syscall: str | None = None
+    why: str | None = None
+    is_known: bool = True
+
+
+class Blocked:
+    """The waits of a target's threads that are no locks."""
+
+    def __init__(self, target: Target, code: Code, threads: Iterable[SeenThread], sites: Sites) -> None:
+        self._memory = target.memory
+        self._proc = target.proc
+        self._descriptors = Descriptors(target)
+        self._code = code
+        self._threads = threads
+        self._sites = sites
+        # threads may wait for the same descriptor in several ways
+        self._locks: dict[str, dict[Lock, None]] = {}
+        self._calls: dict[str, Callable[[str, Sequence[int]], BlockedWait | None]] = {
+            **dict.fromkeys(("poll", "ppoll"), self._poll),
+            **dict.fromkeys(("select", "pselect6"), self._select),
+            "ioctl": self._ioctl, "flock": self._flock, "fcntl": self._fcntl,
+            "wait4": self._wait4, "waitid": self._waitid,
+            "nanosleep": self._nanosleep, "clock_nanosleep": self._clock_nanosleep,
+            **dict.fromkeys(("pause", "rt_sigsuspend"), self._signal),
+            "rt_sigtimedwait": self._sigtimedwait,
+            **dict.fromkeys(("semop", "semtimedop", "msgrcv", "msgsnd"), self._system_v),
+            "io_getevents": self._io_getevents, "open": self._open, "openat": self._openat,
+        }
+
+    def look(self, seen: SeenThread) -> BlockedWait | None:
+        """What a thread is blocked on that sleeps on no futex word; None if it is not blocked, or nothing is known."""
+        call = seen.call
+        if call is None or seen.futex is not None:
+            return None
+        is_cut = is_cut_short(self._memory, self._proc, call)
+        if is_cut is None:
+            return BlockedWait(f"was in {call.name} when it was stopped; whether it was blocked there is not known",
+                               is_known=False)
+        if not call.blocked and not is_cut:
+            return None
+        if call.name == "futex_waitv":
+            return self._futex_waitv(seen)
+        name = call.name or self._restarted(seen, call.arguments)
+        if name is None:
+            return BlockedWait("is in a timed wait", timed=True)
+        found = self._calls[name](name, call.arguments) if name in self._calls else self._simple(name, call.arguments)
+        if found is None:
+            return None
+        if found.lock is not None:
+            self._locks.setdefault(found.lock.id, {})[found.lock] = None
+        if is_cut:
+            found = replace(found, why="the call has written only a part: the stop of the thread has ended it")
+        return found if call.name is not None else replace(found, syscall=name)
+
+    def locks(self) -> list[Lock]:
+        """The descriptors that threads wait for, with their waiters."""
+        waiters: dict[str, list[Waiter]] = {}
+        for seen in self._threads:
+            if seen.wait is not None and seen.wait.lock in self._locks:
+                waiters.setdefault(seen.wait.lock, []).append(Waiter(seen.number, seen.wait.mode))
+        found = []
+        for lock_id, ways in self._locks.items():
+            first = next(iter(ways))
+            if len(ways) > 1:
+                whys = dict.fromkeys(lock.why for lock in ways if lock.why is not None)
+                first = replace(first, state=" or ".join(dict.fromkeys(lock.state for lock in ways)),
+                                why="; ".join(list(whys)[:MANY]) or None)
+            found.append(replace(first, waiters=tuple(waiters.get(lock_id, ()))))
+        return found
+
+    # -- calls on a descriptor -------------------------------------------------------------------------------
+
+    def _simple(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+        state = _STATES.get(name)
+        fd = _fd(arguments[0])
+        if state is None or fd is None:
+            return None
+        more = None
+        if name == "connect":
+            more = self._connecting(arguments[1], arguments[2])
+        elif name in _COPIES_TO:
+            other = _fd(arguments[_COPIES_TO[name]])
+            more = f"it copies to {self._descriptors.name(other)}" if other is not None else None
+        return self._on(fd, state, self._timed(name, arguments), more, other_end=state != DISK)
+
+    def _on(self, fd: int, state: str, timed: bool = False, more: str | None = None, *,
+            other_end: bool = True) -> BlockedWait:
+        name = self._descriptors.name(fd)
+        known = self._descriptors.end(fd) if other_end else self._descriptors.unknown(fd)
+        why = "; ".join(filter(None, (known, more))) or None
+        return BlockedWait(name, _lock(fd, name, state, why), timed)
+
+    def _timed(self, name: str, arguments: Sequence[int]) -> bool:
+        if name in _MILLISECONDS:
+            return _int(arguments[_MILLISECONDS[name]]) >= 0
+        if name in _TIMESPECS:
+            return arguments[_TIMESPECS[name]] != 0
+        if name == "io_uring_enter" and arguments[3] & _IORING_ENTER_EXT_ARG:
+            values = self._unpack(_GETEVENTS, arguments[4])
+            return values is not None and values[3] != 0
+        return False
+
+    def _ioctl(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+        fd = _fd(arguments[0])
+        if fd is None:
+            return None
+        return self._on(fd, "waiting in ioctl", False, f"request {arguments[1] & 0xFFFFFFFF:#x}", other_end=False)
+
+    def _poll(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+        array, count = arguments[:2]
+        count &= 0xFFFFFFFF
+        timed = self._timed(name, arguments)
+        fds: list[int] = []
+        if count:
+            try:
+                data = self._memory.read(array, count * _POLLFD.size) if count <= _MAX_DESCRIPTORS else None
+            except GdbextError:
+                data = None
+            if data is None:
+                return self._on_several([], array, timed, f"{count} descriptors")
+            fds = [fd for fd, _, _ in _POLLFD.iter_unpack(data) if fd >= 0]
+        if fds:
+            return self._on_several(fds, array, timed)
+        if name == "ppoll":
+            return self._nothing(self._left(arguments[2]), timed)
+        return self._nothing(f"sleeps for {_seconds(_int(arguments[2]) / 1000)}", timed)
+
+    def _select(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+        count = max(_int(arguments[0]), 0)
+        timed = self._timed(name, arguments)
+        sets = [at for at in arguments[1:4] if at and count]
+        waited = 0
+        for at in sets:
+            try:
+                data = self._memory.read(at, (count + 7) // 8) if count <= _MAX_DESCRIPTORS else None
+            except GdbextError:
+                data = None
+            if data is None:
+                return self._on_several([], at, timed, "several descriptors")
+            waited |= int.from_bytes(data, "little")
+        # the count is any number where there is no set
+        fds = [fd for fd in range(min(count, waited.bit_length())) if waited >> fd & 1]
+        if fds:
+            return self._on_several(fds, sets[0], timed)
+        return self._nothing(self._left(arguments[4]), timed)
+
+    def _on_several(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> BlockedWait:
+        """A wait for any of several descriptors, or of one; the address is that of the array or set."""
+        fds = list(dict.fromkeys(fds))
+        if len(fds) == 1:
+            return self._on(fds[0], EVENTS, timed)
+        more = [f"{len(fds) - MANY} more"] if len(fds) > MANY else []
+        name = name or "; ".join([self._descriptors.name(fd) for fd in fds[:MANY]] + more)
+        if fds and self._proc is None:
+            why = self._descriptors.unknown(fds[0])
+        else:
+            ends = [(fd, self._descriptors.end(fd)) for fd in fds[:MANY]]
+            why = "; ".join([f"of fd {fd}, {end}" for fd, end in ends if end is not None]) or None
+        return BlockedWait(name, _lock(address, name, EVENTS, why), timed)
+
+    @staticmethod
+    def _nothing(sleep: str, timed: bool) -> BlockedWait:
+        """A wait for none of no descriptors."""
+        return BlockedWait(sleep if timed else "waits for a signal", timed=timed)
+
+    def _connecting(self, address: int, size: int) -> str | None:
+        """Where a socket is being connected to, and who listens there."""
+        try:
+            data = self._memory.read(address, min(size & 0xFFFFFFFF, _MAX_PATH))
+        except GdbextError:
+            return None
+        family, rest = int.from_bytes(data[:2], "little"), data[2:]
+        protocol = "TCP"
+        if family == socket.AF_UNIX and rest:
+            # an abstract name begins with a NUL and goes to the end
+            raw = rest.partition(b"\0")[0] if rest[0] else rest.replace(b"\0", b"@")
+            protocol, place = "unix", raw.decode("utf-8", "backslashreplace")
+        elif family == socket.AF_INET and len(rest) >= 6:
+            place = address_text(rest[2:6], int.from_bytes(rest[:2], "big"))
+        elif family == socket.AF_INET6 and len(rest) >= 22:
+            place = address_text(rest[6:22], int.from_bytes(rest[:2], "big"))
+        else:
+            return None
+        listener = self._descriptors.listener(protocol, place)
+        return f"to {place}, where {listener} listens" if listener else f"to {place}"
+
+    # -- locks on files --------------------------------------------------------------------------------------
+
+    def _flock(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+        fd, shared = _fd(arguments[0]), bool(arguments[1] & _LOCK_SH)
+        if fd is None:
+            return None
+        return self._on_file(fd, lambda lock: lock.kind == "FLOCK" and (lock.write or not shared))
+
+    def _fcntl(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+        fd, command = _fd(arguments[0]), _int(arguments[1])
+        if fd is None or command not in (_F_SETLKW, _F_OFD_SETLKW):
+            return None
+        values = self._unpack(_FLOCK, arguments[2])
+        kind, first, last = None, 0, None
+        if values is not None:
+            kind, whence, start, length = values
+            if whence == _SEEK_SET:  # what the others are relative to changes while the thread waits
+                first = min(start, start + length)
+                last = max(start, start + length) - 1 if length else None
+
+        def conflicts(lock: FileLock) -> bool:
+            if lock.kind == "POSIX":  # of a process, so never in its own way
+                mine = command == _F_SETLKW and self._proc is not None and lock.pid == self._proc.pid
+            else:
+                mine = lock.kind != "OFDLCK"
+            return not mine and (lock.write or kind != _F_RDLCK) and lock.overlaps(first, last)
+
+        return self._on_file(fd, conflicts)
+
+    def _on_file(self, fd: int, conflicts: Callable[[FileLock], bool]) -> BlockedWait:
+        """A wait for a file that is locked; `conflicts` tells which locks stand in the way."""
+        return self._on(fd, FILE_LOCK, False, self._descriptors.lockers(fd, conflicts), other_end=False)
+
+    # -- waits without a descriptor --------------------------------------------------------------------------
+
+    def _wait4(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+        return self._child(_int(arguments[0]))
+
+    def _waitid(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+        kind, number = arguments[0] & 0xFFFFFFFF, _int(arguments[1])
+        if kind == _P_PIDFD:
+            info = self._proc.info(Descriptor(self._proc.pid, number)) if self._proc is not None else None
+            if self._proc is None or info is None or not info.process or info.process < 0:
+                return BlockedWait(f"waits for the child process of fd {number}")
+            return BlockedWait(f"waits for child {self._descriptors.process(info.process)}")
+        if kind == _P_PID:
+            return self._child(number)
+        return self._child(-number if kind == _P_PGID else -1)
+
+    def _child(self, number: int) -> BlockedWait:
+        proc = self._proc
+        if number > 0:
+            text = f"waits for child process {number}"
+            here = proc.child(number) if proc is not None else None
+            if proc is None or here is None:
+                return BlockedWait(text)
+            if here == number:
+                return BlockedWait(f"waits for child {self._descriptors.process(here)}")
+            return BlockedWait(f"{text}, which is {self._descriptors.process(here)} here")
+        text = "waits for any child process"
+        if number == -1:
+            children = proc.children() if proc is not None else ()
+            named = listed([self._descriptors.process(pid) for pid in children[:MANY]], len(children))
+            return BlockedWait(f"waits for any child: {named}" if named else text)
+        return BlockedWait(f"{text} of group {-number}" if number else f"{text} of its own group")
+
+    def _nanosleep(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+        return BlockedWait(self._sleep(arguments[0]), timed=True)
+
+    def _clock_nanosleep(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+        if arguments[1] & _TIMER_ABSTIME:
+            until, now = self._timespec(arguments[2]), self._proc.now(arguments[0]) if self._proc is not None else None
+            text = "sleeps until a set time" if until is None or now is None else self._more(until - now)
+            return BlockedWait(text, timed=True)
+        return BlockedWait(self._sleep(arguments[2]), timed=True)
+
+    def _sleep(self, at: int) -> str:
+        seconds = self._timespec(at)
+        return f"sleeps for {_seconds(seconds)}" if seconds is not None else "sleeps"
+
+    def _left(self, at: int) -> str:
+        """A sleep in ``select`` or ``ppoll``, into whose time the kernel writes what is left of it."""
+        seconds = self._timespec(at)
+        return self._more(seconds) if seconds is not None else "sleeps"
+
+    @staticmethod
+    def _more(seconds: float) -> str:
+        return f"sleeps for {_seconds(round(max(seconds, 0), 1))} more"
+
+    def _signal(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+        return BlockedWait("waits for a signal")
+
+    def _sigtimedwait(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+        values = self._unpack(_UINT64, arguments[0])
+        mask = values[0] if values is not None else 0
+        numbers = [bit + 1 for bit in range(64) if mask >> bit & 1]
+        text = " or ".join(map(_signal_name, numbers)) if 0 < len(numbers) <= MANY else "a signal"
+        return _words(f"waits for {text}", self._timed(name, arguments))
+
+    def _system_v(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+        number = _int(arguments[0])
+        what = {"msgrcv": f"a message in System V queue {number}", "msgsnd": f"room in System V queue {number}"}
+        return _words(f"waits for {what.get(name, f'System V semaphore set {number}')}", self._timed(name, arguments))
+
+    def _io_getevents(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+        return _words("waits for asynchronous I/O", self._timed(name, arguments))
+
+    def _open(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+        return self._opening(*arguments[:2])
+
+    def _openat(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+        return self._opening(*arguments[1:3])
+
+    def _opening(self, path: int, flags: int) -> BlockedWait | None:
+        try:
+            text = read_cstring(self._memory, path, _MAX_PATH).decode("utf-8", "backslashreplace")
+        except GdbextError:
+            return None
+        return BlockedWait(f"opens {text} to {('read', 'write', 'read and write', 'be used')[flags & 3]}")
+
+    def _futex_waitv(self, seen: SeenThread) -> BlockedWait | None:
+        try:
+            waits = decode_futex_waits(self._memory, seen.call)
+        except GdbextError:
+            return None
+        if not waits:
+            return None
+        words = ", ".join([f"{wait.address:#x}" for wait in waits[:MANY]])
+        more = f" and {len(waits) - MANY} more" if len(waits) > MANY else ""
+        return _words(f"waits for any of the futex words {words}{more}", waits[0].timed)
+
+    # -- calls whose number is lost --------------------------------------------------------------------------
+
+    def _restarted(self, seen: SeenThread, arguments: Sequence[int]) -> str | None:
+        """Which call a restarted one was, as far as who made it tells, or else its arguments; None if unknown."""
+        functions = [_INTERNAL.sub("", name) for name in self._sites.site(seen.native(self._code)).functions]
+        if functions:
+            name = next((_RESTARTED[function] for function in functions if function in _RESTARTED), None)
+            # the C library had `nanosleep` make the call of that name before 2.31
+            return "nanosleep" if name == "clock_nanosleep" and arguments[0] >= _MAX_CLOCK else name
+        first, second, third = arguments[:3]
+        if first < _MAX_CLOCK and second == 0 and self._timespec(third) is not None:
+            return "clock_nanosleep"
+        if first == 0 and second == 0:
+            return "poll"
+        if second > _MAX_DESCRIPTORS:
+            return "nanosleep" if self._timespec(first) is not None else None
+        return "poll" if self._is_polled(first, second) else None
+
+    def _is_polled(self, array: int, count: int) -> bool:
+        try:
+            entries = list(_POLLFD.iter_unpack(self._memory.read(array, count * _POLLFD.size)))
+        except GdbextError:
+            return False
+        return bool(entries) and all(-1 <= fd < _MAX_FD and 0 < events < _MAX_EVENTS for fd, events, _ in entries)
+
+    # -- memory ----------------------------------------------------------------------------------------------
+
+    def _unpack(self, form: struct.Struct, at: int) -> tuple[int, ...] | None:
+        try:
+            return form.unpack(self._memory.read(at, form.size))
+        except GdbextError:
+            return None
+
+    def _timespec(self, at: int) -> float | None:
+        """A ``struct timespec`` in seconds; None where there is none that makes sense."""
+        values = self._unpack(_TIMESPEC, at)
+        if values is None or values[0] < 0 or not 0 <= values[1] < 10 ** 9:
+            return None
+        return values[0] + values[1] / 1e9
+
+
+def _lock(address: int, name: str, state: str, why: str | None) -> Lock:
+    return Lock(f"descriptor:{address:#x}", "descriptor", address, name, state, wait_for="any", why=why)
+
+
+def _words(text: str, timed: bool) -> BlockedWait:
+    return BlockedWait(f"{text}, with a timeout" if timed else text, timed=timed)
+
+
+def _int(value: int) -> int:
+    """A register as the ``int`` that the kernel takes it for."""
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _fd(value: int) -> int | None:
+    """A register as a descriptor; None if it cannot be one."""
+    fd = _int(value)
+    return fd if fd >= 0 else None
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + " s"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

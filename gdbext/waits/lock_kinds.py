@@ -1,0 +1,398 @@
+"""The table of lock kinds: the functions one blocks in, how the lock is found and decoded, how its owners are known.
+
+A row turns a futex wait into a `View` of the lock, or None when the wait does not fit the kind. Rows are tried in
+order; the names of the run-time libraries' functions on the waiter's stack, where there are any, rule kinds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.glibc import barrier, condvar, linker, mutex, pthread, rwlock, semaphore, stdio
+from gdbext.glibc.futex import (
+    FUTEX_LOCK_PI,
+    FUTEX_LOCK_PI2,
+    FUTEX_WAIT,
+    FUTEX_WAIT_BITSET,
+    FUTEX_WAIT_REQUEUE_PI,
+    PRIVATE,
+    FutexWait,
+)
+from gdbext.inferior.cache import read_u32
+from gdbext.inferior.protocol import Memory, Module
+from gdbext.layout.table import Layouts
+from gdbext.model import EXCLUSIVE, RECORDED
+from gdbext.record import record
+from gdbext.threads.site import NOWHERE, Site
+
+#: How the holders of a lock are found that does not record them; see `analysis.holders`.
+READERS = "readers"
+ARRIVING = "arriving"
+RUNS_ONCE = "runs once"
+INITIALISES = "initialises"
+ALLOCATES = "allocates"
+MENTIONS = "mentions"
+
+# libstdc++'s guard of a static variable with waiters: being initialised (bit 8), waited for (bit 16); GCC 12
+# libstdc++-v3/libsupc++/guard.cc
+_GUARD_WAITED_FOR = 0x10100
+# std::future's status word with waiters, not ready yet (GCC 12 libstdc++-v3/include/bits/atomic_futex.h)
+_FUTURE_NOT_READY = 0x80000000
+# pthread_once_t: being initialised (bit 0); bit 1 means done (glibc 2.36 nptl/pthread_once.c)
+_ONCE_IN_PROGRESS, _ONCE_BITS = 1, 3
+#: The word of a low-level lock that is held and perhaps waited for (glibc 2.36 sysdeps/nptl/lowlevellock.h).
+_CONTENDED = 2
+
+
+@record
+class View:
+    """A lock as its memory tells it, before owners are matched with threads.
+
+    `owner` is the recorded TID, `owner_descriptor` a recorded ``struct pthread *`` that is not a thread's here;
+    `owner_thread` a thread number where the lock names a thread otherwise, and
+    `owner_threads` are several that all have to let go, both known as `owner_evidence` has it. `repeats` tells that
+    waits with a timeout are only repeated. `count` is how many holders it counts and does not name, `find_holders` how
+    these are looked for, unless circumstance has told the `holders` already, or `candidates`. `elsewhere` tells that
+    the owner may be in another process.
+    """
+
+    kind: str
+    address: int
+    state: str
+    mode: str = EXCLUSIVE
+    owner: int | None = None
+    owner_thread: int | None = None
+    owner_threads: tuple[int, ...] = ()
+    owner_descriptor: int | None = None
+    owner_evidence: str = RECORDED
+    repeats: bool = False
+    count: int = 0
+    find_holders: str | None = None
+    holders: tuple[int, ...] = ()
+    candidates: tuple[int, ...] = ()
+    elsewhere: bool = False
+    wait_for: str = "all"
+    why: str | None = None
+    name: str | None = None
+    orphan: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The lock's id in reports."""
+        return f"{self.kind}:{self.address:#x}"
+
+
+@record
+class Context:
+    """What recognising a lock may look at. `sleepers` counts the threads on each futex word.
+
+    `descriptors` is ``struct pthread *`` -> thread number, `tids` what the threads call themselves in owner fields,
+    `modules` everything loaded.
+    """
+
+    memory: Memory
+    layouts: Layouts
+    sleepers: Mapping[int, int]
+    descriptors: Mapping[int, int]
+    modules: Sequence[Module]
+    tids: Container[int] = ()
+
+    @cached_property
+    def linker_locks(self) -> Mapping[int, str]:
+        """Address of each lock of the dynamic linker -> its name."""
+        return linker.find_linker_locks(self.memory, self.layouts, self.modules)
+
+    @cached_property
+    def files(self) -> Mapping[int, tuple[int, int]]:
+        """Address of each stdio lock -> (``FILE *``, file descriptor)."""
+        return {lock: (file, descriptor) for file, lock, descriptor
+                in stdio.iter_files(self.memory, self.layouts, self.modules)}
+
+
+@record
+class LockKind:
+    """One row: `functions` are the public names of the functions in which a thread blocks on this kind.
+
+    A kind that `needs_name` is taken only if one of them is seen: its words look like those of others.
+    """
+
+    kind: str
+    functions: frozenset[str]
+    find: Callable[[Context, FutexWait, Site], View | None]
+    needs_name: bool = False
+
+
+def view_mutex(state: mutex.MutexState) -> View:
+    """A mutex as a `View`."""
+    text = "locked" if state.locked else "free"
+    if state.owner_died:
+        text = "its owner died"
+    # the kernel marks a robust mutex whose owner ends, so an owner that is no thread here is one elsewhere
+    elsewhere = "process-shared" in state.kind or "robust" in state.kind
+    return View("mutex", state.address, text, owner=state.owner, elsewhere=elsewhere,
+                why=None if state.owner or not state.locked else "the mutex is locked and records no owner")
+
+
+def view_rwlock(state: rwlock.RwlockState, mode: str) -> View:
+    """A read-write lock as a `View`."""
+    return View("rwlock", state.address, state.state, mode, owner=state.writer, count=state.readers,
+                find_holders=READERS if state.readers else None, elsewhere=state.process_shared)
+
+
+def view_barrier(state: barrier.BarrierState) -> View:
+    """A barrier as a `View`."""
+    return View("barrier", state.address, f"{state.arrived} of {state.count} arrived", count=state.missing,
+                find_holders=None if state.process_shared else ARRIVING, elsewhere=state.process_shared)
+
+
+def view_semaphore(state: semaphore.SemaphoreState) -> View:
+    """A semaphore as a `View`."""
+    return View("semaphore", state.address, "zero" if not state.value else f"{state.value} free", wait_for="any",
+                elsewhere=state.process_shared, why="a semaphore has no owner: any thread may post it")
+
+
+def view_spin_lock(address: int) -> View:
+    """A spin lock that a thread spins on, as a `View`; its word tells no more."""
+    return View("spin-lock", address, "locked", find_holders=MENTIONS, why="a spin lock records no owner")
+
+
+def _join(context: Context, wait: FutexWait, site: Site) -> View | None:
+    if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET):
+        return None
+    address = pthread.pthread_of_join(context.layouts, wait.address, context.descriptors)
+    if address is None:
+        return None
+    return View("thread-exit", address, "running", owner_thread=context.descriptors[address])
+
+
+def _linker(context: Context, wait: FutexWait, site: Site) -> View | None:
+    name = context.linker_locks.get(wait.address)
+    if name is None:
+        return None
+    state = mutex.decode_mutex(context.memory, context.layouts, wait.address)
+    return View("dynamic-linker", wait.address, "locked", owner=state.owner, name=f"{name} of the dynamic linker",
+                why=None if state.owner else "the lock is held and records no owner")
+
+
+def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> View | None:
+    # a recursive lock of the C library: its owner is a `struct pthread *`; of FILEs, of their list, of exit()
+    if wait.command != FUTEX_WAIT or wait.expected != _CONTENDED:
+        return None
+    file = context.files.get(wait.address)
+    state = stdio.decode_file_lock(context.memory, context.layouts, wait.address)
+    number = context.descriptors.get(state.owner or 0)
+    if number is None and file is None:
+        return None
+    kind, name = "stdio", "the list of all FILEs"
+    if file is not None:
+        name = f"FILE {file[0]:#x}" + (f", fd {file[1]}" if file[1] >= 0 else "")
+    elif "exit" in site.functions or "quick_exit" in site.functions:
+        kind, name = "mutex", "the lock of exit()"
+    elif not _STDIO & set(site.functions):
+        kind, name = "mutex", "a lock of the C library"
+    return View(kind, wait.address, "locked", owner_thread=number, name=name,
+                owner_descriptor=state.owner if number is None and state.owner else None,
+                why=None if state.owner else "no owner is recorded")
+
+
+def _rwlock(context: Context, wait: FutexWait, site: Site) -> View | None:
+    found = rwlock.find_rwlock(context.memory, context.layouts, wait.address, wait.expected,
+                               context.sleepers[wait.address])
+    if found is None:
+        return None
+    state, mode = found
+    return view_rwlock(state, mode)
+
+
+def _mutex(context: Context, wait: FutexWait, site: Site) -> View | None:
+    state = mutex.decode_mutex(context.memory, context.layouts, wait.address)
+    if not state.plausible or not state.locked:
+        return None
+    if wait.command in (FUTEX_LOCK_PI, FUTEX_LOCK_PI2):
+        fits = "priority-inheriting" in state.kind
+    elif "robust" in state.kind:
+        fits = bool(wait.expected & 0x80000000)
+    else:
+        fits = wait.expected & 0x7FFFF == _CONTENDED
+    # a word without an owner is some low-level lock of the C library or of another run-time, not a mutex; an owner
+    # that is no thread needs more than that the bytes look like a mutex
+    called = not _MUTEX.isdisjoint(site.functions)
+    if fits and not state.owner and state.elides and called:
+        return replace(view_mutex(state), why="the mutex uses lock elision (Intel TSX), which records no owner")
+    known = state.owner in context.tids or called
+    return view_mutex(state) if fits and state.owner and known else None
+
+
+def _guard(context: Context, wait: FutexWait, site: Site) -> View | None:
+    if wait.command != FUTEX_WAIT or wait.expected != _GUARD_WAITED_FOR:
+        return None
+    if read_u32(context.memory, wait.address) != _GUARD_WAITED_FOR:
+        return None
+    return View("static-guard", wait.address, "in progress", find_holders=INITIALISES, count=1)
+
+
+def _barrier(context: Context, wait: FutexWait, site: Site) -> View | None:
+    if wait.command != FUTEX_WAIT:
+        return None
+    state = barrier.find_barrier(context.memory, context.layouts, wait.address, wait.expected,
+                                 context.sleepers[wait.address])
+    return view_barrier(state) if state is not None else None
+
+
+def _condvar(context: Context, wait: FutexWait, site: Site) -> View | None:
+    if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI):
+        return None
+    state = condvar.find_condvar(context.memory, context.layouts, wait.address, context.sleepers[wait.address])
+    if state is None:
+        return None
+    if state.requeued_to is not None:
+        # up to glibc 2.24 a broadcast moved the waiters to the mutex, in the kernel
+        moved = mutex.decode_mutex(context.memory, context.layouts, state.requeued_to)
+        if moved.plausible and moved.locked and moved.owner:
+            return view_mutex(moved)
+    return View("condvar", state.address, "waiting for a signal", wait_for="any", elsewhere=state.process_shared,
+                why="a condition variable has no owner: any thread may signal it")
+
+
+def _semaphore(context: Context, wait: FutexWait, site: Site) -> View | None:
+    if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET) or wait.expected != 0:
+        return None
+    state = semaphore.decode_semaphore(context.memory, context.layouts, wait.address)
+    if not state.plausible or state.value or state.waiters < context.sleepers[wait.address]:
+        return None
+    return view_semaphore(state)
+
+
+def _once(context: Context, wait: FutexWait, site: Site) -> View | None:
+    if wait.command != FUTEX_WAIT or wait.expected & _ONCE_BITS != _ONCE_IN_PROGRESS:
+        return None
+    if read_u32(context.memory, wait.address) != wait.expected:
+        return None
+    return View("once", wait.address, "in progress", find_holders=RUNS_ONCE, count=1)
+
+
+def _arena(context: Context, wait: FutexWait, site: Site) -> View | None:
+    if wait.command != FUTEX_WAIT or wait.expected != _CONTENDED or read_u32(context.memory, wait.address) == 0:
+        return None
+    return View("malloc-arena", wait.address, "locked", find_holders=ALLOCATES, count=1)
+
+
+def _names(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+_MUTEX = _names("pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_mutex_clocklock", "mtx_lock",
+                "mtx_timedlock", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait")
+_STDIO = _names(
+    "fopen", "fopen64", "freopen", "fdopen", "fclose", "fcloseall", "fflush", "flockfile", "fread", "fwrite",
+    "fgetc", "getc", "getchar", "fgets", "fputc", "putc", "putchar", "fputs", "puts", "gets", "getdelim", "getline",
+    "getw", "putw", "ungetc", "printf", "fprintf", "vprintf", "vfprintf", "dprintf", "vdprintf", "scanf", "fscanf",
+    "vscanf", "vfscanf", "__isoc99_scanf", "__isoc99_fscanf", "__isoc23_scanf", "__isoc23_fscanf", "__printf_chk",
+    "__fprintf_chk", "__vprintf_chk", "__vfprintf_chk", "perror", "psignal", "psiginfo", "fseek", "fseeko", "ftell",
+    "ftello", "fgetpos", "fsetpos", "rewind", "setvbuf", "setbuf", "setbuffer", "setlinebuf", "feof", "ferror",
+    "clearerr", "fileno", "fgetwc", "getwc", "getwchar", "fgetws", "fputwc", "putwc", "putwchar", "fputws", "ungetwc",
+    "wprintf", "fwprintf", "vwprintf", "vfwprintf", "fwide", "popen", "pclose", "_IO_getc", "_IO_putc", "_IO_fflush",
+    "_IO_flush_all", "_IO_cleanup", "__overflow", "__uflow", "__underflow", "__freadable", "__fwriting",
+    "__fsetlocking", "error", "error_at_line", "err", "errx", "warn", "warnx", "vwarn", "vwarnx")
+MALLOC = _names("malloc", "free", "cfree", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
+                 "posix_memalign", "valloc", "pvalloc", "malloc_trim", "malloc_stats", "mallinfo", "mallinfo2",
+                 "malloc_info", "mallopt", "__libc_malloc", "__libc_free", "__libc_calloc", "__libc_realloc",
+                 "__libc_memalign", "_int_malloc", "_int_free", "_int_realloc", "_int_memalign", "_mid_memalign",
+                 "tcache_init", "arena_get2", "arena_get_retry", "sysmalloc", "malloc_consolidate",
+                 "__malloc_arena_thread_freeres", "__libc_freeres")
+
+KINDS = (
+    LockKind("thread-exit", _names("pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join"), _join),
+    # glibc takes these with its own mutex functions, on behalf of dlopen, dlsym, thread-local storage, the unwinder
+    LockKind("dynamic-linker", _MUTEX | _names("dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym", "dladdr", "dladdr1",
+                                               "dlinfo", "dl_iterate_phdr", "__tls_get_addr", "exit",
+                                               "_dl_find_object"), _linker),
+    LockKind("stdio", _STDIO | _names("exit", "quick_exit", "fork", "_exit"), _owned_by_descriptor),
+    LockKind("rwlock", _names("pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_timedrdlock",
+                              "pthread_rwlock_timedwrlock", "pthread_rwlock_clockrdlock",
+                              "pthread_rwlock_clockwrlock", "setlocale"), _rwlock),
+    LockKind("mutex", _MUTEX, _mutex),
+    LockKind("static-guard", _names("__cxa_guard_acquire", "syscall"), _guard),
+    LockKind("barrier", _names("pthread_barrier_wait"), _barrier),
+    LockKind("semaphore", _names("sem_wait", "sem_timedwait", "sem_clockwait"), _semaphore),
+    LockKind("condvar", _names("pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "cnd_wait",
+                               "cnd_timedwait"), _condvar),
+    LockKind("once", _names("pthread_once", "call_once"), _once, needs_name=True),
+    LockKind("malloc-arena", MALLOC, _arena, needs_name=True),
+)
+#: Kinds that are told by the functions on the stack alone.
+NAMED_KINDS = frozenset(row.kind for row in KINDS if row.needs_name)
+_NAMED = frozenset().union(*[row.functions for row in KINDS])
+
+
+def recognise(context: Context, wait: FutexWait, site: Site) -> View:
+    """The lock that a futex wait is for; of kind ``futex`` when it fits no row."""
+    known = _NAMED & set(site.functions)
+    for row in KINDS:
+        if not known & row.functions if known else row.needs_name:
+            continue
+        try:
+            view = row.find(context, wait, site)
+        except MemoryUnreadable:
+            view = None
+        if view is not None:
+            return view
+    return unknown(wait, site)
+
+
+def unknown(wait: FutexWait, site: Site = NOWHERE) -> View:
+    """A futex word of which no more is known than who waits there."""
+    why = "a futex word of unknown meaning records no owner"
+    if wait.op == FUTEX_WAIT_BITSET | PRIVATE and not wait.timed:
+        why = "waited for as Rust's standard library does, which records no owner"
+    elif wait.op == FUTEX_WAIT and wait.expected == _FUTURE_NOT_READY:
+        why = "waited for as std::future does: whoever is to set the value is not recorded"
+    return View("futex", wait.address, "waited for", find_holders=MENTIONS, elsewhere=not wait.op & PRIVATE, why=why)
+
+
+def recognise_address(context: Context, address: int, kind: str | None = None) -> tuple[View | None, str | None]:
+    """The lock at an address that a user gave, when nobody waits there.
+
+    :param kind: what the user takes it for, if they said: a free lock is zeros, and so is much else.
+    :return: the lock, or None; and what to tell the user about the address.
+    """
+    if address in context.linker_locks:
+        state = mutex.decode_mutex(context.memory, context.layouts, address)
+        return View("dynamic-linker", address, "locked" if state.locked else "free", owner=state.owner,
+                    name=f"{context.linker_locks[address]} of the dynamic linker"), None
+    for lock, (file, descriptor) in context.files.items():
+        if address in (file, lock):
+            return _view_file(context, lock, file, descriptor), None
+    views: list[View] = []
+    notes: list[str | None] = []
+    state = mutex.decode_mutex(context.memory, context.layouts, address)
+    if state.plausible and (state.locked and state.owner or state.owner_died):
+        views.append(view_mutex(state))
+        notes.append(None)
+    for base, member in rwlock.lock_of_word(context.layouts, context.memory, address):
+        decoded = rwlock.decode_rwlock(context.memory, context.layouts, base)
+        if decoded.state in ("write-locked", "read-locked") or (base == address and kind == "rwlock"):
+            views.append(view_rwlock(decoded, EXCLUSIVE))
+            notes.append(None if base == address else
+                         f"{address:#x} is {member} of the pthread_rwlock_t at {base:#x}")
+    held = [i for i, view in enumerate(views) if view.owner or view.count]
+    chosen = held if held else list(range(len(views)))
+    if len(chosen) == 1:
+        return views[chosen[0]], notes[chosen[0]]
+    if len(chosen) > 1:
+        kinds = ", ".join(sorted({f"{views[i].kind} at {views[i].address:#x}" for i in chosen}))
+        return None, f"it could be any of: {kinds}"
+    return None, None
+
+
+def _view_file(context: Context, lock: int, file: int, descriptor: int) -> View | None:
+    try:
+        state = stdio.decode_file_lock(context.memory, context.layouts, lock)
+    except GdbextError:
+        return None
+    return View("stdio", lock, "locked" if state.word else "free",
+                owner_thread=context.descriptors.get(state.owner or 0) if state.word else None,
+                name=f"FILE {file:#x}" + (f", fd {descriptor}" if descriptor >= 0 else ""))

@@ -1,0 +1,338 @@
+"""What threads wait for inside an OpenMP run-time library: barriers of teams, critical sections, locks, tasks.
+
+No such wait names an owner. A barrier counts who is missing, and libgomp notes for each thread to which team it
+belongs, so the missing are the members of the team that do not sleep there, if they are as many. A critical section
+is held by the thread whose stack is between its start and its end.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Sequence
+
+from gdbext.arch.x86_64.calls import called
+from gdbext.elf.dynamic import find_dynamic_symbol
+from gdbext.errors import GdbextError
+from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
+from gdbext.inferior.protocol import Memory, Module, Target
+from gdbext.layout.select import libgomp_layouts
+from gdbext.layout.table import Layouts
+from gdbext.record import record
+from gdbext.runtimes.libgomp import (
+    MUTEX_WAITED_FOR,
+    POINTER_LOCK_WAITED_FOR,
+    SEMAPHORE_WAITED_FOR,
+    BarrierState,
+    find_barrier,
+    find_team_places,
+    is_libgomp,
+    iter_teams,
+    team_of_barrier,
+)
+from gdbext.runtimes.names import public_name
+from gdbext.threads.code import Code
+from gdbext.threads.mentions import Mentions
+from gdbext.threads.sections import Section, Sections
+from gdbext.threads.site import Sites
+from gdbext.threads.threads import SeenThread, Threads
+
+BARRIER, LOCK = "openmp-barrier", "openmp-lock"
+#: What starts a critical section -> what ends it. The second pair has the section's name as its argument.
+_SECTIONS = {"GOMP_critical_start": "GOMP_critical_end", "GOMP_critical_name_start": "GOMP_critical_name_end"}
+_NAMELESS = "GOMP_critical_start"
+_TASKS_LEFT = "tasks are left, and who runs them is not recorded"
+#: LLVM's OpenMP, and Intel's, which is the same.
+_LIBOMP = re.compile(r"^lib(?:omp|iomp5)(?:-[0-9a-f]+)?\.so[.0-9]*$")
+#: How the names of those of its functions begin that a program calls.
+_ENTRIES = ("__kmpc_", "GOMP_", "omp_", "kmp_")
+
+
+@record
+class OpenMPWait:
+    """What a thread waits for inside libgomp; holders and candidates are thread numbers.
+
+    All holders are inferred; `why` tells from what, or why there are none. `orphan` tells why threads that are waited
+    for do not exist any more.
+    """
+
+    kind: str
+    address: int
+    state: str
+    holders: tuple[int, ...] = ()
+    candidates: tuple[int, ...] = ()
+    why: str | None = None
+    orphan: str | None = None
+
+
+class _Library:
+    """One libgomp of a process, which may have several: the system's, and copies that wheels brought.
+
+    `members` has the numbers of the threads of each team, `team_of` the innermost team of each thread. `tells` is false
+    if the code of this libgomp does not show where it notes which team a thread is in.
+    """
+
+    def __init__(self, memory: Memory, module: Module, threads: Threads, layouts: Layouts) -> None:
+        self.module = module
+        self.members: dict[int, set[int]] = {}
+        self.team_of: dict[int, int] = {}
+        places = find_team_places(memory, module)
+        self.tells = places is not None
+        if places is None:
+            return
+        for seen in threads:
+            if not seen.pthread:
+                continue
+            try:
+                for team in iter_teams(memory, layouts, places, seen.pthread):
+                    self.team_of.setdefault(seen.number, team)
+                    self.members.setdefault(team, set()).add(seen.number)
+            except GdbextError:
+                continue  # its team then has too few members to tell who is missing
+
+
+class OpenMP:
+    """The waits of threads inside OpenMP libraries; nothing is read before a thread is seen to sleep in one."""
+
+    def __init__(self, target: Target, code: Code, threads: Threads) -> None:
+        self._memory = target.memory
+        self._machine = target.architecture
+        self._pid = target.pid
+        self._code = code
+        self._threads = threads
+        self._sites = Sites(target.memory, code, ())
+        self._mentions = Mentions(target, code, threads)
+        self._sections = Sections(target.memory, code)
+        self._libraries: dict[str, _Library | None] = {}
+        self._known: dict[tuple[int, int], OpenMPWait | None] = {}
+
+    def view(self, seen: SeenThread, futex: FutexWait) -> OpenMPWait | None:
+        """What a thread waits for that sleeps on a futex word of libgomp; None if it is not libgomp that waits."""
+        library = self._library(seen.registers["rip"])
+        if library is None or futex.command != FUTEX_WAIT:
+            return None
+        key = (futex.address, futex.expected)
+        if key not in self._known:
+            try:
+                self._known[key] = self._look(library, seen, futex)
+            except GdbextError:
+                self._known[key] = None
+        return self._known[key]
+
+    def of_condvar(self, seen: SeenThread) -> str | None:
+        """Where in LLVM's or Intel's OpenMP a thread waits that sleeps on a condition variable; None if in neither.
+
+        Its threads each sleep on a condition variable of their own, whatever they wait for, so who holds them up is
+        not known. In critical sections and for locks they do not sleep but call ``sched_yield`` again and again.
+        """
+        native = seen.native(self._code)
+        depth = next((i for i, (pc, _) in enumerate(native) if not self._sites.in_runtime(pc)), len(native))
+        modules = [self._code.module(pc) for pc, _ in native[:depth]]
+        library = next((module for module in modules if module and _LIBOMP.match(module.name)), None)
+        if library is None or modules[-1] is library and depth == len(native):  # or the stack is cut off
+            return None
+        names = [self._code.symbol(pc, i).function for i, (pc, _) in enumerate(native[:depth]) if modules[i] is library]
+        if depth < len(native):
+            target = called(self._memory, native[depth][0])
+            names.append(self._code.symbol(target).function if target is not None else None)
+        # a function whose last act it is to wait is not on the stack: then nothing but the library may be
+        name = next((name for name in names if name and name.startswith(_ENTRIES)), None)
+        if name is not None:
+            return f"OpenMP worker of {library.name} in {public_name(name)}"
+        return f"OpenMP worker of {library.name}" + (" without work" if depth == len(native) else "")
+
+    # -- libraries, sleepers -----------------------------------------------------------------------------------
+
+    def _library(self, pc: int) -> _Library | None:
+        module = self._code.module(pc)
+        if module is None:
+            return None
+        if module.path not in self._libraries:
+            self._libraries[module.path] = self._read(module) if is_libgomp(module) else None
+        return self._libraries[module.path]
+
+    def _read(self, module: Module) -> _Library | None:
+        try:
+            return _Library(self._memory, module, self._threads, self._layouts)
+        except GdbextError:
+            return None
+
+    @functools.cached_property
+    def _layouts(self) -> Layouts:
+        return libgomp_layouts(self._machine)
+
+    @functools.cached_property
+    def _asleep(self) -> dict[int, set[int]]:
+        """Futex word -> numbers of the threads that sleep on it."""
+        found: dict[int, set[int]] = {}
+        for seen in self._threads:
+            if seen.futex is not None:
+                found.setdefault(seen.futex.address, set()).add(seen.number)
+        return found
+
+    @functools.cached_property
+    def _readable(self) -> list[SeenThread]:
+        return [seen for seen in self._threads if not seen.unavailable]
+
+    @functools.cached_property
+    def _everybody(self) -> set[int]:
+        return {seen.number for seen in self._readable}
+
+    def _inside(self, library: _Library, seen: SeenThread) -> bool:
+        """Whether a thread's innermost frame is in a libgomp: it sleeps, spins or works there."""
+        return self._code.module(seen.registers["rip"]) is library.module
+
+    def _users(self, library: _Library, among: Collection[int]) -> set[int]:
+        """Those threads that have a frame of a libgomp on their stacks: its pool, and those that called it."""
+        return {seen.number for seen in self._readable if seen.number in among
+                and any(self._code.module(pc) is library.module for pc, _ in seen.native(self._code))}
+
+    def _is_pooled(self, library: _Library, seen: SeenThread) -> bool:
+        """Whether a thread that is inside libgomp was started by it and runs nothing else."""
+        native = seen.native(self._code)
+        depth = next((i for i, (pc, _) in enumerate(native) if self._code.module(pc) is not library.module), None)
+        return depth is not None and all(self._sites.in_runtime(pc) for pc, _ in native[depth:])
+
+    # -- what a thread sleeps on -------------------------------------------------------------------------------
+
+    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> OpenMPWait | None:
+        if futex.expected == MUTEX_WAITED_FOR:
+            return self._mutex(library, futex.address)
+        if futex.expected == SEMAPHORE_WAITED_FOR:
+            return self._semaphore(library, seen, futex.address)
+        barrier = find_barrier(self._memory, self._layouts, futex.address, futex.expected)
+        if barrier is not None:
+            return self._barrier(library, barrier, self._asleep[futex.address])
+        if futex.expected == POINTER_LOCK_WAITED_FOR:
+            return self._mentioned(futex.address, "a lock of libgomp itself records no owner")
+        return None
+
+    def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> OpenMPWait:
+        arrived = f"{barrier.total - barrier.missing} of {barrier.total} arrived"
+        if barrier.passed:
+            return OpenMPWait(BARRIER, barrier.address, arrived, why="all have arrived, the threads are to wake up")
+        try:
+            team = team_of_barrier(self._memory, self._layouts, barrier)
+        except GdbextError:
+            team = None
+        members = self._members(library, team) if team is not None else set()
+        if team is None or not members:
+            return self._dock(library, barrier, arrived, sleepers)
+        # who runs inside libgomp is on the way into the barrier, or out of it
+        missing = [number for number in sorted(members - set(sleepers)) if not self._passes(library, number)]
+        if barrier.tasks_left:
+            return self._tasks_left(barrier, members, missing)
+        return self._gone(library, barrier, arrived, members) or self._counted(barrier, arrived, members, missing)
+
+    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> OpenMPWait:
+        """The barrier at which a pool waits for work, and the thread that has some waits for its pool."""
+        if all(self._is_pooled(library, self._threads[number]) for number in sleepers):
+            return OpenMPWait(BARRIER, barrier.address, "idle", why="a pool of threads that have no work")
+        return self._gone(library, barrier, arrived, sleepers) or OpenMPWait(
+            BARRIER, barrier.address, arrived, why="the threads of a team are about to start or to end")
+
+    def _members(self, library: _Library, team: int) -> set[int]:
+        """The threads of a team.
+
+        Only those that libgomp is on the stack of: in a child of fork it goes on to write what a thread of its pool has
+        into memory that another thread has got for its own by now.
+        """
+        return self._users(library, library.members.get(team, ()) if library.tells else self._everybody)
+
+    def _passes(self, library: _Library, number: int) -> bool:
+        seen = self._threads[number]
+        return self._inside(library, seen) and not (seen.call and seen.call.blocked)
+
+    def _counted(self, barrier: BarrierState, state: str, members: Collection[int],
+                 missing: Sequence[int]) -> OpenMPWait:
+        counted = f"{barrier.missing} thread{' has' if barrier.missing == 1 else 's have'} not arrived"
+        if len(members) == barrier.total and len(missing) == barrier.missing:
+            return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(missing),
+                              why=f"{counted}, and just as many members of the team do not wait there")
+        return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(missing),
+                          why=f"{counted}; {len(members)} of its {barrier.total} members are seen, "
+                              f"{len(missing)} of them elsewhere")
+
+    def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> OpenMPWait:
+        state = f"{barrier.total} of {barrier.total} arrived, tasks left"
+        if len(members) == barrier.total and busy:
+            return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(busy),
+                              why="all threads of the team have arrived, and those that do not sleep run tasks")
+        return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(busy),
+                          why=_TASKS_LEFT)
+
+    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> OpenMPWait | None:
+        """A barrier that waits for threads which do not exist any more; None if they may.
+
+        Nobody else is inside libgomp, or so young that it may be on the way there. A child of fork has the thread only
+        that called fork, and yet libgomp counts on its pool.
+        """
+        if not self._threads.all_available or len(known) >= barrier.total or any(
+                seen.number not in known and self._may_come(library, seen) for seen in self._readable):
+            return None
+        why = f"{barrier.total - len(known)} of its {barrier.total} threads do not exist in this process"
+        return OpenMPWait(BARRIER, barrier.address, state, why=why,
+                          orphan="left behind by fork" if len(known) == 1 else "thread exited")
+
+    def _may_come(self, library: _Library, seen: SeenThread) -> bool:
+        native = seen.native(self._code)
+        if not self._sites.in_runtime(native[-1][0]) and seen.ref.lwp != self._pid:
+            return True  # a stack that does not end where threads start is not whole
+        return (any(self._code.module(pc) is library.module for pc, _ in native)
+                or all(self._sites.in_runtime(pc) for pc, _ in native))
+
+    def _semaphore(self, library: _Library, seen: SeenThread, address: int) -> OpenMPWait:
+        """A turn in an ordered loop, or the end of tasks that other threads run."""
+        members = self._members(library, library.team_of.get(seen.number, 0))
+        awake = tuple(sorted(number for number in members if not self._inside(library, self._threads[number])))
+        functions = self._sites.site(seen.native(self._code)).functions
+        if any("task" in name for name in functions):
+            return OpenMPWait(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
+        why = "who is in the ordered section, or is the next to enter it, is not recorded"
+        if "GOMP_ordered_start" not in functions:
+            why = "a semaphore of libgomp records no owner"
+        return OpenMPWait(LOCK, address, "locked", candidates=awake, why=why)
+
+    # -- critical sections and locks ---------------------------------------------------------------------------
+
+    def _mutex(self, library: _Library, address: int) -> OpenMPWait:
+        starts: dict[str, set[int]] = {}
+        waiters: dict[int, int] = {}
+        for number in self._asleep[address]:
+            native = self._threads[number].native(self._code)
+            site = self._sites.site(native)
+            if site.caller is None:
+                continue
+            waiters[number] = site.caller
+            for name in _SECTIONS.keys() & set(site.functions):
+                starts.setdefault(name, set()).add(native[site.caller][0])
+        if not starts:
+            return self._mentioned(address, "a lock of OpenMP records no owner")
+        inside = self._in_section(library, address, starts, waiters)
+        if len(inside) == 1 and self._threads.all_available:
+            return OpenMPWait(LOCK, address, "locked", holders=inside,
+                              why="the only thread inside the critical section")
+        if inside:
+            return OpenMPWait(LOCK, address, "locked", candidates=inside,
+                              why="threads that may be inside the critical section")
+        return self._mentioned(address, "no thread is seen inside the critical section")
+
+    def _in_section(self, library: _Library, address: int, starts: dict[str, set[int]],
+                    waiters: dict[int, int]) -> tuple[int, ...]:
+        """Who is inside a critical section that threads wait to enter.
+
+        :param starts: name of the function that starts it -> where the waiters called it.
+        :param waiters: number of each waiter -> index of the frame that called it.
+        """
+        name = next(iter(starts))
+        symbols = [find_dynamic_symbol(self._memory, library.module, function) for function in (name, _SECTIONS[name])]
+        start, end = [symbol.address if symbol is not None else 0 for symbol in symbols]
+        section = Section(start, end, None if name == _NAMELESS else address, frozenset(starts[name]))
+        # a waiter is inside if it is there further out: it waits for itself
+        return tuple(sorted(seen.number for seen in self._readable
+                            if self._sections.contains(section, seen.native(self._code),
+                                                       waiters.get(seen.number, -1) + 1)))
+
+    def _mentioned(self, address: int, why: str) -> OpenMPWait:
+        found = self._mentions.of(address) - self._asleep[address]
+        return OpenMPWait(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from gdbext.arch.x86_64.calls import behind_stub, called, iter_calls
+from gdbext.errors import MemoryUnreadable
+from tests.support.fake_memory import FakeMemory
+
+CODE, STUB, SLOT, FUNCTION = 0x40_1000, 0x40_0100, 0x40_4010, 0x7F00_0001_2340
+NOP = b"\x90"
+
+
+def rel(after: int, target: int) -> bytes:
+    return struct.pack("<i", target - after)
+
+
+def memory_with(code: bytes, stub: bytes = b"") -> FakeMemory:
+    memory = FakeMemory({CODE - 0x40: NOP * 0x40 + code + NOP * 0x40, STUB: stub + NOP * 16, SLOT: bytes(8)})
+    memory.u64(SLOT, FUNCTION)
+    memory.map(FUNCTION, b"\xf3\x0f\x1e\xfa\x55" + NOP * 16)
+    return memory
+
+
+def call(target: int) -> bytes:
+    return b"\xe8" + rel(CODE + 5, target)
+
+
+@pytest.mark.parametrize("prefix", [b"", b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfa\xf2", b"\xf2"],
+                         ids=["plain", "endbr64", "endbr64-bnd", "bnd"])
+def test_call_through_a_stub(prefix: bytes) -> None:
+    stub = prefix + b"\xff\x25" + rel(STUB + len(prefix) + 6, SLOT)
+    assert called(memory_with(call(STUB), stub), CODE + 5) == FUNCTION
+
+
+def test_call_of_a_function_itself() -> None:
+    memory = memory_with(call(CODE + 0x20))
+    assert called(memory, CODE + 5) == CODE + 0x20
+
+
+def test_call_through_a_slot() -> None:
+    assert called(memory_with(b"\xff\x15" + rel(CODE + 6, SLOT)), CODE + 6) == FUNCTION
+
+
+@pytest.mark.parametrize("code", [b"\xff\xd0", b"\x41\xff\xd4", b"\x48\x89\xc7"], ids=["rax", "r12", "no call"])
+def test_other_code(code: bytes) -> None:
+    assert called(memory_with(code), CODE + len(code)) is None
+
+
+def test_unreadable() -> None:
+    assert called(FakeMemory(), CODE) is None
+    assert called(memory_with(b"\xff\x15" + rel(CODE + 6, 0x10)), CODE + 6) is None
+    with pytest.raises(MemoryUnreadable):
+        behind_stub(FakeMemory(), STUB)
+
+
+def test_calls_of_a_function() -> None:
+    code = NOP + b"\xe8" + rel(CODE + 6, STUB) + b"\xff\x15" + rel(CODE + 12, SLOT) + b"\xc3"
+    memory = memory_with(code)
+    assert list(iter_calls(memory, CODE, CODE + len(code))) == [(CODE + 6, STUB), (CODE + 12, FUNCTION)]
+    assert list(iter_calls(memory, CODE, CODE + 5)) == [], "the call is cut off"
+    with pytest.raises(MemoryUnreadable):
+        list(iter_calls(FakeMemory(), CODE, CODE + 5))

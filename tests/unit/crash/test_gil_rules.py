@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+
+from gdbext.crash.gil_rules import ApiCall, GilRules
+from gdbext.layout.select import glibc_layouts
+from gdbext.model import DERIVED, RECORDED, Finding
+from gdbext.snapshot import Snapshot
+from gdbext.threads.code import Code
+from gdbext.threads.findings import Findings
+from gdbext.threads.gone import GoneOwners
+from gdbext.threads.python_side import PythonSide
+from gdbext.threads.site import Sites
+from gdbext.threads.threads import Threads
+from tests.support.fake_python import VERSIONS, Call, FakePython
+from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, READ, FakeThread
+from tests.unit import test_snapshot
+from tests.unit.test_snapshot import PythonTarget
+
+API, API_INNER = 0x200, 0x300
+
+
+class Rules:
+    """A process with Python, and the rules of it as it is when they are asked."""
+
+    def __init__(self, version: str = "3.12.1") -> None:
+        self.target = PythonTarget(version, "core")
+        self.python = self.target.python
+        text = self.python.module.section(".text")
+        assert text is not None
+        self.text = text.start
+        self.target.name(self.target.eval, "_PyEval_EvalFrameDefault")
+
+    def look(self) -> tuple[GilRules, Threads]:
+        target, findings = self.target, Findings()
+        code = Code(target, findings)
+        layouts = glibc_layouts("2.36", "x86_64")
+        threads = Threads(target, layouts, findings)
+        side = PythonSide(target, code, threads, GoneOwners(target, None, threads), findings)
+        return GilRules(target.memory, code, side, Sites(target.memory, code, target.loaded[2:3])), threads
+
+    def calls(self, thread: FakeThread, function: str, *inner: int, caller: int = DRIVER_TEXT + 0x40) -> None:
+        """Let a thread be in a function of the API that the driver has called, and in what that has called."""
+        self.target.name(self.text + API, function)
+        pcs = [*inner, self.text + API, caller, APP_TEXT + 0x80]
+        thread.frames = [(pc, thread.stack + 0x100 * i) for i, pc in enumerate(pcs)]
+        thread.registers.update(rip=pcs[0], rsp=thread.stack)
+
+    def findings(self, thread: FakeThread, died: bool = True) -> list[Finding]:
+        rules, threads = self.look()
+        seen = threads[thread.ref.number]
+        return list(rules.of_thread(seen, thread.frames, died))
+
+    def call(self, thread: FakeThread) -> ApiCall | None:
+        return self.look()[0].api_call(thread.frames)
+
+
+def rules_found(findings: Sequence[Finding]) -> list[str]:
+    return [finding.rule for finding in findings]
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+# -- calls of the API ----------------------------------------------------------------------------------------------
+
+def test_api_call(version: str) -> None:
+    rules = Rules(version)
+    thread = rules.target.thread()
+    rules.calls(thread, "PyList_Append", rules.text + API_INNER)
+    call = rules.call(thread)
+    assert call is not None
+    assert (call.function, call.caller, call.module) == ("PyList_Append", 2, "libdrv.so")
+
+
+def test_below_it_may_be_run_time_libraries() -> None:
+    rules = Rules()
+    thread = rules.target.thread()
+    rules.calls(thread, "PyErr_Format", LIBC_TEXT + 0x10, rules.text + API_INNER)
+    call = rules.call(thread)
+    assert call is not None
+    assert (call.function, call.caller) == ("PyErr_Format", 3)
+
+
+def test_who_is_elsewhere_is_in_no_call() -> None:
+    rules = Rules()
+    thread = rules.target.thread()
+    rules.calls(thread, "PyList_Append", DRIVER_TEXT + 0x100)  # a callback of the driver
+    assert rules.call(thread) is None
+    thread.frames = [(DRIVER_TEXT + 0x40, thread.stack), (APP_TEXT + 0x80, thread.stack + 0x100)]
+    assert rules.call(thread) is None
+    thread.frames = []
+    assert rules.call(thread) is None
+
+
+def test_who_runs_python_is_in_no_call() -> None:
+    """What the eval loop does is its own business."""
+    rules = Rules()
+    thread = rules.target.thread()
+    rules.calls(thread, "PyObject_Call", rules.text + API_INNER, rules.target.eval)
+    assert rules.call(thread) is None
+
+
+def test_a_stack_that_begins_in_the_interpreter() -> None:
+    """Nobody outside of it has called: a thread of its own, or the main program."""
+    rules = Rules()
+    thread = rules.target.thread()
+    rules.calls(thread, "PyList_Append")
+    del thread.frames[1:]
+    assert rules.call(thread) is None
+    thread.frames += [(LIBC_TEXT + 0x20, thread.stack + 0x100)]
+    assert rules.call(thread) is None
+
+
+def test_a_call_is_bounded() -> None:
+    rules = Rules()
+    thread = rules.target.thread()
+    rules.calls(thread, "PyList_Append", *[rules.text + API_INNER] * 70)
+    assert rules.call(thread) is None
+
+
+def test_functions_without_symbols_are_known_by_who_calls_them() -> None:
+    rules = Rules()
+    thread = rules.target.thread()
+    rules.calls(thread, "", rules.text + API_INNER)
+    rules.target.symbols.clear()
+    rules.target.name(rules.text + API - 0x40, "PyDict_SetItem")  # exported: where the call leads to
+    rules.target.ram.ensure(DRIVER_TEXT, 0x100)
+    rules.target.ram.ensure(rules.text, 0x1000)
+    distance = rules.text + API - 0x40 - (DRIVER_TEXT + 0x40)
+    rules.target.ram.write(DRIVER_TEXT + 0x40 - 6, b"\xff\x15" + (0x100 - 0x40).to_bytes(4, "little"))
+    assert distance  # too far for a direct call: through a slot
+    rules.target.ram.u64(DRIVER_TEXT + 0x100, rules.text + API - 0x40)
+    call = rules.call(thread)
+    assert call is not None
+    assert call.function == "PyDict_SetItem"
+
+
+# -- without a thread state, without the GIL -----------------------------------------------------------------------
+
+def test_no_thread_state(version: str) -> None:
+    rules = Rules(version)
+    thread = rules.target.thread()
+    rules.calls(thread, "PyList_Append", rules.text + API_INNER)
+    finding, = rules.findings(thread)
+    assert (finding.rule, finding.thread, finding.evidence) == ("no-thread-state", 1, DERIVED)
+    assert finding.text == ("is in PyList_Append(), called from libdrv.so, but has no thread state: it was not created "
+                            "by Python and has not called PyGILState_Ensure()")
+    assert finding.why == "no thread state of any interpreter is of this thread"
+    assert rules_found(rules.findings(thread, False)) == ["no-thread-state"]
+
+
+def test_without_the_gil_that_another_has(version: str) -> None:
+    rules = Rules(version)
+    (thread, tstate), (other, other_state) = rules.target.python_thread(), rules.target.python_thread()
+    if rules.python.version_tuple >= (3, 13):
+        rules.python.build.put("PyThreadState", other_state, state=1)
+    rules.python.take_gil(rules.target.interpreter, other_state)
+    rules.calls(thread, "PyDict_SetItem")
+    finding, = rules.findings(thread)
+    assert (finding.rule, finding.thread, finding.evidence) == ("without-gil", 1, RECORDED)
+    assert finding.text == ("is in PyDict_SetItem(), called from libdrv.so, but thread 2 holds the GIL: this one has "
+                            "released it (PyEval_SaveThread, or a call of ctypes.CDLL)")
+    assert other.ref.number == 2
+    assert tstate != other_state
+
+
+def test_without_the_gil_that_is_free(version: str) -> None:
+    rules = Rules(version)
+    thread, _ = rules.target.python_thread()
+    rules.calls(thread, "_PyObject_New")
+    finding, = rules.findings(thread)
+    assert finding.rule == "without-gil"
+    assert "but the GIL is free: this one has released it" in finding.text
+
+
+def test_with_the_gil_nothing_is_wrong(version: str) -> None:
+    rules = Rules(version)
+    thread, tstate = rules.target.python_thread()
+    if rules.python.version_tuple >= (3, 13):
+        rules.python.build.put("PyThreadState", tstate, state=1)
+    rules.python.take_gil(rules.target.interpreter, tstate)
+    rules.calls(thread, "PyDict_SetItem")
+    assert rules.findings(thread) == []
+
+
+@pytest.mark.parametrize("function", [
+    "PyGILState_Ensure", "PyGILState_Release", "PyGILState_Check", "PyEval_RestoreThread", "PyEval_SaveThread",
+    "PyEval_AcquireThread", "PyEval_ReleaseThread", "PyEval_InitThreads", "PyThreadState_New", "PyThreadState_Get",
+    "PyThread_acquire_lock", "PyThread_get_thread_ident", "PyMem_RawMalloc", "Py_Initialize", "Py_InitializeEx",
+    "Py_IsInitialized", "Py_FinalizeEx", "Py_AddPendingCall", "PyErr_SetInterrupt", "PyErr_SetInterruptEx",
+    "PyImport_AppendInittab", "PyConfig_InitPythonConfig", "PyInterpreterState_New", "PyMutex_Lock",
+    "Py_NewInterpreter", "Py_BytesMain", "Py_RunMain", "PyPreConfig_InitPythonConfig", "PyCapsule_IsValid",
+    "take_gil", "PyStatus_Exception",
+    "PyOS_string_to_double"])
+def test_functions_that_need_no_gil(function: str) -> None:
+    rules = Rules()
+    native, (python, _) = rules.target.thread(), rules.target.python_thread()
+    rules.calls(native, function, rules.text + API_INNER)
+    assert rules.call(native) is not None
+    rules.calls(python, function, rules.text + API_INNER)
+    for died in (True, False):
+        assert rules.findings(native, died) == []
+        assert rules.findings(python, died) == []
+
+
+@pytest.mark.parametrize("function", [
+    "PyObject_Call", "_PyObject_GC_New", "PyList_New", "PyUnicode_FromString", "PyErr_SetString", "Py_DecRef",
+    "_Py_Dealloc", "Py_BuildValue", "PyImport_ImportModule", "PyRun_SimpleStringFlags", "PyTuple_New",
+    "PyLong_FromLong", "PyModule_AddObject", "PyEval_CallObjectWithKeywords", "PyCapsule_GetPointer", "PyGC_Collect",
+    "PyType_Ready"])
+def test_functions_that_need_the_gil(function: str) -> None:
+    rules = Rules()
+    thread = rules.target.thread()
+    rules.calls(thread, function)
+    assert rules_found(rules.findings(thread)) == ["no-thread-state"]
+
+
+def test_others_that_sleep_let_the_gil_go() -> None:
+    """A thread blocked in a system call inside of ``os.read`` has released it as it should."""
+    rules = Rules()
+    thread, _ = rules.target.python_thread()
+    rules.target.blocked(thread, READ, 3)
+    rules.calls(thread, "PyObject_CallMethod", LIBC_TEXT + 0x100, rules.text + API_INNER)
+    thread.registers["rip"] = LIBC_TEXT + 0x100
+    assert rules.findings(thread, False) == []
+    # nor is it told of who died there: what is called may let the GIL go by itself
+    assert rules.findings(thread, True) == []
+
+
+def test_who_died_where_nothing_lets_the_gil_go() -> None:
+    rules = Rules()
+    thread, _ = rules.target.python_thread()
+    rules.calls(thread, "PyList_Append", LIBC_TEXT + 0x100, rules.text + API_INNER)
+    thread.registers["rip"] = LIBC_TEXT + 0x100
+    assert rules_found(rules.findings(thread, True)) == ["without-gil"]
+
+
+def test_os_read_in_python_code() -> None:
+    rules = Rules()
+    thread, tstate = rules.target.python_thread()
+    rules.target.blocked(thread, READ, 3)
+    pcs = (LIBC_TEXT + 0x100, rules.text + API_INNER, rules.target.eval, DRIVER_TEXT + 0x40, APP_TEXT + 0x80)
+    thread.frames = [(pc, thread.stack + 0x100 * i) for i, pc in enumerate(pcs)]
+    rules.python.stack(tstate, [Call((("work", 3),), thread.stack + 0x240)])
+    assert rules.findings(thread, True) == rules.findings(thread, False) == []
+
+
+@pytest.mark.parametrize(("version", "state", "found"), [
+    ("3.13.15", 1, []), ("3.13.15", 0, ["without-gil"]), ("3.13.15", 2, ["without-gil"]), ("3.14.10", 1, [])])
+def test_free_threaded(version: str, state: int, found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_snapshot, "FakePython", partial(FakePython, build="free-threaded"))
+    rules = Rules(version)
+    thread, tstate = rules.target.python_thread()
+    rules.python.build.put("PyThreadState", tstate, state=state)
+    rules.calls(thread, "PyDict_SetItem")
+    findings = rules.findings(thread)
+    assert rules_found(findings) == found
+    for finding in findings:
+        assert "it must be attached to use objects" in finding.text
+        assert ("detached" if state == 0 else "suspended") in finding.text
+
+
+# -- after the end -------------------------------------------------------------------------------------------------
+
+def test_after_finalisation() -> None:
+    rules = Rules()
+    thread = rules.target.thread()
+    rules.python.build.put("_PyRuntimeState", rules.python.runtime_address, interpreters_head=0)
+    rules.calls(thread, "PyList_Append")
+    finding, = rules.findings(thread)
+    assert (finding.rule, finding.evidence) == ("after-finalisation", DERIVED)
+    assert "though Python is finalised, or not initialised" in finding.text
+
+
+@pytest.mark.parametrize("version", ["3.11.7", "3.12.1", "3.13.0"])
+def test_while_another_thread_finalises(version: str) -> None:
+    rules = Rules(version)
+    (main, main_state), (thread, tstate) = rules.target.python_thread(), rules.target.python_thread()
+    rules.python.build.put("_PyRuntimeState", rules.python.runtime_address, finalizing=main_state)
+    rules.calls(thread, "PyList_Append")
+    rules.python.take_gil(rules.target.interpreter, tstate)
+    if rules.python.version_tuple >= (3, 13):
+        rules.python.build.put("PyThreadState", tstate, state=1)
+    finding, = rules.findings(thread)
+    assert (finding.rule, finding.thread, finding.evidence) == ("after-finalisation", 2, RECORDED)
+    assert finding.text.endswith("while thread 1 finalises Python")
+    # the one that finalises may
+    rules.calls(main, "PyList_Append")
+    assert "after-finalisation" not in rules_found(rules.findings(main))
+
+
+# -- blocked with the GIL ------------------------------------------------------------------------------------------
+
+def blocking(rules: Rules) -> list[Finding]:
+    report = Snapshot(rules.target).report(lambda thread: False)
+    return list(rules.look()[0].blocking(report))
+
+
+def test_blocked_with_the_gil() -> None:
+    rules = Rules()
+    (holder, holder_state), (waiter, _) = rules.target.python_thread(), rules.target.python_thread()
+    rules.python.take_gil(rules.target.interpreter, holder_state)
+    rules.target.waits_for_gil(waiter)
+    mutex = rules.target.mutex(4242)
+    rules.target.waits_for_mutex(holder, mutex)
+    finding, = blocking(rules)
+    assert (finding.rule, finding.thread, finding.evidence) == ("blocks-with-gil", 1, RECORDED)
+    assert finding.text == f"holds the GIL and is blocked for futex:{mutex:#x}; threads that want the GIL: 2"
+
+
+def test_who_blocks_nobody_with_the_gil() -> None:
+    rules = Rules()
+    holder, holder_state = rules.target.python_thread()
+    rules.python.take_gil(rules.target.interpreter, holder_state)
+    rules.target.blocked(holder, READ, 3)
+    assert blocking(rules) == []
+    # and who runs with it, while others want it
+    waiter, _ = rules.target.python_thread()
+    rules.target.waits_for_gil(waiter)
+    assert rules_found(blocking(rules)) == ["blocks-with-gil"]
+    holder.registers["orig_rax"] = (1 << 64) - 1
+    assert blocking(rules) == []
+
+
+# -- objects that are none -----------------------------------------------------------------------------------------
+
+def alive(rules: Rules, *addresses: int) -> None:
+    """Give objects a reference."""
+    for address in addresses:
+        at = rules.python.layouts["PyObject"].offset("ob_type")
+        rules.python.memory.u64(address + at - 8, 1)
+
+
+def dead_variables(rules: Rules, thread: FakeThread) -> dict[int, list[str]]:
+    found, threads = rules.look()
+    return found.dead_variables(threads[thread.ref.number])
+
+
+def with_variables(rules: Rules, variables: Sequence[tuple[str, int]]) -> FakeThread:
+    thread, tstate = rules.target.python_thread()
+    rules.python.innermost(tstate, rules.python.in_with([], variables=variables))
+    return thread
+
+
+def test_object_state(version: str) -> None:
+    rules = Rules(version)
+    rules.target.python_thread()
+    at = rules.python.integer(5)
+    alive(rules, at)
+    assert rules.look()[0].object_state(at) is None
+    assert rules.look()[0].object_state(0x1000) is None  # not readable: nothing is known
+    rules.python.build.put("PyObject", at, ob_type=0xDDDDDDDDDDDDDDDD)
+    state = rules.look()[0].object_state(at)
+    assert state is not None
+    assert state.freed
+    assert rules.look()[0].type_offset() == rules.python.layouts["PyObject"].offset("ob_type")
+
+
+def test_dead_variables(version: str) -> None:
+    rules = Rules(version)
+    live, dead, inner = rules.python.integer(5), rules.python.string("gone"), rules.python.integer(6)
+    items, pair = rules.python.list_object(live, inner), rules.python.tuple_object(0, inner)
+    alive(rules, live, items, pair)
+    rules.python.build.put("PyObject", dead, ob_type=0xDDDDDDDDDDDDDDDD)
+    alive(rules, inner)
+    rules.python.build.put("PyObject", inner, ob_type=0x20)
+    thread = with_variables(rules, [("live", live), ("gone", dead), ("items", items), ("pair", pair), ("unset", 0)])
+    assert dead_variables(rules, thread) == {dead: ["gone of work()"],
+                                             inner: ["items[1] of work()", "pair[1] of work()"]}
+
+
+def test_live_variables(version: str) -> None:
+    rules = Rules(version)
+    live, items = rules.python.integer(5), rules.python.list_object()
+    alive(rules, live, items)
+    assert dead_variables(rules, with_variables(rules, [("a", live), ("b", items), ("c", 0)])) == {}
+
+
+def test_dead_variables_are_bounded() -> None:
+    rules = Rules()
+    dead = [rules.python.integer(i) for i in range(300)]  # nobody refers to them
+    same = rules.python.tuple_object(*dead[:1] * 200)
+    alive(rules, same)
+    thread = with_variables(rules, [("same", same), *((f"v{i}", at) for i, at in enumerate(dead[:45]))])
+    found = dead_variables(rules, thread)
+    assert len(found) == 5
+    assert max(map(len, found.values())) <= 5
+
+
+def test_threads_without_python_have_no_variables() -> None:
+    rules = Rules()
+    thread = rules.target.thread()
+    assert dead_variables(rules, thread) == {}

@@ -1,0 +1,667 @@
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+
+import pytest
+
+from gdbext.arch.x86_64.signals import SI_KERNEL, SI_TKILL, SIGABRT, SIGFPE, SIGSEGV, SIGTRAP
+from gdbext.crash import abort
+from gdbext.errors import GdbextError
+from gdbext.inferior.address_space import Region
+from gdbext.inferior.cache import CachedMemory
+from gdbext.inferior.protocol import Module, Section, SignalInfo
+from gdbext.model import DERIVED, INFERRED, RECORDED, Crash, Local, NativeFrame, PyFrame
+from gdbext.runtimes.libstdcxx import CxxException
+from gdbext.runtimes.messages import FatalError, RustPanic
+from gdbext.snapshot import Snapshot
+from tests.support.fake_elf import fake_elf
+from tests.support.fake_python import VERSIONS, Call
+from tests.support.fake_target import (
+    APP_DATA,
+    APP_TEXT,
+    DRIVER_TEXT,
+    LIBC_TEXT,
+    READ,
+    STACK_SIZE,
+    FakeTarget,
+    FakeThread,
+)
+from tests.unit.arch.x86_64.test_signals import fault_info, sent_info, signal_frame
+from tests.unit.crash.test_fault import ACCERR, FUNCTION, HEAP, MAPERR, Scene, describe_functions
+from tests.unit.crash.test_gil_rules import API, API_INNER, Rules, alive, with_variables
+
+RESTORER = LIBC_TEXT + 0x4000
+HANDLER = APP_TEXT + 0x600
+SANITIZER_TEXT = 0x7B00_0000_0000
+
+
+def crash_of(target: FakeTarget) -> Crash:
+    snapshot = Snapshot(target)
+    return snapshot.crash(snapshot.report(lambda thread: False))
+
+
+def segv(scene: Scene, thread: FakeThread | None = None, address: int = 0, text: str = "mov (%rax),%rdx") -> FakeThread:
+    """Let a thread die at a null pointer in a function of the driver that the program has called."""
+    thread = thread or scene.thread
+    pc = scene.code(text)
+    thread.registers.update(scene.registers, rip=pc, rsp=thread.stack, fs_base=thread.pthread)
+    thread.registers["orig_rax"] = (1 << 64) - 1
+    thread.frames = [(pc, thread.stack), (APP_TEXT + 0x80, thread.stack + 0x100)]
+    scene.target.signals[thread.ref.number] = SignalInfo(SIGSEGV, MAPERR, address)
+    return thread
+
+
+def functions(crash: Crash) -> list[str | None]:
+    return [frame.function for frame in crash.stack.frames]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    made = Scene()
+    made.target.name(FUNCTION, "update_table")
+    made.target.name(APP_TEXT + 0x80, "main")
+    return made
+
+
+# -- which thread --------------------------------------------------------------------------------------------------
+
+def test_a_crash(scene: Scene) -> None:
+    segv(scene)
+    crash = crash_of(scene.target)
+    assert (crash.thread, crash.fault.signal, crash.fault.kind) == (1, "SIGSEGV", "null-pointer")
+    assert functions(crash) == ["update_table", "main"]
+    assert (crash.guilty, crash.recursion, crash.findings, crash.suspects, crash.missing) == (0, None, (), (), ())
+
+
+def test_the_selected_thread_comes_first(scene: Scene) -> None:
+    other = scene.target.thread()
+    segv(scene)
+    segv(scene, other)
+    for shown in (1, 2):
+        scene.target.shown = shown
+        assert crash_of(scene.target).thread == shown
+    scene.target.shown = None
+    assert crash_of(scene.target).thread == 1
+
+
+def test_a_thread_that_is_not_selected(scene: Scene) -> None:
+    segv(scene, scene.target.thread())
+    scene.target.shown = 1
+    assert crash_of(scene.target).thread == 2
+
+
+def test_threads_without_registers_are_not_asked(scene: Scene) -> None:
+    scene.target.thread().available = False
+    scene.target.signals[2] = SignalInfo(SIGSEGV, MAPERR, 0)
+    with pytest.raises(GdbextError, match="no thread was stopped by a signal"):
+        crash_of(scene.target)
+
+
+@pytest.mark.parametrize("number", [2, 15, 19, 18, 10, 17, 34])
+def test_signals_that_make_no_core(scene: Scene, number: int) -> None:
+    scene.target.signals[1] = SignalInfo(number, 0, None, 5, 5)
+    with pytest.raises(GdbextError, match="no thread was stopped by a signal") as caught:
+        crash_of(scene.target)
+    assert "py-deadlocks" in caught.value.hint
+
+
+def test_no_signal_at_all(scene: Scene) -> None:
+    with pytest.raises(GdbextError, match="no thread was stopped by a signal"):
+        crash_of(scene.target)
+
+
+def test_a_debuggers_breakpoint_is_no_crash(scene: Scene) -> None:
+    scene.target.signals[1] = SignalInfo(SIGTRAP, SI_KERNEL, 0)
+    scene.target.kind = "live"
+    with pytest.raises(GdbextError, match="no thread was stopped by a signal"):
+        crash_of(scene.target)
+    # one of the program's own is
+    scene.target.ram.write(scene.thread.registers["rip"] - 1, b"\xcc")
+    assert crash_of(scene.target).fault.kind == "trap"
+
+
+def test_a_core_of_a_trap(scene: Scene) -> None:
+    scene.target.signals[1] = SignalInfo(SIGTRAP, SI_KERNEL, 0)
+    assert crash_of(scene.target).fault.kind == "trap"
+
+
+# -- handlers ------------------------------------------------------------------------------------------------------
+
+def in_handler(scene: Scene, info: bytes, trap: int = 14, error: int = 6) -> FakeThread:
+    """A thread whose handler of a signal runs, on top of the frames that it interrupted."""
+    thread = scene.thread
+    pc = scene.code("mov %rdx,0x8(%rbx)")
+    at = thread.stack + 0x200
+    scene.target.ram.write(RESTORER, b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05")
+    scene.target.ram.map(at, signal_frame(info, trap, error, rip=pc, rsp=thread.stack + 0x800, rbx=0, rdx=7))
+    thread.frames = [(LIBC_TEXT + 0x100, thread.stack), (HANDLER, thread.stack + 0x80), (RESTORER, at),
+                     (pc, thread.stack + 0x800), (APP_TEXT + 0x80, thread.stack + 0x900)]
+    thread.registers.update(rip=LIBC_TEXT + 0x100, rsp=thread.stack)
+    return thread
+
+
+@pytest.mark.parametrize("again", [SignalInfo(SIGSEGV, SI_TKILL, None, 100, 5), SignalInfo(SIGSEGV, 0, None, 100, 5)])
+def test_who_handles_a_fault_sends_it_again(scene: Scene, again: SignalInfo) -> None:
+    in_handler(scene, fault_info(SIGSEGV, MAPERR, 8))
+    scene.target.signals[1] = again
+    crash = crash_of(scene.target)
+    assert (crash.fault.kind, crash.fault.address, crash.fault.access) == ("null-member", 8, "write")
+    assert (crash.fault.in_handler, crash.fault.code, crash.fault.sender) == (True, "SEGV_MAPERR", None)
+    assert crash.fault.registers["rdx"] == 7
+    assert functions(crash) == ["update_table", "main"]
+
+
+def test_a_handler_that_waits_for_somebody_to_look(scene: Scene) -> None:
+    in_handler(scene, fault_info(SIGFPE, 1, FUNCTION))
+    crash = crash_of(scene.target)
+    assert (crash.fault.signal, crash.fault.in_handler) == ("SIGFPE", True)
+    assert functions(crash) == ["update_table", "main"]
+
+
+def test_a_handler_of_another_signal_says_nothing(scene: Scene) -> None:
+    """The handler of a timer was interrupted by the fault: the fault is its own."""
+    in_handler(scene, sent_info(14, 0, 1, 1))
+    with pytest.raises(GdbextError, match="no thread was stopped"):
+        crash_of(scene.target)
+    scene.target.signals[1] = SignalInfo(SIGABRT, SI_TKILL, None, 100, 5)
+    crash = crash_of(scene.target)
+    assert (crash.fault.signal, crash.fault.in_handler, len(crash.stack.frames)) == ("SIGABRT", False, 5)
+
+
+def test_a_fault_in_a_handler_is_its_own(scene: Scene) -> None:
+    """An instruction of the handler failed."""
+    thread = in_handler(scene, fault_info(SIGSEGV, MAPERR, 8))
+    scene.code("mov (%rax),%rdx", at=HANDLER)
+    thread.frames = thread.frames[1:]
+    thread.registers.update(rip=HANDLER, rsp=thread.frames[0][1])
+    scene.target.signals[1] = SignalInfo(SIGSEGV, MAPERR, 0x7000_0000)
+    crash = crash_of(scene.target)
+    assert (crash.fault.in_handler, crash.fault.address, len(crash.stack.frames)) == (False, 0x7000_0000, 4)
+
+
+def test_abort_in_a_handler_of_a_fault(scene: Scene) -> None:
+    """Of a program that aborts on a fault both are known; the signal that ended it is the abort."""
+    in_handler(scene, fault_info(SIGSEGV, MAPERR, 8))
+    scene.target.signals[1] = SignalInfo(SIGABRT, SI_TKILL, None, 100, 5)
+    assert crash_of(scene.target).fault.signal == "SIGABRT"
+
+
+def test_variables_are_those_of_the_frames_below_a_handler(scene: Scene) -> None:
+    in_handler(scene, fault_info(SIGSEGV, MAPERR, 8))
+    for index in range(5):
+        scene.target.locals[1, index] = [("index", "int", str(index))]
+    crash = crash_of(scene.target)
+    assert crash.stack.variables == {0: [Local("index", "int", "3")], 1: [Local("index", "int", "4")]}
+
+
+# -- where no code is ----------------------------------------------------------------------------------------------
+
+def test_who_called_what_is_no_code(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The debugger does not get beyond it, and the return address is on top of the stack."""
+    thread = scene.thread
+    after = scene.code("call *%rax") + 4
+    scene.target.ram.u64(thread.stack, after)
+    thread.registers.update(scene.registers, rip=0, rsp=thread.stack)
+    thread.frames = [(0, thread.stack)]
+    describe_functions(scene.target, "/lib/x86_64-linux-gnu/libc.so.6")
+    scene.target.name(after, "update_table")
+    scene.target.signals[1] = SignalInfo(SIGSEGV, MAPERR, 0)
+    monkeypatch.setattr(scene.target, "unwind", lambda ref, limit: [(after, thread.stack + 8)])
+    crash = crash_of(scene.target)
+    assert crash.fault.kind == "null-call"
+    assert functions(crash) == [None, "update_table"]
+    assert crash.guilty == 1
+
+
+def test_who_called_into_data_of_the_program(scene: Scene) -> None:
+    """That lies in the program's file, and is nobody's function all the same."""
+    thread = segv(scene)
+    at = APP_DATA + 0x40
+    thread.registers.update(rip=at)
+    thread.frames = [(at, thread.stack), (FUNCTION, thread.stack + 8), (APP_TEXT + 0x80, thread.stack + 0x100)]
+    scene.target.signals[1] = SignalInfo(SIGSEGV, ACCERR, at)
+    crash = crash_of(scene.target)
+    assert (crash.fault.kind, crash.fault.access, crash.guilty) == ("execute-data", "execute", 1)
+
+
+# -- abort ---------------------------------------------------------------------------------------------------------
+
+def aborted(scene: Scene) -> FakeThread:
+    thread = scene.thread
+    pcs = (LIBC_TEXT + 0x100, LIBC_TEXT + 0x200, FUNCTION, APP_TEXT + 0x80)
+    scene.target.name(LIBC_TEXT + 0x200, "abort")
+    thread.frames = [(pc, thread.stack + 0x100 * i) for i, pc in enumerate(pcs)]
+    thread.registers.update(scene.registers, rip=pcs[0], rsp=thread.stack, orig_rax=234, fs_base=thread.pthread)
+    scene.target.signals[1] = SignalInfo(SIGABRT, SI_TKILL, None, 100, 5)
+    return thread
+
+
+def say(scene: Scene, text: str) -> None:
+    """Let glibc keep a message of its end."""
+    target = scene.target
+    index, libc = next((i, module) for i, module in enumerate(target.loaded) if module.name == "libc.so.6")
+    banner, pointer, base = LIBC_TEXT + 0x8000, LIBC_TEXT + 0x9000, LIBC_TEXT - 0x1000
+    old = libc.section(".rodata")
+    assert old is not None
+    target.ram.write(banner, target.ram.read(old.start, 64))
+    target.ram.u64(pointer, pointer + 0x100)
+    target.ram.write(pointer + 0x100, (4096).to_bytes(4, "little") + text.encode() + b"\0")
+    sections = (Section(".text", LIBC_TEXT, banner), Section(".rodata", banner, banner + 64))
+    _, target.loaded[index] = fake_elf(base, {"__abort_msg": (pointer - base, 8)}, libc.path, sections,
+                                       memory=target.ram)
+
+
+@pytest.mark.parametrize(("text", "kind"), [
+    ("server: table.c:41: update: Assertion `table != NULL' failed.", "assertion"),
+    ("double free or corruption (fasttop)", "heap-corruption"), ("free(): invalid pointer", "heap-corruption"),
+    ("malloc(): corrupted top size", "heap-corruption"), ("realloc(): invalid next size", "heap-corruption"),
+    ("corrupted size vs. prev_size", "heap-corruption"),
+    ("*** stack smashing detected ***: terminated", "heap-corruption"),
+    ("Fatal glibc error: tpp.c:83", "abort"),
+])
+def test_what_the_c_library_said(scene: Scene, text: str, kind: str) -> None:
+    aborted(scene)
+    say(scene, text + "\n")
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, fault.message, fault.text) == (kind, text, f"the C library ended the program: {text}")
+
+
+def test_abort_without_a_reason(scene: Scene) -> None:
+    aborted(scene)
+    crash = crash_of(scene.target)
+    assert (crash.fault.kind, crash.fault.text) == ("abort", "the program called abort()")
+    assert crash.fault.message is None
+    # who called it is to be looked at first
+    assert crash.guilty == 2
+
+
+def test_abort_that_somebody_else_sent(scene: Scene) -> None:
+    """What the C library said once, or an exception that was thrown, is not why."""
+    aborted(scene)
+    say(scene, "an assertion of long ago")
+    scene.target.signals[1] = SignalInfo(SIGABRT, 0, None, 4242, 5)
+    assert crash_of(scene.target).fault.kind == "sent"
+
+
+THROWN = CxxException(HEAP, "St13runtime_error", False, "it broke", RECORDED)
+
+
+@pytest.mark.parametrize(("name", "kind"), [
+    ("__verbose_terminate_handler", "uncaught-exception"), ("std::terminate()", "uncaught-exception"),
+    ("stop", "abort")])
+def test_uncaught_exception(scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
+    """Only where the C++ library ended the program; an exception may be at hand for other reasons."""
+    thread = aborted(scene)
+    scene.target.name(DRIVER_TEXT + 0x400, name)
+    thread.frames.insert(2, (DRIVER_TEXT + 0x400, thread.stack + 0x180))
+    monkeypatch.setattr(abort, "find_exceptions", lambda *_: [THROWN])
+    scene.target.demangled["_ZTISt13runtime_error"] = "typeinfo for std::runtime_error"
+    fault = crash_of(scene.target).fault
+    assert fault.kind == kind
+    if kind != "abort":
+        assert fault.text == "std::terminate() was called for a C++ exception of type std::runtime_error: it broke"
+        assert (fault.message, fault.evidence) == ("it broke", RECORDED)
+
+
+def test_uncaught_exception_whose_text_is_not_sure(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    aborted(scene)
+    scene.target.name(LIBC_TEXT + 0x200, "std::terminate()")
+    monkeypatch.setattr(abort, "find_exceptions", lambda *_: [
+        dataclasses.replace(THROWN, evidence=INFERRED, why="the first text in it")])
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, fault.evidence, fault.why) == ("uncaught-exception", INFERRED, "the first text in it")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("rust_panic", "rust-panic"), ("stop", "abort")])
+def test_rust_panic(scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
+    thread = aborted(scene)
+    scene.target.name(DRIVER_TEXT + 0x400, name)
+    thread.frames.insert(2, (DRIVER_TEXT + 0x400, thread.stack + 0x180))
+    monkeypatch.setattr(abort, "rust_panic", lambda *_: RustPanic("index out of bounds", "src/lib.rs", 41, 5))
+    fault = crash_of(scene.target).fault
+    assert fault.kind == kind
+    if kind != "abort":
+        assert fault.text == "a Rust panic at src/lib.rs:41:5: index out of bounds"
+        assert (fault.message, fault.evidence) == ("index out of bounds", INFERRED)
+
+
+@pytest.mark.parametrize(("errors", "message", "evidence"), [
+    ([FatalError("take_gil", "no thread state", DERIVED)], "Fatal Python error: take_gil: no thread state", DERIVED),
+    ([FatalError("inner", "of the report", DERIVED), FatalError(None, "the first", INFERRED)],
+     "Fatal Python error: the first", INFERRED)])
+def test_fatal_python_error(monkeypatch: pytest.MonkeyPatch, errors: list[FatalError], message: str,
+                            evidence: str) -> None:
+    """Of several the outermost came first."""
+    rules = Rules()
+    rules.target.python_thread()
+    scene = Scene(rules.target)
+    scene.thread = rules.target.fakes[0]
+    aborted(scene)
+    monkeypatch.setattr(abort, "fatal_errors", lambda *_: errors)
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, fault.message, fault.evidence) == ("fatal-python-error", message, evidence)
+    assert fault.text == f"Python ended the program: {message}"
+
+
+@pytest.mark.parametrize(("function", "race"), [("__tsan::ReportRace(__tsan::ThreadState*)", True), ("Die", False)])
+def test_sanitizer(scene: Scene, function: str, race: bool) -> None:
+    thread = aborted(scene)
+    scene.target.loaded.append(Module("/lib/libtsan.so.2", (Section(".text", SANITIZER_TEXT, SANITIZER_TEXT + 0x100),)))
+    scene.target.name(SANITIZER_TEXT, function)
+    thread.frames.insert(2, (SANITIZER_TEXT, thread.stack + 0x180))
+    fault = crash_of(scene.target).fault
+    assert fault.kind == "sanitizer"
+    assert fault.text.startswith("ThreadSanitizer ended the program")
+    assert ("data race" in fault.text) is race
+
+
+# -- the stack -----------------------------------------------------------------------------------------------------
+
+def test_guilty_are_neither_run_time_libraries_nor_templates(scene: Scene) -> None:
+    thread = segv(scene)
+    scene.target.name(DRIVER_TEXT + 0x500, "void std::__introsort_loop<int*>(int*)")
+    pc = LIBC_TEXT + 0x300
+    thread.frames = [(pc, thread.stack), (DRIVER_TEXT + 0x500, thread.stack + 0x40), (FUNCTION, thread.stack + 0x80),
+                     (APP_TEXT + 0x80, thread.stack + 0x100)]
+    thread.registers.update(rip=pc)
+    scene.target.instructions.append((pc, 4, "mov (%rax),%rdx"))
+    crash = crash_of(scene.target)
+    assert crash.guilty == 2
+    assert functions(crash)[2] == "update_table"
+
+
+def test_nobody_is_guilty(scene: Scene) -> None:
+    thread = segv(scene)
+    pc = LIBC_TEXT + 0x300
+    thread.frames = [(pc, thread.stack), (LIBC_TEXT + 0x400, thread.stack + 0x40)]
+    thread.registers.update(rip=pc)
+    assert crash_of(scene.target).guilty is None
+
+
+def python_scene(version: str, *inside: int) -> tuple[Rules, FakeThread, int]:
+    """A thread of Python that died in what its eval loop has called, given as offsets into the interpreter."""
+    rules = Rules(version)
+    scene = Scene(rules.target)
+    thread, tstate = rules.target.fakes[0], rules.python.thread(rules.target.interpreter, rules.target.fakes[0].pthread)
+    pcs = (*(rules.text + at for at in inside), rules.target.eval, APP_TEXT + 0x80)
+    thread.frames = [(pc, thread.stack + 0x100 * i) for i, pc in enumerate(pcs)]
+    thread.registers.update(scene.registers, rip=pcs[0], rsp=thread.stack, fs_base=thread.pthread)
+    # before 3.11 each function has an eval loop of its own
+    called = (("update", 41), ("main", 90)) if rules.python.version_tuple >= (3, 11) else (("update", 41),)
+    rules.python.stack(tstate, [Call(called, thread.stack + 0x100 * len(inside) + 0x40)])
+    rules.target.signals[1] = SignalInfo(SIGSEGV, MAPERR, 0)
+    return rules, thread, tstate
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_interpreter_frames_that_the_fault_was_in_are_shown(version: str) -> None:
+    rules, _, _ = python_scene(version, API_INNER, API)
+    rules.target.name(rules.text + API_INNER, "list_dealloc")
+    rules.target.name(rules.text + API, "PyObject_Call")
+    crash = crash_of(rules.target)
+    assert functions(crash)[:3] == ["list_dealloc", "PyObject_Call", "update"]
+    assert crash.guilty == 2
+    assert isinstance(crash.stack.frames[2], PyFrame)
+    assert crash.stack.unmerged is None
+    # as long as nothing has died there, they are no one's concern
+    thread = Snapshot(rules.target).mixed(1)
+    assert "list_dealloc" not in [frame.function for frame in thread.frames]
+
+
+def test_interpreter_frames_of_others_are_not_shown() -> None:
+    """Those that the driver called, which died: the interpreter's outside of it are left out as ever."""
+    rules, thread, _ = python_scene("3.12.1", API)
+    thread.frames.insert(0, (DRIVER_TEXT + 0x500, thread.stack - 8))
+    thread.registers.update(rip=DRIVER_TEXT + 0x500, rsp=thread.stack - 8)
+    assert functions(crash_of(rules.target))[:2] == [None, "update"]
+
+
+def test_interpreter_frames_are_bounded() -> None:
+    rules, _, _ = python_scene("3.12.1", *[API + 8 * i for i in range(30)])
+    crash = crash_of(rules.target)
+    assert functions(crash).index("update") == 12
+
+
+# -- recursion -----------------------------------------------------------------------------------------------------
+
+def deep(scene: Scene, times: int, *functions: int) -> FakeThread:
+    """A stack of calls that repeat until it is used up; 16 bytes a frame."""
+    thread = segv(scene, address=scene.stack - 8, text="push %rbx")
+    scene.target.signals[1] = SignalInfo(SIGSEGV, ACCERR, scene.stack - 8)
+    thread.frames = [(FUNCTION, thread.stack)]
+    for _ in range(times):
+        thread.frames += [(pc, thread.frames[-1][1] + 16 * i + 16) for i, pc in enumerate(functions)]
+    thread.frames.append((APP_TEXT + 0x80, thread.frames[-1][1] + 16))
+    thread.registers["rsp"] = scene.stack
+    size = max(STACK_SIZE, thread.frames[-1][1] - scene.stack + 0x1000)
+    scene.target.mappings[-1] = Region(scene.stack, scene.stack + size, "rw", None)
+    return thread
+
+
+def test_recursion(scene: Scene) -> None:
+    deep(scene, 400, DRIVER_TEXT + 0x404, DRIVER_TEXT + 0x500)
+    crash = crash_of(scene.target)
+    assert crash.fault.kind == "stack-overflow"
+    recursion = crash.recursion
+    assert recursion is not None
+    assert (recursion.round, recursion.rounds, recursion.frames) == ((1, 2), 400, 802)
+    assert (recursion.whole, recursion.used) == (True, None)
+    parts = crash.stack.parts
+    assert [part.text for part in parts] == [None, None, None, "the same 2 entries 399 times more", None]
+    # nothing is lost
+    assert tuple(frame for part in parts for frame in part.frames) == crash.stack.frames
+    assert len(crash.stack.frames) == 802
+
+
+def test_recursion_of_one_function(scene: Scene) -> None:
+    deep(scene, 2000, DRIVER_TEXT + 0x404)
+    crash = crash_of(scene.target)
+    assert crash.recursion is not None
+    assert crash.recursion.rounds == 2000
+    assert crash.stack.parts[2].text == "the same entry 1,999 times more"
+
+
+def test_recursion_that_is_deeper_than_is_read(scene: Scene) -> None:
+    deep(scene, 21_000, DRIVER_TEXT + 0x404)
+    recursion = crash_of(scene.target).recursion
+    assert recursion is not None
+    assert recursion.frames == 20_000
+    assert not recursion.whole
+    assert recursion.used == scene.target.mappings[-1].end - scene.stack
+
+
+def test_a_short_stack_has_no_recursion(scene: Scene) -> None:
+    thread = segv(scene)
+    thread.frames += [(DRIVER_TEXT + 0x404, thread.stack + 16 * i) for i in range(100, 300)]
+    crash = crash_of(scene.target)
+    assert crash.recursion is None
+    assert all(part.text is None for part in crash.stack.parts)
+
+
+def test_a_large_frame_uses_a_stack_up_without_recursion(scene: Scene) -> None:
+    deep(scene, 1, DRIVER_TEXT + 0x404)
+    crash = crash_of(scene.target)
+    assert (crash.fault.kind, crash.recursion) == ("stack-overflow", None)
+
+
+# -- rules ---------------------------------------------------------------------------------------------------------
+
+def rule_names(crash: Crash) -> list[str]:
+    return [finding.rule for finding in crash.findings]
+
+
+def test_rules_of_who_died() -> None:
+    rules = Rules()
+    thread = rules.target.thread()
+    rules.calls(thread, "PyList_Append", rules.text + API_INNER)
+    rules.target.signals[1] = SignalInfo(SIGSEGV, MAPERR, 0)
+    assert rule_names(crash_of(rules.target)) == ["no-thread-state"]
+
+
+def test_rules_of_the_others() -> None:
+    rules = Rules()
+    died, other, sleeper = (rules.target.thread() for _ in range(3))
+    died.frames = [(APP_TEXT + 0x10, died.stack)]
+    rules.target.signals[1] = SignalInfo(SIGSEGV, MAPERR, 0)
+    rules.calls(other, "PyList_Append", rules.text + API_INNER)
+    rules.target.blocked(sleeper, READ, 3)
+    rules.calls(sleeper, "PyList_Append", LIBC_TEXT + 0x100, rules.text + API_INNER)
+    crash = crash_of(rules.target)
+    assert [(finding.rule, finding.thread) for finding in crash.findings] == [("no-thread-state", 2)]
+
+
+def test_a_sleeper_that_somebody_ended_has_broken_no_rule() -> None:
+    """A thread blocked in a system call inside of ``os.read`` is not "without the GIL"."""
+    rules = Rules()
+    thread, _ = rules.target.python_thread()
+    rules.target.blocked(thread, READ, 3)
+    rules.calls(thread, "PyObject_CallMethod", LIBC_TEXT + 0x100, rules.text + API_INNER)
+    rules.target.signals[1] = SignalInfo(SIGABRT, 0, None, 4242, 5)
+    assert crash_of(rules.target).findings == ()
+
+
+def dead_type(code_in: str, base_offset: int | None = None) -> Crash:
+    """Code that read a pointer at the offset of a type, of what is no object, and died of that pointer."""
+    rules, thread, _ = python_scene("3.12.1", API, API)
+    describe_functions(rules.target, rules.python.module.path, rules.text + API)
+    start = rules.text + API if code_in == "interpreter" else FUNCTION
+    rules.target.ram.ensure(rules.text, 0x1000)
+    offset = rules.python.layouts["PyObject"].offset("ob_type") if base_offset is None else base_offset
+    rules.target.instructions += [(start, 4, f"mov {offset:#x}(%rdi),%rax"), (start + 4, 4, "mov 0xa8(%rax),%rdx")]
+    rules.target.ram.u64(HEAP, 1, 0x30, 0x30)
+    thread.frames[0] = (start + 4, thread.stack)
+    thread.registers.update(rip=start + 4, rdi=HEAP, rax=0x30)
+    rules.target.signals[1] = SignalInfo(SIGSEGV, MAPERR, 0x30 + 0xA8)
+    return crash_of(rules.target)
+
+
+def test_an_object_that_is_none() -> None:
+    crash = dead_type("interpreter")
+    finding, = (finding for finding in crash.findings if finding.rule == "impossible-object")
+    # other structures may have a pointer there too
+    assert (finding.thread, finding.evidence) == (1, INFERRED)
+    assert finding.text == f"{HEAP:#x} is no Python object (any more): its type pointer 0x30 leads nowhere"
+    assert finding.why == ("the interpreter read a bad pointer from where an object has its type, and its header can "
+                           "be that of no live object")
+
+
+def test_a_structure_of_c_is_no_dead_object() -> None:
+    """Many a structure has a pointer where objects have their type."""
+    assert "impossible-object" not in rule_names(dead_type("driver"))
+    assert "impossible-object" not in rule_names(dead_type("interpreter", 16))
+
+
+def test_variables_that_are_none() -> None:
+    rules = Rules()
+    dead, live = rules.python.integer(5), rules.python.integer(6)
+    alive(rules, live)
+    thread = with_variables(rules, [("gone", dead), ("live", live)])
+    thread.frames = [(APP_TEXT + 0x10, thread.stack)]
+    rules.target.signals[1] = SignalInfo(SIGSEGV, MAPERR, 0)
+    finding, = crash_of(rules.target).findings
+    assert finding.text == f"{dead:#x}, gone of work(), is no Python object (any more): its reference count is 0"
+    assert finding.why == "a variable has it, and its header can be that of no live object"
+
+
+# -- what is missing -----------------------------------------------------------------------------------------------
+
+def test_truncated_core(scene: Scene) -> None:
+    segv(scene)
+    scene.target.kept = (1_000, 124_456)
+    assert crash_of(scene.target).missing == (
+        "the core is truncated: 1,000 of 124,456 bytes are there; what was in the rest cannot be read",)
+
+
+def test_libraries_that_a_truncated_core_does_not_list_are_not_missing(scene: Scene) -> None:
+    thread = segv(scene)
+    unlisted = 0x7A00_0000_0000
+    scene.target.mappings.append(Region(unlisted, unlisted + 0x1000, "rx", "/app/libwork.so.1"))
+    scene.target.mapped = [(unlisted, "/app/libwork.so.1")]
+    scene.target.kept = (1_000, 124_456)
+    thread.frames.insert(1, (unlisted + 0x10, thread.stack + 0x40))
+    crash = crash_of(scene.target)
+    assert crash.missing == (
+        "the core is truncated: 1,000 of 124,456 bytes are there, without the dynamic linker's list of libraries; so "
+        "nothing in libwork.so.1 is named or decoded, and stacks may end there",)
+    frame = crash.stack.frames[1]
+    assert isinstance(frame, NativeFrame)
+    assert (frame.function, frame.module) == (None, "libwork.so.1"), "the core's own list of mappings has its name"
+
+
+def test_files_that_are_not_there(scene: Scene) -> None:
+    thread = segv(scene)
+    lost, other = 0x7A00_0000_0000, 0x7A80_0000_0000
+    scene.target.mappings += [Region(at, at + 0x1000, "rx", path) for at, path in (
+        (lost, "/app/liblost.so.1"), (other, "/app/libother.so"))]
+    scene.target.mapped = [(lost, "/app/liblost.so.1"), (other, "/app/libother.so"), (HEAP, "/data/table.bin"),
+                           (DRIVER_TEXT, "/app/libdrv.so")]
+    thread.frames.insert(1, (lost + 0x10, thread.stack + 0x40))
+    crash = crash_of(scene.target)
+    assert crash.missing == ("/app/liblost.so.1: frames in it have no names, and the stack may end there",
+                             "files that were mapped and are not here: libother.so")
+    frame = crash.stack.frames[1]
+    assert isinstance(frame, NativeFrame)
+    assert (frame.function, frame.pc) == (None, lost + 0x10)
+
+
+def test_nothing_is_missing(scene: Scene) -> None:
+    segv(scene)
+    scene.target.mapped = [(DRIVER_TEXT - 0x1000, "/app/libdrv.so.1.2"), (HEAP, "/data/table.bin")]
+    assert crash_of(scene.target).missing == ()
+
+
+# -- hostile targets -----------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("version", ["3.11.7", "3.13.0", "3.14.10"])
+@pytest.mark.parametrize("seed", range(12))
+def test_damaged_memory_is_explained_all_the_same(version: str, seed: int) -> None:
+    """Whatever a crash has left in memory: there is an explanation, or an error that a user may see."""
+    chooser = random.Random(seed)
+    rules, thread, _ = python_scene(version, API_INNER, API)
+    others = [rules.target.python_thread()[0] for _ in range(4)]
+    items = rules.python.list_object(*[rules.python.integer(i) for i in range(20)])
+    with_variables(rules, [("items", items)])
+    rules.target.instructions += [(thread.frames[0][0], 4, "mov 0x8(%rdi,%rcx,8),%rax")]
+    for fake in (thread, *others):
+        fake.registers.update({name: chooser.choice((0, items, HEAP, fake.stack, chooser.getrandbits(64)))
+                               for name in ("rax", "rbx", "rcx", "rdi", "rbp", "r12")})
+    number = chooser.choice((SIGSEGV, SIGABRT, SIGFPE))
+    rules.target.signals[1] = SignalInfo(number, SI_TKILL if number == SIGABRT else 1,
+                                         None if number == SIGABRT else chooser.getrandbits(48))
+    start = time.monotonic()
+    snapshot = Snapshot(rules.target)
+    report = snapshot.report(lambda thread: False)
+    for memory in list(rules.target.ram._ranges.values()):
+        for _ in range(max(len(memory) // 200, 1)):
+            at = chooser.randrange(len(memory))
+            memory[at:at + 1] = bytes([chooser.choice((0, 1, 0x7F, 0x80, 0xFF, chooser.randrange(256)))])
+    try:
+        crash = snapshot.crash(report)
+    except GdbextError:
+        return
+    assert crash.fault.text
+    assert tuple(frame for part in crash.stack.parts for frame in part.frames) == crash.stack.frames
+    assert time.monotonic() - start < 20
+
+
+def test_many_threads() -> None:
+    """A pool of 200 threads of Python, all of them somewhere in the same library and with objects all around."""
+    rules = Rules("3.12.1")
+    scene = Scene(rules.target)
+    rules.target.ram.map(HEAP, bytes(1 << 20))
+    segv(scene)
+    shared = rules.python.list_object(*[rules.python.integer(i) for i in range(50)])
+    frame = rules.python.in_with([], variables=[(f"v{i}", shared) for i in range(20)])
+    for i in range(200):
+        fake, tstate = rules.target.python_thread()
+        rules.python.innermost(tstate, frame)
+        fake.frames = [(DRIVER_TEXT + 0x340, fake.stack), (APP_TEXT + 0x80, fake.stack + 0x1F00)]
+        rules.target.ram.u64(fake.stack, *[HEAP + 16 * ((i * 977 + j) % 4096) for j in range(0x1F00 // 8)])
+    rules.target.memory = CachedMemory(rules.target.ram)
+    snapshot = Snapshot(rules.target)
+    report = snapshot.report(lambda thread: False)
+    start = time.monotonic()
+    assert snapshot.crash(report).fault.kind == "null-pointer"
+    assert time.monotonic() - start < 10

@@ -1,0 +1,112 @@
+"""Loaded files that only the mappings show: in fake memory, and this very process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from gdbext.elf.mapped import MappedModule, mapped_modules
+from gdbext.elf.symtab import ReadFile
+from gdbext.errors import MemoryUnreadable
+from gdbext.inferior.address_space import Region
+from gdbext.inferior.proc import Proc
+from gdbext.inferior.protocol import Module, Section
+from tests.support.fake_memory import FakeMemory
+
+BASE, SIZE = 0x7000_0000_0000, 0x3000
+PATH = "/opt/libx.so"
+#: Program headers: kind, flags, offset, address, size; code and then frame descriptions.
+SEGMENTS = ((1, 4, 0, 0, 0x1000), (1, 5, 0x1000, 0x1000, 0x1000), (0x6474E550, 4, 0x2000, 0x2000, 0x100))
+REGIONS = (Region(BASE, BASE + 0x1000, "r", PATH), Region(BASE + 0x1000, BASE + 0x2000, "rx", PATH, 0x1000),
+           Region(BASE + 0x2000, BASE + SIZE, "r", PATH, 0x2000))
+
+
+def image() -> bytes:
+    """The mapped file, without a table of sections."""
+    header = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56,
+                                                                  len(SEGMENTS), 64, 0, 0)
+    table = b"".join(struct.pack("<IIQQQQQQ", kind, flags, offset, address, address, size, size, 4096)
+                     for kind, flags, offset, address, size in SEGMENTS)
+    return (header + table).ljust(SIZE, b"\0")
+
+
+def found(regions: Sequence[Region], known: Sequence[Module] = (), memory: FakeMemory | None = None,
+          data: bytes | None = None) -> list[MappedModule]:
+    def read(offset: int, size: int) -> bytes:
+        assert data is not None
+        return data[offset:offset + size]
+
+    memory = FakeMemory({BASE: image()}) if memory is None else memory
+    return list(mapped_modules(memory, regions, known, lambda path: None if data is None else read))
+
+
+def test_segments_of_a_file_that_is_gone() -> None:
+    (each,) = found(REGIONS)
+    assert (each.module.path, each.module.by_mapping, each.file, each.bias) == (PATH, True, None, BASE)
+    assert each.module.contains(BASE + 0x1000)
+    assert not each.module.contains(BASE + 0x800)
+    assert each.module.section(".eh_frame_hdr") == Section(".eh_frame_hdr", BASE + 0x2000, BASE + 0x2100)
+    assert each.symbol(BASE + 0x1000) is None
+
+
+def test_permissions_that_are_not_known() -> None:
+    """A core may lack these segments; then the file's program headers identify the code."""
+    (each,) = found([Region(region.start, region.end, None, PATH, region.offset) for region in REGIONS])
+    assert each.module.contains(BASE + 0x1000)
+
+
+def test_module_that_the_debugger_has() -> None:
+    known = Module("./libx.so", (Section("odd", BASE + 0x1800, BASE + 0x1810),))
+    assert found(REGIONS, [known]) == []
+    beside = Module("/lib/other.so", (Section(".text", BASE + SIZE, BASE + SIZE + 0x10),
+                                      Section(".text", BASE - 0x10, BASE)))
+    assert len(found(REGIONS, [beside])) == 1
+
+
+def test_mapping_of_another_kind_of_file() -> None:
+    text = FakeMemory({BASE: b"no program".ljust(SIZE, b"\0")})
+    assert found(REGIONS, memory=text) == []
+    assert found(REGIONS, memory=text, data=image()) == []
+
+
+def test_memory_without_the_header() -> None:
+    """Without it, only a file with sections could show where its code is."""
+    assert found(REGIONS, memory=FakeMemory()) == []
+    assert found(REGIONS[1:]) == []
+
+
+def test_another_file_at_the_path() -> None:
+    (each,) = found(REGIONS, data=image().replace(b"\x7fELF", b"\x7fELF\2\1\1\1", 1))
+    assert each.file is None
+
+
+class OwnMemory:
+    """Memory of this process."""
+
+    def read(self, address: int, size: int) -> bytes:
+        with open("/proc/self/mem", "rb", buffering=0) as file:
+            try:
+                data = os.pread(file.fileno(), size, address)
+            except OSError:
+                data = b""
+        if len(data) < size:
+            raise MemoryUnreadable(address, size)
+        return data
+
+
+def test_own_c_library() -> None:
+    def opened(path: str) -> ReadFile:
+        data = Path(path).read_bytes()
+        return lambda offset, size: data[offset:offset + size]
+
+    address = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value
+    assert address is not None
+    regions = [region for region in Proc(os.getpid()).regions() if "libc" in (region.path or "")]
+    (libc,) = [each for each in mapped_modules(OwnMemory(), regions, [], opened) if each.module.contains(address)]
+    assert libc.file is not None
+    text = libc.module.section(".text")
+    assert text is not None
+    assert text.start <= address < text.end

@@ -1,0 +1,432 @@
+"""Which documents are of one class, and how classes are told."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import json
+import re
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from gdbext.launcher.looks import classes
+from gdbext.launcher.looks.classes import CRASH, DEADLOCK, KINDS, OTHER, Failure, Grouping, Triage, merge, signature
+from gdbext.schema.write import PARTS, document
+from tests.support.fake_report import HOSTILE, gil_deadlock, healthy, hostile, inferred_deadlock, orphaned
+from tests.support.interpreters import CHECKOUT
+
+Json = dict[str, Any]
+
+SCHEMA: Json = json.loads((CHECKOUT / "docs" / "gdbext-triage-1.schema.json").read_text(encoding="utf-8"))
+PAGE = (CHECKOUT / "docs" / "json.md").read_text(encoding="utf-8")
+
+
+def violations(made: Json) -> list[str]:
+    return [f"{error.json_path}: {error.message[:200]}" for error in Draft202012Validator(SCHEMA).iter_errors(made)]
+
+
+def deadlocked() -> Json:
+    return document(gil_deadlock())
+
+
+def frame(function: str | None, module: str | None = "libdrv.so", pc: int = 0x1000) -> Json:
+    return {"language": "native", "function": function, "module": module, "pc": hex(pc), "file": None, "line": None}
+
+
+def py(function: str, file: str = "/app/job.py", line: int = 3) -> Json:
+    return {"language": "python", "function": function, "qualified_name": function, "file": file, "line": line,
+            "columns": None, "kind": None}
+
+
+def crashed(*stack: Json, guilty: int | None = 0, kind: str = "null-pointer", recursion: Json | None = None) -> Json:
+    made = document(healthy())
+    fault = {"signal": "SIGSEGV", "kind": kind, "text": "read 8 bytes at 0x0", "evidence": "recorded", "why": None}
+    made["crash"] = {"thread": 1, "fault": fault, "stack": list(stack), "guilty_frame": guilty, "recursion": recursion}
+    return made
+
+
+def threads(*stacks: list[Json]) -> Json:
+    made = document(healthy())
+    first = made["threads"][0]
+    made["threads"] = [{**first, "number": number, "lwp": number, "stack": stack}
+                       for number, stack in enumerate(stacks, 1)]
+    return made
+
+
+def key(made: Json) -> str:
+    return signature(made).key
+
+
+def moved(made: Any, by: int = 0x10000) -> Any:
+    """The same with every address elsewhere, as it is in another run of the program."""
+    text = re.sub(r"0x([0-9a-f]+)", lambda match: hex(int(match[1], 16) + by), json.dumps(made))
+    again = json.loads(text)
+    for thread in again["threads"]:
+        thread["lwp"] += by
+        thread["tid"] = thread["tid"] and thread["tid"] + by
+    again["target"]["pid"] += by
+    return again
+
+
+# -- verdicts ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("report", [gil_deadlock, inferred_deadlock, orphaned, healthy])
+def test_where_things_lie_and_how_they_are_numbered_is_no_difference(report: Any) -> None:
+    made = document(report())
+    assert key(moved(made)) == key(made)
+
+
+def test_kinds_of_verdicts() -> None:
+    assert signature(deadlocked()).kind == DEADLOCK
+    assert signature(crashed(frame("get"))).kind == CRASH
+    assert signature(document(healthy())).kind == OTHER
+    # somebody has killed it, maybe since it hung
+    assert signature(crashed(frame("get"), kind="sent")).kind == OTHER
+    both = {**crashed(frame("get")), "deadlocks": deadlocked()["deadlocks"]}
+    assert signature(both).kind == DEADLOCK
+
+
+def test_deadlocks_differ() -> None:
+    found = {key(document(report())) for report in (gil_deadlock, inferred_deadlock, orphaned)}
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize("change", ["kind", "name", "orphan"])
+def test_a_deadlock_of_another_lock(change: str) -> None:
+    made = deadlocked()
+    made["locks"][0][change] = {"kind": "mutex", "name": "in libother.so", "orphan": "thread exited"}[change]
+    assert key(made) != key(deadlocked())
+
+
+def test_a_deadlock_at_another_place() -> None:
+    made = deadlocked()
+    made["threads"][0]["stack"][1]["function"] = "drop_table"
+    assert key(made) != key(deadlocked())
+    # where the C library waits, and what called the function that waits, does not count
+    made = deadlocked()
+    made["threads"][0]["stack"][0]["function"] = "__futex_wait"
+    made["threads"][0]["stack"][2]["line"] = 99
+    made["threads"][0]["stack"][3]["function"] = "other_main"
+    assert key(made) == key(deadlocked())
+
+
+def test_threads_that_are_stuck_behind_do_not_count() -> None:
+    made = deadlocked()
+    made["threads"].pop()
+    made["deadlocks"][0]["stuck_behind"] = []
+    assert key(made) == key(deadlocked())
+
+
+def test_the_order_of_edges_and_their_numbers_do_not_count() -> None:
+    made = deadlocked()
+    made["deadlocks"][0]["edges"].reverse()
+    assert key(made) == key(deadlocked())
+    renamed = deadlocked()
+    renamed["threads"][1]["python_name"] = "loader_12"
+    other = deadlocked()
+    other["threads"][1]["python_name"] = "loader_3"
+    assert key(renamed) == key(other) != key(deadlocked())
+
+
+def test_a_deadlock_in_words() -> None:
+    assert signature(deadlocked()).title == "deadlock of 2 threads: the GIL, rwlock in libdrv.so"
+    assert classes.cycle_text(deadlocked()) == (
+        'thread 1 "MainThread" waits for rwlock in libdrv.so of thread 2 "loader"; '
+        'thread 2 "loader" waits for the GIL of thread 1 "MainThread"')
+    orphan = document(orphaned())
+    assert signature(orphan).title == "deadlock of 1 thread: mutex accounts in bank (thread exited)"
+    assert classes.cycle_text(orphan) == 'thread 1 "bank" waits for mutex accounts in bank, thread exited'
+
+
+def test_locks_in_words() -> None:
+    locks = {f"{kind}:{at}": {"id": f"{kind}:{at}", "kind": kind, "name": None, "orphan": None}
+             for kind, at in (("mutex", "0x1"), ("mutex", "0x2"), ("thread-exit", "0x3"), ("gil", "1"), ("gil", "0"))}
+    made = deadlocked()
+    made["locks"] = list(locks.values())
+    made["deadlocks"][0]["edges"] = [{"waiter": at, "lock": lock, "holder": at % 5 + 1}
+                                     for at, lock in enumerate(locks, 1)]
+    made["deadlocks"][0]["threads"] = [1, 2, 3, 4, 5]
+    assert signature(made).title == (
+        "deadlock of 5 threads: the GIL gil:1, the GIL, 2 x mutex, the end of a thread")
+    assert "thread 3 waits for the end of thread 4" in re.sub(' ".*?"', "", classes.cycle_text(made))
+    # one that is not in the document
+    made["locks"], made["deadlocks"][0]["edges"] = [], made["deadlocks"][0]["edges"][:1]
+    assert signature(made).title == "deadlock of 5 threads: mutex"
+    made["deadlocks"][0].update(edges=[], threads=list(range(1200)))
+    assert signature(made).title == "deadlock of 1,200 threads"
+
+
+def test_several_deadlocks() -> None:
+    made = deadlocked()
+    made["deadlocks"] *= 3
+    assert signature(made).title.endswith("libdrv.so; and 2 more deadlocks")
+    assert key(made) == key(deadlocked())
+
+
+def test_a_cycle_of_many_is_cut() -> None:
+    made = deadlocked()
+    made["deadlocks"][0]["edges"] *= 5
+    assert signature(made).title == signature(deadlocked()).title
+    assert classes.cycle_text(made) == classes.cycle_text(deadlocked())
+    for number in range(9):
+        made["locks"].append({**made["locks"][0], "id": f"rwlock:{number}", "name": f"lock {number}"})
+        made["deadlocks"][0]["edges"].append({"waiter": 1, "lock": f"rwlock:{number}", "holder": 2})
+    assert signature(made).title.endswith(", rwlock lock 1, and 7 more")
+    assert classes.cycle_text(made).endswith("; and 7 more")
+
+
+def test_threads_that_wait_for_the_same_are_told_once() -> None:
+    made = deadlocked()
+    lock = made["deadlocks"][0]["edges"][0]["lock"]
+    made["deadlocks"][0]["edges"] = [{"waiter": number, "lock": lock, "holder": None} for number in (1, *range(3, 100))]
+    state = next(each["state"] for each in made["locks"] if each["id"] == lock)
+    assert classes.cycle_text(made) == f"98 threads (1, 3-99) wait for rwlock in libdrv.so, {state}"
+
+
+# -- crashes -------------------------------------------------------------------------------------------------
+
+
+def test_crashes_are_told_apart_by_fault_and_frames() -> None:
+    base = [frame("get"), frame("call"), py("work"), py("main"), py("<module>")]
+    made = crashed(*base)
+    assert key(crashed(frame("get", pc=0x999), *base[1:])) == key(made)
+    assert key(crashed(*base[:3], py("other"), base[4])) == key(made)
+    assert key(crashed(base[0], frame("other"), *base[2:])) != key(made)
+    assert key(crashed(frame("get", "libx.so"), *base[1:])) != key(made)
+    assert key(crashed(*base, kind="null-call")) != key(made)
+    assert key(crashed(*base, guilty=1)) != key(made)
+    assert signature(made).title == "SIGSEGV, null-pointer in get (libdrv.so): read 8 bytes at 0x0"
+
+
+def test_how_deep_a_recursion_went_does_not_count() -> None:
+    def stack(rounds: int, first: int) -> Json:
+        frames = [frame(name) for name in itertools.islice(itertools.cycle("abc"), first, first + 3 * rounds)]
+        return crashed(*frames, recursion={"round": [0, 1, 2], "rounds": rounds, "frames": 99, "whole": False,
+                                           "stack_used": None})
+
+    assert key(stack(5, 0)) == key(stack(9, 1))
+
+
+def test_a_crash_without_frames() -> None:
+    assert signature(crashed(guilty=None)).title == "SIGSEGV, null-pointer: read 8 bytes at 0x0"
+
+
+# -- stacks --------------------------------------------------------------------------------------------------
+
+
+def test_equal_stacks_in_any_order_and_number() -> None:
+    one, two = [frame("read", "libc.so.6"), py("main")], [py("work"), frame("start_thread", "libc.so.6")]
+    assert key(threads(one, two)) == key(threads(two, one, two))
+    assert key(threads(one, two)) != key(threads(one))
+    assert key(threads([frame("read", "libc.so.6"), py("main", line=9)])) == key(threads(one))
+    assert key(threads([py("main"), py("main"), py("main")])) == key(threads([py("main")]))
+
+
+def test_files_that_are_numbered_for_each_run() -> None:
+    one = threads([py("<module>", "/tmp/ipykernel_123/99.py")])
+    assert key(one) == key(threads([py("<module>", "/tmp/ipykernel_7/1000.py")]))
+
+
+def test_what_a_program_without_a_verdict_does() -> None:
+    made = threads([frame("read", "libc.so.6"), frame("take"), py("main", line=7)])
+    made["threads"][0].update(status="blocked", syscall="read")
+    assert signature(made).title == 'thread 1 "MainThread" is blocked in read in main (job.py:7)'
+    assert signature(threads()).title == "no threads"
+    assert signature(threads([frame("read", "libc.so.6")])).title == 'thread 1 "MainThread" runs'
+
+
+MPI, LOOP = "libmpi.so.40", "libopen-pal.so.40"
+ALLREDUCE, REDUCE = frame("PMPI_Allreduce", MPI), frame("reduce", "solver")
+
+
+def in_mpi(*inside: Json, call: Json = ALLREDUCE, caller: Json = REDUCE) -> Json:
+    return threads([*inside, call, caller, frame("main", "solver")])
+
+
+def test_where_in_its_loop_mpi_waits_does_not_count() -> None:
+    one = in_mpi(frame("sched_yield", "libc.so.6"), frame("ompi_sync_wait_mt", LOOP))
+    assert key(one) == key(in_mpi(frame(None, "mca_btl_vader.so"), frame("opal_progress", LOOP)))
+    assert key(one) == key(in_mpi())
+    assert key(one) != key(in_mpi(frame("opal_progress", LOOP), call=frame("PMPI_Recv", MPI)))
+    assert key(one) != key(in_mpi(frame("opal_progress", LOOP), caller=frame("assemble", "solver")))
+    # a function of MPI's own calls another one
+    assert key(one) != key(in_mpi(frame("PMPI_Recv", MPI)))
+    # linked statically
+    static = frame("MPI_Allreduce", "solver")
+    assert key(in_mpi(frame("progress", "solver"), call=static)) == key(in_mpi(frame("poll", "solver"), call=static))
+
+
+def test_a_callback_of_mpi_counts() -> None:
+    assert key(in_mpi(frame("sum", "solver"), frame("ompi_op", MPI))) != key(in_mpi(frame("ompi_op", MPI)))
+    assert key(in_mpi(py("sum"), frame("ompi_op", MPI))) != key(in_mpi(frame("ompi_op", MPI)))
+
+
+def test_a_name_that_only_begins_like_those_of_mpi() -> None:
+    own, other = frame("MPIR_Wait", MPI), frame("poll", MPI)
+    assert key(threads([other, own])) != key(threads([own]))
+
+
+def test_a_wait_in_mpi_in_words() -> None:
+    made = in_mpi(frame("sched_yield", "libc.so.6"), frame("ompi_sync_wait_mt", LOOP))
+    made["threads"][0].update(status="running", syscall=None)
+    said = 'thread 1 "MainThread" runs in PMPI_Allreduce (libmpi.so.40) called by '
+    assert signature(made).title == said + "reduce (solver)"
+    made["threads"][0]["stack"][-1:] = [py("solve", line=7)]
+    assert signature(made).title == said + "solve (job.py:7)"
+    made["threads"][0]["stack"][3:] = []
+    assert signature(made).title == 'thread 1 "MainThread" runs in PMPI_Allreduce (libmpi.so.40)'
+
+
+def test_merged_stacks_part_where_threads_do() -> None:
+    made = threads([py("get"), py("work"), py("main")], [py("get"), py("work"), py("main")],
+                   [py("put"), py("work"), py("main")], [py("main")])
+    assert classes.merged_stacks(made["threads"]) == [
+        "     4 main (job.py)",
+        "     3 - work (job.py)",
+        "     2   - get (job.py)",
+        "     1   - put (job.py)",
+    ]
+    made = threads([py("read"), py("get"), py("main")], [py("write"), py("put")])
+    assert classes.merged_stacks(made["threads"]) == [
+        "     1 - main (job.py)",
+        "     1   get (job.py)",
+        "     1   read (job.py)",
+        "     1 - put (job.py)",
+        "     1   write (job.py)",
+    ]
+
+
+def test_merged_stacks_are_cut() -> None:
+    made = threads(*[[py(f"f{number}")] for number in range(99)])
+    found = classes.merged_stacks(made["threads"], 5)
+    assert len(found) == 6
+    assert found[-1].strip() == "..."
+
+
+def test_a_deep_stack_needs_no_recursion_of_ours() -> None:
+    made = threads([py(f"f{number}") for number in range(5000)])
+    assert len(classes.merged_stacks(made["threads"], 10_000)) == 5000
+
+
+# -- classes -------------------------------------------------------------------------------------------------
+
+
+def many() -> list[tuple[str, Json]]:
+    crash = [(f"crash{number}", crashed(frame("get"))) for number in range(3)]
+    other = [(f"other{number}", threads([py("main")])) for number in range(9)]
+    return [*other, *crash, ("rare", threads([py("rare")])), ("dead", deadlocked()), ("dead2", moved(deadlocked()))]
+
+
+def test_deadlocks_come_first_then_crashes_then_the_many() -> None:
+    found = merge(many())
+    assert [(each.kind, len(each.members)) for each in found] == [(DEADLOCK, 2), (CRASH, 3), (OTHER, 9), (OTHER, 1)]
+    assert found[0].members == ("dead", "dead2")
+    assert [KINDS.index(each.kind) for each in found] == sorted(KINDS.index(each.kind) for each in found)
+
+
+def test_the_representative_has_the_fewest_threads_whatever_comes_first() -> None:
+    small, large = threads([py("main")]), threads([py("main")], [py("main")])
+    for order in itertools.permutations([("b", small), ("a", large), ("c", small)]):
+        (found,) = merge(order)
+        assert found.representative == "b"
+        assert found.document == small
+        assert found.members == ("a", "b", "c")
+
+
+def test_documents_are_asked_for_only_of_representatives() -> None:
+    grouping = Grouping()
+    asked: list[str] = []
+
+    def loader(name: str) -> Any:
+        def load() -> Json:
+            asked.append(name)
+            return {"schema": name}
+
+        return load
+
+    for name in ("a", "b", "c"):
+        grouping.add(name, signature(deadlocked()), 3, loader(name))
+    assert grouping.classes()[0].document == {"schema": "a"}
+    assert asked == ["a"]
+
+
+def test_statuses() -> None:
+    bad = (Failure("x", "not a core"),)
+    assert Triage(merge(many())).status == 1
+    assert Triage(merge(many()[:2]), bad).status == 3
+    assert Triage(merge(many()[:2])).status == 0
+    assert Triage(merge(many()), bad).status == 1
+    assert Triage((), processes={"deadlocks": [{}]}).status == 1
+
+
+# -- reports -------------------------------------------------------------------------------------------------
+
+
+def whole() -> Triage:
+    return Triage(merge(many()), (Failure("cores/x", "not a core", "name a core"),), (Failure("other1", "cut off"),))
+
+
+def test_the_text() -> None:
+    text = classes.text(whole())
+    assert text.splitlines()[0] == "15 cores: 2 deadlocked, 3 crashed, 10 neither; 4 classes; 1 could not be read"
+    assert "\n1. 2 x deadlock of 2 threads: the GIL, rwlock in libdrv.so\n" in text
+    assert '\n   thread 1 "MainThread" waits for rwlock in libdrv.so of thread 2 "loader"; thread 2 ' in text
+    assert "2. 3 x crash: SIGSEGV, null-pointer in get (libdrv.so)" in text
+    assert "other0, other1, other2, other3 and 5 more" in text
+    assert "Not read:\n   cores/x: not a core; name a core" in text
+    assert "Not read to the end:\n   other1: cut off" in text
+    assert text.index("x deadlock of") < text.index("crash:") < text.index("other:")
+
+
+def test_the_text_has_no_control_characters_of_the_target() -> None:
+    report = hostile(gil_deadlock())
+    text = classes.text(Triage(merge([(HOSTILE, document(report)), ("b", document(hostile(healthy())))]),
+                               (Failure(HOSTILE, HOSTILE, HOSTILE),)))
+    assert "\\x1b" in text
+    assert all(line.isprintable() for line in text.splitlines())
+    assert len(text.splitlines()) < 40
+
+
+def test_the_document_is_as_the_schema_has_it() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    made = classes.as_document(whole())
+    assert violations(made) == []
+    assert made["count"] == 15
+    assert [each["count"] for each in made["classes"]] == [2, 3, 9, 1]
+    assert json.loads(json.dumps(made)) == made
+    for path, value in ((("classes", 0, "kind"), "hang"), (("classes", 0, "count"), 0), (("failures", 0, "target"), 1)):
+        other = copy.deepcopy(made)
+        at: Any = other
+        for step in path[:-1]:
+            at = at[step]
+        at[path[-1]] = value
+        assert violations(other)
+
+
+def test_the_schema_is_strict_and_the_page_tells_of_each_member() -> None:
+    parts = re.split(r"^#+ (.+)\n", PAGE.partition("# JSON, schema `gdbext-triage/1`")[2], flags=re.MULTILINE)
+    tables = {name: [line for line in text.splitlines() if line.startswith("|")]
+              for name, text in zip(parts[1::2], parts[2::2])}
+    nouns = {"Triage": SCHEMA, **{name.replace("_", " ").capitalize(): noun for name, noun in SCHEMA["$defs"].items()
+                                 if "properties" in noun}}
+    for name, noun in nouns.items():
+        assert noun["additionalProperties"] is False
+        told = [row.split("|")[1].strip(" `") for row in tables[name][2:]]
+        assert told == list(noun["properties"]), name
+
+
+def test_what_a_page_for_browsers_gets() -> None:
+    found = whole()
+    assert [row["representative"] for row in classes.rows_of(found)] == [each.representative for each in found.classes]
+    looks = classes.looks_of(found)
+    assert {look["target"] for look in looks} == {*[each.representative for each in found.classes], "cores/x"}
+    assert dataclasses.asdict(found.failures[0])["hint"] == looks[-1]["hint"]
+
+
+def test_all_parts_of_a_document_may_be_missing() -> None:
+    made = {name: value for name, value in deadlocked().items() if name not in PARTS}
+    assert signature(made).kind == OTHER

@@ -1,0 +1,237 @@
+"""Many looks at a time: order, failures, interruption, progress, and what is kept of them."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from gdbext.launcher.looks import pool
+from gdbext.launcher.looks.pool import Pool, Progress, Record, State
+
+# -- the pool ------------------------------------------------------------------------------------------------
+
+
+def test_each_is_done_once_and_told_in_the_thread_that_asked() -> None:
+    done: dict[int, int] = {}
+    where = set()
+
+    def note(thing: int, result: int) -> None:
+        where.add(threading.get_ident())
+        done[thing] = result
+
+    def double(thing: int) -> int:
+        return thing * 2
+
+    Pool(double, 3).run(range(50), note)
+    assert done == {number: number * 2 for number in range(50)}
+    assert where == {threading.get_ident()}
+
+
+def test_no_more_at_a_time_than_was_said() -> None:
+    inside, most = 0, 0
+    lock, both = threading.Lock(), threading.Barrier(2)
+
+    def work(thing: int) -> None:
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        both.wait(10)  # two are at work, or else this breaks
+        with lock:
+            inside -= 1
+
+    Pool(work, 2).run(range(8), lambda thing, result: None)
+    assert most == 2
+
+
+def test_nothing_to_do() -> None:
+    Pool(lambda thing: thing, 4).run([], lambda thing, result: pytest.fail("called"))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_what_is_raised_ends_the_work_that_goes_on(error: type[BaseException]) -> None:
+    ended = threading.Event()
+    begun: list[int] = []
+    running = threading.Event()
+
+    def work(thing: int) -> int:
+        begun.append(thing)
+        if thing:
+            running.set()
+            assert ended.wait(10)
+        else:
+            assert running.wait(10)
+        return thing
+
+    def stop(thing: int, result: int) -> None:
+        raise error
+
+    before = threading.active_count()
+    with pytest.raises(error):
+        Pool(work, 2, ended.set).run(range(100), stop)
+    assert ended.is_set()
+    assert len(begun) <= 4
+    assert threading.active_count() == before
+
+
+def test_what_work_raises_comes_out() -> None:
+    def work(thing: int) -> int:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Pool(work, 2, lambda: None).run(range(5), lambda thing, result: None)
+
+
+# -- progress ------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(os, "get_terminal_size", lambda handle: os.terminal_size((70, 24)))
+    monkeypatch.setenv("TERM", "xterm")
+    return now
+
+
+def test_a_bar_on_a_terminal(clock: list[float]) -> None:
+    stream = Terminal()
+    progress = Progress(40, 10, stream=stream)
+    progress.tick()
+    assert stream.getvalue() == ""
+    for failed in (False, True):
+        progress.advance(failed)
+    clock[0] += 2
+    progress.tick()
+    assert stream.getvalue() == "\r[#######.................] 12 of 40, 1 not read, 28 s left\x1b[K"
+    clock[0] += 0.05
+    progress.advance()
+    progress.tick()  # so soon nothing is written
+    progress.say("cores/x: not a core")
+    assert stream.getvalue().endswith("left\x1b[K\r\x1b[Kcores/x: not a core\n")
+    progress.clear()
+    assert stream.getvalue().endswith("not a core\n")
+
+
+def test_a_bar_fits_the_line(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "get_terminal_size", lambda handle: os.terminal_size((30, 24)))
+    stream = Terminal()
+    progress = Progress(1000, stream=stream)
+    progress.advance()
+    clock[0] += 1
+    progress.tick()
+    assert len(stream.getvalue().replace("\x1b[K", "").strip()) <= 29
+
+
+def test_lines_that_cannot_be_written_are_left_out(clock: list[float]) -> None:
+    with open("/dev/full", "w", buffering=1) as stream:
+        progress = Progress(2, stream=stream)
+        clock[0] += 1000
+        progress.tick()
+        progress.say("one of them failed")
+        progress.clear()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # what is left is written when it is closed
+
+
+def test_plain_lines_elsewhere(clock: list[float]) -> None:
+    stream = io.StringIO()
+    progress = Progress(1000, name="gdbext triage", stream=stream)
+    for _ in range(200):
+        progress.advance()
+        clock[0] += 0.5
+        progress.tick()
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "gdbext triage: 30 of 1,000, 8 min left"
+    assert len(lines) == 6
+    assert "\r" not in stream.getvalue()
+
+
+def test_durations() -> None:
+    assert [pool._duration(seconds) for seconds in (5.4, 90, 7200)] == ["5 s", "2 min", "2.0 h"]
+
+
+# -- what was done -------------------------------------------------------------------------------------------
+
+RECORD = Record("cores/a", 10, 20, "deadlock", "00ff", "it hangs", 3, "x.json.gz")
+
+
+def test_what_was_done_is_kept(tmp_path: Path) -> None:
+    state = State(tmp_path / "state")
+    assert state.load() == []
+    state.add(RECORD)
+    state.add(Record("cores/\udcff\n\u2028", 1, 2, problem="not a core", hint="none"))
+    again = State(tmp_path / "state")
+    assert again.load() == [RECORD, Record("cores/\udcff\n\u2028", 1, 2, problem="not a core", hint="none")]
+    state.close()
+    assert (tmp_path / "state" / "documents").stat().st_mode & 0o077 == 0
+
+
+def test_a_line_that_was_cut_off(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    state.add(RECORD)
+    state.close()
+    looks = tmp_path / "looks.jsonl"
+    whole = looks.read_text()
+    looks.write_text(whole + whole[:30])
+    assert state.load() == [RECORD]
+    other = Record("cores/b", 1, 1)
+    state.add(other)
+    state.close()
+    assert State(tmp_path).load() == [RECORD, other]
+
+
+def test_the_last_look_at_a_file_counts(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    failed = Record("cores/a", 10, 20, problem="not read within 60 s")
+    for record in (failed, RECORD, Record("cores/a", 10, 21)):
+        state.add(record)
+    assert state.load() == [RECORD, Record("cores/a", 10, 21)]
+    state.close()
+
+
+def test_another_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = State(tmp_path)
+    state.add(RECORD)
+    state.close()
+    monkeypatch.setattr("gdbext.__version__", "0.0.0")
+    assert State(tmp_path).load() == []
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{}", "null", '{"format": 1}', "\x00\xff", "\udcff"])
+def test_lines_that_make_no_sense(tmp_path: Path, line: str) -> None:
+    state = State(tmp_path)
+    (tmp_path / "looks.jsonl").write_bytes(line.encode("utf-8", "surrogateescape") + b"\n")
+    assert state.load() == []
+
+
+def test_documents(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    name = state.store("cores/\udcff", {"schema": "gdbext/1"})
+    assert state.read(name) == {"schema": "gdbext/1"}
+    assert state.read("gone.json.gz") is None
+    (tmp_path / "documents" / name).write_bytes(b"\x1f\x8b\x08")
+    assert state.read(name) is None
+    assert [path.name for path in (tmp_path / "documents").iterdir()] == [name]
+
+
+def test_forgetting(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    state.store("a", {})
+    state.add(RECORD)
+    (tmp_path / "mine.txt").write_text("kept")
+    state.forget()
+    assert state.load() == []
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["documents", "mine.txt"]

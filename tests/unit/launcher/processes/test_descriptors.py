@@ -1,0 +1,282 @@
+"""Who has which end of pipes and sockets, on a /proc of files, and of which nobody can say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdbext.launcher.processes.graph import Node, find_deadlocks
+from tests.support.fake_host import Host
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def sockets(host: Host, flags: int = 0) -> None:
+    """Process 100 has one end of a connection, 200 the other."""
+    for inode, pid in ((31, 100), (32, 200)):
+        host.fake.open(3, f"socket:[{inode}]", os.O_RDWR | flags, pid=pid)
+    for pid in (100, 200):
+        for number, port, other in ((31, "0050", "0051"), (32, "0051", "0050")):
+            row = f"   0: 0100007F:{port} 0100007F:{other} 01 0:0 00:0 0 0 0 {number} 1 0 20 4 0 10 -1\n"
+            path = host.root / str(pid) / "net" / "tcp"
+            path.parent.mkdir(exist_ok=True)
+            if not path.exists():
+                path.write_text("heading\n")
+            with open(path, "a") as file:
+                file.write(row)
+
+
+def test_a_connection(host: Host) -> None:
+    host.process(100, "read", [3])
+    host.process(200, "read", [3])
+    sockets(host)
+    assert host.scene().waits[Node(100, 1)].kind == "socket"
+    assert host.deadlocked() == [(100, 200)]
+
+
+def test_a_connection_to_another_host(host: Host) -> None:
+    host.process(100, "read", [3])
+    host.process(200, "read", [3])
+    host.fake.open(3, "socket:[31]", os.O_RDWR, pid=100)
+    host.fake.internet("tcp", "0100007F:0050", "0100000A:0051", 31)
+    assert host.scene().waits == {}
+
+
+def test_any_of_several_descriptors(host: Host) -> None:
+    host.polling([(3, 1), (6, 4)])
+    host.process(200, "read", [5])
+    host.pipe(11, (100, 3), (200, 4))
+    host.pipe(12, (200, 5), (100, 6))
+    assert host.scene().waits[Node(100, 1)].what == "to read pipe:[11], fd 3 or to write pipe:[12], fd 6"
+    assert host.deadlocked() == [(100, 200)]
+
+
+def test_one_of_several_is_a_terminal(host: Host) -> None:
+    host.polling([(3, 1), (0, 1)])
+    host.process(200, "read", [5])
+    host.fake.open(0, "/dev/pts/1", os.O_RDWR)
+    host.pipe(11, (100, 3), (200, 4))
+    host.pipe(12, (200, 5), (100, 6))
+    assert host.deadlocked() == []
+
+
+def test_descriptors_of_select(host: Host) -> None:
+    host.process(100, "select", [4, 0x1000, 0, 0, 0])
+    host.memory(100, 0x1000, bytes([1 << 3]))
+    host.process(200, "read", [5])
+    host.pipe(11, (100, 3), (200, 4))
+    host.pipe(12, (200, 5), (100, 6))
+    assert host.deadlocked() == [(100, 200)]
+
+
+def epoll(host: Host, watched: str) -> None:
+    host.process(100, "epoll_wait", [9, 0x1000, 8, 0xFFFFFFFF])
+    host.fake.open(9, "anon_inode:[eventpoll]", os.O_RDWR, inode=1041, more=watched)
+    host.process(200, "read", [5])
+    host.pipe(11, (100, 3), (200, 4))
+    host.pipe(12, (200, 5), (100, 6))
+
+
+def test_what_epoll_watches(host: Host) -> None:
+    epoll(host, "tfd:        3 events:       19 data:                3  pos:0 ino:b sdev:c\n")
+    assert host.deadlocked() == [(100, 200)]
+
+
+def test_a_self_pipe_in_epoll(host: Host) -> None:
+    epoll(host, "tfd:        3 events:       19 data:                3  pos:0 ino:b sdev:c\n"
+                "tfd:        7 events:       19 data:                7  pos:0 ino:d sdev:c\n")
+    host.pipe(13, (100, 7), (100, 8))
+    assert host.deadlocked() == []
+
+
+def test_what_epoll_watches_was_closed(host: Host) -> None:
+    epoll(host, "tfd:        3 events:       19 data:                3  pos:0 ino:ff sdev:c\n")
+    assert host.deadlocked() == []
+
+
+# -- processes of other users --------------------------------------------------------------------------------
+
+ONE = "descriptors of 1 process of another user could not be read"
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, *folders: str) -> None:
+    """Descriptors and mappings that may not be read, as those of other users' processes."""
+    listed, opened = os.listdir, open
+
+    def listdir(path: str) -> list[str]:
+        if str(path).endswith(folders):
+            raise PermissionError
+        return listed(path)
+
+    def open_(path: Any, *arguments: Any, **others: Any) -> Any:
+        if str(path).endswith(tuple(folder.replace("/fd", "/maps") for folder in folders)):
+            raise PermissionError
+        return opened(path, *arguments, **others)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    monkeypatch.setattr("builtins.open", open_)
+
+
+def maps(vdso: int) -> str:
+    """The address space of a program, which has begun where its kernel's code lies elsewhere than in another one."""
+    return f"{vdso:x}-{vdso + 0x1000:x} r-xp 00000000 00:00 0    [vdso]\n"
+
+
+def families(host: Host, flags: int, program: int = 0x7000) -> None:
+    """Process 100 has forked 200; each reads a pipe that only the other writes to. Process 300 is another user's."""
+    host.process(100, "read", [3])
+    host.process(200, "read", [5], parent=100)
+    for pid in (100, 200):
+        host.maps(pid, maps(program))
+    host.pipe(11, (100, 3), (200, 4), flags=flags)
+    host.pipe(12, (200, 5), (100, 6), flags=flags)
+    host.fake.process(300, "other")
+
+
+def test_pipes_that_were_made_inside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    families(host, os.O_CLOEXEC)
+    refuse(monkeypatch, "/300/fd")
+    scene = host.scene()
+    wait = scene.waits[Node(100, 1)]
+    assert (wait.evidence, wait.why) == ("inferred", f"only process 200 has the other end; {ONE}")
+    (found,) = find_deadlocks(scene.waits)
+    assert found.why == (f"only process 200 has the other end; {ONE}; only process 100 has the other end; "
+                         "no thread of these can run")
+
+
+def test_pipes_that_may_come_from_outside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    families(host, 0)
+    assert host.deadlocked() == [(100, 200)]
+    refuse(monkeypatch, "/300/fd")
+    assert host.scene().waits == {}
+
+
+def test_one_descriptor_tells_of_a_pipe(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    families(host, 0)
+    # the child of a program that was started with what it reads as its standard input
+    for fd in ("fd/6", "fdinfo/6"):
+        (host.root / "100" / fd).unlink()
+    host.fake.open(6, "pipe:[12]", os.O_WRONLY | os.O_CLOEXEC)
+    refuse(monkeypatch, "/300/fd")
+    assert set(host.scene().waits) == {Node(200, 1)}
+
+
+def test_several_processes_and_threads_of_the_kernel(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    families(host, os.O_CLOEXEC)
+    host.fake.process(2, "kthreadd", 0)
+    host.fake.write("2/stat", "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0\n")
+    refuse(monkeypatch, "/300/fd", "/2/fd")
+    assert (host.scene().waits[Node(100, 1)].why or "").endswith(f"; {ONE}")
+    refuse(monkeypatch, "/300/fd", "/2/fd", "/1/fd")
+    assert (host.scene().waits[Node(100, 1)].why or "").endswith(
+        "; descriptors of 2 processes of other users could not be read")
+
+
+def test_links_that_may_not_be_read(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    families(host, os.O_CLOEXEC)
+    host.fake.open(9, "pipe:[99]", pid=300)
+    followed = os.readlink
+
+    def readlink(path: str) -> str:
+        if "/300/" in str(path):
+            raise PermissionError
+        return followed(path)
+
+    monkeypatch.setattr(os, "readlink", readlink)
+    assert (host.scene().waits[Node(100, 1)].why or "").endswith(f"; {ONE}")
+
+
+def test_processes_that_are_not_to_be_seen(host: Host) -> None:
+    families(host, os.O_CLOEXEC)
+    (host.root / "1").rename(host.root / "gone")
+    assert host.scene().waits == {}  # nor is it known who has started the program
+    host.fake.process(50, "shell")
+    host.fake.write("50/maps", maps(0x9000))
+    host.fake.write("100/stat", "100 (p100) S 50 50 1 0 -1 4194304\n")
+    assert (host.scene().waits[Node(100, 1)].why or "").endswith("; processes of other users could not be seen")
+
+
+def test_a_fork_of_a_process_outside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    families(host, os.O_CLOEXEC)
+    host.fake.process(50, "server")
+    host.fake.write("100/stat", "100 (p100) S 50 50 1 0 -1 4194304\n")
+    host.fake.write("50/maps", maps(0x7000))
+    refuse(monkeypatch, "/300/fd")
+    assert host.scene().waits == {}
+    host.fake.write("50/maps", maps(0x9000))
+    assert host.deadlocked() == [(100, 200)]
+
+
+@pytest.mark.parametrize(("start", "deadlocked"), [(899, [(100, 200)]), (900, []), (901, [])])
+def test_who_is_older_than_the_program(host: Host, monkeypatch: pytest.MonkeyPatch, start: int,
+                                       deadlocked: list[tuple[int, ...]]) -> None:
+    families(host, os.O_CLOEXEC)
+    host.fake.process(50, "server")
+    host.fake.write("50/maps", maps(0x7000))
+    host.fake.write("100/stat", "100 (p100) S 50 50 1 0 -1 4194304\n")
+    fields = " ".join(["0"] * 13)
+    for pid, begin in ((50, 900), (300, start)):
+        host.fake.write(f"{pid}/stat", f"{pid} (a (b) c) S 1 1 1 0 -1 0 {fields[:-2]} {begin} 0\n")
+    refuse(monkeypatch, "/300/fd")
+    assert host.deadlocked() == deadlocked
+
+
+@pytest.mark.parametrize(("name", "deadlocked"), [("server", []), ("sudo", [(100, 200)])])
+def test_a_parent_of_another_user(host: Host, monkeypatch: pytest.MonkeyPatch, name: str,
+                                  deadlocked: list[tuple[int, ...]]) -> None:
+    families(host, os.O_CLOEXEC)
+    host.fake.process(50, name)
+    host.fake.write("50/maps", maps(0x9000))
+    host.fake.write("100/stat", "100 (p100) S 50 50 1 0 -1 4194304\n")
+    refuse(monkeypatch, "/50/fd")
+    assert host.deadlocked() == deadlocked
+
+
+def test_somebody_outside_who_can_be_seen(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    families(host, os.O_CLOEXEC)
+    host.fake.process(400, "reader")
+    host.fake.open(9, "pipe:[11]", os.O_RDONLY, pid=400)
+    assert host.deadlocked() == [(100, 200)]
+    # where one was passed on, others may have been
+    refuse(monkeypatch, "/300/fd")
+    assert Node(100, 1) not in host.scene().waits
+
+
+@pytest.mark.parametrize(("flags", "waits"), [(0, 0), (os.O_CLOEXEC, 2)])
+def test_connections(host: Host, monkeypatch: pytest.MonkeyPatch, flags: int, waits: int) -> None:
+    host.process(100, "read", [3])
+    host.process(200, "read", [3], parent=100)
+    for pid in (100, 200):
+        host.maps(pid, maps(0x7000))
+    sockets(host, flags)
+    host.fake.process(300, "other")
+    refuse(monkeypatch, "/300/fd")
+    assert len(host.scene().waits) == waits
+
+
+def test_a_connection_to_another_users_process(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.process(100, "read", [3])
+    host.maps(100, maps(0x7000))
+    host.fake.open(3, "socket:[31]", os.O_RDWR | os.O_CLOEXEC)
+    for number, port, other in ((31, "0050", "0051"), (32, "0051", "0050")):
+        host.fake.internet("tcp", f"0100007F:{port}", f"0100007F:{other}", number)
+    host.fake.process(300, "other")
+    refuse(monkeypatch, "/300/fd")
+    assert host.scene().waits == {}
+
+
+def test_memory_of_other_users(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    for pid in (100, 200):
+        host.process(pid, "futex", [0x10000, 0])
+        host.maps(pid, "00010000-00011000 rw-s 00000000 00:01 77   /dev/zero (deleted)\n")
+        host.memory(pid, 0x10000, bytes(16))
+    host.fake.process(300, "other")
+    refuse(monkeypatch, "/300/fd")
+    assert host.scene().waits[Node(100, 1)].why == (
+        "only processes 100, 200 have that memory; mappings of 1 process of another user could not be read")

@@ -1,0 +1,310 @@
+"""What threads of a /proc of files wait for of other processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdbext.launcher.processes.edges import watch
+from gdbext.launcher.processes.graph import Node, Wait, find_deadlocks
+from tests.support.fake_host import NUMBERS, Host
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@pytest.fixture
+def pair(host: Host) -> Host:
+    """Each of two reads a pipe that only the other writes to."""
+    host.process(100, "read", [3])
+    host.process(200, "read", [5], parent=100)
+    host.pipe(11, (100, 3), (200, 4))
+    host.pipe(12, (200, 5), (100, 6))
+    return host
+
+
+def test_two_pipes(pair: Host) -> None:
+    scene = pair.scene()
+    assert scene.waits[Node(100, 1)] == Wait("pipe", "to read pipe:[11], fd 3", frozenset({Node(200, 1)}), False,
+                                             "inferred", "only process 200 has the other end")
+    assert pair.deadlocked() == [(100, 200)]
+
+
+def test_who_reads_is_waited_for_by_who_writes(host: Host) -> None:
+    host.process(100, "write", [6])
+    host.process(200, "write", [4])
+    host.pipe(11, (100, 3), (200, 4))
+    host.pipe(12, (200, 5), (100, 6))
+    assert host.deadlocked() == [(100, 200)]
+
+
+def test_a_writer_that_runs(pair: Host) -> None:
+    pair.process(200, None, tid=201)
+    assert pair.deadlocked() == []
+
+
+def test_a_thread_that_no_document_has(pair: Host) -> None:
+    pair.at(200, None, tid=203)
+    assert pair.scene().waits[Node(100, 1)].holders == {Node(200, 1), Node(200, -203)}
+    assert pair.deadlocked() == []
+
+
+def test_a_process_that_could_not_be_read(pair: Host) -> None:
+    pair.documents[200] = None
+    assert pair.deadlocked() == []
+
+
+def test_a_writer_outside(pair: Host) -> None:
+    pair.fake.process(300, "other")
+    pair.fake.open(9, "pipe:[11]", os.O_WRONLY, pid=300)
+    assert pair.deadlocked() == []
+
+
+def test_a_reader_outside_is_no_writer(pair: Host) -> None:
+    pair.fake.process(300, "other")
+    pair.fake.open(9, "pipe:[11]", os.O_RDONLY, pid=300)
+    assert pair.deadlocked() == [(100, 200)]
+
+
+def test_nobody_has_the_other_end(pair: Host) -> None:
+    (pair.root / "200" / "fd" / "4").unlink()
+    assert Node(100, 1) not in pair.scene().waits
+
+
+def test_an_end_of_its_own(pair: Host) -> None:
+    pair.fake.open(8, "pipe:[11]", os.O_WRONLY)
+    assert pair.deadlocked() == [(100, 200)]
+    # whose handler may write to it
+    pair.process(100, "pause", tid=101, caught=1 << 14)
+    (pair.root / "100" / "status").write_text(f"SigCgt:\t{1 << 14:016x}\n")
+    assert Node(100, 1) not in pair.scene().waits
+
+
+def test_descriptors_that_may_not_be_read(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = os.listdir
+
+    def refuse(path: str) -> list[str]:
+        if str(path).endswith("/200/fd"):
+            raise PermissionError
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    scene = pair.scene()
+    assert scene.waits == {}
+    assert scene.blind == "the descriptors of process 200 may not be read"
+
+
+def test_system_calls_that_may_not_be_read(pair: Host) -> None:
+    (pair.root / "200" / "task" / "200" / "syscall").unlink()
+    scene = pair.scene()
+    assert scene.blind == "what the threads of process 200 do may not be known"
+    assert scene.waits == {}
+
+
+def test_a_timed_wait(host: Host) -> None:
+    host.process(100, "read", [3], timed=True)
+    host.process(200, "read", [5])
+    host.pipe(11, (100, 3), (200, 4))
+    host.pipe(12, (200, 5), (100, 6))
+    assert host.deadlocked() == []
+
+
+def test_another_descriptor_than_the_document_tells(pair: Host) -> None:
+    pair.at(100, "read", [7])
+    assert Node(100, 1) not in pair.scene().waits
+
+
+def test_another_call_than_the_document_tells(pair: Host) -> None:
+    pair.at(100, "write", [3])
+    assert Node(100, 1) not in pair.scene().waits
+
+
+def test_a_call_that_was_restarted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.polling([(3, 1)])
+    monkeypatch.setitem(NUMBERS, "poll", 219)
+    host.at(100, "poll", [0x1000, 1, 0xFFFFFFFF])
+    host.process(200, "read", [5])
+    host.pipe(11, (100, 3), (200, 4))
+    host.pipe(12, (200, 5), (100, 6))
+    assert host.deadlocked() == [(100, 200)]
+
+
+def test_who_has_run_meanwhile_does_not_count(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: pair.at(200, "read", [5], ran=6))
+    scene = pair.scene()
+    assert set(scene.waits) == {Node(100, 1)}
+    assert scene.moved == 1
+
+
+def test_threads_that_come_to_rest_are_watched_again(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        times.append(seconds)
+        pair.at(200, "read", [5], ran=6)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    scene = watch(pair.documents, str(pair.root))
+    assert len(times) == 2
+    assert len(find_deadlocks(scene.waits)) == 1
+
+
+# -- children ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("call", "arguments"), [("wait4", [200]), ("wait4", [0xFFFFFFFF]), ("waitid", [1, 200]),
+                                                 ("waitid", [0, 0])])
+def test_a_child_that_waits_for_its_parent(host: Host, call: str, arguments: list[int]) -> None:
+    host.process(100, call, arguments)
+    host.process(200, "read", [5], parent=100)
+    host.pipe(12, (200, 5), (100, 6))
+    wait = host.scene().waits[Node(100, 1)]
+    assert wait.kind == "child"
+    assert wait.evidence == ("recorded" if 200 in arguments else "derived")
+    assert host.deadlocked() == [(100, 200)]
+
+
+def test_a_child_that_nobody_has_looked_at(host: Host) -> None:
+    host.process(100, "wait4", [0xFFFFFFFF])
+    host.process(200, "read", [5], parent=100)
+    host.pipe(12, (200, 5), (100, 6))
+    host.fake.process(300, "other", 100)
+    assert host.deadlocked() == []
+
+
+def test_a_child_that_works(host: Host) -> None:
+    host.process(100, "wait4", [200])
+    host.process(200, None, parent=100)
+    assert host.deadlocked() == []
+
+
+# -- shared memory -------------------------------------------------------------------------------------------
+
+SHARED = "00010000-00011000 rw-s 00000000 00:01 77   /dev/zero (deleted)\n"
+
+
+def shared_lock(kind: str, address: int, why: str | None = None, holders: Sequence[int] = ()) -> dict[str, Any]:
+    return {"id": f"{kind}:{address:#x}", "kind": kind, "address": hex(address), "name": None, "state": "locked",
+            "holders": [{"thread": each, "mode": "exclusive", "evidence": "recorded", "why": None} for each in holders],
+            "waiters": [], "candidates": [], "orphan": None, "why": why}
+
+
+def owned(tid: int) -> str:
+    return f"its owner has TID {tid}, which is no thread of this process; the lock is shared"
+
+
+def test_process_shared_mutexes(host: Host) -> None:
+    for pid, wanted, other in ((100, 0x10000, 200), (200, 0x10028, 100)):
+        host.process(pid, "futex", [wanted, 0], lock=shared_lock("mutex", wanted, owned(other)))
+        host.maps(pid, SHARED)
+        host.memory(pid, wanted + 8, other.to_bytes(4, "little"))
+    wait = host.scene().waits[Node(100, 1)]
+    assert (wait.kind, wait.evidence, set(wait.holders)) == ("mutex", "recorded", {Node(200, 1)})
+    assert wait.what == "for mutex in shared memory (/dev/zero (deleted), 0x0)"
+    assert host.deadlocked() == [(100, 200)]
+    # another one has it now
+    host.memory(100, 0x10008, (300).to_bytes(4, "little"))
+    assert host.deadlocked() == []
+
+
+SEM = "00010000-00011000 rw-s 00000000 00:1b 78   /dev/shm/sem.x (deleted)\n"
+ELSEWHERE = "00030000-00031000 rw-s 00000000 00:1b 78   /dev/shm/sem.x (deleted)\n"
+HEAP = "00040000-00042000 rw-p 00000000 00:00 0\n"
+
+
+def sem_lock(host: Host, pid: int, semaphore: int, count: int) -> None:
+    """What CPython has in memory of a lock of `multiprocessing`."""
+    host.memory(pid, 0x40ff8, semaphore.to_bytes(8, "little") + (0x7F01).to_bytes(8, "little")
+                + count.to_bytes(4, "little") + (1).to_bytes(4, "little") * 2 + bytes(0x1000))
+
+
+def test_a_lock_of_multiprocessing(host: Host) -> None:
+    lock = shared_lock("py-lock", 0x7F20)
+    host.process(100, "futex", [0x10000, 0x109], lock=lock)
+    host.maps(100, SEM + HEAP)
+    host.memory(100, 0x10000, bytes(0x1000))
+    sem_lock(host, 100, 0x10000, 0)
+    host.process(200, "wait4", [300])
+    host.maps(200, ELSEWHERE + HEAP)
+    sem_lock(host, 200, 0x30000, 1)
+    host.process(300, None, parent=200)
+    wait = host.scene().waits[Node(100, 1)]
+    assert (wait.kind, wait.evidence, set(wait.holders)) == ("semaphore", "derived", {Node(200, 1)})
+    assert wait.why == "only process 200 counts the semaphore as acquired"
+    assert host.deadlocked() == []
+
+
+def test_a_semaphore_that_nobody_counts(host: Host) -> None:
+    for pid in (100, 200):
+        host.process(pid, "futex", [0x10000, 0])
+        host.maps(pid, SEM)
+        host.memory(pid, 0x10000, bytes(16))
+    wait = host.scene().waits[Node(100, 1)]
+    assert (wait.evidence, wait.why) == ("inferred", "only processes 100, 200 have that memory")
+    assert host.deadlocked() == [(100, 200)]
+
+
+def test_a_semaphore_with_a_name_may_be_opened_by_anyone(host: Host) -> None:
+    for pid in (100, 200):
+        host.process(pid, "futex", [0x10000, 0])
+        host.maps(pid, SEM.replace(" (deleted)", ""))
+        host.memory(pid, 0x10000, bytes(16))
+    assert host.scene().waits == {}
+
+
+def test_memory_that_others_have_too(host: Host) -> None:
+    for pid in (100, 200):
+        host.process(pid, "futex", [0x10000, 0])
+        host.maps(pid, SHARED)
+        host.memory(pid, 0x10000, bytes(16))
+    host.fake.process(300, "other")
+    host.maps(300, SHARED)
+    assert host.scene().waits == {}
+
+
+# -- inside of a process -------------------------------------------------------------------------------------
+
+
+def test_a_thread_that_joins_one_that_waits(pair: Host) -> None:
+    pair.process(100, "futex", [0x5000, 128], lock=shared_lock("thread-exit", 0x5000, holders=[1]), tid=101)
+    assert pair.deadlocked() == [(100, 200)]
+
+
+def test_a_thread_that_waits_for_work(pair: Host) -> None:
+    lock = shared_lock("py-condition", 0x5000)
+    lock["state"] = "queue is empty"
+    pair.process(100, "futex", [0x5000, 128], lock=lock, tid=101)
+    assert pair.deadlocked() == [(100, 200)]
+
+
+def test_a_first_thread_that_may_wait_for_a_signal(host: Host) -> None:
+    lock = shared_lock("py-event", 0x5000)
+    lock["state"] = "not set"
+    host.process(100, "futex", [0x5000, 128], lock=lock)
+    host.process(100, "read", [3], tid=101)
+    host.process(200, "read", [5])
+    host.pipe(11, (100, 3), (200, 4))
+    host.pipe(12, (200, 5), (100, 6))
+    assert host.deadlocked() == []
+
+
+def test_who_sleeps_can_run(pair: Host) -> None:
+    pair.process(100, "pause", tid=101)
+    assert pair.deadlocked() == []
+
+
+def test_a_deadlock_inside_is_known_by_the_document(pair: Host) -> None:
+    pair.process(200, "futex", [0x5000, 128], lock=shared_lock("mutex", 0x5000, holders=[2]), tid=201)
+    document = pair.documents[200]
+    assert document is not None
+    document["deadlocks"].append({"threads": [2], "stuck_behind": []})
+    scene = pair.scene()
+    assert scene.dead == {Node(200, 2)}
+    assert [found.processes for found in find_deadlocks(scene.waits, scene.dead)] == [(100, 200)]

@@ -1,0 +1,97 @@
+"""The verb `dask`, and looks at cores as tasks, without Dask."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdbext.errors import GdbextError, UsageError
+from gdbext.launcher import cli
+from gdbext.launcher.looks.look import Options, Target
+from gdbext.launcher.verbs import dask
+
+
+def test_addresses(tmp_path: Path) -> None:
+    for address in ("tcp://scheduler:8786", "tls://10.0.0.1:8786", "ucx://[fe80::1]:13337"):
+        assert dask.scheduler_address(address) == address
+    assert dask.scheduler_address("scheduler:8786") == "tcp://scheduler:8786"
+    file = tmp_path / "scheduler.json"
+    file.write_text('{"type": "Scheduler", "address": "tcp://10.0.0.1:8786"}')
+    assert dask.scheduler_address(str(file)) == "tcp://10.0.0.1:8786"
+    with pytest.raises(UsageError, match="is no address, and no file either"):
+        dask.scheduler_address("scheduler")
+    for text in ("{", "[]", "{}", '{"address": "nowhere"}', '{"address": 8786}'):
+        file.write_text(text)
+        with pytest.raises(GdbextError, match=r"scheduler\.json (is no scheduler file|names no address)"):
+            dask.scheduler_address(str(file))
+
+
+def test_what_is_missing_here_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert cli.main(["dask", "tcp://127.0.0.1:8786"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("gdbext dask: Dask cannot be imported: ")
+    assert told.endswith("; pip install 'gdbext[dask]'\n")
+
+
+# -- looks at cores ------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """A client of two workers that answer as they are told to."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+        self.sent: list[str] = []
+        self.futures: list[concurrent.futures.Future[Any]] = []
+        self.cancelled: list[Any] = []
+
+    def nthreads(self) -> dict[str, int]:
+        return {"tcp://192.0.2.1:1": 2, "tcp://192.0.2.1:2": 1}
+
+    def submit(self, function: Any, expression: str, space: dict[str, Any], pure: bool) -> Any:
+        assert (function, space, pure) == (eval, {}, False)
+        self.sent.append(expression)
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        if isinstance(self._answer, Exception):
+            future.set_exception(self._answer)
+        else:
+            future.set_result(self._answer)
+        return future
+
+    def cancel(self, futures: list[Any]) -> None:
+        self.cancelled += futures
+
+
+SEEN: dict[str, Any] = {
+    "target": "/there/core", "document": {"threads": []}, "text": "", "dot": None, "stopped": None, "seconds": 1.0,
+    "problem": None, "hint": None, "status": 0, "notes": []}
+
+
+def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cluster = Cluster(SEEN)
+    remote = dask.RemoteLooks(cluster, "/shared")
+    assert remote.jobs == 3
+    seen = remote.look(Target(core=Path("core")), Options(search=(Path("build"),), sysroot=Path("image")))
+    assert (seen.target, seen.status, seen.document, seen.notes) == ("core", 0, {"threads": []}, ())
+    (sent,) = cluster.sent
+    # relative names mean those of this machine's directory
+    for name in ("core", "build", "image"):
+        assert repr(str(tmp_path / name)) in sent
+    assert "('/shared', {" in sent
+    remote.end()
+    assert cluster.cancelled == []
+
+
+@pytest.mark.parametrize(("answer", "problem", "hint"), [
+    ({"problem": "gdbext is not installed", "hint": "install it"}, "gdbext is not installed", "install it"),
+    (RuntimeError("no worker"), "the task failed: RuntimeError: no worker", None),
+])
+def test_a_look_that_fails(answer: Any, problem: str, hint: str | None) -> None:
+    seen = dask.RemoteLooks(Cluster(answer)).look(Target(core=Path("/core")), Options())
+    assert (seen.document, seen.problem, seen.hint, seen.status) == (None, problem, hint, 3)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from gdbext.inferior.protocol import Module, Section
+from gdbext.runtimes.other_pythons import find_other_pythons
+from tests.support.fake_elf import fake_elf
+from tests.support.fake_memory import FakeMemory
+
+BASE = 0x7F12_0000_0000
+
+
+def names(memory: FakeMemory, *modules: Module) -> list[tuple[str, str]]:
+    return [(name, module.name) for name, module in find_other_pythons(memory, modules)]
+
+
+@pytest.mark.parametrize("function", ["pypy_main_startup", "pypy_execute_source"])
+@pytest.mark.parametrize("path", ["/usr/lib/libpypy3.9-c.so", "/opt/pypy/bin/pypy3"])
+def test_pypy_is_known_by_what_it_exports(path: str, function: str) -> None:
+    memory, module = fake_elf(BASE, {function: (0x1000, 8)}, path)
+    assert names(memory, module) == [("PyPy", module.name)]
+
+
+def test_graalpy_is_known_by_the_name_of_its_library() -> None:
+    library = Module("/opt/graalpy/lib/libpythonvm.so", (Section(".text", BASE, BASE + 4096),))
+    assert names(FakeMemory(), library) == [("GraalPy", "libpythonvm.so")]
+
+
+def test_file_that_only_calls_pypy_is_none() -> None:
+    kinds = {"pypy_execute_source": (0x12, 0)}  # undefined
+    memory, module = fake_elf(BASE, {"pypy_execute_source": (0, 0)}, "/app/server", kinds=kinds)
+    assert names(memory, module) == []
+
+
+@pytest.mark.parametrize("path", ["/usr/bin/server", "/usr/lib/libpypy-tools.so", "/usr/bin/python3.11"])
+def test_other_programs(path: str) -> None:
+    memory, module = fake_elf(BASE, {"_PyRuntime": (0x1000, 8), "main": (0x1100, 8)}, path)
+    assert names(memory, module) == []
