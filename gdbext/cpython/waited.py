@@ -72,8 +72,9 @@ class WaitedLocks:
 
     def _in_frames(self, word: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int] | None:
         seen: set[int] = set()
+        # variables first: what an earlier call has left on the value stack may be freed, and its word another lock's
         ways: tuple[Callable[[RawFrame], Iterable[int]], ...] = (
-            self._frames.stack_values, self._frames.variable_values, self._attributes)
+            self._frames.variable_values, self._frames.stack_values, self._attributes)
         for index, raw in enumerate(stack[:_SEARCHED]):
             for values in ways:
                 try:
@@ -174,7 +175,7 @@ class WaitedLocks:
     # -- what it is a part of --------------------------------------------------------------------------------
 
     def _whole(self, base: PyLock, index: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int, list[int]]:
-        lock, path = base, [base.address]
+        lock, path = base, [base.address, *([base.guard] if base.guard else [])]
         while index < len(stack) and stack[index].frame.file.endswith(_ON_BEHALF):
             try:
                 me = self._frames.variable(stack[index], "self")

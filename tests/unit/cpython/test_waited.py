@@ -72,6 +72,15 @@ def test_garbage_on_the_value_stack(python: FakePython) -> None:
     assert found(python, python.lock_word(lock), at) == ("py-lock", lock, 0, [lock])
 
 
+def test_freed_lock_on_the_value_stack_whose_word_another_lock_has(python: FakePython) -> None:
+    if python.version_tuple >= (3, 13):
+        pytest.skip("the word is a part of the lock")
+    lock, freed = python.lock(), python.lock()
+    python.build.put("lockobject", freed, lock_lock=python.lock_word(lock))
+    at = frame(python, [("waiter", lock)], [freed])
+    assert found(python, python.lock_word(lock), at) == ("py-lock", lock, 0, [lock])
+
+
 def test_no_lock_of_python(python: FakePython) -> None:
     assert find(python, 0x1234, frame(python, [("lock", python.lock())])) is None
 
