@@ -31,7 +31,7 @@ def line_of(table: bytes, first_line: int, offset: int, version: tuple[int, ...]
     :return: None where the instruction belongs to no line, the table does not reach it, or its line is out of range.
     """
     if offset < 0:
-        line: int | None = first_line  # as PyCode_Addr2Line has it; what begins at offset 0 may be another line
+        line: int | None = first_line  # like PyCode_Addr2Line; offset 0 may belong to another line
     elif version >= (3, 11):
         line = _by_locations(table, first_line, offset)
     elif version >= (3, 10):

@@ -14,7 +14,7 @@ from gdbext.glibc.futex import Syscall
 from gdbext.inferior.proc import Descriptor, Proc
 from gdbext.inferior.protocol import Memory
 
-#: Which argument is the size of what is written (of sendmmsg: the number of messages).
+#: Which argument is the number of bytes to write (of sendmmsg: the number of messages).
 _SIZES = {"write": 2, "pwrite64": 2, "sendto": 2, "sendmmsg": 2}
 #: Which arguments are a ``struct iovec *`` and the number of its elements.
 _VECTORS = {"writev": (1, 2), "pwritev": (1, 2), "pwritev2": (1, 2)}
@@ -50,7 +50,7 @@ def is_cut_short(memory: Memory, proc: Proc | None, call: Syscall) -> bool | Non
 
 
 def _size(memory: Memory, name: str, arguments: Sequence[int]) -> int | None:
-    """How much a call was to write, None if it is no write or that cannot be read."""
+    """How much a call was to write; None if it does not write, or if the size cannot be read."""
     if name in _SIZES:
         return arguments[_SIZES[name]]
     try:
