@@ -33,9 +33,9 @@ Related: py-deadlocks, py-threads-locks."""
 def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
     gils = {holder.thread for gil in snapshot.gils() for holder in gil.holders}
     report = snapshot.report(lambda thread: thread.number in gils)
+    if snapshot.unlisted is not None and not any(runtime.interpreters for runtime in report.runtimes):
+        raise GdbextError(snapshot.unlisted)
     if not report.runtimes:
-        if snapshot.unlisted is not None:
-            raise GdbextError(snapshot.unlisted)
         raise snapshot.incomplete or RuntimeNotFound("no Python was found in the process")
     involved = gils | {waiter.thread for gil in snapshot.gils() for waiter in gil.waiters}
     if any(gil.state == "disabled" for gil in snapshot.gils()):

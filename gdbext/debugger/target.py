@@ -73,10 +73,13 @@ class CoreMemory:
     """Memory of a core, without what is not in it: GDB reads zeros where neither the core nor a file has anything.
 
     :param is_loaded: whether an address lies in a file that GDB has loaded.
+    :param is_truncated: whether the core is cut off. Then a file does not stand for variables that the rest had.
     """
 
-    def __init__(self, memory: Memory, regions: Sequence[Region], is_loaded: Callable[[int], bool]) -> None:
+    def __init__(self, memory: Memory, regions: Sequence[Region], is_loaded: Callable[[int], bool],
+                 is_truncated: bool = False) -> None:
         self._memory = memory
+        self._is_truncated = is_truncated
         self._space = AddressSpace(regions)
         self._is_loaded = is_loaded
         self._has_file: dict[str, bool] = {}
@@ -84,9 +87,10 @@ class CoreMemory:
     def read(self, address: int, size: int) -> bytes:
         """Exactly `size` bytes; see `Memory.read`."""
         region = self._space.find(address)
-        if (region is not None and region.kept is not None and address + size > region.kept
-                and not self._is_mapped(region.path) and not self._is_loaded(address)):
-            raise MemoryUnreadable(address, size)
+        if region is not None and region.kept is not None and address + size > region.kept:
+            was_written = self._is_truncated and region.allows("w")
+            if was_written or not self._is_mapped(region.path) and not self._is_loaded(address):
+                raise MemoryUnreadable(address, size)
         return self._memory.read(address, size)
 
     def _is_mapped(self, path: str | None) -> bool:
@@ -139,7 +143,7 @@ class GdbTarget:
         self._lazy = LazySymbols(root, may_load) if is_lazy() else None
         memory: Memory = GdbMemory(inferior)
         if self.kind == "core" and self.regions():
-            memory = CoreMemory(memory, self.regions(), self._is_loaded)
+            memory = CoreMemory(memory, self.regions(), self._is_loaded, self.core_kept() is not None)
         self.memory: Memory = CachedMemory(memory)
 
     @property

@@ -19,7 +19,7 @@ from gdbext.cpython.waited import DEPTH, WaitedLocks
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
-from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder, Lock, Wait, Waiter
+from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, Lock, Wait, Waiter
 from gdbext.record import record
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
@@ -292,6 +292,9 @@ class PythonLocks:
             taken = self._taken_by(number).get(lock.address)
             # a handle to join a thread records the ident of a thread that has not ended
             if lock.kind != "thread-exit" and taken is None and not self._refers(number, found):
+                if not any(stack for _, stack in self._stacks_of(number)):
+                    why = f"its owner has the ident of thread {number}, whose code is compiled and cannot be searched"
+                    return _Holding((Holder(number, EXCLUSIVE, INFERRED, why),))
                 return _Holding(candidates=(number,), why=(
                     f"its owner has the ident of thread {number}, but no frame of that thread refers to the lock: the "
                     "owner may be an earlier thread that had the ident"))

@@ -85,16 +85,11 @@ def test_locks_of_rust(build: str, tmp_path: Path) -> None:
         look_at_process_and_cores(sample, build)
 
 
-def elides_locks() -> bool:
-    """Whether glibc 2.23 uses transactions of this processor in place of locks; then no mutex records its owner."""
-    return " rtm " in Path("/proc/cpuinfo").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(("suite", "name"), CASES, ids=["-".join(case) for case in CASES])
 def test_locks_of_another_release(suite: str, name: str, tmp_path: Path) -> None:
     """Its own GDB, if that is new enough, and this machine's, on the process and on its core."""
     root = roots.use(suite)
-    if suite == "xenial" and name in ("mutexes", "rwlocks", "signals", "library") and elides_locks():
+    if suite == "xenial" and name in ("mutexes", "rwlocks", "signals", "library") and locks.elides_locks():
         pytest.skip("this processor has RTM: glibc 2.23 elides locks, which records no owner")
     with start(name, tmp_path, stripped=True, place=root.place) as sample:
         skip_if_nothing_is_left(name, sample)
@@ -111,7 +106,7 @@ def test_locks_of_another_release(suite: str, name: str, tmp_path: Path) -> None
     looks.check()
 
 
-@pytest.mark.skipif(not elides_locks(), reason="takes a processor with RTM")
+@pytest.mark.skipif(not locks.elides_locks(), reason="takes a processor with RTM")
 def test_mutex_that_elides_records_no_owner(tmp_path: Path) -> None:
     root = roots.use("xenial")
     with samples.locks("locks", ("self",), tmp_path, stripped=True, place=root.place) as sample:

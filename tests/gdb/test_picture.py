@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.support import samples
 from tests.support.interpreters import CHECKOUT
 
 PICTURE = CHECKOUT / "docs" / "images" / "py-deadlocks.svg"
@@ -21,12 +22,14 @@ def check(picture: Path) -> None:
     text = raw.decode("ascii")
     assert [char for char in text if not char.isprintable() and char != "\n"] == []
     assert re.findall(r"\w+://[^\"' <]*|@import|@font-face|url\(|href", text) == [SVG]
+    source = (samples.SOURCES / "rapids.py").read_text(encoding="utf-8").splitlines()
+    (number,) = (number for number, code in enumerate(source, 1) if "holding.drv_alloc(" in code)
     shown = "\n".join("".join(line.itertext()) for line in ElementTree.fromstring(text).iter(f"{{{SVG}}}text"))
     assert shown.startswith("(gdb) py-deadlocks\nDeadlock 1: 2 threads wait for each other (recorded)\n")
     for words in (r'"MainThread"\nholds     the GIL\nwaits for rwlock 0x[0-9a-f]+ in libdrv\.so to write, ',
                   r'"gpu-callbacks"\nholds     rwlock 0x[0-9a-f]+ in libdrv\.so\nwaits for the GIL, held by thread 1 ',
                   r"#\d+ +pthread_rwlock_wrlock \(\) in libc\.so\.6\n#\d+ +drv_alloc \(\) in libdrv\.so\n",
-                  r"#\d+ +allocate at \S+/rapids\.py:139\n",
+                  rf"#\d+ +allocate at \S+/rapids\.py:{number}\n",
                   r"\nCycle: thread 1 -> rwlock 0x[0-9a-f]+ in libdrv\.so -> thread 2; "):
         assert re.search(words, shown), f"{words}\n{shown}"
     # of the machine that it was drawn on only the temporary folder is to be seen

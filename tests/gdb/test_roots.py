@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, roots, samples
+from tests.support import cores, gdb_session, interpreters, locks, roots, samples
 from tests.support.report import Report
 from tests.support.roots import Root
 from tests.support.samples import Sample
@@ -101,8 +101,8 @@ def check_deadlocks(report: Report) -> None:
     assert len(report.document["deadlocks"]) == bool(truth.deadlock)
     for deadlock in report.document["deadlocks"]:
         assert {report.role(number) for number in deadlock["stuck_behind"]} == set(truth.stuck_behind)
-        weakest = "inferred" if any(lock.evidence == "inferred" for lock in truth.locks.values()) else "recorded"
-        assert deadlock["evidence"] == weakest
+        known = {lock.evidence for lock in truth.locks.values()}
+        assert deadlock["evidence"] == next((each for each in ("inferred", "derived") if each in known), "recorded")
 
 
 @pytest.mark.parametrize(("suite", "scenario"), CASES, ids=["-".join([s, *scenario]) for s, scenario in CASES])
@@ -118,6 +118,8 @@ def test_other_debian(suite: str, scenario: tuple[str, str], tmp_path: Path) -> 
 def test_older_glibc(suite: str, variant: str, tmp_path: Path) -> None:
     """Releases with a glibc of other algorithms or layouts, and mostly with a GDB that is too old."""
     root = roots.use(suite)
+    if suite == "xenial" and variant == "mutex" and locks.elides_locks():
+        pytest.skip("this processor has RTM: glibc 2.23 elides locks, which records no owner")
     with start(root, ("abba", variant), tmp_path) as sample:
         look_from_everywhere(root, sample)
 

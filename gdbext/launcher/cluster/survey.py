@@ -263,7 +263,7 @@ class Surveyor:
 
 def wanted(process: Process, options: argparse.Namespace) -> dict[str, Any]:
     """What `look_here` is told."""
-    how = Options(gdb=options.gdb, timeout=options.timeout, stacks="none")
+    how = Options(gdb=options.gdb, timeout=options.timeout)
     return as_json(Target(pid=process.pid), how)
 
 

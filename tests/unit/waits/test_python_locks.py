@@ -253,7 +253,7 @@ def test_recorded_owner(program: Program) -> None:
 def test_thread_with_the_ident_of_the_owner_is_a_candidate_if_none_of_its_frames_refers_to_the_lock(
         program: Program) -> None:
     """The owner has exited, and the C library has given its descriptor to a new thread."""
-    owner = program.thread()
+    owner = program.thread(program.frame())
     lock = rlock_waiter(program, owner.pthread)
     report = program.look()
     found = lock_of(report, lock)
@@ -279,6 +279,16 @@ def test_lock_between_processes(program: Program, count: int) -> None:
     else:
         assert (found.holders, found.candidates) == ((), ())
         assert found.why == "no thread of this process has it; another process may"
+
+
+def test_thread_with_the_ident_of_the_owner_and_without_python_frames_is_inferred(program: Program) -> None:
+    owner = program.target.thread()
+    lock = rlock_waiter(program, owner.pthread)
+    program.python.thread(program.interpreter, owner.pthread)
+    (holder,) = lock_of(program.look(), lock).holders
+    assert (holder.thread, holder.evidence) == (1, INFERRED)
+    assert holder.why is not None
+    assert "compiled" in holder.why
 
 
 def test_where_a_recursive_lock_was_taken_first(program: Program) -> None:
