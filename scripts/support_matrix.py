@@ -138,11 +138,14 @@ def _interpreters() -> Iterator[str]:
     yield ""
     yield ("The deadlock of GIL and driver lock (`tests/gdb/test_main_job.py`), x86-64, default builds. `-stripped` is "
            "a copy without symbols, `debian` the system's own `python3`.")
+    yield ("Each commit is tested with every lock and every target of a row at least once; "
+           "`.ci/run --all` tests all combinations.")
     yield ""
     rows = {}
     for name in interpreters.NAMES:
-        variants, targets = ([*dict.fromkeys(case[i] for case in test_main_job.CASES if case[0] == name)]
-                             for i in (1, 2))
+        cases = [case for case in test_main_job.CASES if case[0] == name]
+        variants, targets = ([each for each in order if each in {case[i] for case in cases}]
+                             for i, order in ((1, samples.RAPIDS_VARIANTS), (2, test_main_job.TARGETS)))
         if not variants:
             raise Incomplete(f"{name} is in no case of test_main_job.py")
         never = name.removesuffix("-stripped") in interpreters.NEVER_RUN
@@ -243,7 +246,8 @@ def _precision() -> Iterator[str]:
     yield (f"{len(programs)} programs after public reports of deadlocks, and of healthy programs of the same sort "
            "(`tests/precision`), each run with the interpreters that it is for.")
     yield (f"A deadlocked one is looked at as a process and as a core, a healthy one {harness.LOOKS} times while it "
-           "runs and as a core. Right: what is said is true and all of it")
+           f"runs ({harness.LONG_LOOKS} times with `scripts/precision --long`) and as a core. "
+           "Right: what is said is true and all of it")
     yield ("is said; silent: nothing is said of a deadlock; false: something is said that is not so. The tests fail "
            "where a program does worse than this. Each time they run a program with one of its interpreters, "
            "`scripts/precision` with all; both print the score.")

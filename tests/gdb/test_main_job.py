@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, samples
+from tests.support import combinations, cores, gdb_session, interpreters, samples
 from tests.support.hang import Hang
 from tests.support.report import Report
 
 TARGETS = ("live", "gcore", "kernel-core")
 CASES = [
-    *itertools.product(interpreters.MAIN_NAMES, samples.RAPIDS_VARIANTS, TARGETS),
+    *combinations.cases(interpreters.MAIN_NAMES, samples.RAPIDS_VARIANTS, TARGETS),
     *itertools.product(interpreters.FURTHER_NAMES, ("rwlock", "readers"), ("live", "kernel-core")),
     *itertools.product(interpreters.FREE_THREADED_NAMES, ("rwlock",), ("live", "kernel-core")),
 ]

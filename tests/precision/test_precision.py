@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.precision import harness
-from tests.precision.harness import LOOKS, Program, Score
+from tests.precision.harness import LONG_LOOKS, LOOKS, Program, Score
+from tests.support import combinations
 
 PROGRAMS = harness.programs()
 CASES = [pytest.param(program, python, id=f"{program.name}-{python}") for program in PROGRAMS
@@ -32,7 +33,7 @@ def test_verdict(
     with harness.running(program, python, tmp_path) as target:
         roles = {tid: role for role, tid in target.threads.items()}
         if program.expect == "healthy":
-            for document in harness.looks_at(target, LOOKS):
+            for document in harness.looks_at(target, LONG_LOOKS if combinations.LONG else LOOKS):
                 score.add(document["target"]["kind"], *harness.judge(program, roles, document))
             target.end()
         else:

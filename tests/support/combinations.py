@@ -1,0 +1,25 @@
+"""How many combinations the tests run: a part at each commit, all of them where GDBEXT_LONG is set."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+
+#: `scripts/precision --long` and `.ci/run --all` set it.
+LONG = bool(os.environ.get("GDBEXT_LONG"))
+
+
+def covering(names: Sequence[str], variants: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Choose cases in which each name has every variant and every target at least once.
+
+    Each pair of a variant and a target occurs with about one name in `len(targets)`. It needs as many variants as
+    targets or more.
+    """
+    return [(name, variant, targets[(row + column) % len(targets)])
+            for row, name in enumerate(names) for column, variant in enumerate(variants)]
+
+
+def cases(names: Sequence[str], variants: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str, str]]:
+    """The whole product in a long run, else a covering part of it."""
+    return [*itertools.product(names, variants, targets)] if LONG else covering(names, variants, targets)
