@@ -10,8 +10,8 @@ from gdbext.errors import GdbextError, UsageError
 from gdbext.inferior.protocol import SignalInfo
 from gdbext.schema.write import document
 from gdbext.snapshot import Snapshot
+from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeTarget
-from tests.unit.test_snapshot import PythonTarget
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
 import random
-import struct
 import time
 from collections.abc import Mapping, Sequence
 
@@ -19,98 +17,24 @@ from gdbext.arch.x86_64.signals import (
     SIGSYS,
     SIGTRAP,
 )
-from gdbext.crash.fault import REGISTERS, FaultReader, FaultSite, SeenFault
-from gdbext.crash.pointers import Pointers
+from gdbext.crash.fault import REGISTERS, SeenFault
 from gdbext.inferior.address_space import Region
-from gdbext.inferior.protocol import Section, SignalInfo
+from gdbext.inferior.protocol import SignalInfo
 from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
-from gdbext.threads.code import Code
-from gdbext.threads.findings import Findings
-from gdbext.threads.threads import Threads
+from tests.support.crash_scene import (
+    ACCERR,
+    CALLER,
+    FUNCTION,
+    HEAP,
+    MAPERR,
+    MAPPED_FILE,
+    OUTERMOST,
+    PKUERR,
+    STEP,
+    Scene,
+)
 from tests.support.fake_memory import NoiseMemory
-from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, LIBC_TEXT, STACK_SIZE, FakeTarget, FakeThread
-from tests.unit.arch.x86_64.test_unwind import cie, record
-
-MAPERR, ACCERR, PKUERR = 1, 2, 4
-HEAP, MAPPED_FILE = 0x50_0000_0000, 0x60_0000
-#: Where functions begin in each file, by 0x100: first, second ...
-FUNCTION, CALLER, OUTERMOST = DRIVER_TEXT + 0x200, APP_TEXT + 0x200, APP_TEXT + 0x300
-STEP = 4
-
-
-def describe_functions(target: FakeTarget, path: str, *starts: int, size: int = 0x100) -> None:
-    """Give a loaded file frame descriptions of functions, with which only the debugger unwinds."""
-    index, module = next((i, each) for i, each in enumerate(target.loaded) if each.path == path)
-    head_at = (module.section(".text") or module.sections[0]).start + 0x40_0000
-    frames_at = head_at + 0x1000
-    frames = record(cie(b"zRS"), frames_at)
-    table = []
-    for start in sorted(starts):
-        at = frames_at + len(frames)
-        table.append((start - head_at, at - head_at))
-        frames += record(struct.pack("<Iii", at + 4 - frames_at, start - (at + 8), size) + b"\0", at)
-    head = b"\x01\x1b\x03\x3b" + struct.pack("<iI", frames_at - (head_at + 4), len(table))
-    head += b"".join(struct.pack("<ii", *entry) for entry in table)
-    target.ram.map(head_at, head)
-    target.ram.map(frames_at, frames)
-    target.loaded[index] = dataclasses.replace(module, sections=(
-        *module.sections, Section(".eh_frame_hdr", head_at, head_at + len(head)),
-        Section(".eh_frame", frames_at, frames_at + len(frames))))
-
-
-class Scene:
-    """A thread that dies in function `FUNCTION` of the driver, called by `CALLER` of the program."""
-
-    def __init__(self, target: FakeTarget | None = None) -> None:
-        self.target = target = target or FakeTarget("core")
-        self.thread: FakeThread = target.thread()
-        self.stack = self.thread.stack
-        for start, size in ((HEAP, 0x2000), (APP_TEXT, 0x1000), (DRIVER_TEXT, 0x1000), (LIBC_TEXT, 0x10000)):
-            target.ram.ensure(start, size)
-        target.mappings = [
-            Region(APP_TEXT, APP_TEXT + 0x1000, "rx", "/app/server"),
-            Region(APP_DATA, APP_DATA + 0x1000, "rw", "/app/server", 0x3000),
-            Region(MAPPED_FILE, MAPPED_FILE + 0x4000, "rw", "/data/table", 0x1000),
-            Region(HEAP, HEAP + 0x2000, "rw", "[heap]"),
-            Region(HEAP + 0x3000, HEAP + 0x4000, "r", None),
-            Region(DRIVER_TEXT, DRIVER_TEXT + 0x1000, "rx", "/app/libdrv.so"),
-            Region(LIBC_TEXT, LIBC_TEXT + 0x10000, "rx", "/lib/x86_64-linux-gnu/libc.so.6"),
-            Region(self.stack - 0x1000, self.stack, "", None),
-            Region(self.stack, self.stack + STACK_SIZE, "rw", None)]
-        describe_functions(target, "/app/libdrv.so", FUNCTION)
-        describe_functions(target, "/app/server", CALLER, OUTERMOST)
-        self.frames: list[tuple[int, int]] = []
-        self.registers = {**dict.fromkeys(REGISTERS, 0), "rip": FUNCTION, "rsp": self.stack + 0x100, "rbp": HEAP}
-
-    def code(self, *texts: str, at: int = FUNCTION) -> int:
-        """Instructions of a function, of 4 bytes each; where the last one lies."""
-        self.target.instructions += [(at + STEP * i, STEP, text) for i, text in enumerate(texts)]
-        return at + STEP * (len(texts) - 1)
-
-    def called_by(self, depth: int, function: int, *texts: str, **registers: int) -> None:
-        """A caller whose last instruction is the call, with the registers that it had."""
-        after = self.code(*texts, at=function) + STEP
-        sp = self.stack + 0x200 * depth
-        while len(self.frames) < depth:
-            self.frames.append((self.registers["rip"], self.registers["rsp"]))
-        self.frames.append((after, sp))
-        self.target.older_registers[1, depth] = {"rip": after, "rsp": sp, **registers}
-
-    def read(self, info: SignalInfo, access: str | None = None, **registers: int) -> SeenFault:
-        findings = Findings()
-        self.registers.update(registers)
-        code = Code(self.target, findings)
-        threads = Threads(self.target, None, findings)
-        reader = FaultReader(self.target, code, Pointers(self.target, code, threads, ()))
-        frames = [(self.registers["rip"], self.registers["rsp"]), *self.frames[1:]]
-        return reader.read(FaultSite(self.target.fakes[0].ref, info, self.registers, access, frames=frames))
-
-    def segv(self, *texts: str, address: int | None = None, code: int = MAPERR, access: str | None = None,
-             **registers: int) -> Fault:
-        """SIGSEGV in the last instruction; without an address the kernel tells none."""
-        info = SignalInfo(SIGSEGV, SI_KERNEL if address is None else code, address or 0)
-        registers.setdefault("rip", self.code(*texts))
-        return self.read(info, access, **registers).fault
+from tests.support.fake_target import APP_DATA, DRIVER_TEXT, LIBC_TEXT
 
 
 @pytest.fixture

@@ -1,61 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import pytest
 
-from gdbext.crash.gil_rules import ApiCall, GilRules
-from gdbext.layout.select import glibc_layouts
 from gdbext.model import DERIVED, RECORDED, Finding
 from gdbext.snapshot import Snapshot
-from gdbext.threads.code import Code
-from gdbext.threads.findings import Findings
-from gdbext.threads.gone import GoneOwners
-from gdbext.threads.python_side import PythonSide
-from gdbext.threads.site import Sites
-from gdbext.threads.threads import Threads
-from tests.support.fake_python import VERSIONS, Call, FakePython
+from tests.support.crash_rules import API, API_INNER, Rules, alive, with_variables
+from tests.support.fake_python import VERSIONS, Call
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, READ, FakeThread
-from tests.unit import test_snapshot
-from tests.unit.test_snapshot import PythonTarget
-
-API, API_INNER = 0x200, 0x300
-
-
-class Rules:
-    """A process with Python, and the rules of it as it is when they are asked."""
-
-    def __init__(self, version: str = "3.12.1") -> None:
-        self.target = PythonTarget(version, "core")
-        self.python = self.target.python
-        text = self.python.module.section(".text")
-        assert text is not None
-        self.text = text.start
-        self.target.name(self.target.eval, "_PyEval_EvalFrameDefault")
-
-    def look(self) -> tuple[GilRules, Threads]:
-        target, findings = self.target, Findings()
-        code = Code(target, findings)
-        layouts = glibc_layouts("2.36", "x86_64")
-        threads = Threads(target, layouts, findings)
-        side = PythonSide(target, code, threads, GoneOwners(target, None, threads), findings)
-        return GilRules(target.memory, code, side, Sites(target.memory, code, target.loaded[2:3])), threads
-
-    def calls(self, thread: FakeThread, function: str, *inner: int, caller: int = DRIVER_TEXT + 0x40) -> None:
-        """Let a thread be in a function of the API that the driver has called, and in what that has called."""
-        self.target.name(self.text + API, function)
-        pcs = [*inner, self.text + API, caller, APP_TEXT + 0x80]
-        thread.frames = [(pc, thread.stack + 0x100 * i) for i, pc in enumerate(pcs)]
-        thread.registers.update(rip=pcs[0], rsp=thread.stack)
-
-    def findings(self, thread: FakeThread, died: bool = True) -> list[Finding]:
-        rules, threads = self.look()
-        seen = threads[thread.ref.number]
-        return list(rules.of_thread(seen, thread.frames, died))
-
-    def call(self, thread: FakeThread) -> ApiCall | None:
-        return self.look()[0].api_call(thread.frames)
 
 
 def rules_found(findings: Sequence[Finding]) -> list[str]:
@@ -253,9 +206,8 @@ def test_os_read_in_python_code() -> None:
 
 @pytest.mark.parametrize(("version", "state", "found"), [
     ("3.13.15", 1, []), ("3.13.15", 0, ["without-gil"]), ("3.13.15", 2, ["without-gil"]), ("3.14.10", 1, [])])
-def test_free_threaded(version: str, state: int, found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_snapshot, "FakePython", partial(FakePython, build="free-threaded"))
-    rules = Rules(version)
+def test_free_threaded(version: str, state: int, found: list[str]) -> None:
+    rules = Rules(version, "free-threaded")
     thread, tstate = rules.target.python_thread()
     rules.python.build.put("PyThreadState", tstate, state=state)
     rules.calls(thread, "PyDict_SetItem")
@@ -330,22 +282,10 @@ def test_who_blocks_nobody_with_the_gil() -> None:
 
 # -- objects that are none -----------------------------------------------------------------------------------------
 
-def alive(rules: Rules, *addresses: int) -> None:
-    """Give objects a reference."""
-    for address in addresses:
-        at = rules.python.layouts["PyObject"].offset("ob_type")
-        rules.python.memory.u64(address + at - 8, 1)
-
 
 def dead_variables(rules: Rules, thread: FakeThread) -> dict[int, list[str]]:
     found, threads = rules.look()
     return found.dead_variables(threads[thread.ref.number])
-
-
-def with_variables(rules: Rules, variables: Sequence[tuple[str, int]]) -> FakeThread:
-    thread, tstate = rules.target.python_thread()
-    rules.python.innermost(tstate, rules.python.in_with([], variables=variables))
-    return thread
 
 
 def test_object_state(version: str) -> None:

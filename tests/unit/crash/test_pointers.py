@@ -28,10 +28,10 @@ from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
 from gdbext.threads.python_side import PythonSide
 from gdbext.threads.threads import Threads
+from tests.support import fake_cxx
 from tests.support.fake_memory import NoiseMemory
+from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, LIBC_TEXT, STACK_SIZE, FakeTarget
-from tests.unit.runtimes import test_libstdcxx
-from tests.unit.test_snapshot import PythonTarget
 
 HEAP, FILE_AT, GUARD = 0x50_0000_0000, 0x60_0000, 0x70_0000
 
@@ -143,13 +143,13 @@ def test_python_objects(version: str) -> None:
 
 
 def test_cplusplus_objects() -> None:
-    program = test_libstdcxx.Program()
-    image, size = test_libstdcxx.IMAGE, test_libstdcxx.IMAGE_SIZE
+    program = fake_cxx.Program()
+    image, size = fake_cxx.IMAGE, fake_cxx.IMAGE_SIZE
     target = FakeTarget("core")
     target.thread()
     at = program.heap(32)
     program.memory.u64(at, program.vtable(program.type("4Mesh")))
-    for start, length in ((image, size), (test_libstdcxx.HEAP, 0x8000)):
+    for start, length in ((image, size), (fake_cxx.HEAP, 0x8000)):
         target.ram.map(start, program.memory.read(start, length))
     target.loaded.append(Module("/app/libmesh.so", (Section(".data", image, image + size),)))
     target.demangled["_ZTI4Mesh"] = "typeinfo for Mesh"

@@ -16,8 +16,12 @@ from gdbext.model import DERIVED, INFERRED, RECORDED, Crash, Local, NativeFrame,
 from gdbext.runtimes.libstdcxx import CxxException
 from gdbext.runtimes.messages import FatalError, RustPanic
 from gdbext.snapshot import Snapshot
+from tests.support.crash_rules import API, API_INNER, Rules, alive, with_variables
+from tests.support.crash_scene import ACCERR, FUNCTION, HEAP, MAPERR, Scene
+from tests.support.fake_eh_frame import describe_functions
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_python import VERSIONS, Call
+from tests.support.fake_signal_frame import fault_info, sent_info, signal_frame
 from tests.support.fake_target import (
     APP_DATA,
     APP_TEXT,
@@ -28,9 +32,6 @@ from tests.support.fake_target import (
     FakeTarget,
     FakeThread,
 )
-from tests.unit.arch.x86_64.test_signals import fault_info, sent_info, signal_frame
-from tests.unit.crash.test_fault import ACCERR, FUNCTION, HEAP, MAPERR, Scene, describe_functions
-from tests.unit.crash.test_gil_rules import API, API_INNER, Rules, alive, with_variables
 
 RESTORER = LIBC_TEXT + 0x4000
 HANDLER = APP_TEXT + 0x600

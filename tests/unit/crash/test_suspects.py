@@ -18,9 +18,10 @@ from gdbext.threads.gone import GoneOwners
 from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import Threads
+from tests.support.crash_rules import Rules, with_variables
+from tests.support.crash_scene import HEAP
+from tests.support.fake_eh_frame import describe_functions
 from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, LIBC_TEXT, FakeTarget, FakeThread
-from tests.unit.crash.test_fault import HEAP, describe_functions
-from tests.unit.crash.test_gil_rules import Rules, with_variables
 
 #: Functions of the driver and of the program, each 0x100 bytes long.
 INTERN, CLEAR, TASK, WORKER, OTHER = (DRIVER_TEXT + 0x100 * i for i in range(1, 6))

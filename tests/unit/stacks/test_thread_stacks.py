@@ -6,8 +6,8 @@ from gdbext.cpython.values import DEFAULT_LIMITS
 from gdbext.errors import GdbextError
 from gdbext.stacks.thread_stacks import MergedStack, ThreadStacks
 from tests.support.fake_python import VERSIONS
+from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_TEXT, FakeTarget
-from tests.unit.test_snapshot import PythonTarget
 
 
 def merged(target: FakeTarget, number: int = 1) -> MergedStack | None:

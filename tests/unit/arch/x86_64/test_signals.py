@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import signal
-import struct
 
 import pytest
 
@@ -24,31 +23,9 @@ from gdbext.arch.x86_64.signals import (
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.protocol import SignalInfo
 from tests.support.fake_memory import FakeMemory, NoiseMemory
+from tests.support.fake_signal_frame import SAVED, fault_info, sent_info, signal_frame
 
 CODE, SP = 0x7E00_0000_1000, 0x7FFF_0000_0000
-#: In the order of ``struct sigcontext_64``.
-SAVED = ("r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx", "rsp",
-         "rip")
-
-
-def fault_info(number: int, code: int, address: int) -> bytes:
-    """A ``siginfo_t`` of 128 bytes with ``_sigfault.si_addr``."""
-    return struct.pack("<iii4xQ", number, 0, code, address).ljust(128, b"\0")
-
-
-def sent_info(number: int, code: int, pid: int, uid: int) -> bytes:
-    """The same with ``_kill``."""
-    return struct.pack("<iii4xiI", number, 0, code, pid, uid).ljust(128, b"\0")
-
-
-def signal_frame(info: bytes, trap: int = 14, error: int = 4, touched: int = 0x1111, **registers: int) -> bytes:
-    """The ``struct rt_sigframe`` behind its pretcode: ``struct ucontext`` (304 bytes on x86-64) and the info."""
-    saved = struct.pack("<17Q", *(registers.get(name, i + 1) for i, name in enumerate(SAVED)))
-    # eflags; cs, gs, fs, ss; err, trapno, oldmask, cr2; fpstate, reserved1[8]; uc_sigmask
-    context = saved + struct.pack("<Q4H4QQ64xQ", 0x10246, 0x33, 0, 0, 0x2B, error, trap, 0, touched, 0, 0)
-    frame = struct.pack("<QQ24x", 7, 0) + context
-    assert len(frame) == 304
-    return frame + info
 
 
 def test_names_are_those_of_the_machine() -> None:

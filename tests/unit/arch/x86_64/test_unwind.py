@@ -16,12 +16,11 @@ import pytest
 from gdbext.arch.x86_64.unwind import CannotUnwind, Rule, Unwinder
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.protocol import Module, Section
+from tests.support.fake_eh_frame import INITIAL, cie, record
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 
 TEXT, HEADER, FRAMES, STACK = 0x7F00_0000_1000, 0x7F00_0010_0000, 0x7F00_0010_1000, 0x7FFF_0000_0000
 
-# CFA = rsp + 8, return address at CFA - 8
-INITIAL = b"\x0c\x07\x08\x90\x01"
 NO_ROWS = b""
 
 
@@ -35,16 +34,6 @@ def def_cfa_offset(offset: int) -> bytes:
 
 # push %rbp; mov %rsp,%rbp
 FRAME_POINTER = advance(1) + def_cfa_offset(16) + b"\x86\x02" + advance(3) + b"\x0d\x06"
-
-
-def record(body: bytes, at: int) -> bytes:
-    body += bytes(-(len(body) + 4) % 8)
-    return struct.pack("<I", len(body)) + body
-
-
-def cie(augmentation: bytes = b"zR", data: bytes = b"\x01\x1b", program: bytes = INITIAL,
-        return_column: int = 16) -> bytes:
-    return b"\0\0\0\0\x01" + augmentation + b"\0\x01\x78" + bytes([return_column]) + data + program
 
 
 class Frames:
