@@ -50,3 +50,60 @@ def test_a_covering_part_has_every_lock_and_target_with_every_interpreter() -> N
     for stripped in (True, False):
         assert {case[1:] for case in cases if case[0].endswith("-stripped") == stripped} == {
             (variant, target) for variant in variants for target in TARGETS}
+
+
+#: Tests in tests/unit of more than one module, and what they are of.
+ACROSS = {
+    "test_layers.py": "imports of the whole package",
+    "test_support_matrix.py": "docs/support.md",
+    "test_tables_serve_decoders.py": "all decoders with all tables",
+    "test_tests.py": "tests/",
+    "test_verdicts.py": "what all renderers say of one report",
+    "layout/test_micro_versions.py": "tables and runtimes of neighbouring versions",
+    "launcher/test_core_files.py": "looks/cores.py and looks/elf.py with the same made-up files",
+    "launcher/test_surroundings.py": "finding.py, rights.py, containers.py, doctor.py and install.py on one host",
+    "render/test_schema.py": "docs/gdbext-1.schema.json and docs/json.md",
+}
+#: Rooms in which each module has its own test file.
+ROOMS = ("crash", "holders", "stacks", "threads", "verdict", "waits")
+#: Modules there that have none yet, and where they are tested.
+WITHOUT_OWN_FILE = {
+    "crash/abort.py": "crash/test_reader.py",
+    "holders/owners.py": "test_snapshot.py",
+    "holders/proven.py": "tests/gdb/test_owners.py",
+    "stacks/mixed.py": "test_snapshot.py",
+    "threads/code.py": "test_snapshot.py, crash/test_reader.py",
+    "threads/cut_short.py": "waits/test_blocked.py",
+    "threads/findings.py": "test_snapshot.py",
+    "threads/function_code.py": "crash/test_fault.py",
+    "threads/gone.py": "test_snapshot.py",
+    "threads/mentions.py": "holders/test_inferred.py",
+    "threads/python_side.py": "test_snapshot.py",
+    "threads/sections.py": "holders/test_inferred.py",
+    "threads/site.py": "holders/test_inferred.py, waits/test_lock_kinds.py",
+    "threads/threads.py": "test_snapshot.py",
+    "waits/descriptors.py": "waits/test_blocked.py",
+}
+
+
+def subjects(path: Path) -> list[Path]:
+    """The files or folders, one of which a test file of tests/unit is named after: a module, a package, a script."""
+    folder, name = path.parent.relative_to(TESTS / "unit"), path.stem[len("test_"):]
+    home = TESTS.parent if folder.parts[:1] == ("scripts",) else TESTS.parent / "gdbext"
+    own = home / folder
+    return [own / f"{name}.py", own / name, *([own / "__init__.py"] if name == own.name else [])]
+
+
+def test_every_file_of_unit_tests_is_named_after_what_it_tests() -> None:
+    paths = sorted((TESTS / "unit").rglob("test_*.py"))
+    named = {str(path.relative_to(TESTS / "unit")) for path in paths if any(map(Path.exists, subjects(path)))}
+    others = {str(path.relative_to(TESTS / "unit")) for path in paths} - named
+    assert others == ACROSS.keys(), "a test file is called test_MODULE.py; ACROSS lists those of several modules"
+
+
+def test_every_module_of_an_analysis_has_its_test_file() -> None:
+    modules = [path for room in ROOMS for path in sorted((TESTS.parent / "gdbext" / room).glob("*.py"))
+               if path.name != "__init__.py"]
+    without = {f"{path.parent.name}/{path.name}" for path in modules
+               if not (TESTS / "unit" / path.parent.name / f"test_{path.name}").exists()}
+    assert without == WITHOUT_OWN_FILE.keys()
