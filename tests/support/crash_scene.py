@@ -7,7 +7,8 @@ from gdbext.crash.fault import REGISTERS, FaultReader, FaultSite, SeenFault
 from gdbext.crash.pointers import Pointers
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import SignalInfo
-from gdbext.model import Fault
+from gdbext.model import Crash, Fault
+from gdbext.snapshot import Snapshot
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 from gdbext.threads.threads import Threads
@@ -74,3 +75,8 @@ class Scene:
         info = SignalInfo(SIGSEGV, SI_KERNEL if address is None else code, address or 0)
         registers.setdefault("rip", self.code(*texts))
         return self.read(info, access, **registers).fault
+
+
+def crash_of(target: FakeTarget) -> Crash:
+    snapshot = Snapshot(target)
+    return snapshot.crash(snapshot.report(lambda thread: False))

@@ -68,7 +68,6 @@ ACROSS = {
 ROOMS = ("crash", "holders", "stacks", "threads", "verdict", "waits")
 #: Modules there that have none yet, and where they are tested.
 WITHOUT_OWN_FILE = {
-    "crash/abort.py": "crash/test_reader.py",
     "holders/owners.py": "test_snapshot.py",
     "holders/proven.py": "tests/gdb/test_owners.py",
     "stacks/mixed.py": "test_snapshot.py",

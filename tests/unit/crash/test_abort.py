@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from gdbext.arch.x86_64.signals import SI_TKILL, SIGABRT
+from gdbext.crash import abort
+from gdbext.inferior.protocol import Module, Section, SignalInfo
+from gdbext.model import DERIVED, INFERRED, RECORDED
+from gdbext.runtimes.libstdcxx import CxxException
+from gdbext.runtimes.messages import FatalError, RustPanic
+from tests.support.crash_rules import Rules
+from tests.support.crash_scene import FUNCTION, HEAP, Scene, crash_of
+from tests.support.fake_elf import fake_elf
+from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, FakeThread
+
+SANITIZER_TEXT = 0x7B00_0000_0000
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def aborted(scene: Scene) -> FakeThread:
+    thread = scene.thread
+    pcs = (LIBC_TEXT + 0x100, LIBC_TEXT + 0x200, FUNCTION, APP_TEXT + 0x80)
+    scene.target.name(LIBC_TEXT + 0x200, "abort")
+    thread.frames = [(pc, thread.stack + 0x100 * i) for i, pc in enumerate(pcs)]
+    thread.registers.update(scene.registers, rip=pcs[0], rsp=thread.stack, orig_rax=234, fs_base=thread.pthread)
+    scene.target.signals[1] = SignalInfo(SIGABRT, SI_TKILL, None, 100, 5)
+    return thread
+
+
+def say(scene: Scene, text: str) -> None:
+    """Let glibc keep a message of its end."""
+    target = scene.target
+    index, libc = next((i, module) for i, module in enumerate(target.loaded) if module.name == "libc.so.6")
+    banner, pointer, base = LIBC_TEXT + 0x8000, LIBC_TEXT + 0x9000, LIBC_TEXT - 0x1000
+    old = libc.section(".rodata")
+    assert old is not None
+    target.ram.write(banner, target.ram.read(old.start, 64))
+    target.ram.u64(pointer, pointer + 0x100)
+    target.ram.write(pointer + 0x100, (4096).to_bytes(4, "little") + text.encode() + b"\0")
+    sections = (Section(".text", LIBC_TEXT, banner), Section(".rodata", banner, banner + 64))
+    _, target.loaded[index] = fake_elf(base, {"__abort_msg": (pointer - base, 8)}, libc.path, sections,
+                                       memory=target.ram)
+
+
+@pytest.mark.parametrize(("text", "kind"), [
+    ("server: table.c:41: update: Assertion `table != NULL' failed.", "assertion"),
+    ("double free or corruption (fasttop)", "heap-corruption"), ("free(): invalid pointer", "heap-corruption"),
+    ("malloc(): corrupted top size", "heap-corruption"), ("realloc(): invalid next size", "heap-corruption"),
+    ("corrupted size vs. prev_size", "heap-corruption"),
+    ("*** stack smashing detected ***: terminated", "heap-corruption"),
+    ("Fatal glibc error: tpp.c:83", "abort"),
+])
+def test_what_the_c_library_said(scene: Scene, text: str, kind: str) -> None:
+    aborted(scene)
+    say(scene, text + "\n")
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, fault.message, fault.text) == (kind, text, f"the C library ended the program: {text}")
+
+
+def test_abort_without_a_reason(scene: Scene) -> None:
+    aborted(scene)
+    crash = crash_of(scene.target)
+    assert (crash.fault.kind, crash.fault.text) == ("abort", "the program called abort()")
+    assert crash.fault.message is None
+    # who called it is to be looked at first
+    assert crash.guilty == 2
+
+
+def test_abort_that_somebody_else_sent(scene: Scene) -> None:
+    """What the C library said once, or an exception that was thrown, is not why."""
+    aborted(scene)
+    say(scene, "an assertion of long ago")
+    scene.target.signals[1] = SignalInfo(SIGABRT, 0, None, 4242, 5)
+    assert crash_of(scene.target).fault.kind == "sent"
+
+
+THROWN = CxxException(HEAP, "St13runtime_error", False, "it broke", RECORDED)
+
+
+@pytest.mark.parametrize(("name", "kind"), [
+    ("__verbose_terminate_handler", "uncaught-exception"), ("std::terminate()", "uncaught-exception"),
+    ("stop", "abort")])
+def test_uncaught_exception(scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
+    """Only where the C++ library ended the program; an exception may be at hand for other reasons."""
+    thread = aborted(scene)
+    scene.target.name(DRIVER_TEXT + 0x400, name)
+    thread.frames.insert(2, (DRIVER_TEXT + 0x400, thread.stack + 0x180))
+    monkeypatch.setattr(abort, "find_exceptions", lambda *_: [THROWN])
+    scene.target.demangled["_ZTISt13runtime_error"] = "typeinfo for std::runtime_error"
+    fault = crash_of(scene.target).fault
+    assert fault.kind == kind
+    if kind != "abort":
+        assert fault.text == "std::terminate() was called for a C++ exception of type std::runtime_error: it broke"
+        assert (fault.message, fault.evidence) == ("it broke", RECORDED)
+
+
+def test_uncaught_exception_whose_text_is_not_sure(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    aborted(scene)
+    scene.target.name(LIBC_TEXT + 0x200, "std::terminate()")
+    monkeypatch.setattr(abort, "find_exceptions", lambda *_: [
+        dataclasses.replace(THROWN, evidence=INFERRED, why="the first text in it")])
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, fault.evidence, fault.why) == ("uncaught-exception", INFERRED, "the first text in it")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("rust_panic", "rust-panic"), ("stop", "abort")])
+def test_rust_panic(scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
+    thread = aborted(scene)
+    scene.target.name(DRIVER_TEXT + 0x400, name)
+    thread.frames.insert(2, (DRIVER_TEXT + 0x400, thread.stack + 0x180))
+    monkeypatch.setattr(abort, "rust_panic", lambda *_: RustPanic("index out of bounds", "src/lib.rs", 41, 5))
+    fault = crash_of(scene.target).fault
+    assert fault.kind == kind
+    if kind != "abort":
+        assert fault.text == "a Rust panic at src/lib.rs:41:5: index out of bounds"
+        assert (fault.message, fault.evidence) == ("index out of bounds", INFERRED)
+
+
+@pytest.mark.parametrize(("errors", "message", "evidence"), [
+    ([FatalError("take_gil", "no thread state", DERIVED)], "Fatal Python error: take_gil: no thread state", DERIVED),
+    ([FatalError("inner", "of the report", DERIVED), FatalError(None, "the first", INFERRED)],
+     "Fatal Python error: the first", INFERRED)])
+def test_fatal_python_error(monkeypatch: pytest.MonkeyPatch, errors: list[FatalError], message: str,
+                            evidence: str) -> None:
+    """Of several the outermost came first."""
+    rules = Rules()
+    rules.target.python_thread()
+    scene = Scene(rules.target)
+    scene.thread = rules.target.fakes[0]
+    aborted(scene)
+    monkeypatch.setattr(abort, "fatal_errors", lambda *_: errors)
+    fault = crash_of(scene.target).fault
+    assert (fault.kind, fault.message, fault.evidence) == ("fatal-python-error", message, evidence)
+    assert fault.text == f"Python ended the program: {message}"
+
+
+@pytest.mark.parametrize(("function", "race"), [("__tsan::ReportRace(__tsan::ThreadState*)", True), ("Die", False)])
+def test_sanitizer(scene: Scene, function: str, race: bool) -> None:
+    thread = aborted(scene)
+    scene.target.loaded.append(Module("/lib/libtsan.so.2", (Section(".text", SANITIZER_TEXT, SANITIZER_TEXT + 0x100),)))
+    scene.target.name(SANITIZER_TEXT, function)
+    thread.frames.insert(2, (SANITIZER_TEXT, thread.stack + 0x180))
+    fault = crash_of(scene.target).fault
+    assert fault.kind == "sanitizer"
+    assert fault.text.startswith("ThreadSanitizer ended the program")
+    assert ("data race" in fault.text) is race
