@@ -68,19 +68,14 @@ ACROSS = {
 ROOMS = ("crash", "holders", "stacks", "threads", "verdict", "waits")
 #: Modules there that have none yet, and where they are tested.
 WITHOUT_OWN_FILE = {
-    "holders/owners.py": "test_snapshot.py",
     "holders/proven.py": "tests/gdb/test_owners.py",
-    "stacks/mixed.py": "test_snapshot.py",
     "threads/code.py": "test_snapshot.py, crash/test_reader.py",
     "threads/cut_short.py": "waits/test_blocked.py",
     "threads/findings.py": "test_snapshot.py",
     "threads/function_code.py": "crash/test_fault.py",
-    "threads/gone.py": "test_snapshot.py",
     "threads/mentions.py": "holders/test_inferred.py",
-    "threads/python_side.py": "test_snapshot.py",
     "threads/sections.py": "holders/test_inferred.py",
     "threads/site.py": "holders/test_inferred.py, waits/test_lock_kinds.py",
-    "threads/threads.py": "test_snapshot.py",
     "waits/descriptors.py": "waits/test_blocked.py",
 }
 

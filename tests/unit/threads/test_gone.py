@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from gdbext.model import INFERRED
+from tests.support.fake_target import LIBC_TEXT, WAIT_BITSET_REALTIME, FakeTarget
+from tests.support.snapshots import edges, lock_of, report_of
+
+
+def stat(number: int, start: int) -> bytes:
+    """``/proc/PID/stat`` of a task that started at a time."""
+    return f"{number} (a ) b) S {' '.join(['0'] * 18)} {start} 0".encode()
+
+
+OWNER = 4242
+
+
+@pytest.mark.parametrize(("kind", "files", "orphan", "why"), [
+    ("live", {"loadavg": b"0.1 0.1 0.1 1/99 5000\n"}, "thread exited", "no thread has it any more"),
+    ("live", {}, "thread exited", "no thread has it any more"),
+    ("live", {"4242/status": b"Tgid:\t77\n", "4242/stat": stat(OWNER, 900), "100/stat": stat(100, 500)},
+     "thread exited", "another process has got"),
+    ("core", {}, "not a living thread", "not a thread of this process"),
+    ("core", {"4242/status": b"Tgid:\t77\n"}, "not a living thread", "not a thread of this process"),
+    # what contradicts that the owner was ever a thread of the process
+    ("live", {"loadavg": b"0.1 0.1 0.1 1/99 4000\n"}, None, "no thread has got such a TID yet"),
+    ("live", {"4242/status": b"\nTgid:\t77\n", "4242/stat": stat(OWNER, 400), "100/stat": stat(100, 500)}, None,
+     "a thread of another process"),
+    ("live", {"4242/status": b"\nTgid:\t100\n"}, None, "the debugger does not list"),
+])
+def test_owner_that_is_not_a_thread(kind: str, files: dict[str, bytes], orphan: str | None, why: str) -> None:
+    target = FakeTarget(kind)
+    target.files.update((f"/proc/{name}", data) for name, data in files.items())
+    mutex = target.mutex(OWNER)
+    target.name(LIBC_TEXT + 0x100, "pthread_mutex_lock")
+    target.waits_for_mutex(target.thread(), mutex)
+    report = report_of(target)
+    lock = lock_of(report, mutex)
+    assert (lock.holders, lock.orphan) == ((), orphan)
+    assert lock.why is not None
+    assert str(OWNER) in lock.why
+    assert why in lock.why
+    assert edges(report) == ([{(1, lock.id, None)}] if orphan else [])
+    assert [deadlock.evidence for deadlock in report.deadlocks] == ([INFERRED] if orphan else [])
+
+
+@pytest.mark.parametrize("owner", [1 << 23, 0x7FFF_FFF0])
+def test_owner_field_that_cannot_be_a_tid_is_not_an_orphan(owner: int) -> None:
+    target = FakeTarget("core")
+    lock = target.rwlock(__readers=3, __wrphase_futex=1, __writers_futex=3, __cur_writer=owner)
+    target.waits(target.thread(), lock + 12, 3, WAIT_BITSET_REALTIME)
+    report = report_of(target)
+    assert (lock_of(report, lock).orphan, report.deadlocks) == (None, ())
