@@ -14,16 +14,13 @@ import pytest
 from gdbext.errors import MemoryUnreadable
 from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait, Syscall, decode_futex_waits, decode_syscall
 from gdbext.inferior.protocol import ThreadRef
-from gdbext.model import DERIVED, EXCLUSIVE, Lock, Thread, Wait, Waiter
-from gdbext.render.style import Style
-from gdbext.render.text import TextRenderer
-from gdbext.snapshot import Snapshot
+from gdbext.model import EXCLUSIVE, Lock, Thread, Wait, Waiter
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
-from gdbext.waits import descriptors
 from gdbext.waits.blocked import Blocked
+from tests.support.blocked_threads import look, on, one, put, rendered, words
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_proc import FakeProc
 from tests.support.fake_target import (
@@ -44,6 +41,7 @@ IO_GETEVENTS, SEMTIMEDOP, CLOCK_NANOSLEEP, EPOLL_WAIT, MQ_TIMEDRECEIVE, WAITID, 
 PSELECT6, PPOLL, SPLICE, RECVMMSG, URING, EPOLL_PWAIT2, WAITV, FUTEX_WAIT_CALL = 270, 271, 275, 299, 426, 441, 449, 455
 GETPID = 39
 EINTR = WORD + 1 - 4
+SETLK = 6
 
 
 @pytest.fixture
@@ -61,42 +59,6 @@ def live(fake: FakeProc) -> FakeTarget:
 @pytest.fixture
 def core() -> FakeTarget:
     return FakeTarget("core")
-
-
-def look(target: FakeTarget) -> tuple[list[Thread], dict[str, Lock]]:
-    report = Snapshot(target).report(lambda thread: False)
-    assert report.deadlocks == ()
-    return list(report.threads), {lock.id: lock for lock in report.locks}
-
-
-def one(target: FakeTarget, call: int, *arguments: int, rax: int = ERESTARTSYS) -> tuple[Thread, Lock | None]:
-    """The only thread of a target, blocked in a call, and the descriptor that it waits for."""
-    target.blocked(target.thread(), call, *arguments, rax=rax)
-    (thread,), locks = look(target)
-    assert thread.status == "blocked"
-    return thread, locks[thread.waits.lock] if thread.waits is not None else None
-
-
-def on(target: FakeTarget, call: int, *arguments: int) -> Lock:
-    """The descriptor that the only thread of a target waits for."""
-    thread, lock = one(target, call, *arguments)
-    assert lock is not None
-    assert thread.blocked_on == lock.name
-    return lock
-
-
-def words(target: FakeTarget, call: int, *arguments: int, rax: int = ERESTARTSYS) -> str | None:
-    """What the only thread of a target is blocked on that is no descriptor."""
-    thread, lock = one(target, call, *arguments, rax=rax)
-    assert lock is None
-    return thread.blocked_on
-
-
-def put(target: FakeTarget, data: bytes) -> int:
-    """The address of bytes in the target."""
-    at = target.build.alloc(max(len(data), 1))
-    target.ram.write(at, data)
-    return at
 
 
 def timespec(target: FakeTarget, seconds: int, nanoseconds: int = 0) -> int:
@@ -132,15 +94,6 @@ def test_states(core: FakeTarget, call: int, state: str) -> None:
     assert lock.why.startswith("what it was is not kept in a core")
 
 
-def test_a_process_on_another_machine() -> None:
-    assert on(FakeTarget(), READ, 5).why == "what it is cannot be seen from here"
-
-
-def test_descriptor_that_cannot_be_read(live: FakeTarget) -> None:
-    lock = on(live, READ, 5)
-    assert (lock.name, lock.why) == ("fd 5", "what it is cannot be read")
-
-
 @pytest.mark.parametrize("fd", [0xFFFFFFFF, 1 << 31])
 def test_what_can_be_no_descriptor(live: FakeTarget, fd: int) -> None:
     assert one(live, READ, fd) == (Thread(1, 100, 100, None, status="blocked", syscall="read"), None)
@@ -158,195 +111,6 @@ def test_call_that_has_returned(live: FakeTarget) -> None:
     live.blocked(live.thread(), READ, 5, rax=1)
     (thread,), locks = look(live)
     assert (thread.status, thread.blocked_on, locks) == ("running", None, {})
-
-
-# -- writes that the stop has cut short -----------------------------------------------------------------------
-
-WRITEV, SENDTO, SENDMSG, SENDMMSG, SENDFILE, RECVFROM = 20, 44, 46, 307, 40, 45
-VECTOR, MESSAGE = "a vector", "a message"
-#: Calls on descriptor 5 that are to write 100 bytes (sendmmsg: 100 messages).
-WRITES = {"write": (WRITE, 0, 100), "sendto": (SENDTO, 0, 100, 0), "writev": (WRITEV, VECTOR, 2),
-          "sendmsg": (SENDMSG, MESSAGE, 0), "sendmmsg": (SENDMMSG, 0, 100, 0)}
-UNSURE = "was in {} when it was stopped; whether it was blocked there is not known"
-
-
-def returned(target: FakeTarget, result: int, *call: int | str) -> Thread:
-    """The only thread of a target, stopped as a call on descriptor 5 returns."""
-    vector = put(target, struct.pack("<QQQQ", 0, 60, 0, 40))
-    places = {VECTOR: vector, MESSAGE: put(target, struct.pack("<16xQQ", vector, 2))}
-    number, *values = [places[each] if isinstance(each, str) else each for each in call]
-    target.blocked(target.thread(), number, 5, *values, rax=result)
-    return look(target)[0][0]
-
-
-@pytest.mark.parametrize("call", WRITES)
-@pytest.mark.parametrize("link", ["pipe:[7]", "socket:[7]", "/dev/pts/3"])
-def test_part_written_to_a_stream_that_blocks_is_a_wait(live: FakeTarget, fake: FakeProc, call: str,
-                                                        link: str) -> None:
-    fake.open(5, link, os.O_RDWR)
-    thread = returned(live, 99, *WRITES[call])
-    assert (thread.status, thread.syscall) == ("blocked", call)
-    assert thread.waits == Wait("descriptor:0x5", EXCLUSIVE, False, DERIVED,
-                                "the call has written only a part: the stop of the thread has ended it")
-    assert look(live)[1]["descriptor:0x5"].state == "waiting to write"
-
-
-@pytest.mark.parametrize("call", WRITES)
-def test_part_written_to_what_does_not_block_is_not_a_wait(live: FakeTarget, fake: FakeProc, call: str) -> None:
-    fake.open(5, "pipe:[7]", os.O_WRONLY | os.O_NONBLOCK)
-    assert returned(live, 99, *WRITES[call]).status == "running"
-
-
-@pytest.mark.parametrize("call", [(SENDTO, 0, 100, 0x40), (SENDMSG, MESSAGE, 0x40), (SENDMMSG, 0, 100, 0x40)])
-def test_part_sent_by_a_call_that_does_not_block_is_not_a_wait(live: FakeTarget, fake: FakeProc,
-                                                               call: tuple[int, ...]) -> None:
-    fake.open(5, "socket:[7]", os.O_RDWR)
-    assert returned(live, 99, *call).status == "running"
-
-
-@pytest.mark.parametrize("call", WRITES)
-@pytest.mark.parametrize("result", [0, 100, WORD, WORD - 10])
-def test_whole_write_and_error_are_not_a_wait(live: FakeTarget, fake: FakeProc, call: str, result: int) -> None:
-    fake.open(5, "pipe:[7]", os.O_WRONLY)
-    assert returned(live, result, *WRITES[call]).status == "running"
-
-
-@pytest.mark.parametrize("call", WRITES)
-def test_part_written_in_a_core_is_not_known(core: FakeTarget, call: str) -> None:
-    thread = returned(core, 99, *WRITES[call])
-    assert (thread.status, thread.syscall, thread.waits) == ("unknown", call, None)
-    assert thread.blocked_on == UNSURE.format(call)
-    assert rendered(core).startswith(f"Thread 1 (LWP {thread.lwp}) {UNSURE.format(call)}\n")
-
-
-@pytest.mark.parametrize(("call", "arguments", "name"), [
-    (WRITE, (0, 100), "write"),  # to a file, or a named pipe
-    (SENDFILE, (6, 0, 100), "sendfile"), (SPLICE, (0, 6, 0, 100), "splice"), (RECVFROM, (0, 100, 0x100), "recvfrom")])
-def test_part_that_may_be_all_is_not_known(live: FakeTarget, fake: FakeProc, call: int, arguments: tuple[int, ...],
-                                           name: str) -> None:
-    fake.open(5, "/tmp/some", os.O_RDWR)
-    thread = returned(live, 99, call, *arguments)
-    assert (thread.status, thread.blocked_on) == ("unknown", UNSURE.format(name))
-
-
-@pytest.mark.parametrize(("at", "count"), [(VECTOR, 0), (VECTOR, 1 << 40), (0xDEAD000, 2)])
-def test_part_of_a_vector_that_makes_no_sense(live: FakeTarget, fake: FakeProc, at: int | str, count: int) -> None:
-    fake.open(5, "pipe:[7]", os.O_WRONLY)
-    assert returned(live, 99, WRITEV, at, count).status == "running"
-
-
-def test_only_this_process_has_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
-    fake.open(5, "pipe:[7]")
-    fake.open(6, "pipe:[7]", os.O_WRONLY)
-    fake.open(8, "pipe:[7]")
-    assert on(live, READ, 5).why == "only this process has the other end: fd 6"
-
-
-def test_full_pipe(live: FakeTarget, fake: FakeProc) -> None:
-    fake.open(5, "pipe:[7]")
-    fake.open(6, "pipe:[7]", os.O_WRONLY)
-    fake.open(7, "pipe:[7]", os.O_WRONLY)
-    assert on(live, WRITE, 6).why == "only this process has the other end: fd 5"
-
-
-def test_nobody_has_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
-    fake.open(5, "pipe:[7]")
-    assert on(live, READ, 5).why == "nobody has the other end open"
-
-
-@pytest.mark.parametrize(("pid", "where"), [
-    (None, "fd 4 of this process"), (88, 'fd 4 of process 88 "web"'), (0, "a listening socket that was not found")])
-def test_connection_in_the_queue_of_a_listener(live: FakeTarget, fake: FakeProc, pid: int | None, where: str) -> None:
-    fake.process(88, "web")
-    fake.open(5, "socket:[3]")
-    if pid != 0:
-        fake.open(4, "socket:[1]", pid=pid)
-    fake.internet("tcp", "00000000:1388", "00000000:0000", 1, state=10)
-    fake.internet("tcp", "0100007F:1388", "0100007F:A86A", 0)
-    fake.internet("tcp", "0100007F:A86A", "0100007F:1388", 3)
-    assert on(live, READ, 5).why == f"no process has accepted the connection yet; it is in the queue of {where}"
-
-
-@pytest.mark.parametrize(("own", "why"), [
-    (False, "nobody was found who has the other end open; not every process could be looked at"),
-    (True, "the other end is fd 6 of this process")])
-def test_not_everybody_was_looked_at(fake: FakeProc, own: bool, why: str) -> None:
-    target = FakeTarget()
-    target.proc = fake.proc(seconds=-1)
-    fake.process(88, "sh")
-    fake.open(5, "pipe:[7]")
-    if own:
-        fake.open(6, "pipe:[7]", os.O_WRONLY)
-    assert on(target, READ, 5).why == why
-
-
-def test_many_have_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
-    fake.open(5, "pipe:[7]")
-    fake.open(6, "pipe:[7]", os.O_WRONLY)
-    for pid in range(201, 207):
-        fake.process(pid, "sh")
-        fake.open(1, "pipe:[7]", os.O_WRONLY, pid=pid)
-    why = on(live, READ, 5).why
-    assert why == "the other end is " + ", ".join(
-        [f'fd 1 of process {pid} "sh"' for pid in (201, 202, 203, 204)]) + " and 3 more"
-
-
-def test_named_pipe(live: FakeTarget, fake: FakeProc) -> None:
-    fake.open(5, "/tmp/fifo", inode=3)
-    fake.process(88, "sh")
-    fake.open(4, "/tmp/fifo", os.O_WRONLY, pid=88, inode=3)
-    fake.open(5, "/tmp/fifo", os.O_WRONLY, pid=88, inode=4)  # another file by now, or in another mount namespace
-    fake.open(6, "/tmp/fifo", os.O_WRONLY, pid=88, inode=3, mount=9)
-    fake.open(7, "/tmp/fifo", os.O_RDONLY, pid=88, inode=3)
-    lock = on(live, READ, 5)
-    assert (lock.name, lock.why) == ("fd 5, /tmp/fifo", 'the other end is fd 4 of process 88 "sh"')
-
-
-@pytest.mark.parametrize(("link", "mount"), [("/dev/pts/0", 22), ("/pts/0", 21), ("/0", 5), ("/tmp/file", 22)])
-def test_what_has_no_other_end(live: FakeTarget, fake: FakeProc, link: str, mount: int) -> None:
-    """A terminal, a file of the kernel's, one of a mount that is not the process's, and one that nobody else has."""
-    fake.open(5, link, os.O_RDWR, mount=mount)
-    if link != "/tmp/file":
-        fake.process(88, "sh")
-        fake.open(1, link, os.O_RDWR, mount=mount, pid=88)
-    assert on(live, READ, 5).why is None
-
-
-def test_tcp(live: FakeTarget, fake: FakeProc) -> None:
-    fake.open(5, "socket:[7]", os.O_RDWR)
-    fake.process(88, "server")
-    fake.open(9, "socket:[8]", os.O_RDWR, pid=88)
-    fake.internet("tcp", "0100007F:1388", "0100007F:A86A", 7)
-    fake.internet("tcp", "0100007F:A86A", "0100007F:1388", 8)
-    lock = on(live, READ, 5)
-    assert lock.name == "fd 5, socket 127.0.0.1:5000 -> 127.0.0.1:43114 (TCP)"
-    assert lock.why == 'the other end is fd 9 of process 88 "server"'
-
-
-def test_other_sockets(live: FakeTarget, fake: FakeProc) -> None:
-    for fd, inode in ((4, 6), (5, 7), (6, 8), (7, 9)):
-        fake.open(fd, f"socket:[{inode}]", os.O_RDWR)
-    fake.local(6)
-    fake.local(7, "/run/server")
-    fake.local(8, "/run/server", listening=True)
-    fake.peers = {6: 7, 7: 6}
-    for fd in (4, 5, 6, 7):
-        live.blocked(live.thread(), READ, fd)
-    _, locks = look(live)
-    assert {lock.name: lock.why for lock in locks.values()} == {
-        "fd 4, socket:[6] (unix)": "only this process has the other end: fd 5",
-        "fd 5, socket /run/server (unix)": "only this process has the other end: fd 4",
-        "fd 6, socket /run/server (unix, listening)": None,
-        "fd 7, socket:[9]": None,
-    }
-
-
-@pytest.mark.parametrize(("link", "name"), [
-    ("anon_inode:[eventfd]", "eventfd"), ("anon_inode:seccomp notify", "seccomp notify"), ("/dev/pts/0", "/dev/pts/0")])
-def test_other_files(live: FakeTarget, fake: FakeProc, link: str, name: str) -> None:
-    fake.open(5, link, os.O_RDWR)
-    lock = on(live, READ, 5)
-    assert (lock.name, lock.why) == (f"fd 5, {name}", None)
 
 
 def test_threads_that_wait_for_one_descriptor_in_several_ways(live: FakeTarget, fake: FakeProc) -> None:
@@ -500,86 +264,6 @@ def test_connect_to_another_host_is_not_to_a_wildcard_here(live: FakeTarget, fak
     fake.internet("tcp", "00000000:1388", "00000000:0000", 8, state=10)
     address = INET[:4] + bytes([10, 0, 0, 5]) + bytes(8)
     assert on(live, CONNECT, 5, put(live, address), len(address)).why == "to 10.0.0.5:5000"
-
-
-LOCK_SH, LOCK_EX = 1, 2
-SETLK, SETLKW, OFD_SETLKW = 6, 7, 38
-RDLCK, WRLCK = 0, 1
-
-
-def flock(kind: int, start: int, length: int, whence: int = 0) -> bytes:
-    return struct.pack("<hhxxxxqqixxxx", kind, whence, start, length, 0)
-
-
-def locked(fake: FakeProc) -> None:
-    """A file that this process has open as fd 5, and process 88 as fd 3."""
-    fake.open(5, "/tmp/x", os.O_RDWR, inode=55)
-    fake.process(88, "sh")
-
-
-@pytest.mark.parametrize(("mode", "operation", "why"), [
-    ("WRITE", LOCK_EX, 'locked by process 88 "sh"'), ("WRITE", LOCK_SH, 'locked by process 88 "sh"'),
-    ("READ", LOCK_EX, 'locked by process 88 "sh"'), ("READ", LOCK_SH, "who has it locked is not recorded")])
-def test_flock(live: FakeTarget, fake: FakeProc, mode: str, operation: int, why: str) -> None:
-    locked(fake)
-    fake.lock("FLOCK", mode, 88, 55)
-    fake.lock("FLOCK", mode, 89, 56)
-    fake.lock("POSIX", mode, 90, 55)
-    fake.lock("FLOCK", mode, 91, 55, waits=True)
-    lock = on(live, FLOCK, 5, operation)
-    assert (lock.name, lock.state, lock.why) == ("fd 5, /tmp/x", "waiting for a file lock", why)
-
-
-def test_flock_held_by_this_process(live: FakeTarget, fake: FakeProc) -> None:
-    locked(fake)
-    fake.lock("FLOCK", "WRITE", 100, 55)
-    assert on(live, FLOCK, 5, LOCK_EX).why == "locked by this very process"
-
-
-def test_flock_held_by_a_process_that_is_gone(live: FakeTarget, fake: FakeProc) -> None:
-    locked(fake)
-    fake.lock("FLOCK", "WRITE", 77, 55)
-    assert on(live, FLOCK, 5, LOCK_EX).why == "locked by process 77"
-
-
-@pytest.mark.parametrize(("wanted", "span", "mode", "conflict"), [
-    (flock(WRLCK, 100, 10), "105 105", "WRITE", True), (flock(WRLCK, 100, 10), "110 120", "WRITE", False),
-    (flock(WRLCK, 100, 0), "500 EOF", "READ", True), (flock(RDLCK, 100, 0), "500 EOF", "READ", False),
-    (flock(WRLCK, 100, -10), "90 90", "WRITE", True), (flock(WRLCK, 100, -10), "100 100", "WRITE", False),
-    (flock(WRLCK, 0, 1, whence=1), "500 501", "WRITE", True)])
-def test_fcntl(live: FakeTarget, fake: FakeProc, wanted: bytes, span: str, mode: str, conflict: bool) -> None:
-    locked(fake)
-    fake.lock("POSIX", mode, 88, 55, span)
-    fake.lock("POSIX", mode, 100, 55, span)  # never in the way of the process itself
-    fake.lock("FLOCK", mode, 89, 55)
-    why = 'locked by process 88 "sh"' if conflict else "who has it locked is not recorded"
-    assert on(live, FCNTL, 5, SETLKW, put(live, wanted)).why == why
-
-
-def test_lock_of_an_open_file(live: FakeTarget, fake: FakeProc) -> None:
-    locked(fake)
-    line = fake.lock("OFDLCK", "WRITE", -1, 55)
-    fake.open(3, "/tmp/x", os.O_RDWR, pid=88, inode=55, more=line)
-    fake.open(4, "/tmp/x", os.O_RDWR, pid=88, inode=55)
-    fake.lock("POSIX", "READ", 100, 55)
-    why = on(live, FCNTL, 5, OFD_SETLKW, put(live, flock(WRLCK, 0, 0))).why
-    assert why == 'locked by this very process and fd 3 of process 88 "sh"'
-
-
-def test_lock_of_an_open_file_that_has_a_lesser_one_itself(live: FakeTarget, fake: FakeProc) -> None:
-    own = fake.lock("OFDLCK", "READ", -1, 55)
-    other = fake.lock("OFDLCK", "READ", -1, 55, "10 20")
-    fake.open(5, "/tmp/x", os.O_RDWR, inode=55, more=own)
-    fake.process(88, "sh")
-    fake.open(3, "/tmp/x", os.O_RDWR, pid=88, inode=55, more=other)
-    why = on(live, FCNTL, 5, OFD_SETLKW, put(live, flock(WRLCK, 0, 0))).why
-    assert why == 'locked by fd 3 of process 88 "sh"'
-
-
-def test_file_that_the_kernel_does_not_name(live: FakeTarget, fake: FakeProc) -> None:
-    locked(fake)
-    fake.write("100/fdinfo/5", "pos:\t0\nflags:\t02\nmnt_id:\t22\n")
-    assert on(live, FLOCK, 5, LOCK_EX).why == "who has it locked cannot be told"
 
 
 def test_fcntl_that_takes_no_lock(core: FakeTarget) -> None:
@@ -751,12 +435,6 @@ def test_restarted_call_that_nothing_tells(core: FakeTarget, function: str | Non
 
 # -- text -----------------------------------------------------------------------------------------------------
 
-def rendered(target: FakeTarget) -> str:
-    report = Snapshot(target).report(lambda thread: False)
-    return TextRenderer(report, Style(), lambda file, line: None).threads(
-        [thread.number for thread in report.threads], True, "none")
-
-
 def test_text(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(5, "pipe:[7]")
     fake.open(6, "pipe:[7]", os.O_WRONLY)
@@ -811,17 +489,6 @@ def test_five_thousand_threads_in_read(live: FakeTarget, fake: FakeProc) -> None
     assert len(locks) == 5000
     assert locks[0].why == "only this process has the other end: fd 1"
     assert spent < 1
-
-
-def test_other_ends_are_looked_for_as_long_as_there_is_time(live: FakeTarget, fake: FakeProc,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descriptors, "SECONDS", 0)
-    for fd in (5, 6):
-        fake.open(fd, f"pipe:[{fd}]")
-        live.blocked(live.thread(), READ, fd)
-    _, locks = look(live)
-    assert [lock.why for lock in locks.values()] == [
-        "nobody has the other end open", "its other end was not looked for, since there are so many descriptors"]
 
 
 def test_a_process_without_such_waits_costs_nothing(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,104 @@
+"""Writes that the stop of a thread has cut short."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from gdbext.model import DERIVED, EXCLUSIVE, Thread, Wait
+from tests.support.blocked_threads import look, put, rendered
+from tests.support.fake_proc import FakeProc
+from tests.support.fake_target import FakeTarget
+
+WORD = (1 << 64) - 1
+WRITE, WRITEV, SENDTO, SENDMSG, SENDMMSG, SENDFILE, RECVFROM, SPLICE = 1, 20, 44, 46, 307, 40, 45, 275
+VECTOR, MESSAGE = "a vector", "a message"
+#: Calls on descriptor 5 that are to write 100 bytes (sendmmsg: 100 messages).
+WRITES = {"write": (WRITE, 0, 100), "sendto": (SENDTO, 0, 100, 0), "writev": (WRITEV, VECTOR, 2),
+          "sendmsg": (SENDMSG, MESSAGE, 0), "sendmmsg": (SENDMMSG, 0, 100, 0)}
+UNSURE = "was in {} when it was stopped; whether it was blocked there is not known"
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeProc:
+    return FakeProc(tmp_path)
+
+
+@pytest.fixture
+def live(fake: FakeProc) -> FakeTarget:
+    target = FakeTarget()
+    target.proc = fake.proc()
+    return target
+
+
+@pytest.fixture
+def core() -> FakeTarget:
+    return FakeTarget("core")
+
+
+def returned(target: FakeTarget, result: int, *call: int | str) -> Thread:
+    """The only thread of a target, stopped as a call on descriptor 5 returns."""
+    vector = put(target, struct.pack("<QQQQ", 0, 60, 0, 40))
+    places = {VECTOR: vector, MESSAGE: put(target, struct.pack("<16xQQ", vector, 2))}
+    number, *values = [places[each] if isinstance(each, str) else each for each in call]
+    target.blocked(target.thread(), number, 5, *values, rax=result)
+    return look(target)[0][0]
+
+
+@pytest.mark.parametrize("call", WRITES)
+@pytest.mark.parametrize("link", ["pipe:[7]", "socket:[7]", "/dev/pts/3"])
+def test_part_written_to_a_stream_that_blocks_is_a_wait(live: FakeTarget, fake: FakeProc, call: str,
+                                                        link: str) -> None:
+    fake.open(5, link, os.O_RDWR)
+    thread = returned(live, 99, *WRITES[call])
+    assert (thread.status, thread.syscall) == ("blocked", call)
+    assert thread.waits == Wait("descriptor:0x5", EXCLUSIVE, False, DERIVED,
+                                "the call has written only a part: the stop of the thread has ended it")
+    assert look(live)[1]["descriptor:0x5"].state == "waiting to write"
+
+
+@pytest.mark.parametrize("call", WRITES)
+def test_part_written_to_what_does_not_block_is_not_a_wait(live: FakeTarget, fake: FakeProc, call: str) -> None:
+    fake.open(5, "pipe:[7]", os.O_WRONLY | os.O_NONBLOCK)
+    assert returned(live, 99, *WRITES[call]).status == "running"
+
+
+@pytest.mark.parametrize("call", [(SENDTO, 0, 100, 0x40), (SENDMSG, MESSAGE, 0x40), (SENDMMSG, 0, 100, 0x40)])
+def test_part_sent_by_a_call_that_does_not_block_is_not_a_wait(live: FakeTarget, fake: FakeProc,
+                                                               call: tuple[int, ...]) -> None:
+    fake.open(5, "socket:[7]", os.O_RDWR)
+    assert returned(live, 99, *call).status == "running"
+
+
+@pytest.mark.parametrize("call", WRITES)
+@pytest.mark.parametrize("result", [0, 100, WORD, WORD - 10])
+def test_whole_write_and_error_are_not_a_wait(live: FakeTarget, fake: FakeProc, call: str, result: int) -> None:
+    fake.open(5, "pipe:[7]", os.O_WRONLY)
+    assert returned(live, result, *WRITES[call]).status == "running"
+
+
+@pytest.mark.parametrize("call", WRITES)
+def test_part_written_in_a_core_is_not_known(core: FakeTarget, call: str) -> None:
+    thread = returned(core, 99, *WRITES[call])
+    assert (thread.status, thread.syscall, thread.waits) == ("unknown", call, None)
+    assert thread.blocked_on == UNSURE.format(call)
+    assert rendered(core).startswith(f"Thread 1 (LWP {thread.lwp}) {UNSURE.format(call)}\n")
+
+
+@pytest.mark.parametrize(("call", "arguments", "name"), [
+    (WRITE, (0, 100), "write"),  # to a file, or a named pipe
+    (SENDFILE, (6, 0, 100), "sendfile"), (SPLICE, (0, 6, 0, 100), "splice"), (RECVFROM, (0, 100, 0x100), "recvfrom")])
+def test_part_that_may_be_all_is_not_known(live: FakeTarget, fake: FakeProc, call: int, arguments: tuple[int, ...],
+                                           name: str) -> None:
+    fake.open(5, "/tmp/some", os.O_RDWR)
+    thread = returned(live, 99, call, *arguments)
+    assert (thread.status, thread.blocked_on) == ("unknown", UNSURE.format(name))
+
+
+@pytest.mark.parametrize(("at", "count"), [(VECTOR, 0), (VECTOR, 1 << 40), (0xDEAD000, 2)])
+def test_part_of_a_vector_that_makes_no_sense(live: FakeTarget, fake: FakeProc, at: int | str, count: int) -> None:
+    fake.open(5, "pipe:[7]", os.O_WRONLY)
+    assert returned(live, 99, WRITEV, at, count).status == "running"
