@@ -70,11 +70,6 @@ ROOMS = ("crash", "holders", "stacks", "threads", "verdict", "waits")
 WITHOUT_OWN_FILE = {
     "holders/proven.py": "tests/gdb/test_owners.py",
     "threads/code.py": "test_snapshot.py, crash/test_reader.py",
-    "threads/findings.py": "test_snapshot.py",
-    "threads/function_code.py": "crash/test_fault.py",
-    "threads/mentions.py": "holders/test_inferred.py",
-    "threads/sections.py": "holders/test_inferred.py",
-    "threads/site.py": "holders/test_inferred.py, waits/test_lock_kinds.py",
 }
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -11,7 +11,6 @@ from gdbext.holders.inferred import Found, HolderFinder
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
 from gdbext.model import Wait
 from gdbext.threads.code import Code
-from gdbext.threads.mentions import Mentions
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.lock_kinds import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View
@@ -105,13 +104,6 @@ def test_mentions(process: Process) -> None:
     process.thread([WORK], {}, gone=1)
     found = process.find(MENTIONS, [waiter])
     assert (found.holders, found.candidates) == ((), (on_stack, in_register))
-
-
-def test_a_stack_that_is_not_readable_to_its_end(process: Process) -> None:
-    number = process.thread([WORK], {0x10: LOCK, 0xFF8: LOCK})
-    process.frames[number] = [(WORK, STACK + number * STEP), (MAIN, STACK + number * STEP + 0x9000)]
-    mentions = Mentions(cast(Any, process), cast(Code, process), cast(Threads, process))
-    assert mentions.of(LOCK) == {number}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
