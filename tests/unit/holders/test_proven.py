@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+
+from gdbext.holders.proven import ProvenReaders
+from gdbext.inferior.protocol import Section
+from gdbext.threads.code import Code
+from gdbext.threads.findings import Findings
+from gdbext.threads.threads import Threads
+from tests.support.fake_eh_frame import describe_functions
+from tests.support.fake_elf import fake_elf
+from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeTarget, FakeThread
+
+FUNCTION, WORK, LIBC = DRIVER_TEXT + 0x200, DRIVER_TEXT + 0x600, DRIVER_TEXT + 0x10_0000
+LINKS = DRIVER_TEXT + 0x800
+FUNCTIONS = {"pthread_rwlock_rdlock": 0x800, "pthread_rwlock_unlock": 0x900}
+LOCK, STEP = 0x40_4100, 8
+READING = ("push %rbx", "mov %rdi,%rbx", "call pthread_rwlock_rdlock", "call work", "mov %rbx,%rdi",
+           "call pthread_rwlock_unlock", "call work", "pop %rbx", "ret")
+#: Indices of the calls of `work`: while the lock is held, and after its release.
+HOLDING, RELEASED = 3, 6
+
+
+class Reader:
+    """A thread in a function of the driver, which has called another one; and the C library with its read locks."""
+
+    def __init__(self, *lines: str, is_linked: bool = True) -> None:
+        self.target = FakeTarget()
+        _, libc = fake_elf(LIBC, {name: (offset, 16) for name, offset in FUNCTIONS.items()}, "/lib/libc.so.6",
+                           (Section(".text", LIBC + 0x800, LIBC + 0x1000),), memory=self.target.ram)
+        driver = self.target.loaded[1]
+        links = (Section(".got", LINKS, LINKS + 16),)
+        self.target.loaded[1:3] = [replace(driver, sections=(*driver.sections, *links)), libc]
+        self.target.ram.ensure(DRIVER_TEXT, 0x1000)
+        self.target.ram.u64(LINKS, 0, LIBC + FUNCTIONS["pthread_rwlock_rdlock"] if is_linked else 0)
+        describe_functions(self.target, driver.path, FUNCTION, WORK)
+        for i, line in enumerate(lines or READING):
+            at = FUNCTION + STEP * i
+            name = line.partition("call ")[2]
+            if name:
+                function = WORK if name == "work" else LIBC + FUNCTIONS[name]
+                self.target.ram.write(at, b"\xe8" + struct.pack("<i", function - (at + 5)))
+                line = f"call {function:#x}"
+            self.target.instructions.append((at, STEP, line))
+        self.thread: FakeThread = self.target.thread()
+
+    def holds(self, index: int, lock: int = LOCK, **registers: int) -> bool:
+        """Whether the thread holds the lock while the call of a line goes on; `registers` are those of that frame."""
+        sp, pc = self.thread.stack + 0x100, FUNCTION + STEP * (index + 1)
+        self.thread.frames = [(WORK, self.thread.stack), (pc, sp), (APP_TEXT + 0x80, self.thread.stack + 0x200)]
+        self.thread.registers.update(rip=WORK, rsp=self.thread.stack)
+        self.target.older_registers[1, 1] = {"rip": pc, "rsp": sp, "rbx": LOCK, **registers}
+        findings = Findings()
+        code = Code(self.target, findings)
+        seen = Threads(self.target, None, findings)[1]
+        return ProvenReaders(self.target, code, self.target.loaded[2:3]).holds(seen, lock)
+
+
+@pytest.mark.parametrize(("index", "is_held"), [(2, False), (HOLDING, True), (RELEASED, False)])
+def test_lock_is_held_between_acquisition_and_release(index: int, is_held: bool) -> None:
+    assert Reader().holds(index) == is_held
+
+
+def test_lock_at_another_address_is_not_held() -> None:
+    assert not Reader().holds(HOLDING, LOCK + 0x40)
+    assert not Reader().holds(HOLDING, rbx=LOCK + 0x40)
+
+
+def test_registers_of_another_frame_prove_nothing() -> None:
+    """The debugger unwinds the stack in another way than the frame descriptions do."""
+    assert not Reader().holds(HOLDING, rsp=0x7000)
+
+
+def test_address_on_the_stack_proves_it_too() -> None:
+    lines = ("sub $0x20,%rsp", "mov %rdi,0x8(%rsp)", "call pthread_rwlock_rdlock", "call work", "ret")
+    reader = Reader(*lines)
+    reader.target.ram.u64(reader.thread.stack + 0x108, LOCK)
+    assert reader.holds(HOLDING, rbx=0)
+    reader.target.ram.u64(reader.thread.stack + 0x108, LOCK + 8)
+    assert not reader.holds(HOLDING, rbx=0)
+
+
+def test_address_that_nothing_keeps_proves_nothing() -> None:
+    assert not Reader("push %rbx", "nop", "call pthread_rwlock_rdlock", "call work", "ret").holds(HOLDING)
+
+
+def test_file_without_a_link_to_read_locks_is_not_examined() -> None:
+    assert not Reader(is_linked=False).holds(HOLDING)
