@@ -23,7 +23,7 @@ from gdbext.crash.fault import REGISTERS, FaultReader, FaultSite, SeenFault
 from gdbext.crash.gil_rules import GilRules
 from gdbext.crash.pointers import Pointers
 from gdbext.crash.suspects import SuspectFinder, is_library_function
-from gdbext.elf.dynamic import build_id_at
+from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import (

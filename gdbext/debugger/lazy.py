@@ -4,7 +4,7 @@ With a library as large as those of PyTorch, GDB reads symbols for seconds while
 to, it still knows where every library and its sections lie, so that our own unwinder and look-ups by name work, but it
 neither names what is at an address nor unwinds by frame descriptions. Here a library's symbols are read when something
 lies in it: small ones, and those with debug information, by GDB; of large ones that have symbol tables only the table
-is searched (`native.symtab`). Answers are the same as when GDB has read everything.
+is searched (`elf.symtab`). Answers are the same as when GDB has read everything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import gdb
 
 from gdbext.debugger.console import execute, output
 from gdbext.debugger.settings import settings
-from gdbext.elf.symtab import ReadFile, SymbolFile, Undecided
+from gdbext.elf.headers import Read, opened_file
+from gdbext.elf.symtab import SymbolFile, Undecided
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module
 
@@ -137,7 +138,7 @@ class LazySymbols:
         return any(map(os.path.exists, places))
 
 
-def open_regular(path: str) -> ReadFile:
+def open_regular(path: str) -> Read:
     """Open a regular file for reading parts of it.
 
     :raises OSError: it cannot be opened, or is something else.
@@ -149,14 +150,7 @@ def open_regular(path: str) -> ReadFile:
     file = os.fdopen(handle, "rb", buffering=0)  # closed with the last reference to it
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         raise OSError("not a regular file")
-
-    def read(offset: int, size: int) -> bytes:
-        try:
-            return os.pread(file.fileno(), size, offset)
-        except (OSError, OverflowError, MemoryError):
-            return b""
-
-    return read
+    return opened_file(file)
 
 
 def _any(character: re.Match[str]) -> str:

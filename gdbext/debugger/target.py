@@ -20,8 +20,8 @@ from gdbext.debugger.console import decoded, output
 from gdbext.debugger.lazy import LazySymbols, is_lazy, open_regular
 from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
+from gdbext.elf.headers import Read
 from gdbext.elf.mapped import MappedModule, mapped_modules
-from gdbext.elf.symtab import ReadFile
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.cache import CachedMemory
@@ -283,7 +283,7 @@ class GdbTarget:
                 sections.setdefault(path or "", []).append(Section(name, int(low, 16), int(high, 16)))
         return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
 
-    def _open_mapped(self, path: str) -> ReadFile | None:
+    def _open_mapped(self, path: str) -> Read | None:
         """Open a file by the path of its mapping; None if that fails."""
         sysroot = str(gdb.parameter("sysroot") or "")
         places = [path if sysroot == "target:" else f"{sysroot}{path}"]

@@ -1,8 +1,8 @@
 """What a core file's headers and notes tell that a debugger does not, or only slowly.
 
 That is the address space with permissions, what is missing, and the registers of all threads at once, for which GDB
-goes from thread to thread. Nothing else is read, so that the cost does not grow with the core. C structures: ELF gABI
-``Elf64_Ehdr``, ``Elf64_Phdr``; the note ``NT_PRSTATUS`` (Linux 6.1 include/linux/elfcore.h, ``struct elf_prstatus``;
+goes from thread to thread. Nothing else is read, so that the cost does not grow with the core. C structures: the notes
+``NT_PRSTATUS`` and ``NT_PRPSINFO`` (Linux 6.1 include/linux/elfcore.h, ``struct elf_prstatus``;
 arch/x86/include/asm/user_64.h, ``struct user_regs_struct``).
 """
 
@@ -13,17 +13,13 @@ import stat
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import BinaryIO
 
+from gdbext.elf.headers import EM_X86_64, ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Read, iter_segments, read_header
 from gdbext.elf.notes import MAX_NOTES, iter_notes, mapped_files
+from gdbext.errors import CorruptStructure
 from gdbext.inferior.address_space import Region
 from gdbext.record import record
 
-_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-_PHDR = struct.Struct("<IIQQQQQQ")
-_SHDR_INFO = struct.Struct("<44xI")  # Elf64_Shdr up to sh_info, which counts program headers beyond 65534
-_ET_CORE, _PT_LOAD, _PT_NOTE, _PN_XNUM = 4, 1, 4, 0xFFFF
-_EM_X86_64 = 62
 _NT_PRSTATUS, _NT_PRPSINFO = 1, 3
 #: struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid.
 _PRSTATUS = struct.Struct("<32xi76x27Q8x")
@@ -32,9 +28,7 @@ _PRPSINFO = struct.Struct("<16xII112x")
 #: struct user_regs_struct, by the names that GDB has for registers.
 _USER_REGS = ("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
               "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs")
-_PERMISSIONS = ((4, "r"), (2, "w"), (1, "x"))
-#: How many program headers are read.
-_MAX_SEGMENTS = 1 << 20
+_PERMISSIONS = ((PF_R, "r"), (PF_W, "w"), (PF_X, "x"))
 
 
 @record
@@ -73,45 +67,38 @@ def read_core_file(path: str) -> CoreFile | None:
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
+        with os.fdopen(handle, "rb", buffering=0):
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 return None
-            return _read(file, status.st_size, status.st_uid)
-    except (OSError, ValueError, struct.error, MemoryError):
+            return _read(lambda offset, size: os.pread(handle, size, offset), status.st_size, status.st_uid)
+    except (CorruptStructure, OSError, OverflowError, ValueError, MemoryError):
         return None
 
 
-def _read(file: BinaryIO, size: int, owner: int) -> CoreFile | None:
-    (ident, kind, machine, _, _, headers, sections, _, _, entry, count, section_size,
-     *_) = _EHDR.unpack(file.read(_EHDR.size))
-    if ident[:6] != b"\x7fELF\x02\x01" or kind != _ET_CORE or entry != _PHDR.size:
+def _read(read: Read, size: int, owner: int) -> CoreFile | None:
+    header = read_header(read)
+    if header.kind != ET_CORE:
         return None
-    if count == _PN_XNUM and sections and section_size >= _SHDR_INFO.size:
-        file.seek(sections)
-        (count,) = _SHDR_INFO.unpack(file.read(_SHDR_INFO.size))
-    file.seek(headers)
-    table = file.read(min(count, _MAX_SEGMENTS) * _PHDR.size)
-    table = table[:len(table) // _PHDR.size * _PHDR.size]
-    whole = headers + min(count, _MAX_SEGMENTS) * _PHDR.size
+    whole = header.segments_end
     loads: list[tuple[int, int, int, int]] = []
     files: list[tuple[int, int, int, str]] = []
     states: list[bytes] = []
     users: set[tuple[int, int]] = set()
     left = MAX_NOTES
-    for kind, flags, offset, start, _, in_file, in_memory, _ in _PHDR.iter_unpack(table):
-        whole = max(whole, offset + in_file)
-        if kind == _PT_LOAD and start + in_memory <= 1 << 64:
-            kept = max(min(in_file, in_memory, size - offset), 0)
-            loads.append((start, start + in_memory, flags, start + kept))
-        elif kind == _PT_NOTE and left > 0:
-            file.seek(offset)
-            notes = file.read(min(in_file, left))
+    for segment in iter_segments(read, header):
+        start, end = segment.address, segment.address + segment.size
+        whole = max(whole, segment.offset + segment.file_size)
+        if segment.kind == PT_LOAD and end <= 1 << 64:
+            kept = max(min(segment.file_size, segment.size, size - segment.offset), 0)
+            loads.append((start, end, segment.flags, start + kept))
+        elif segment.kind == PT_NOTE and left > 0:
+            notes = read(segment.offset, min(segment.file_size, left))
             left -= len(notes) + 1  # many empty ones are not free either
             files += mapped_files(notes)
             users.update(_PRPSINFO.unpack(note) for name, kind, note in iter_notes(notes)
                          if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size))
-            if machine == _EM_X86_64:
+            if header.machine == EM_X86_64:
                 states += [note for name, kind, note in iter_notes(notes)
                            if (name, kind, len(note)) == (b"CORE\0", _NT_PRSTATUS, _PRSTATUS.size)]
     user, group = users.pop() if len(users) == 1 else (None, 0)

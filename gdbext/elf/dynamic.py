@@ -1,16 +1,15 @@
 """Exported symbols of a loaded file, looked up in the target's memory as the dynamic linker does.
 
 `.gnu.hash`, `.dynsym` and `.dynstr` survive every strip, so this works where a debugger knows no symbol, costs
-a few bytes of memory per file, and is the same on a process and a core. Structures: ELF gABI ``Elf64_Sym``,
-``Elf64_Ehdr``, ``Elf64_Phdr``; GNU hash table as glibc ``elf/dl-lookup.c`` reads it.
+a few bytes of memory per file, and is the same on a process and a core. Structures: ELF gABI ``Elf64_Sym``;
+GNU hash table as glibc ``elf/dl-lookup.c`` reads it.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 
-from gdbext.elf.notes import iter_notes
+from gdbext.elf.headers import find_segments, link_address, mapped_file
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.cache import read_cstring, read_u32, read_u64
 from gdbext.inferior.protocol import Memory, Module
@@ -19,10 +18,6 @@ from gdbext.record import record
 _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section index, value, size
 _SHN_UNDEF = 0
 _STT_TLS = 6
-_PHDR = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
-PT_LOAD = 1
-_PT_NOTE = 4
-_NT_GNU_BUILD_ID = 3
 _PAGE = 4096
 #: Longest hash chain to follow; real ones have a handful of entries.
 _MAX_CHAIN = 4096
@@ -57,10 +52,10 @@ def load_base(memory: Memory, module: Module) -> int:
         raise MemoryUnreadable(0, 0)
     page = first_page(module)
     for header in range(page, max(page - _HEADER_PAGES * _PAGE, 0), -_PAGE):
-        segments = read_segments(memory, header)
-        base = segments_base(header, segments)
-        if base is not None:
-            return base
+        segments = find_segments(mapped_file(memory, header))
+        linked = link_address(segments)
+        if linked is not None:
+            return header - linked
         if segments:
             break
     # position-independent files are linked at 0, others are loaded where they are linked
@@ -70,63 +65,6 @@ def load_base(memory: Memory, module: Module) -> int:
 def first_page(module: Module) -> int:
     """The page of a module's first section; its ELF header is there or a little before."""
     return min(section.start for section in module.sections) & ~(_PAGE - 1)
-
-
-@record
-class Segment:
-    """A program header: `address` is the link-time address, `size` the size in memory."""
-
-    kind: int
-    flags: int
-    offset: int
-    address: int
-    size: int
-
-
-def read_segments(memory: Memory, header: int) -> list[Segment]:
-    """The segments of the file whose ELF header is mapped at an address; empty if there is no ELF header."""
-    try:
-        data = memory.read(header, 64)
-        if data[:4] != b"\x7fELF":
-            return []
-        offset = int.from_bytes(data[32:40], "little")
-        count = min(int.from_bytes(data[56:58], "little"), 64)
-        table = memory.read(header + offset, _PHDR.size * count)
-    except GdbextError:
-        return []
-    return [Segment(kind, flags, file_offset, vaddr, size)
-            for kind, flags, file_offset, vaddr, _, _, size, _ in _PHDR.iter_unpack(table)]
-
-
-def segments_base(header: int, segments: Sequence[Segment]) -> int | None:
-    """What must be added to link-time addresses of a file whose ELF header is mapped at an address."""
-    return next((header - (segment.address & ~(_PAGE - 1)) for segment in segments
-                 if segment.kind == PT_LOAD and segment.offset == 0), None)
-
-
-def build_id_at(memory: Memory, header: int) -> str | None:
-    """The build id of the file that is mapped, in hexadecimal, or None if it has none or is not readable.
-
-    In a core made by the kernel the page that holds it is there, so this tells whether a file on disk is the one
-    that the core was made with.
-
-    :param header: where the first page of the file is mapped.
-    """
-    segments = read_segments(memory, header)
-    base = segments_base(header, segments)
-    if base is None:
-        return None
-    for segment in segments:
-        if segment.kind != _PT_NOTE or not 12 <= segment.size <= _PAGE:
-            continue
-        try:
-            notes = memory.read(base + segment.address, segment.size)
-        except GdbextError:
-            continue
-        for name, note, description in iter_notes(notes):
-            if note == _NT_GNU_BUILD_ID and name == b"GNU\0":
-                return description.hex() or None
-    return None
 
 
 def find_dynamic_symbol(memory: Memory, module: Module, name: str) -> DynamicSymbol | None:

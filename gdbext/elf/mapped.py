@@ -1,8 +1,7 @@
 """Loaded files that the debugger does not have, found by the target's mappings.
 
 A debugger looks for a library by the dynamic linker's name. That name may be relative (``./libx.so``), and the file may
-be gone. The kernel knows the absolute path, and the mapped ELF header has the segments. C structures: ELF gABI
-``Elf64_Ehdr``, ``Elf64_Phdr``.
+be gone. The kernel knows the absolute path, and the mapped ELF header has the segments.
 """
 
 from __future__ import annotations
@@ -10,16 +9,24 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterator, Sequence
 
-from gdbext.elf.dynamic import PT_LOAD, read_segments, segments_base
-from gdbext.elf.symtab import ReadFile, SymbolFile
+from gdbext.elf.headers import (
+    PF_X,
+    PT_GNU_EH_FRAME,
+    PT_LOAD,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    Read,
+    find_segments,
+    link_address,
+    mapped_file,
+)
+from gdbext.elf.symtab import SymbolFile
 from gdbext.errors import GdbextError
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.modules import TEMPLATES
 from gdbext.inferior.protocol import Memory, Module, Section
 from gdbext.record import record
 
-_PT_GNU_EH_FRAME, _PF_X = 0x6474E550, 1
-_SHF_ALLOC, _SHF_EXECINSTR = 2, 4
 _PAGE = 4096
 #: Most files that are added.
 _MAX_FILES = 1000
@@ -44,7 +51,7 @@ class MappedModule:
 
 
 def mapped_modules(memory: Memory, regions: Sequence[Region], known: Sequence[Module],
-                   open_file: Callable[[str], ReadFile | None]) -> Iterator[MappedModule]:
+                   open_file: Callable[[str], Read | None]) -> Iterator[MappedModule]:
     """Find the files whose code is mapped and which are not among the known modules.
 
     :param open_file: opens a file by the path of its mapping; None if that fails.
@@ -72,39 +79,33 @@ def mapped_modules(memory: Memory, regions: Sequence[Region], known: Sequence[Mo
 
 
 def _module(memory: Memory, path: str, header: int | None, code: Sequence[Region],
-            read: ReadFile | None) -> MappedModule | None:
-    segments = read_segments(memory, header) if header is not None else []
-    if header is not None and not segments and _is_readable(memory, header):
+            read: Read | None) -> MappedModule | None:
+    in_memory = mapped_file(memory, header) if header is not None else None
+    segments = find_segments(in_memory) if in_memory is not None else []
+    if in_memory is not None and not segments and in_memory(0, 1):
         return None  # some other kind of file
     file = _file(memory, header, read)
     if file is not None:
         bias = next((found for found in (_bias(file, region) for region in code) if found is not None), None)
         if bias is not None:
             sections = [Section(section.name, section.address + bias, section.address + section.size + bias)
-                        for section in file.sections if section.flags & _SHF_ALLOC and section.size]
+                        for section in file.sections if section.flags & SHF_ALLOC and section.size]
             return MappedModule(Module(path, tuple(sections), by_mapping=True), file, bias)
-    base = segments_base(header, segments) if header is not None else None
-    executable = [segment for segment in segments if segment.kind == PT_LOAD and segment.flags & _PF_X]
-    if header is None or base is None or not executable:
+    linked = link_address(segments)
+    executable = [segment for segment in segments if segment.kind == PT_LOAD and segment.flags & PF_X]
+    if header is None or linked is None or not executable:
         return None
+    base = header - linked
     # code is what an executable segment has, under any section name
     parts = [Section("", header, header + 1)]
     parts += [Section("", max(base + segment.address, header + 1), base + segment.address + segment.size)
               for segment in executable]
     parts += [Section(".eh_frame_hdr", base + segment.address, base + segment.address + segment.size)
-              for segment in segments if segment.kind == _PT_GNU_EH_FRAME]
+              for segment in segments if segment.kind == PT_GNU_EH_FRAME]
     return MappedModule(Module(path, tuple(parts), by_mapping=True), None, base)
 
 
-def _is_readable(memory: Memory, address: int) -> bool:
-    try:
-        memory.read(address, 1)
-    except GdbextError:
-        return False
-    return True
-
-
-def _file(memory: Memory, header: int | None, read: ReadFile | None) -> SymbolFile | None:
+def _file(memory: Memory, header: int | None, read: Read | None) -> SymbolFile | None:
     """The file on disk, if its first page equals the mapped one."""
     if read is None:
         return None
@@ -123,6 +124,6 @@ def _file(memory: Memory, header: int | None, read: ReadFile | None) -> SymbolFi
 def _bias(file: SymbolFile, code: Region) -> int | None:
     """The difference between run-time and link-time addresses, by a section that is mapped as code."""
     for section in file.sections:
-        if section.flags & _SHF_EXECINSTR and code.offset <= section.offset < code.offset + code.end - code.start:
+        if section.flags & SHF_EXECINSTR and code.offset <= section.offset < code.offset + code.end - code.start:
             return code.start + section.offset - code.offset - section.address
     return None

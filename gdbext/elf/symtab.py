@@ -5,32 +5,26 @@ largest libraries. Here the table is searched as it is. Which of several symbols
 gdb/minsyms.c, lookup_minimal_symbol_by_pc_section; gdb/elfread.c, elf_symtab_read), so that both give the same name.
 Where that rests on more than the table, GDB has to be asked: `Undecided`.
 
-C structures: ELF gABI ``Elf64_Ehdr``, ``Elf64_Shdr``, ``Elf64_Sym``, ``Elf64_Nhdr``.
+C structure: ELF gABI ``Elf64_Sym``.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gdbext.elf.headers import SHF_EXECINSTR, SHF_TLS, SHT_DYNSYM, SHT_SYMTAB, FileSection, Read, read_sections
+from gdbext.elf.notes import find_build_id
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.inferior.protocol import Module
-from gdbext.record import record
 
-#: Gives at most so many bytes of a file, from an offset on: (offset, size).
-ReadFile = Callable[[int, int], bytes]
-
-_SHDR = struct.Struct("<IIQQQQIIQQ")
 _SYM, _SYM_ADDRESS = struct.Struct("<IBBHQQ"), 8
-_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
-_SHF_EXECINSTR, _SHF_TLS = 4, 0x400
 _STB_LOCAL, _STB_GLOBAL, _STB_WEAK, _STB_GNU_UNIQUE = 0, 1, 2, 10
 _STT_SECTION, _STT_FILE, _STT_TLS, _STT_GNU_IFUNC = 3, 4, 6, 10
-_NT_GNU_BUILD_ID = 3
-#: Bounds of what is read: sections, the text of their names, symbols, one name, in bytes where not in numbers.
-_MAX_SECTIONS, _MAX_SECTION_NAMES, _MAX_SYMBOLS, _MAX_NAME = 1 << 16, 1 << 22, 1 << 22, 1 << 16
+#: Bounds of what is read: the number of symbols, and the size of one name in bytes.
+_MAX_SYMBOLS, _MAX_NAME = 1 << 22, 1 << 16
 #: Symbols are looked for by address without so many bits, downwards over so many such pages. Searching the bytes of the
 #: table for one costs a tenth of sorting it, which pays off after some.
 _PAGE_BITS, _MAX_PAGES, _MAX_SEARCHES = 16, 64, 8
@@ -40,19 +34,6 @@ _DEBUG = (".debug_info", ".zdebug_info", ".debug_line", ".zdebug_line", ".gdb_in
 
 class Undecided(GdbextError):
     """What GDB would say does not follow from the symbol table alone."""
-
-
-@record
-class FileSection:
-    """A section as a file's header table has it: `address` is the link-time one, `offset` that in the file."""
-
-    name: str
-    kind: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
 
 
 class _Entry(NamedTuple):
@@ -68,12 +49,12 @@ class SymbolFile:
     """The sections and symbols of an ELF file for x86-64.
 
     :param read: gives bytes of the file; they may be fewer than asked for.
-    :raises CorruptStructure: it is no such file.
+    :raises CorruptStructure: it is no such file, see `read_sections`.
     """
 
-    def __init__(self, read: ReadFile) -> None:
+    def __init__(self, read: Read) -> None:
         self._read = read
-        self.sections: Sequence[FileSection] = tuple(_sections(read))
+        self.sections: Sequence[FileSection] = read_sections(read)
         self._table: FileSection | None = None
         self._symbols = b""
         self._pages: dict[int, Sequence[tuple[int, int]]] = {}
@@ -108,15 +89,7 @@ class SymbolFile:
 
     def build_id(self) -> str | None:
         """The build id, in hexadecimal, or None."""
-        section = self.section(".note.gnu.build-id")
-        if section is None:
-            return None
-        note = self._read(section.offset, min(section.size, 4096))
-        if len(note) < 16:
-            return None
-        name_size, size, kind = struct.unpack_from("<III", note)
-        at = 12 + (name_size + 3 & ~3)
-        return note[at:at + size].hex() or None if kind == _NT_GNU_BUILD_ID else None
+        return find_build_id(self._read)
 
     def bias(self, module: Module) -> int | None:
         """What is added to link-time addresses where the file is loaded; None if the module is not of this file."""
@@ -138,14 +111,14 @@ class SymbolFile:
         """
         index = next((index for index, section in enumerate(self.sections)
                       if section.address and section.address <= address < section.address + section.size
-                      and not section.flags & _SHF_TLS), None)  # those are templates, .tbss is not even in memory
+                      and not section.flags & SHF_TLS), None)  # those are templates, .tbss is not even in memory
         if index is None:
             return None
         section = self.sections[index]
         if section.name.startswith((".plt", ".got")):  # GDB makes symbols for the slots
             raise Undecided(f"{address:#x} lies in {section.name}")
         entry = self._best(self._before(address, index), address)
-        if entry is None or entry.size == 0 and not section.flags & _SHF_EXECINSTR:
+        if entry is None or entry.size == 0 and not section.flags & SHF_EXECINSTR:
             return None
         return entry.name.decode("utf-8", "backslashreplace")
 
@@ -235,7 +208,7 @@ class SymbolFile:
                 or binding not in (_STB_LOCAL, _STB_GLOBAL, _STB_WEAK, _STB_GNU_UNIQUE)):
             return None
         name = self._name(name_at)
-        is_code = bool(self.sections[section].flags & _SHF_EXECINSTR)
+        is_code = bool(self.sections[section].flags & SHF_EXECINSTR)
         if not name or is_code and binding == _STB_LOCAL and name.startswith((b".L", b"$L")):
             return None
         return _Entry(address, size, is_code and binding != _STB_LOCAL and kind != _STT_GNU_IFUNC, name)
@@ -251,7 +224,7 @@ class SymbolFile:
 
     def _chosen(self) -> FileSection | None:
         """The table that GDB reads: the exported symbols count only in a file that has lost the others."""
-        for wanted in (_SHT_SYMTAB, _SHT_DYNSYM):
+        for wanted in (SHT_SYMTAB, SHT_DYNSYM):
             for section in self.sections:
                 if section.kind == wanted and section.size > _SYM.size:
                     return section
@@ -263,31 +236,10 @@ class SymbolFile:
         table = self._chosen()
         if table is None:
             raise Undecided("the file has no symbols")
-        if table.kind == _SHT_DYNSYM and self.section(".gnu.version_d") is not None:
+        if table.kind == SHT_DYNSYM and self.section(".gnu.version_d") is not None:
             raise Undecided("the file's symbols have versions")  # GDB's names have them too
         if table.size // _SYM.size > _MAX_SYMBOLS or table.link >= len(self.sections):
             raise Undecided("the file's symbol table is too large")
         data = self._read(table.offset, table.size)
         self._symbols = data[:len(data) // _SYM.size * _SYM.size]
         self._table = table
-
-
-def _sections(read: ReadFile) -> Iterator[FileSection]:
-    header = read(0, 64)
-    if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
-        raise CorruptStructure(0, "no ELF file for a 64-bit little-endian machine")
-    (offset,) = struct.unpack_from("<Q", header, 40)
-    size, count, names_index = struct.unpack_from("<3H", header, 58)
-    if size != _SHDR.size or not 0 < count < _MAX_SECTIONS:
-        # 0 sections, or so many that their number is kept elsewhere
-        raise CorruptStructure(58, "an unusual table of sections")
-    table = read(offset, size * count)
-    headers = list(_SHDR.iter_unpack(table[:len(table) // size * size]))
-    if len(headers) < count or names_index >= count:
-        raise CorruptStructure(offset, "the table of sections is cut off")
-    _, _, _, _, names_at, names_size, *_ = headers[names_index]
-    names = read(names_at, min(names_size, _MAX_SECTION_NAMES))
-    for name_at, kind, flags, address, at, length, link, *_ in headers:
-        end = names.find(b"\0", name_at)
-        name = names[name_at:end if end >= 0 else None].decode("utf-8", "backslashreplace")
-        yield FileSection(name, kind, flags, address, at, length if kind != 0 else 0, link)

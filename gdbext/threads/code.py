@@ -11,7 +11,8 @@ from functools import cached_property
 
 from gdbext.arch.x86_64.signals import is_restorer
 from gdbext.arch.x86_64.unwind import Unwinder
-from gdbext.elf.dynamic import build_id_at, first_page
+from gdbext.elf.dynamic import first_page
+from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.cache import read_u64

@@ -1,4 +1,4 @@
-"""Loaded files in fake memory: an ELF header, program headers, and exported symbols with their hash tables."""
+"""ELF files made up byte by byte, alone and in fake memory with exported symbols and their hash tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from tests.support.fake_memory import FakeMemory
 
 _HASH, _SYMBOLS, _STRINGS = 0x200, 0x400, 0xC00
 _SIZE = 0x1000
+
+
+def elf_headers(segments: Sequence[tuple[int, int, int, int, int]], kind: int = 3) -> bytes:
+    """The header and program headers of a file; of each segment type, flags, offset, link-time address and size."""
+    header = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9) + struct.pack("<HHIQQQIHHHHHH", kind, 62, 1, 0, 64, 0, 0, 64, 56,
+                                                                  len(segments), 64, 0, 0)
+    return header + b"".join(struct.pack("<IIQQQQQQ", each, flags, offset, address, address, size, size, 4096)
+                             for each, flags, offset, address, size in segments)
+
+
+def build_id_note(build_id: bytes) -> bytes:
+    """The note that has a file's build id, whose size is a multiple of 4."""
+    return struct.pack("<III", 4, len(build_id), 3) + b"GNU\0" + build_id
 
 
 def fake_elf(base: int, symbols: Mapping[str, tuple[int, int]], path: str, extra: Sequence[Section] = (),
@@ -29,11 +42,7 @@ def fake_elf(base: int, symbols: Mapping[str, tuple[int, int]], path: str, extra
         info, section = (kinds or {}).get(name, (0x12, 7))
         table += struct.pack("<IBBHQQ", len(strings), info, 0, section, *symbols[name])
         strings += name.encode() + b"\0"
-    header = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1,
-                                                                  64, 0, 0)
-    load = struct.pack("<IIQQQQQQ", 1, 5, 0, link_base, link_base, _SIZE, _SIZE, 4096)
-    image = bytearray(_SIZE)
-    image[:len(header) + len(load)] = header + load
+    image = bytearray(elf_headers([(1, 5, 0, link_base, _SIZE)]).ljust(_SIZE, b"\0"))
     image[_SYMBOLS:_SYMBOLS + len(table)] = table
     image[_STRINGS:_STRINGS + len(strings)] = strings
     hashed = _gnu_hash_table(names)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+from gdbext.elf.headers import Read
 from gdbext.elf.mapped import MappedModule, mapped_modules
-from gdbext.elf.symtab import ReadFile
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Module, Section
+from tests.support.fake_elf import elf_headers
 from tests.support.fake_memory import FakeMemory
 
 BASE, SIZE = 0x7000_0000_0000, 0x3000
@@ -26,11 +26,7 @@ REGIONS = (Region(BASE, BASE + 0x1000, "r", PATH), Region(BASE + 0x1000, BASE + 
 
 def image() -> bytes:
     """The mapped file, without a table of sections."""
-    header = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56,
-                                                                  len(SEGMENTS), 64, 0, 0)
-    table = b"".join(struct.pack("<IIQQQQQQ", kind, flags, offset, address, address, size, size, 4096)
-                     for kind, flags, offset, address, size in SEGMENTS)
-    return (header + table).ljust(SIZE, b"\0")
+    return elf_headers(SEGMENTS).ljust(SIZE, b"\0")
 
 
 def found(regions: Sequence[Region], known: Sequence[Module] = (), memory: FakeMemory | None = None,
@@ -98,7 +94,7 @@ class OwnMemory:
 
 
 def test_own_c_library() -> None:
-    def opened(path: str) -> ReadFile:
+    def opened(path: str) -> Read:
         data = Path(path).read_bytes()
         return lambda offset, size: data[offset:offset + size]
 

@@ -31,7 +31,10 @@ class Sym:
 
 
 def image(symbols: Sequence[Sym], *, kind: int = 2, extra: Sequence[tuple[str, bytes]] = ()) -> bytes:
-    """An ELF file: .text, .data, .plt, .tdata, the symbol table, its names, `extra` sections, the names of sections."""
+    """An ELF file: .text, .data, .plt, .tdata, the symbol table, its names, `extra` sections, the names of sections.
+
+    The program header is that of a section whose name begins with ``.note``.
+    """
     strings, table = b"\0", bytes(24)
     for sym in symbols:
         info = sym.binding << 4 | sym.kind
@@ -43,15 +46,18 @@ def image(symbols: Sequence[Sym], *, kind: int = 2, extra: Sequence[tuple[str, b
         (".strtab", 3, 0, 0, strings, 0), *[(name, 1, 0, 0, content, 0) for name, content in extra]]
     names = b"".join(row[0].encode() + b"\0" for row in rows) + b".shstrtab\0"
     rows.append((".shstrtab", 3, 0, 0, names, 0))
-    body, headers, name_at = bytes(64), b"", 0
+    body, headers, name_at, notes = bytes(64 + 56), b"", 0, (0, 0)
     for name, section_kind, flags, address, content, link in rows:
         size = content if isinstance(content, int) else len(content)
+        if name.startswith(".note"):
+            notes = len(body), size
         headers += struct.pack("<IIQQQQIIQQ", name_at, section_kind, flags, address, len(body), size, link, 0, 1, 24)
         body += b"" if isinstance(content, int) else content
         name_at += len(name) + 1
     header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack(
-        "<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, len(body), 0, 64, 0, 0, 64, len(rows), len(rows) - 1)
-    return header + body[64:] + headers
+        "<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, len(body), 0, 64, 56, 1, 64, len(rows), len(rows) - 1)
+    program_header = struct.pack("<IIQQQQQQ", 4, 4, notes[0], 0, 0, notes[1], notes[1], 4)
+    return header + program_header + body[64 + 56:] + headers
 
 
 def reader(data: bytes) -> Callable[[int, int], bytes]:

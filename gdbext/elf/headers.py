@@ -1,0 +1,190 @@
+"""The header of an ELF file, its program headers and section headers: the only place that unpacks them.
+
+The file may be on disk, in a core, or mapped into the target's memory: all that is needed is a `Read`. Files for 64-bit
+little-endian machines are read, others are refused. Nothing in a file is trusted: every count is bounded, and a table
+that is cut off gives the entries that are complete.
+
+C structures: ELF gABI ``Elf64_Ehdr``, ``Elf64_Phdr``, ``Elf64_Shdr``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO
+
+from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.inferior.protocol import Memory
+from gdbext.record import record
+
+#: Gives at most so many bytes of a file from an offset on: (offset, size). What it raises is passed on.
+Read = Callable[[int, int], bytes]
+
+MAGIC = b"\x7fELF"
+ET_EXEC, ET_DYN, ET_CORE = 2, 3, 4
+EM_X86_64 = 62
+PT_LOAD, PT_NOTE, PT_GNU_EH_FRAME = 1, 4, 0x6474E550
+PF_X, PF_W, PF_R = 1, 2, 4
+SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 2, 8, 11
+SHF_ALLOC, SHF_EXECINSTR, SHF_TLS = 2, 4, 0x400
+_64_BIT_LITTLE_ENDIAN = MAGIC + b"\2\1"
+_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
+_PHDR = struct.Struct("<IIQQQQQQ")
+_SHDR = struct.Struct("<IIQQQQIIQQ")
+#: From so many program headers on, their number is in the first section header (sh_info).
+_PN_XNUM, _SH_INFO = 0xFFFF, 7
+#: Bounds: program headers of a core, and of any other file; sections, and the text of their names in bytes.
+_MAX_SEGMENTS, _MAX_FILE_SEGMENTS, _MAX_SECTIONS, _MAX_SECTION_NAMES = 1 << 20, 1000, 1 << 16, 1 << 22
+#: How many program headers are read at a time: only the beginning of their table may be readable.
+_AT_A_TIME = 64
+_PAGE = 4096
+
+
+@record
+class Header:
+    """The header of a file: its type (``ET_CORE`` ...), its machine, and where its tables are."""
+
+    kind: int
+    machine: int
+    segments_offset: int
+    segment_count: int
+    sections_offset: int
+    section_size: int
+    section_count: int
+    names_index: int
+
+    @property
+    def segments_end(self) -> int:
+        """Where the table of program headers ends in the file."""
+        return self.segments_offset + min(self.segment_count, _MAX_SEGMENTS) * _PHDR.size
+
+
+@record
+class Segment:
+    """A program header: `address` is the link-time address, `size` the size in memory, in bytes."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    size: int
+
+
+@record
+class FileSection:
+    """A section as a file's header table has it: `address` is the link-time one, `offset` that in the file."""
+
+    name: str
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+
+
+def file_type(start: bytes) -> int | None:
+    """The type of an ELF file of any machine by its first 18 bytes, or None if it is not an ELF file."""
+    if len(start) < 18 or not start.startswith(MAGIC):
+        return None
+    return start[16] | start[17] << 8 if start[5] == 1 else start[16] << 8 | start[17]
+
+
+def opened_file(file: IO[bytes]) -> Read:
+    """Reads an open file; what cannot be read, such as an offset that no file has, has no bytes."""
+    def read(offset: int, size: int) -> bytes:
+        try:
+            return os.pread(file.fileno(), size, offset)
+        except (OSError, OverflowError, MemoryError):
+            return b""
+
+    return read
+
+
+def mapped_file(memory: Memory, start: int) -> Read:
+    """Reads a file in the target's memory; memory that is not readable has no bytes.
+
+    :param start: the address at which the first page of the file is mapped.
+    """
+    def read(offset: int, size: int) -> bytes:
+        try:
+            return memory.read(start + offset, size)
+        except GdbextError:
+            return b""
+
+    return read
+
+
+def read_header(read: Read) -> Header:
+    """Read the header of a file.
+
+    :raises CorruptStructure: it is not an ELF file for a 64-bit little-endian machine.
+    """
+    data = read(0, _EHDR.size)
+    if not data.startswith(_64_BIT_LITTLE_ENDIAN):
+        raise CorruptStructure(0, "not an ELF file for a 64-bit little-endian machine")
+    if len(data) < _EHDR.size:
+        raise CorruptStructure(0, "the ELF header is cut off")
+    (_, kind, machine, _, _, segments, sections, _, _, entry, count, section_size, section_count,
+     names) = _EHDR.unpack(data)
+    if entry != _PHDR.size and (entry or count):
+        raise CorruptStructure(54, "an unusual table of program headers")
+    if count == _PN_XNUM and sections and section_size == _SHDR.size:
+        first = read(sections, _SHDR.size)
+        if len(first) < _SHDR.size:
+            raise CorruptStructure(sections, "the number of program headers is cut off")
+        count = _SHDR.unpack(first)[_SH_INFO]
+    return Header(kind, machine, segments, count, sections, section_size, section_count, names)
+
+
+def iter_segments(read: Read, header: Header) -> Iterator[Segment]:
+    """The program headers of a file, up to the first that cannot be read."""
+    for at in range(header.segments_offset, header.segments_end, _AT_A_TIME * _PHDR.size):
+        wanted = min(_AT_A_TIME * _PHDR.size, header.segments_end - at)
+        table = read(at, wanted)
+        for kind, flags, offset, address, _, in_file, size, _ in _PHDR.iter_unpack(
+                table[:len(table) // _PHDR.size * _PHDR.size]):
+            yield Segment(kind, flags, offset, address, in_file, size)
+        if len(table) < wanted:
+            return
+
+
+def find_segments(read: Read) -> Sequence[Segment]:
+    """The program headers of an executable or library; none if it is not an ELF file that `read_header` accepts."""
+    try:
+        return list(itertools.islice(iter_segments(read, read_header(read)), _MAX_FILE_SEGMENTS))
+    except CorruptStructure:
+        return []
+
+
+def link_address(segments: Sequence[Segment]) -> int | None:
+    """The link-time address of a file's first page; None if that page is not loaded."""
+    return next((segment.address & ~(_PAGE - 1) for segment in segments
+                 if segment.kind == PT_LOAD and segment.offset == 0), None)
+
+
+def read_sections(read: Read) -> Sequence[FileSection]:
+    """The sections of a file.
+
+    :raises CorruptStructure: `read_header` does not accept it, or not all of its section headers can be read.
+    """
+    header = read_header(read)
+    count, offset = header.section_count, header.sections_offset
+    if header.section_size != _SHDR.size or not 0 < count < _MAX_SECTIONS:
+        # 0 sections, or so many that their number is kept elsewhere
+        raise CorruptStructure(58, "an unusual table of sections")
+    table = read(offset, _SHDR.size * count)
+    if len(table) < _SHDR.size * count or header.names_index >= count:
+        raise CorruptStructure(offset, "the table of sections is cut off")
+    headers = list(_SHDR.iter_unpack(table))
+    _, _, _, _, names_at, names_size, *_ = headers[header.names_index]
+    names = read(names_at, min(names_size, _MAX_SECTION_NAMES))
+    sections = []
+    for name_at, kind, flags, address, at, length, link, *_ in headers:
+        end = names.find(b"\0", name_at)
+        name = names[name_at:end if end >= 0 else None].decode("utf-8", "backslashreplace")
+        sections.append(FileSection(name, kind, flags, address, at, length if kind != 0 else 0, link))
+    return sections
