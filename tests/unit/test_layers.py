@@ -24,8 +24,8 @@ ORDER = ("record", "errors", "model", "inferior", "elf", "layout", "arch", "runt
 #: What the launcher may import: it runs without GDB, and sees no decoder.
 LAUNCHER = ("record", "errors", "inferior", "elf", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
-FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style", "elftools": "gdbext.launcher.looks.elf",
-           "distributed": "gdbext.launcher.verbs.dask", "typing_extensions": "gdbext.record"}
+FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
+           "typing_extensions": "gdbext.record"}
 
 
 @functools.cache
@@ -120,8 +120,8 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
                 "gdbext.errors", "gdbext.record", "gdbext.render.escape", "gdbext.render.html",
-                "gdbext.render.html_text", "gdbext.render.output_file", "gdbext.inferior.link_map", "gdbext.elf.notes",
-                "gdbext.inferior.proc"}, module
+                "gdbext.render.html_text", "gdbext.render.output_file", "gdbext.inferior.link_map",
+                "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.notes"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

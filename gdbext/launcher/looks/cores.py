@@ -21,7 +21,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from gdbext.launcher.looks.elf import ET_CORE, Core, MappedFile, build_id_of, file_type, is_debug_file
+from gdbext.elf.headers import ET_CORE, ET_DYN, ET_EXEC, file_type
+from gdbext.launcher.looks.elf import Core, MappedFile, build_id_of, is_debug_file
 from gdbext.launcher.looks.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
@@ -417,7 +418,7 @@ def _is_program(path: Path) -> bool:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False
         with open(path, "rb", buffering=0) as file:
-            return file_type(file.read(18)) in (2, 3)  # ET_EXEC, ET_DYN
+            return file_type(file.read(18)) in (ET_EXEC, ET_DYN)
     except OSError:
         return False
 

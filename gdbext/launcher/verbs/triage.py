@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gdbext.elf.headers import ET_CORE, file_type
 from gdbext.errors import GdbextError, UsageError
 from gdbext.launcher.cli import add_look, options_of, say, write_file
 from gdbext.launcher.looks import classes
@@ -53,8 +54,6 @@ exit status: 0 nothing wrong found, 1 a deadlock or a crash found, 2 bad usage,
 3 a target could not be read and nothing was found in the others, 4 no GDB or a GDB
 without Python"""
 
-_ELF = b"\x7fELF"
-_ET_CORE = 4
 _HEAD = 20
 #: Magic numbers of compressed files, and which program unpacks those that Python does not.
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\0"
@@ -308,8 +307,7 @@ def is_core(path: Path) -> bool:
     program = next((program for magic, program in _PROGRAMS.items() if head.startswith(magic)), None)
     if program is not None:
         head = _unpacked_by(program, path)
-    byte_order = "big" if head[5:6] == b"\2" else "little"
-    return head.startswith(_ELF) and int.from_bytes(head[16:18], byte_order) == _ET_CORE  # type: ignore[arg-type]
+    return file_type(head) == ET_CORE
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -46,7 +46,11 @@ def elf(kind: int, segments: list[tuple[int, int, bytes]]) -> bytes:
 
 def program(build_id: bytes) -> bytes:
     """An executable or library with a build id."""
-    return elf(ET_DYN, [(PT_NOTE, 0, note(b"GNU", 3, build_id)), (PT_LOAD, 0, b"code")])
+    at = HEADER.size + 2 * PROGRAM.size
+    data = elf(ET_DYN, [(PT_NOTE, at, note(b"GNU", 3, build_id)), (PT_LOAD, 0, b"code")])
+    # the file is loaded from its beginning
+    load = PROGRAM.pack(PT_LOAD, 5, 0, 0, 0, len(data), len(data), PAGE)
+    return data[:at - PROGRAM.size] + load + data[at:]
 
 
 def core(*, with_files: bool = True, names: tuple[str, str] = (APP, LIBRARY)) -> bytes:
@@ -262,8 +266,10 @@ def test_packed_and_cut_off(place: Place) -> None:
 
 @pytest.mark.parametrize(("data", "why"), [
     (b"", "is empty"), (b"text", "is no core: it is no ELF file"), (program(b"A"), "is no core: it is an executable"),
-    (core()[:70], "its headers cannot be read"), (gzip.compress(b"text"), "is no core"),
-], ids=["empty", "text", "program", "cut", "packed text"])
+    (core()[:70], "its headers cannot be read"), (core()[:40], "its headers cannot be read"),
+    (core().replace(b"\x7fELF\2", b"\x7fELF\1", 1), "not an ELF file for a 64-bit little-endian machine"),
+    (gzip.compress(b"text"), "is no core"),
+], ids=["empty", "text", "program", "cut", "header cut", "32 bits", "packed text"])
 def test_what_is_no_core(data: bytes, why: str, place: Place) -> None:
     with pytest.raises(Unreadable, match=why), place.prepared(data):
         pass
