@@ -82,16 +82,17 @@ def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
 def is_core(path: Path) -> bool:
     """Whether a file is a core, packed or not, by its first bytes."""
     try:
+        # opening a named pipe would block
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
         with open(path, "rb", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return False
             head = file.read(64)
             if not _packing(head):
                 return file_type(head) == ET_CORE
             file.seek(0)
             with contextlib.closing(_unpacked(file, *_packing(head)[0])) as blocks:
                 return file_type(next(blocks, b"")) == ET_CORE
-    except (OSError, Unreadable):
+    except (OSError, EOFError, MemoryError, Unreadable):
         return False
 
 

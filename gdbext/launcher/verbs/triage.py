@@ -10,22 +10,18 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import lzma
 import os
 import shutil
-import stat
-import subprocess
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbext.elf.headers import ET_CORE, file_type
 from gdbext.errors import GdbextError, UsageError
 from gdbext.launcher.cli import add_look, options_of, say, write_file
 from gdbext.launcher.looks import classes
 from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage
+from gdbext.launcher.looks.cores import is_core
 from gdbext.launcher.looks.look import Look, Options, Target, end_running, look
 from gdbext.launcher.looks.pool import Pool, Progress, Record, State, processors
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
@@ -53,12 +49,6 @@ examples:
 exit status: 0 nothing wrong found, 1 a deadlock or a crash found, 2 bad usage,
 3 a target could not be read and nothing was found in the others, 4 no GDB or a GDB
 without Python"""
-
-_HEAD = 20
-#: Magic numbers of compressed files, and which program unpacks those that Python does not.
-_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\0"
-_PROGRAMS = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
-_PACKED = 1 << 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -290,44 +280,3 @@ def find_cores(folder: Path) -> Iterator[Path]:
             path = Path(where, name)
             if is_core(path):
                 yield path
-
-
-def is_core(path: Path) -> bool:
-    """Whether a file is a core, maybe a compressed one."""
-    try:
-        # what would block, such as a named pipe, is not opened
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return False
-        with open(path, "rb") as file:
-            head = file.read(_HEAD)
-            if head.startswith((_GZIP, _XZ)):
-                head = _unpacked(head + file.read(_PACKED))
-    except OSError:
-        return False
-    program = next((program for magic, program in _PROGRAMS.items() if head.startswith(magic)), None)
-    if program is not None:
-        head = _unpacked_by(program, path)
-    return file_type(head) == ET_CORE
-
-
-def _unpacked(data: bytes) -> bytes:
-    """The first bytes of a file that is compressed with gzip or xz; none where it is damaged."""
-    try:
-        if data.startswith(_GZIP):
-            return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(data, _HEAD)
-        return lzma.LZMADecompressor(memlimit=256 << 20).decompress(data, _HEAD)
-    except (zlib.error, lzma.LZMAError, EOFError):
-        return b""
-
-
-def _unpacked_by(program: str, path: Path) -> bytes:
-    found = shutil.which(program)
-    if found is None:
-        return b""
-    with open(path, "rb") as file, subprocess.Popen(
-            [found, "-dc"], stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        head = process.stdout.read(_HEAD)
-        process.stdout.close()
-        process.kill()
-    return head

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
 import json
@@ -20,6 +21,7 @@ import pytest
 
 from gdbext.errors import UsageError
 from gdbext.launcher import cli
+from gdbext.launcher.looks.cores import is_core
 from gdbext.launcher.looks.look import Look, Options, Target
 from gdbext.launcher.looks.pool import State
 from gdbext.launcher.status import NO_GDB
@@ -36,13 +38,14 @@ BIG_ENDIAN = b"\x7fELF\x01\x02\x01" + bytes(9) + struct.pack(">HHI", 4, 20, 1) +
 
 @pytest.mark.parametrize(("content", "expected"), [
     (CORE, True), (BIG_ENDIAN, True), (gzip.compress(CORE), True), (lzma.compress(CORE), True),
-    (PROGRAM, False), (gzip.compress(PROGRAM), False), (b"", False), (CORE[:12], False), (b"\x1f\x8b", False),
-    (b"\xfd7zXZ\0 and more", False), (b"core", False),
-], ids=["core", "big-endian", "gzip", "xz", "program", "program in gzip", "empty", "cut", "no gzip", "no xz", "name"])
+    (bz2.compress(CORE), True), (PROGRAM, False), (gzip.compress(PROGRAM), False), (b"", False), (CORE[:12], False),
+    (b"\x1f\x8b", False), (b"\xfd7zXZ\0 and more", False), (b"core", False),
+], ids=["core", "big-endian", "gzip", "xz", "bzip2", "program", "program in gzip", "empty", "cut", "no gzip",
+        "no xz", "name"])
 def test_a_core_is_known_by_its_content(tmp_path: Path, content: bytes, expected: bool) -> None:
     path = tmp_path / "anything.txt"
     path.write_bytes(content)
-    assert triage.is_core(path) is expected
+    assert is_core(path) is expected
 
 
 @pytest.mark.parametrize("program", ["zstd", "lz4"])
@@ -53,22 +56,22 @@ def test_cores_that_another_program_unpacks(tmp_path: Path, program: str) -> Non
         (tmp_path / name).write_bytes(content * 200)
         with open(tmp_path / name, "rb") as file, open(tmp_path / f"{name}.packed", "wb") as packed:
             subprocess.run([program, "-qc"], stdin=file, stdout=packed, check=True)
-    assert triage.is_core(tmp_path / "core.packed")
-    assert not triage.is_core(tmp_path / "program.packed")
+    assert is_core(tmp_path / "core.packed")
+    assert not is_core(tmp_path / "program.packed")
 
 
 def test_without_that_program_it_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "core.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not triage.is_core(tmp_path / "core.zst")
+    assert not is_core(tmp_path / "core.zst")
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     os.symlink("/nowhere", tmp_path / "link")
-    assert not triage.is_core(tmp_path / "pipe")
-    assert not triage.is_core(tmp_path / "link")
-    assert not triage.is_core(tmp_path / "gone")
+    assert not is_core(tmp_path / "pipe")
+    assert not is_core(tmp_path / "link")
+    assert not is_core(tmp_path / "gone")
 
 
 @pytest.fixture
