@@ -115,7 +115,9 @@ def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int],
     except RuntimeNotFound:
         return []
     for trouble in troubles:
-        if code.truncated is not None:
+        if code.unlisted is not None:  # what is lost is a matter of the whole core, and reported as one
+            findings.problem("Python", "unreadable", str(trouble))
+        elif code.truncated is not None:
             findings.fail(f"{trouble}; {code.truncated}", "")
         else:
             findings.fail(str(trouble), trouble.hint)
@@ -130,6 +132,7 @@ def _read_python(memory: Memory, runtime: PythonRuntime, findings: Findings) -> 
         python.interpreters = list(iter_interpreters(memory, runtime))
     except GdbextError as error:
         findings.doubt(f"Python {runtime.version}", f"its interpreters: {error}")
+        return python
     if not python.interpreters:
         findings.problem(f"Python {runtime.version}", "not applicable",
                          "the runtime is not initialised, or already finalised")
