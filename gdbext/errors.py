@@ -66,3 +66,14 @@ class NoTarget(GdbextError):
 
 class UsageError(GdbextError):
     """The command line cannot be understood."""
+
+
+class BadDocument(GdbextError):
+    """A JSON document is not as its schema describes it. `path` leads to the bad part, `what` says what is wrong."""
+
+    hint = "check that gdbext wrote the document, and that it is complete"
+
+    def __init__(self, what: str, path: str = "") -> None:
+        super().__init__(f"${path}: {what}")
+        self.what = what
+        self.path = path

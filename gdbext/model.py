@@ -112,13 +112,15 @@ class Part:
 class MixedStack:
     """`frames` are innermost first, and each is in one of `parts`; `variables` are those of frames, by index.
 
-    `unmerged` says why Python and native frames could not be interleaved, None where they were.
+    `unmerged` says why Python and native frames could not be interleaved, None where they were. `left_out` counts
+    frames outside of these that a document did not list.
     """
 
     frames: tuple[Frame, ...] = ()
     parts: tuple[Part, ...] = ()
     unmerged: str | None = None
     variables: Mapping[int, Sequence[Local]] = field(default_factory=dict)
+    left_out: int = 0
 
 
 @record

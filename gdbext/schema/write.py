@@ -1,4 +1,4 @@
-"""Reports as JSON, schema ``gdbext/1``.
+"""Reports as JSON, schema ``gdbext/1``; `gdbext.schema.read` makes reports of it again.
 
 This module owns the schema; its meaning never changes without a new version.
 """
@@ -19,6 +19,7 @@ from gdbext.model import (
     Interpreter,
     Local,
     Lock,
+    Part,
     PyFrame,
     Report,
     Runtime,
@@ -85,7 +86,8 @@ def _interpreter(interpreter: Interpreter) -> dict[str, Any]:
     return {
         "id": interpreter.id, "address": hex(interpreter.address),
         "gil": {"lock": gil.lock or None, "address": hex(gil.address), "state": gil.state, "holder": gil.holder,
-                "evidence": gil.evidence, "waiters": list(gil.waiters), "drop_requested": gil.drop_requested},
+                "evidence": gil.evidence, "waiters": list(gil.waiters), "drop_requested": gil.drop_requested,
+                "orphan": gil.orphan},
         "stop_the_world": {"requested": stop.requested, "requester": stop.requester,
                            "waiting_for": list(stop.waiting_for)},
     }
@@ -102,14 +104,28 @@ def _thread(thread: Thread) -> dict[str, Any]:
                    "taken_at": _taken_at(hold.taken_at)} for hold in thread.holds],
         "waits": None if wait is None else {"lock": wait.lock, "mode": wait.mode, "timed": wait.timed,
                                             "evidence": wait.evidence, "why": wait.why},
-        "stack": [_frame(frame) for frame in thread.stack],
+        "stack": [_frame(frame) for frame in thread.stack], "unmerged": thread.unmerged,
     }
+    if thread.parts:
+        made["parts"] = _parts(thread.parts, len(thread.stack))
     for frame, variables in zip(made["stack"], thread.variables or ()):
         frame["locals"] = _locals(variables)
     if thread.critical_sections is not None:
         made["critical_sections"] = [
             {"mutex": _address(section.mutex), "object": _address(section.object), "type": section.type,
              "active": section.active} for section in thread.critical_sections]
+    return made
+
+
+def _parts(parts: Iterable[Part], listed: int) -> list[dict[str, Any]]:
+    """What the `listed` innermost frames are presented as; frames that are presented as they are need no entry."""
+    made: list[dict[str, Any]] = []
+    first = 0
+    for part in parts:
+        if first < listed and part != Part(part.frames[:1]):
+            made.append({"first": first, "frames": min(len(part.frames), listed - first), "text": part.text,
+                         "note": part.note, "name": part.name})
+        first += len(part.frames)
     return made
 
 
@@ -124,10 +140,10 @@ def _crash(crash: Crash) -> dict[str, Any]:
         stack.append(_frame(frame))
         if index in crash.stack.variables:
             stack[-1]["locals"] = _locals(crash.stack.variables[index])
-    return {
+    made = {
         "thread": crash.thread, "fault": _fault(crash.fault), "stack": stack,
-        "frames_left_out": len(crash.stack.frames) - len(stack), "unmerged": crash.stack.unmerged,
-        "guilty_frame": crash.guilty,
+        "frames_left_out": crash.stack.left_out + len(crash.stack.frames) - len(stack),
+        "unmerged": crash.stack.unmerged, "guilty_frame": crash.guilty,
         "recursion": None if recursion is None else {
             "round": list(recursion.round), "rounds": recursion.rounds, "frames": recursion.frames,
             "whole": recursion.whole, "stack_used": recursion.used},
@@ -137,6 +153,9 @@ def _crash(crash: Crash) -> dict[str, Any]:
                       "common_locks": list(suspect.common_locks)} for suspect in crash.suspects],
         "missing": list(crash.missing),
     }
+    if crash.stack.parts:
+        made["parts"] = _parts(crash.stack.parts, len(stack))
+    return made
 
 
 def _fault(fault: Fault) -> dict[str, Any]:
@@ -167,7 +186,9 @@ def _frame(frame: Frame) -> dict[str, Any]:
 
 
 def _taken_at(frame: PyFrame | None) -> dict[str, Any] | None:
-    return None if frame is None else {"function": frame.function, "file": frame.file, "line": frame.line}
+    if frame is None:
+        return None
+    return {name: value for name, value in _frame(frame).items() if name != "language"}
 
 
 def _lock(lock: Lock) -> dict[str, Any]:
@@ -176,7 +197,8 @@ def _lock(lock: Lock) -> dict[str, Any]:
         "holders": [{"thread": holder.thread, "mode": holder.mode, "evidence": holder.evidence, "why": holder.why,
                      "taken_at": _taken_at(holder.taken_at)} for holder in lock.holders],
         "waiters": [{"thread": waiter.thread, "mode": waiter.mode} for waiter in lock.waiters],
-        "candidates": list(lock.candidates), "orphan": lock.orphan, "wait_for": lock.wait_for, "shared": lock.shared,
+        "candidates": list(lock.candidates), "orphan": lock.orphan,
+        "orphan_evidence": lock.orphan_evidence, "wait_for": lock.wait_for, "shared": lock.shared,
         "why": lock.why,
     }
 
@@ -184,7 +206,8 @@ def _lock(lock: Lock) -> dict[str, Any]:
 def _deadlock(deadlock: Deadlock) -> dict[str, Any]:
     return {
         "threads": list(deadlock.threads), "evidence": deadlock.evidence,
-        "edges": [{"waiter": edge.waiter, "lock": edge.lock, "holder": edge.holder} for edge in deadlock.edges],
+        "edges": [{"waiter": edge.waiter, "lock": edge.lock, "holder": edge.holder, "evidence": edge.evidence,
+                   "why": edge.why} for edge in deadlock.edges],
         "why": deadlock.why, "stuck_behind": list(deadlock.stuck_behind), "standstill": deadlock.standstill,
     }
 
@@ -198,7 +221,8 @@ def _task(task: Task) -> dict[str, Any]:
 def _awaited(awaits: Awaited) -> dict[str, Any]:
     tasks = _addresses(awaits.tasks)
     return {"task": tasks[0] if len(tasks) == 1 and not awaits.others else None, "tasks": tasks,
-            "other_futures": awaits.others, "what": awaits.what, "holders": _addresses(awaits.holders),
+            "other_futures": awaits.others, "what": awaits.what, "kind": awaits.kind,
+            "address": _address(awaits.address), "name": awaits.name, "holders": _addresses(awaits.holders),
             "timed": awaits.timed}
 
 

@@ -6,27 +6,41 @@ import dataclasses
 from typing import Any, TypeVar
 
 from gdbext.model import (
+    DERIVED,
     EXCLUSIVE,
     INFERRED,
     RECORDED,
     SHARED,
     WORLD_TO_GO_ON,
     WORLD_TO_STOP,
+    Awaited,
+    Columns,
+    Crash,
     CriticalSection,
     Deadlock,
     Edge,
+    EventLoop,
+    Fault,
+    Finding,
     Gil,
     Hold,
     Holder,
     Interpreter,
+    Local,
     Lock,
+    MixedStack,
     NativeFrame,
+    Operand,
+    Part,
     Problem,
     PyFrame,
+    Recursion,
     Report,
     Runtime,
     StopTheWorld,
+    Suspect,
     TargetInfo,
+    Task,
     Thread,
     Wait,
     Waiter,
@@ -149,6 +163,18 @@ def orphaned() -> Report:
     return Report(INFO, (), (thread,), (lock,), (Deadlock((1,), RECORDED, (Edge(1, lock.id, None),), why),))
 
 
+def left_behind() -> Report:
+    """A GIL and a shared lock whose holders do not exist in a child after fork."""
+    lock = Lock("semaphore:0x10", "semaphore", 0x10, None, "zero", (), (Waiter(1, EXCLUSIVE),), (),
+                "left behind by fork", "any", DERIVED, "no thread state has that id", True)
+    wait = Wait(lock.id, EXCLUSIVE, True, INFERRED, "the only semaphore whose address is on the stack")
+    gil = Gil(GIL, 0x7F00, "held", evidence=DERIVED, orphan="left behind by fork")
+    runtime = Runtime("3.11.7", "default", 0x7E00, "dwarf", "python3.11",
+                      (Interpreter(0, 0x7D00, gil, StopTheWorld(False)),), 1)
+    thread = Thread(1, 10, 10, "child", status="blocked", syscall="futex", waits=wait)
+    return Report(INFO, (runtime,), (thread,), (lock,))
+
+
 def standstill() -> Report:
     """Both threads of a process wait for what only the other could do, and of one it is not known who that is."""
     end, queue = "thread-exit:0x10", "py-condition:0x20"
@@ -180,12 +206,48 @@ def healthy() -> Report:
     return dataclasses.replace(report, threads=threads, locks=report.locks[2:], deadlocks=(), problems=(), notes=())
 
 
+def asyncio() -> Report:
+    """Two tasks that wait for each other, one of them without a name and for a lock; a coroutine with variables."""
+    stack = (PyFrame("work", "Job.work", "/app/job.py", 5, Columns(4, 17, 6), "coroutine"),
+             NativeFrame("epoll_wait", "libc.so.6", 0x7F00), NativeFrame("start_thread", "libc.so.6", 0x7F10))
+    why = "inside of a `with` block of the lock"
+    held = Lock("py-lock:0x70", "py-lock", 0x70, "table of job", "locked",
+                (Holder(1, EXCLUSIVE, DERIVED, why, stack[0]),))
+    lock = Awaited(kind="asyncio.Lock", address=0x90, name="lock", holders=(0x10,))
+    tasks = (Task(0x10, "a", 0x7000, 1, "pending", stack[:1], Awaited((0x20,), 2, timed=True), (0x20,)),
+             Task(0x20, None, 0x7000, None, "running", (), lock))
+    report = gil_deadlock()
+    first = dataclasses.replace(
+        report.threads[0], holds=(Hold(held.id, EXCLUSIVE, DERIVED, why, stack[0]),), stack=stack,
+        parts=(Part(stack[:1]), Part(stack[1:], "thread start")), unmerged="no frame fits",
+        blocked_on="the end of process 4711", variables=((Local("x", "int", "1"),), (), ()))
+    return dataclasses.replace(report, threads=(first, *report.threads[1:]), locks=(*report.locks, held), tasks=tasks,
+                               task_cycles=((0x10, 0x20),),
+                               event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1),))
+
+
+def crashed() -> Report:
+    """A null pointer, with everything that a report of a crash can contain."""
+    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", "read 8 bytes at 0x18", INFERRED,
+                  "the code before it sets %rdi to 0", (1, 0), 0x18, "read", 8, 0x401000, "mov 0x18(%rdi),%rax",
+                  (Operand("%rdi", 0, "null", "the first argument"), Operand("%rax", 1)), {"rdi": 0, "fs_base": 0x7F00},
+                  "said", True)
+    stack = MixedStack((NativeFrame("get", "libdrv.so", 0x401000), PyFrame("f", "f", "/app/job.py", 3)),
+                       (Part((NativeFrame("get", "libdrv.so", 0x401000),), None, "Cython", "lib.get"),
+                        Part((PyFrame("f", "f", "/app/job.py", 3),))),
+                       "no frame fits", {0: (Local("self", "Node *", "0x0"),)})
+    crash = Crash(1, fault, stack, 0, Recursion((0, 1), 900, 2000, False, 8 << 20),
+                  (Finding("without-gil", 2, "uses Python"), Finding("impossible-object", None, "x", INFERRED, "y")),
+                  (Suspect(2, ("runs get too",), "both hold gil:0", ("gil:0",)),), ("libdrv.so is not there",))
+    return Report(INFO, crash=crash)
+
+
 #: What a target may hold where a name should be.
 HOSTILE = "a\x1b[2J\x1b]0;x\x07\nb\r\u202ec\u2066\u2028\x85\x9b\x00\u200b\ud800\U000e0001\"\\;}"
 
 #: Strings that are ours, not the target's.
-_OURS = {"id", "lock", "kind", "state", "mode", "evidence", "wait_for", "status", "what", "build", "architecture",
-         "version", "layout", "python_state", "syscall"}
+_OURS = {"id", "lock", "kind", "state", "mode", "evidence", "orphan_evidence", "wait_for", "status", "what", "build",
+         "architecture", "version", "layout", "python_state", "syscall"}
 
 T = TypeVar("T")
 

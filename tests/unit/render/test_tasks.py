@@ -180,11 +180,12 @@ def test_json() -> None:
         "id": "0x10", "name": "a", "loop": "0x7000", "thread": 1, "state": "pending",
         "stack": [{"language": "python", "function": "work", "qualified_name": "Job.work", "file": "/app/job.py",
                    "line": 5, "columns": None, "kind": None}],
-        "awaits": {"task": "0x20", "tasks": ["0x20"], "other_futures": 0, "what": "asyncio.wait_for", "holders": [],
-                   "timed": True},
+        "awaits": {"task": "0x20", "tasks": ["0x20"], "other_futures": 0, "what": "asyncio.wait_for",
+                   "kind": "asyncio.wait_for", "address": None, "name": None, "holders": [], "timed": True},
         "awaited_by": []}
     assert made["tasks"][1]["awaits"] == {"task": None, "tasks": [], "other_futures": 0,
-                                          "what": "asyncio.Lock 0x90 lock", "holders": ["0x10"], "timed": False}
+                                          "what": "asyncio.Lock 0x90 lock", "kind": "asyncio.Lock", "address": "0x90",
+                                          "name": "lock", "holders": ["0x10"], "timed": False}
     assert made["tasks"][1]["awaited_by"] == ["0x10"]
     several = report(task(0x10, "a", Awaited((0x20, 0x30))), task(0x20, "b"), task(0x30, "c"))
     assert document(several, ("tasks",))["tasks"][0]["awaits"]["task"] is None

@@ -65,8 +65,9 @@ DOCUMENT = {
 #: Members beyond those that the schema began with, by the path of what has them.
 GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan"},
-         ".locks[]": {"why", "wait_for", "shared"}, ".deadlocks[]": {"standstill"},
-         ".threads[]": {"unmerged", "blocked_on", "critical_sections"},
+         ".locks[]": {"why", "wait_for", "shared", "orphan_evidence"}, ".deadlocks[]": {"standstill"},
+         ".deadlocks[].edges[]": {"evidence", "why"},
+         ".threads[]": {"unmerged", "parts", "blocked_on", "critical_sections"},
          ".threads[].stack[]": {"columns", "kind", "locals"},
          ".threads[].holds[]": {"taken_at"}, ".locks[].holders[]": {"taken_at"}}
 
@@ -130,7 +131,8 @@ def test_values() -> None:
                               "libc": "glibc 2.36"}
     assert made["deadlocks"] == [
         {"threads": [1, 2], "evidence": "recorded", "why": None, "stuck_behind": [3], "standstill": False,
-         "edges": [{"waiter": 1, "lock": RWLOCK, "holder": 2}, {"waiter": 2, "lock": "gil:0", "holder": 1}]}]
+         "edges": [{"waiter": 1, "lock": RWLOCK, "holder": 2, "evidence": "recorded", "why": None},
+                   {"waiter": 2, "lock": "gil:0", "holder": 1, "evidence": "recorded", "why": None}]}]
     first = made["threads"][0]
     assert (first["tstate"], first["lwp"], first["tid"]) == ("0x55d0", 885, 1)
     assert first["waits"] == {"lock": RWLOCK, "mode": "exclusive", "timed": False, "evidence": "recorded", "why": None}
@@ -166,7 +168,8 @@ def test_critical_sections() -> None:
 
 def test_orphan_has_no_holder() -> None:
     made = document(orphaned())
-    assert made["deadlocks"][0]["edges"] == [{"waiter": 1, "lock": "mutex:0x10", "holder": None}]
+    assert made["deadlocks"][0]["edges"] == [
+        {"waiter": 1, "lock": "mutex:0x10", "holder": None, "evidence": "recorded", "why": None}]
     assert made["locks"][0]["orphan"] == "thread exited"
 
 
