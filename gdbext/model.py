@@ -231,6 +231,8 @@ class Lock:
     why: str | None = None
     #: whether another process may let it go
     shared: bool = False
+    #: the TID that a shared lock records as its owner, where it is not a thread of this process
+    foreign_owner: int | None = None
 
 
 @record

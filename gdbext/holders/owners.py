@@ -207,6 +207,7 @@ class NativeLocks:
     def _lock(self, view: View, waiters: Sequence[Waiter]) -> Lock:
         holders: tuple[Holder, ...] = ()
         candidates: tuple[int, ...] = ()
+        foreign_owner: int | None = None
         orphan, evidence, why = view.orphan, RECORDED, view.why
         if view.owner_thread is not None or view.owner_threads:
             told = None if view.owner_evidence == RECORDED else view.why
@@ -217,6 +218,7 @@ class NativeLocks:
             if number is not None:
                 holders = (Holder(number, EXCLUSIVE, RECORDED),)
             elif view.elsewhere and not self._is_private(view.address):
+                foreign_owner = view.owner
                 why = f"its owner has TID {view.owner}, which is not a thread of this process; the lock is shared"
             else:
                 orphan, evidence, why = self._gone.by_tid(view.owner)
@@ -232,7 +234,7 @@ class NativeLocks:
             holders = found.as_holders(_HELD_MODE.get(view.kind, EXCLUSIVE))
             candidates, why = found.candidates, found.why
         return Lock(view.id, view.kind, view.address, self._name(view, waiters), view.state, holders, tuple(waiters),
-                    candidates, orphan, view.wait_for, evidence, why, view.elsewhere)
+                    candidates, orphan, view.wait_for, evidence, why, view.elsewhere, foreign_owner)
 
     def _first_waits(self, waiters: Sequence[Waiter]) -> bool:
         """Whether the first thread waits itself, or is the only one."""

@@ -325,7 +325,7 @@ def _lock(value: object) -> Lock:
                 made.get("waiters", _each(_waiter)), made.get("candidates", _integers),
                 made.get("orphan", _text_or_none), made.get("wait_for", _one_of("all", "any")),
                 made.optional("orphan_evidence", _evidence, RECORDED), made.get("why", _text_or_none),
-                made.get("shared", _flag))
+                made.get("shared", _flag), made.optional("foreign_owner", _integer_or_none, None))
 
 
 def _holder(value: object) -> Holder:

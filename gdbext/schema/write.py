@@ -199,6 +199,7 @@ def _lock(lock: Lock) -> dict[str, Any]:
         "waiters": [{"thread": waiter.thread, "mode": waiter.mode} for waiter in lock.waiters],
         "candidates": list(lock.candidates), "orphan": lock.orphan,
         "orphan_evidence": lock.orphan_evidence, "wait_for": lock.wait_for, "shared": lock.shared,
+        "foreign_owner": lock.foreign_owner,
         "why": lock.why,
     }
 

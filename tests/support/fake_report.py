@@ -164,15 +164,16 @@ def orphaned() -> Report:
 
 
 def left_behind() -> Report:
-    """A GIL and a shared lock whose holders do not exist in a child after fork."""
+    """A GIL and a shared lock that fork left behind, and a lock of another process."""
     lock = Lock("semaphore:0x10", "semaphore", 0x10, None, "zero", (), (Waiter(1, EXCLUSIVE),), (),
                 "left behind by fork", "any", DERIVED, "no thread state has that id", True)
+    foreign = Lock("mutex:0x40", "mutex", 0x40, None, "locked", shared=True, foreign_owner=4242)
     wait = Wait(lock.id, EXCLUSIVE, True, INFERRED, "the only semaphore whose address is on the stack")
     gil = Gil(GIL, 0x7F00, "held", evidence=DERIVED, orphan="left behind by fork")
     runtime = Runtime("3.11.7", "default", 0x7E00, "dwarf", "python3.11",
                       (Interpreter(0, 0x7D00, gil, StopTheWorld(False)),), 1)
     thread = Thread(1, 10, 10, "child", status="blocked", syscall="futex", waits=wait)
-    return Report(INFO, (runtime,), (thread,), (lock,))
+    return Report(INFO, (runtime,), (thread,), (lock, foreign))
 
 
 def standstill() -> Report:

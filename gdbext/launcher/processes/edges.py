@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -43,7 +42,6 @@ _P_ALL, _P_PID, _P_PGID, _P_PIDFD = range(4)
 
 #: Where the owner of a lock is, from its futex word on: ``__owner`` and ``__cur_writer``.
 _OWNERS = {"mutex": 8, "rwlock": 24}
-_OWNER = re.compile(r"^its owner has TID (\d+), which is no thread of this process; the lock is shared$")
 
 #: Kinds of locks of which a waiter needs just one holder to let go.
 _ANY = frozenset(("semaphore", "condvar", "py-event", "py-condition", "py-semaphore", "descriptor", "futex"))
@@ -233,9 +231,8 @@ class Scene:
         name = lock["name"] if lock is not None else None
         place = f"{mapping.path or 'without a name'}, {word.offset:#x}"
         what = f"for {kind} {name or ''}".rstrip() + f" in shared memory ({place})"
-        match = _OWNER.match((lock["why"] if lock is not None else None) or "")
-        if match is not None and lock is not None:
-            return self._owned(member, lock, int(match[1]), what)
+        if lock is not None and lock["foreign_owner"] is not None:
+            return self._owned(member, lock, lock["foreign_owner"], what)
         if lock is not None and lock["holders"]:
             return self._inside(member, thread, lock, state)
         counting = self._shared_memory.counting(member, word)

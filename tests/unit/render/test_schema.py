@@ -42,8 +42,8 @@ ALL = (*PARTS, "tasks", "crash")
 #: Members that the schema began without, by what has them: documents of older versions lack them.
 LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("threads", "critical_sections"),
          ("stack", "locals"), ("taken_at", "qualified_name"), ("taken_at", "columns"), ("taken_at", "kind"),
-         ("locks", "orphan_evidence"), ("edges", "evidence"), ("edges", "why"), ("awaits", "kind"),
-         ("awaits", "address"), ("awaits", "name"), ("crash", "parts")}
+         ("locks", "orphan_evidence"), ("locks", "foreign_owner"), ("edges", "evidence"), ("edges", "why"),
+         ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"), ("crash", "parts")}
 #: Between them these have whatever a document may have.
 RICH = ("asyncio", "world", "crashed")
 

@@ -65,7 +65,7 @@ DOCUMENT = {
 #: Members beyond those that the schema began with, by the path of what has them.
 GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan"},
-         ".locks[]": {"why", "wait_for", "shared", "orphan_evidence"}, ".deadlocks[]": {"standstill"},
+         ".locks[]": {"why", "wait_for", "shared", "orphan_evidence", "foreign_owner"}, ".deadlocks[]": {"standstill"},
          ".deadlocks[].edges[]": {"evidence", "why"},
          ".threads[]": {"unmerged", "parts", "blocked_on", "critical_sections"},
          ".threads[].stack[]": {"columns", "kind", "locals"},

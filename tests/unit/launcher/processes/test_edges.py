@@ -190,19 +190,16 @@ def test_a_child_that_works(host: Host) -> None:
 SHARED = "00010000-00011000 rw-s 00000000 00:01 77   /dev/zero (deleted)\n"
 
 
-def shared_lock(kind: str, address: int, why: str | None = None, holders: Sequence[int] = ()) -> dict[str, Any]:
+def shared_lock(kind: str, address: int, foreign_owner: int | None = None,
+                holders: Sequence[int] = ()) -> dict[str, Any]:
     return {"id": f"{kind}:{address:#x}", "kind": kind, "address": hex(address), "name": None, "state": "locked",
             "holders": [{"thread": each, "mode": "exclusive", "evidence": "recorded", "why": None} for each in holders],
-            "waiters": [], "candidates": [], "orphan": None, "why": why}
-
-
-def owned(tid: int) -> str:
-    return f"its owner has TID {tid}, which is no thread of this process; the lock is shared"
+            "waiters": [], "candidates": [], "orphan": None, "foreign_owner": foreign_owner, "why": None}
 
 
 def test_process_shared_mutexes(host: Host) -> None:
     for pid, wanted, other in ((100, 0x10000, 200), (200, 0x10028, 100)):
-        host.process(pid, "futex", [wanted, 0], lock=shared_lock("mutex", wanted, owned(other)))
+        host.process(pid, "futex", [wanted, 0], lock=shared_lock("mutex", wanted, other))
         host.maps(pid, SHARED)
         host.memory(pid, wanted + 8, other.to_bytes(4, "little"))
     wait = host.scene().waits[Node(100, 1)]
