@@ -6,7 +6,7 @@ package. Thread references are GDB thread numbers, addresses and LWP ids are int
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from typing import NamedTuple, Union
 
@@ -119,7 +119,7 @@ class MixedStack:
     frames: tuple[Frame, ...] = ()
     parts: tuple[Part, ...] = ()
     unmerged: str | None = None
-    variables: Mapping[int, Sequence[Local]] = field(default_factory=dict)
+    variables: Mapping[int, tuple[Local, ...]] = field(default_factory=dict)
     left_out: int = 0
 
 

@@ -46,7 +46,7 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     report = snapshot.report(lambda thread: False)
     thread = report.thread(number)
     assert thread is not None
-    variables = tuple(tuple(mixed.variables.get(index, ())) for index in range(len(mixed.frames)))
+    variables = tuple(mixed.variables.get(index, ()) for index in range(len(mixed.frames)))
     thread = replace(thread, stack=mixed.frames, parts=mixed.parts, unmerged=mixed.unmerged,
                      variables=variables if "full" in arguments else None)
     report = replace(report, threads=tuple(thread if other.number == number else other for other in report.threads))

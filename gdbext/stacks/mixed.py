@@ -56,11 +56,11 @@ class MixedStacks:
         """
         mixed, kept = self._items(seen, python, shown)
         places = {index: frame for index, frame in enumerate(mixed.frames) if isinstance(frame, PyFrame)}
-        found: dict[int, Sequence[Local]] = dict(zip(places, python_variables(
+        found: dict[int, tuple[Local, ...]] = dict(zip(places, python_variables(
             memory, seen.tstates, list(places.values()), limits)))
         for index, item in enumerate(kept):
             if isinstance(item, int):
-                found[index] = native_variables(item)
+                found[index] = tuple(native_variables(item))
         return replace(mixed, variables=found)
 
     def _items(self, seen: SeenThread, python: PyStack,

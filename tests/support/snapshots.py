@@ -5,11 +5,12 @@ from __future__ import annotations
 from gdbext.model import Lock, Report, Thread
 from gdbext.snapshot import Snapshot
 from tests.support.fake_python_target import PythonTarget
+from tests.support.round_trip import checked
 from tests.support.fake_target import WAIT_BITSET_REALTIME, FakeTarget, FakeThread
 
 
 def report_of(target: FakeTarget) -> Report:
-    return Snapshot(target).report(lambda thread: False)
+    return checked(Snapshot(target).report(lambda thread: False))
 
 
 def lock_of(report: Report, address: int) -> Lock:

@@ -174,7 +174,7 @@ def test_variables_are_those_of_the_frames_below_a_handler(scene: Scene) -> None
     for index in range(5):
         scene.target.locals[1, index] = [("index", "int", str(index))]
     crash = crash_of(scene.target)
-    assert crash.stack.variables == {0: [Local("index", "int", "3")], 1: [Local("index", "int", "4")]}
+    assert crash.stack.variables == {0: (Local("index", "int", "3"),), 1: (Local("index", "int", "4"),)}
 
 
 # -- where no code is ----------------------------------------------------------------------------------------------

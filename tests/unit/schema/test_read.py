@@ -18,11 +18,11 @@ from gdbext import model
 from gdbext.errors import BadDocument
 from gdbext.model import Crash, Fault, MixedStack, NativeFrame, Part, Report
 from gdbext.schema.read import read_document
-from gdbext.schema.write import PARTS, as_json, document
+from gdbext.schema.write import as_json, document
 from tests.support import fake_page, fake_report
 from tests.support.fake_report import INFO, asyncio, crashed, gil_deadlock, hostile, world_that_does_not_stop
+from tests.support.round_trip import ALL, read_again
 
-ALL = (*PARTS, "tasks", "crash")
 MUTATIONS = 10_000
 
 
@@ -38,11 +38,6 @@ def builders(module: object) -> Iterator[Callable[[], Report]]:
 
 
 REPORTS = [build() for module in (fake_report, fake_page) for build in builders(module)]
-
-
-def read_again(report: Report) -> Report:
-    """The report that its whole JSON text makes."""
-    return read_document(json.loads(as_json(report, ALL)))
 
 
 # -- what comes through ----------------------------------------------------------------------------------------

@@ -1,0 +1,23 @@
+"""Reports by way of their documents."""
+
+from __future__ import annotations
+
+import json
+
+from gdbext.model import Report
+from gdbext.schema.read import read_document
+from gdbext.schema.write import PARTS, as_json
+
+#: All parts that a document may have.
+ALL = (*PARTS, "tasks", "crash")
+
+
+def read_again(report: Report) -> Report:
+    """The report that its whole JSON text makes."""
+    return read_document(json.loads(as_json(report, ALL)))
+
+
+def checked(report: Report) -> Report:
+    """The same report, after a check that its document makes it again."""
+    assert read_again(report) == report
+    return report
