@@ -5,8 +5,8 @@ from __future__ import annotations
 from gdbext.model import Lock, Report, Thread
 from gdbext.snapshot import Snapshot
 from tests.support.fake_python_target import PythonTarget
-from tests.support.round_trip import checked
 from tests.support.fake_target import WAIT_BITSET_REALTIME, FakeTarget, FakeThread
+from tests.support.round_trip import checked
 
 
 def report_of(target: FakeTarget) -> Report:

@@ -5,16 +5,18 @@ import pytest
 from gdbext.errors import MemoryUnreadable
 from gdbext.model import EXCLUSIVE, RECORDED, Holder
 from gdbext.snapshot import Snapshot
-from tests.support.fake_target import APP_DATA, FakeTarget
+from tests.support.fake_target import APP_DATA, LIBC_TEXT, FakeTarget
 from tests.support.snapshots import gil_and_rwlock, lock_of, report_of
 
 
-def test_owner_in_another_process_is_no_orphan() -> None:
+def test_owner_in_another_process_is_not_an_orphan() -> None:
     target = FakeTarget()
     mutex = target.mutex(4242, __kind=0x80)
+    target.name(LIBC_TEXT + 0x100, "pthread_mutex_lock")
     target.waits(target.thread(), mutex, 2, 0)
     report = report_of(target)
-    assert (lock_of(report, mutex).orphan, report.deadlocks) == (None, ())
+    lock = lock_of(report, mutex)
+    assert (lock.orphan, lock.foreign_owner, report.deadlocks) == (None, 4242, ())
 
 
 def test_lock_in_a_module_has_its_name() -> None:
