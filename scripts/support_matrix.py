@@ -202,7 +202,7 @@ def _gdbs() -> Iterator[str]:
 def _locks() -> Iterator[str]:
     yield "## Kinds of locks"
     yield ""
-    functions = {row.kind: sorted(row.functions) for row in KINDS}
+    functions: dict[str, list[str]] = {row.kind: sorted(row.functions) for row in KINDS}
     missing = set(functions) - set(OWNERS)
     if missing:
         raise Incomplete(f"say in OWNERS of scripts/support_matrix.py how owners of {sorted(missing)} are known")

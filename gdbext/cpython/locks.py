@@ -17,6 +17,7 @@ from gdbext.errors import CorruptStructure
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
+from gdbext.model.kinds import LockKind
 from gdbext.record import record
 
 #: Since 3.15 a ``PyThread_type_lock`` points to a ``PyMutex``, before that to a ``sem_t`` (Python/thread_pthread.h).
@@ -40,7 +41,7 @@ class PyLock:
     processes, and what they record is about this one.
     """
 
-    kind: str
+    kind: LockKind
     address: int
     type_name: str
     state: str
@@ -228,7 +229,7 @@ class LockReader:
     def _number(self, address: int) -> int | None:
         return self._objects.integer(address) if self._objects.type_name(address) == "int" else None
 
-    def _guarded(self, kind: str, state: str, *members: str) -> Callable[[int, str], PyLock | None]:
+    def _guarded(self, kind: LockKind, state: str, *members: str) -> Callable[[int, str], PyLock | None]:
         """A decoder of objects that have these attributes, the first of which is the guard."""
         def decode(address: int, type_name: str) -> PyLock | None:
             found = self._members(address, *members)

@@ -14,6 +14,7 @@ from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.holders.proven import ProvenReaders
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, Holder
+from gdbext.model.kinds import THREAD_EXIT, id_of_lock
 from gdbext.record import record
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
@@ -122,7 +123,7 @@ class HolderFinder:
         for one of those at the barrier to end does not come before they have gone on.
         """
         missing = f"{view.count} {'thread has' if view.count == 1 else 'threads have'} not arrived"
-        ends = {f"thread-exit:{self._threads[number].pthread:#x}" for number in waiters}
+        ends = {id_of_lock(THREAD_EXIT, self._threads[number].pthread) for number in waiters}
         others = tuple(seen.number for seen in self._threads if seen.number not in waiters
                        and not (seen.wait is not None and seen.wait.lock in ends))
         if self._threads.all_available and len(others) == view.count:

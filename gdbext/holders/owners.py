@@ -17,6 +17,7 @@ from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Target
 from gdbext.layout.table import Layouts
 from gdbext.model import EXCLUSIVE, INFERRED, RECORDED, SHARED, Holder, Lock, Wait, Waiter
+from gdbext.model.kinds import CONDVAR, FUTEX, kind_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
@@ -33,16 +34,10 @@ from gdbext.waits.lock_kinds import (
     view_mutex,
     view_spin_lock,
 )
-from gdbext.waits.openmp import BARRIER, LOCK, OpenMP
+from gdbext.waits.openmp import OpenMP
 from gdbext.waits.parked import ParkedWaits
 
-#: Structures of the C library by kind of lock, for telling which member an address is.
-STRUCTURES = {"rwlock": "pthread_rwlock_t", "mutex": "pthread_mutex_t", "condvar": "pthread_cond_t",
-              "semaphore": "sem_t", "barrier": "pthread_barrier_t", "dynamic-linker": "pthread_mutex_t"}
-OPENMP_KINDS = (BARRIER, LOCK)
 _SPINNING = ("pthread_spin_lock",)
-#: How holders have a lock that several may have at once.
-_HELD_MODE = {"rwlock": SHARED}
 
 
 class NativeLocks:
@@ -128,13 +123,13 @@ class NativeLocks:
                 view = unknown(futex, site)
             else:
                 view = self._view_openmp(seen, futex) or recognise(self._context, futex, site)
-                worker = self._openmp.of_condvar(seen) if view.kind == "condvar" else None
+                worker = self._openmp.of_condvar(seen) if view.kind == CONDVAR else None
                 if worker is not None:
                     view = replace(view, why=f"{worker}; {view.why}")
             self._view_of_wait[key] = view
         self._views.setdefault(view.id, view)
         # a lock that does not record its owner does not record either that nobody is left
-        evidence = INFERRED if view.orphan and view.kind in OPENMP_KINDS else RECORDED
+        evidence = INFERRED if view.orphan and not kind_of(view.kind).records_owner else RECORDED
         return Wait(view.id, view.mode, futex.timed, evidence, view.why if evidence == INFERRED else None)
 
     def _view_openmp(self, seen: SeenThread, futex: FutexWait) -> View | None:
@@ -173,7 +168,7 @@ class NativeLocks:
     def _join_words(self, waiters: dict[str, list[Waiter]]) -> None:
         """One word is one lock: what the stack of one waiter tells of it holds for the others too."""
         told = {view.address: view.id for view in self._views.values() if view.kind in NAMED_KINDS}
-        for view in [view for view in self._views.values() if view.kind == "futex" and view.address in told]:
+        for view in [view for view in self._views.values() if view.kind == FUTEX and view.address in told]:
             del self._views[view.id]
             for waiter in waiters.pop(view.id, ()):
                 wait = self._threads[waiter.thread].wait
@@ -190,14 +185,14 @@ class NativeLocks:
 
     def size(self, kind: str) -> int:
         """Size of a lock of a kind, in bytes."""
-        if self._library.layouts is None or kind not in STRUCTURES:
-            return 8
-        return self._library.layouts[STRUCTURES[kind]].size
+        structure = kind_of(kind).structure
+        return 8 if self._library.layouts is None or structure is None else self._library.layouts[structure].size
 
     def member(self, lock: Lock, address: int) -> str:
         """What lies at an address inside a lock."""
-        if self._library.layouts is not None and lock.kind in STRUCTURES:
-            for name, member in self._library.layouts[STRUCTURES[lock.kind]].fields.items():
+        structure = kind_of(lock.kind).structure
+        if self._library.layouts is not None and structure is not None:
+            for name, member in self._library.layouts[structure].fields.items():
                 if lock.address + member.offset == address:
                     return name
         return f"byte {address - lock.address}"
@@ -231,7 +226,7 @@ class NativeLocks:
             orphan, evidence, why = self._gone.by_descriptor(view.owner_descriptor)
         else:
             found = self._finder.find(view, {waiter.thread for waiter in waiters})
-            holders = found.as_holders(_HELD_MODE.get(view.kind, EXCLUSIVE))
+            holders = found.as_holders(SHARED if kind_of(view.kind).has_readers else EXCLUSIVE)
             candidates, why = found.candidates, found.why
         return Lock(view.id, view.kind, view.address, self._name(view, waiters), view.state, holders, tuple(waiters),
                     candidates, orphan, view.wait_for, evidence, why, view.elsewhere, foreign_owner)
@@ -268,12 +263,12 @@ class NativeLocks:
         module = self._code.module(view.address)
         if module is not None:
             symbol = self._code.symbol(view.address).function
-            if symbol is None and view.kind == "futex" and self._in_library(view.address):
+            if symbol is None and view.kind == FUTEX and self._in_library(view.address):
                 # a lock of the C library's own: the function that takes it tells what it is for
                 functions = self._sites.site(self._threads[waiters[0].thread].native(self._code)).functions
                 symbol = f"{functions[-1]}()" if functions else None
             return f"{symbol} in {module.name}" if symbol else f"in {module.name}"
-        if view.kind == "thread-exit":
+        if kind_of(view.kind).ends_thread:
             return None
         for waiter in waiters:
             native = self._threads[waiter.thread].native(self._code)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import NamedTuple, Union
 
+from gdbext.model.kinds import LockKind
 from gdbext.record import record
 
 #: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
@@ -216,7 +217,7 @@ class Lock:
     """
 
     id: str
-    kind: str
+    kind: LockKind
     address: int
     name: str | None
     state: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gdbext.model.kinds import GIL
 from gdbext.render.html_crash import crash_section
 from gdbext.render.html_graph import Graph, Node
 from gdbext.render.html_markup import NOTHING, Content, Markup, join, listed, named, table, tag
@@ -131,7 +132,7 @@ class LookSections:
     def _no_deadlock(self) -> Markup:
         told, gils = self._told, []
         for lock in told.locks.values():
-            if lock["kind"] == "gil" and lock["holders"]:
+            if lock["kind"] == GIL and lock["holders"]:
                 holder, name = lock["holders"][0]["thread"], told.lock_words(lock)
                 doing = [", which ", self._words.doing(told.threads[holder])] if holder in told.threads else []
                 gils.append(tag("p", f"{name[0].upper()}{name[1:]} is held by ", self._words.thread(holder), *doing,

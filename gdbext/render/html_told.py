@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gdbext.model import EVIDENCE, WORLD_TO_STOP
+from gdbext.model.kinds import GIL, kind_of, kind_of_id
 from gdbext.record import record
 from gdbext.render.html_text import MANY, NAME, RANGE, SENTENCE, Json, cut, name_range, plural, ranges, short_place
-from gdbext.render.phrases import GATHERING, is_event
+from gdbext.render.phrases import is_event, wait_mode
 
 #: What each state of a thread is called, those first that tell most.
 STATES = {
@@ -100,7 +101,7 @@ class Told:
         self.tasks: dict[str, Json] = {each["id"]: each for each in self.document.get("tasks", ())}
         self.task_cycles: Sequence[Sequence[str]] = self.document.get("task_cycles", ())
         self.crash: Json | None = self.document.get("crash")
-        self._single_gil = sum(lock["kind"] == "gil" for lock in self.locks.values()) == 1
+        self._single_gil = sum(lock["kind"] == GIL for lock in self.locks.values()) == 1
         #: State of each thread, those first that tell why the program does not go on.
         self.states = self._all_states()
 
@@ -122,7 +123,7 @@ class Told:
             lock = self.awaited(thread)
             if lock is not None and is_event(lock["kind"], lock["state"], bool(lock["holders"])):
                 return "event"
-            if lock is not None and lock["kind"] != "descriptor":
+            if lock is not None and not kind_of(lock["kind"]).outside:
                 return "waiting"
             if thread["status"] == "unknown" and thread["blocked_on"] is not None:
                 return "unsure"
@@ -161,11 +162,12 @@ class Told:
 
     def lock_words(self, lock: Json) -> str:
         """What a lock is called in a sentence."""
-        if lock["kind"] == "gil":
-            return "the GIL" if self._single_gil else f"the GIL {lock['id']}"
-        if lock["kind"] == "thread-exit":
+        kind = kind_of(lock["kind"])
+        if kind.ends_thread:
             owner = lock["holders"][0]["thread"] if lock["holders"] else None
             return f"the end of thread {owner if owner is not None else lock['address']}"
+        if kind.title is not None:
+            return kind.title if self._single_gil else f"{kind.title} {lock['id']}"
         return f"{lock['kind']} {lock['address']}" + (f" {cut(lock['name'], NAME)}" if lock["name"] else "")
 
     def lock_kind(self, lock_id: str) -> str:
@@ -215,7 +217,7 @@ class Told:
     def counts(self) -> str:
         """What the threads do, in numbers."""
         threads = self.threads.values()
-        waiting = sum(thread["waits"] is not None and not thread["waits"]["lock"].startswith("descriptor:")
+        waiting = sum(thread["waits"] is not None and not kind_of_id(thread["waits"]["lock"]).outside
                       for thread in threads)
         running = sum(thread["status"] == "running" and thread["waits"] is None for thread in threads)
         return (f"{plural(len(threads), 'thread')}: {waiting:,} waiting for a lock or event, "
@@ -265,7 +267,7 @@ class Told:
             for waiter in lock["waiters"]:
                 bad = (waiter["thread"], lock_id) in red
                 links.setdefault(waiter["thread"], []).append(
-                    Link(lock_id, f"waits{wait_mode(lock, waiter)}", "waits", bad))
+                    Link(lock_id, f"waits{wait_mode(lock['kind'], waiter['mode'])}", "waits", bad))
             for holder in lock["holders"]:
                 bad = (lock_id, holder["thread"]) in red_holds
                 kind = holder["evidence"] if holder["evidence"] in EVIDENCE else "inferred"
@@ -292,7 +294,7 @@ class Told:
         lock = self.locks.get(lock_id)
         if lock is None:
             return [cut(lock_id, NAME)]
-        if lock["kind"] in ("gil", "thread-exit"):
+        if kind_of(lock["kind"]).title is not None:
             return [self.lock_words(lock)]
         state = f"owner gone: {lock['orphan']}" if lock["orphan"] else lock["state"]
         return [line for line in (f"{lock['kind']} {lock['address']}", cut(lock["name"], NAME) if lock["name"] else "",
@@ -308,29 +310,14 @@ def _connected_alike(links: Mapping[int, Sequence[Link]]) -> list[list[int]]:
     return few + [members for members in alike.values() if len(members) >= RANGE]
 
 
-def wait_mode(lock: Json, wait: Json) -> str:
-    """How a thread waits for a lock, as the end of "waits"."""
-    return " to read" if wait["mode"] == "shared" else " to write" if lock["kind"] == "rwlock" else ""
-
-
-def held_words(lock: Json) -> str:
-    """What holders of a lock do with it, before their names."""
-    if lock["kind"] in GATHERING:
-        return f"{lock['state']}, still to come:"
-    if lock["kind"] == "stop-the-world":
-        return f"{lock['state']}:" if lock["name"] == WORLD_TO_STOP else "requested by"
-    if lock["kind"] in ("once", "static-guard"):
-        return "run by"
-    return {"write-locked": "write-locked by", "read-locked": "read-locked by"}.get(lock["state"], "held by")
-
-
 def _arrow_words(lock: Json) -> str:
-    """The same in two words."""
-    if lock["kind"] in GATHERING:
+    """What the holders of a lock do with it, in two words."""
+    kind = kind_of(lock["kind"])
+    if kind.gathers:
         return "still to come"
-    if lock["kind"] == "stop-the-world":
-        return "not stopped" if lock["name"] == WORLD_TO_STOP else "requested by"
-    return {"thread-exit": "", "once": "run by", "static-guard": "run by"}.get(lock["kind"], "held by")
+    if kind.stops_world and lock["name"] == WORLD_TO_STOP:
+        return "not stopped"
+    return "held by" if kind.held is None else kind.held
 
 
 def telling_frames(stack: Sequence[Json]) -> list[int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdbext.model import WORLD_TO_STOP
+from gdbext.model.kinds import kind_of
 from gdbext.render.html_markup import NOTHING, Markup, join, listed, named, tag
 from gdbext.render.html_text import MANY, PATH, Json, cut
-from gdbext.render.html_told import Told, held_words, wait_mode
-from gdbext.render.phrases import GATHERING, ON_DESCRIPTOR
+from gdbext.render.html_told import Told
+from gdbext.render.phrases import ON_DESCRIPTOR, held_words, holding_world, wait_mode
 
 
 class Words:
@@ -70,12 +70,12 @@ class Words:
             timed = ", with a timeout" if wait["timed"] else ""
             if lock is None:
                 return join(["waits for ", self.lock(wait["lock"], link), timed])
-            if lock["kind"] == "descriptor":
+            if kind_of(lock["kind"]).outside:
                 doing = ON_DESCRIPTOR.get(lock["state"], f"is in {thread['syscall']} on")
                 why = f"; {cut(lock['why'], 400)}" if lock["why"] else ""
                 return join([f"{doing} ", named(lock["name"] or lock["id"]), timed, why])
-            return join(["waits for ", self.lock(lock["id"], link), wait_mode(lock, wait), self._held_by(lock, link),
-                         timed, evidence(wait["evidence"], wait["why"] if link else None)])
+            return join(["waits for ", self.lock(lock["id"], link), wait_mode(lock["kind"], wait["mode"]),
+                         self._held_by(lock, link), timed, evidence(wait["evidence"], wait["why"] if link else None)])
         if thread["blocked_on"] is not None:
             return join([cut(thread["blocked_on"], 400)])
         status = str(thread["status"])
@@ -87,12 +87,12 @@ class Words:
         """Who holds a lock, as the end of a sentence."""
         state = lock["state"]
         why = tag("span", f" ({cut(lock['why'], 400)})", class_="why") if lock["why"] and link else NOTHING
-        if lock["kind"] == "thread-exit":
+        if kind_of(lock["kind"]).ends_thread:
             return NOTHING
         if lock["holders"]:
             first = lock["holders"][0]
             holders = self.threads([holder["thread"] for holder in lock["holders"]], link)
-            return join([", ", f"{held_words(lock)} ", holders,
+            return join([", ", f"{held_words(lock['kind'], state, lock['name'])} ", holders,
                          evidence(first["evidence"], first["why"] if link else None)])
         if lock["orphan"]:
             return join([f", held by nobody alive: {lock['orphan']}", why])
@@ -104,13 +104,13 @@ class Words:
         """What a thread holds, each as the end of a sentence."""
         # those that wait for its end are told where they are
         return [self._holding(hold, self._told.locks.get(hold["lock"])) for hold in holds
-                if self._told.lock_kind(hold["lock"]) != "thread-exit"]
+                if not kind_of(self._told.lock_kind(hold["lock"])).ends_thread]
 
     def _holding(self, hold: Json, lock: Json | None) -> Markup:
-        if lock is not None and lock["kind"] == "stop-the-world":
-            how = " up: it has not stopped" if lock["name"] == WORLD_TO_STOP else ": it has requested it"
-            return join(["holds ", self.lock(lock["id"]), how])
-        if lock is not None and lock["kind"] in GATHERING:
+        kind = kind_of(lock["kind"] if lock is not None else "")
+        if lock is not None and kind.stops_world:
+            return join(["holds ", self.lock(lock["id"]), holding_world(lock["name"])])
+        if lock is not None and kind.gathers:
             return join(["is still to come to ", self.lock(lock["id"]), evidence(hold["evidence"], hold["why"])])
         taken = hold["taken_at"]
         place = f", taken by {cut(taken['function'], 120)} at {cut(taken['file'], PATH)}:{taken['line']}" if (

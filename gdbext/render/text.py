@@ -10,7 +10,6 @@ from dataclasses import replace
 from gdbext.model import (
     RECORDED,
     SHARED,
-    WORLD_TO_STOP,
     Columns,
     Deadlock,
     Frame,
@@ -26,8 +25,9 @@ from gdbext.model import (
     Runtime,
     Thread,
 )
+from gdbext.model.kinds import GIL, kind_of
 from gdbext.render.escape import printable
-from gdbext.render.phrases import GATHERING, ON_DESCRIPTOR, is_event
+from gdbext.render.phrases import ON_DESCRIPTOR, held_words, holding_world, is_event, wait_mode
 from gdbext.render.style import Style, columns, excerpt, shorten_path
 
 #: Gives a source line by file and number, or None.
@@ -37,8 +37,6 @@ Source = Callable[[str, int], "str | None"]
 _VERDICT_FRAMES = 6
 #: Modules that only carry a call from Python to a library and back; a verdict leaves their frames out.
 _GLUE = re.compile(r"^(?:libffi\.so|_ctypes[.]|_cffi_backend[.])")
-#: How the holders of a lock have it, by kind, where that is not "held by".
-_HELD = {"once": "run by", "static-guard": "run by"}
 #: How many thread numbers, or ranges of them, a list shows before it says how many more there are.
 _MANY = 20
 #: How many numbers in a row are shown as a range.
@@ -74,7 +72,7 @@ class TextRenderer:
         self._context = context
         self._threads = {thread.number: thread for thread in report.threads}
         self._locks = {lock.id: lock for lock in report.locks}
-        self._single_gil = sum(lock.kind == "gil" for lock in report.locks) == 1
+        self._single_gil = sum(lock.kind == GIL for lock in report.locks) == 1
 
     # -- words -----------------------------------------------------------------------------------------------
 
@@ -100,11 +98,12 @@ class TextRenderer:
         return self.style.mark(f"{len(members)} {text}{self._names(members)}", "name")
 
     def _lock_name(self, lock: Lock) -> str:
-        if lock.kind == "gil":
-            return "the GIL" if self._single_gil else f"the GIL {lock.id}"
-        if lock.kind == "thread-exit":
+        kind = kind_of(lock.kind)
+        if kind.ends_thread:
             owner = lock.holders[0].thread if lock.holders else None
             return "the end of " + (self.thread_name(owner) if owner is not None else f"thread {lock.address:#x}")
+        if kind.title is not None:
+            return kind.title if self._single_gil else f"{kind.title} {lock.id}"
         return f"{lock.kind} {lock.address:#x}" + (f" {printable(lock.name, 80)}" if lock.name else "")
 
     def _numbers(self, numbers: Sequence[int]) -> str:
@@ -136,15 +135,10 @@ class TextRenderer:
 
     def _held_by(self, lock: Lock) -> str:
         """Who holds a lock, as the end of a sentence."""
-        if lock.kind == "thread-exit":
+        if kind_of(lock.kind).ends_thread:
             return ""
-        words = _HELD.get(lock.kind) or {"write-locked": "write-locked by", "read-locked": "read-locked by"}.get(
-            lock.state, "held by")
-        if lock.kind in GATHERING:
-            words = f"{printable(lock.state)}, still to come:"
-        if lock.kind == "stop-the-world":
-            words = f"{printable(lock.state)}:" if lock.name == WORLD_TO_STOP else "requested by"
         if lock.holders:
+            words = held_words(lock.kind, printable(lock.state), lock.name)
             numbers = sorted(holder.thread for holder in lock.holders)
             if len(numbers) > _RANGE:
                 names = self._numbers(numbers) + self._names(self._known(numbers))
@@ -164,12 +158,13 @@ class TextRenderer:
     def _hold(self, hold: Hold, indent: str) -> list[str]:
         """What a thread holds, and where it took it; that others wait for its end is told where they are."""
         lock = self._locks[hold.lock]
-        if lock.kind == "thread-exit":
+        kind = kind_of(lock.kind)
+        if kind.ends_thread:
             return []
         mode = " for reading" if hold.mode == SHARED else ""
-        if lock.kind == "stop-the-world":
-            how = " up: it has not stopped" if lock.name == WORLD_TO_STOP else ": it has requested it"
-            return [f"{indent}{self.style.mark(f'stop-the-world {lock.address:#x}', 'lock')}{how}"]
+        if kind.stops_world:
+            name = self.style.mark(f"{lock.kind} {lock.address:#x}", "lock")
+            return [f"{indent}{name}{holding_world(lock.name)}"]
         lines = [f"{indent}{self.style.mark(self._lock_name(lock), 'lock')}{mode}"
                  f"{self._evidence(hold.evidence, hold.why)}"]
         taken = hold.taken_at
@@ -183,7 +178,7 @@ class TextRenderer:
     def _wait(self, thread: Thread, lock: Lock) -> str:
         wait = thread.waits
         assert wait is not None
-        mode = " to read" if wait.mode == SHARED else " to write" if lock.kind == "rwlock" else ""
+        mode = wait_mode(lock.kind, wait.mode)
         timed = ", with a timeout" if wait.timed else ""
         return (f"{self.style.mark(self._lock_name(lock), 'lock')}{mode}{self._held_by(lock)}{timed}"
                 + self._evidence(wait.evidence, wait.why))
@@ -192,7 +187,7 @@ class TextRenderer:
         """What a thread does, as the end of a sentence."""
         if thread.waits is not None and thread.waits.lock in self._locks:
             lock = self._locks[thread.waits.lock]
-            if lock.kind == "descriptor":
+            if kind_of(lock.kind).outside:
                 why = f"; {printable(lock.why)}" if lock.why else ""
                 timed = ", with a timeout" if thread.waits.timed else ""
                 # threads may wait for it in several ways
@@ -467,7 +462,7 @@ class TextRenderer:
 
     def _no_deadlock(self) -> str:
         threads = self._report.threads
-        on_locks = {lock.id for lock in self._report.locks if lock.kind != "descriptor"}
+        on_locks = {lock.id for lock in self._report.locks if not kind_of(lock.kind).outside}
         waits = [thread.waits is not None and thread.waits.lock in on_locks for thread in threads]
         waiting = sum(waits)
         blocked = sum(thread.status == "blocked" and not lock for thread, lock in zip(threads, waits))
@@ -480,7 +475,7 @@ class TextRenderer:
         text = (f"{found} among {len(threads)} threads: {waiting} wait for a lock or event, {blocked} are in other "
                 f"system calls, {running} run.")
         for lock in self._report.locks:
-            if lock.kind == "gil" and lock.holders:
+            if lock.kind == GIL and lock.holders:
                 holder = self._threads.get(lock.holders[0].thread)
                 if holder is not None:
                     name = self._lock_name(lock)
@@ -562,8 +557,7 @@ class TextRenderer:
             for mode in ("exclusive", "shared"):
                 waiting = [waiter.thread for waiter in lock.waiters if waiter.mode == mode]
                 if waiting:
-                    how = (" to write" if mode == "exclusive" else " to read") if lock.kind == "rwlock" else ""
-                    lines.append(f"  waited for{how} by {self._numbers(waiting)}")
+                    lines.append(f"  waited for{wait_mode(lock.kind, mode)} by {self._numbers(waiting)}")
             if not lock.waiters:
                 lines.append("  nobody waits for it")
         if not chosen:
@@ -593,7 +587,7 @@ class TextRenderer:
                 place = 2
             elif lock is not None and is_event(lock.kind, lock.state, bool(lock.holders)):
                 place = 6
-            elif lock is not None and lock.kind != "descriptor":
+            elif lock is not None and not kind_of(lock.kind).outside:
                 place = 3
             else:
                 place = 5 if thread.status == "blocked" else 4

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from gdbext.model import Deadlock, Report
+from gdbext.model.kinds import kind_of
 
 #: A deadlock by what does not change between two looks, which GDB's numbers of threads do.
 _Key = tuple["frozenset[int]", "frozenset[tuple[int, str, int | None]]"]
@@ -19,11 +20,11 @@ def _key(report: Report, deadlock: Deadlock) -> _Key:
 
 
 def sleepers(report: Report) -> list[int]:
-    """LWPs of the deadlocked threads that do not wake up while they wait; those that want a GIL do, to ask for it."""
-    gils = {lock.id for lock in report.locks if lock.kind == "gil"}
+    """LWPs of the deadlocked threads that do not wake up while they wait."""
+    woken = {lock.id for lock in report.locks if kind_of(lock.kind).waiters_wake}
     involved = {number for deadlock in report.deadlocks for number in deadlock.threads}
     return [thread.lwp for thread in report.threads
-            if thread.number in involved and thread.waits is not None and thread.waits.lock not in gils]
+            if thread.number in involved and thread.waits is not None and thread.waits.lock not in woken]
 
 
 def what_stayed(first: Report, second: Report, moved: Collection[int]) -> Report:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gdbext.model import INFERRED, RECORDED, RESULT_STATES, Deadlock, Edge, Lock, Thread, weakest
+from gdbext.model.kinds import kind_of
 
 
 def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[Deadlock, ...]:
@@ -32,17 +33,6 @@ def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[De
     return tuple(sorted(deadlocks, key=lambda deadlock: deadlock.threads))
 
 
-#: Kinds of locks that only threads of the process itself let go, unless they are shared with other processes.
-_OWN = frozenset((
-    "gil", "mutex", "rwlock", "barrier", "once", "thread-exit", "static-guard", "dynamic-linker", "stdio", "py-lock",
-    "py-rlock", "py-mutex", "py-critical-section", "stop-the-world", "py-event", "py-condition", "py-semaphore",
-    "py-import", "py-buffered-io"))
-#: Kinds that record who holds them: nobody does for the moment in which a thread goes on.
-_RECORDED = frozenset(("gil", "py-critical-section", "stop-the-world"))
-#: Kinds that programs use to wait for whatever may come, a signal's handler included.
-_EVENTS = frozenset(("py-event", "py-condition", "py-semaphore", "py-lock"))
-
-
 def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int,
                     wants_alone: bool = False) -> Deadlock | None:
     """A standstill: every thread waits, untimed, for what only the others could do.
@@ -55,11 +45,13 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
     edges = []
     for thread in threads:
         lock = by_id.get(thread.waits.lock) if thread.waits is not None else None
-        if (thread.waits is None or lock is None or thread.waits.timed or lock.shared or lock.kind not in _OWN
-                or lock.state == "free" or lock.kind in _RECORDED and not lock.holders):
+        if thread.waits is None or lock is None or thread.waits.timed or lock.shared or lock.state == "free":
+            return None
+        kind = kind_of(lock.kind)
+        if not kind.own_threads_only or kind.passed_on and not lock.holders:
             return None
         # the handler of a signal does not do the work of other threads
-        if (thread.number == first and lock.kind in _EVENTS and lock.state not in RESULT_STATES and not lock.holders
+        if (thread.number == first and kind.may_await_signal and lock.state not in RESULT_STATES and not lock.holders
                 and not wants_alone):
             return None
         holder = lock.holders[0].thread if lock.holders else None

@@ -21,6 +21,7 @@ from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc import Descriptor, FileLock, address_text
 from gdbext.inferior.protocol import Target
 from gdbext.model import Lock, Waiter
+from gdbext.model.kinds import DESCRIPTOR, id_of_lock, kind_of
 from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.cut_short import is_cut_short
@@ -450,7 +451,8 @@ class Blocked:
 
 
 def _lock(address: int, name: str, state: str, why: str | None) -> Lock:
-    return Lock(f"descriptor:{address:#x}", "descriptor", address, name, state, wait_for="any", why=why)
+    return Lock(id_of_lock(DESCRIPTOR, address), DESCRIPTOR, address, name, state,
+                wait_for=kind_of(DESCRIPTOR).wait_for, why=why)
 
 
 def _words(text: str, timed: bool) -> BlockedWait:

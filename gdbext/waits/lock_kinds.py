@@ -1,4 +1,4 @@
-"""The table of lock kinds: the functions one blocks in, how the lock is found and decoded, how its owners are known.
+"""The recognisers of native locks: the functions a thread blocks in, how the lock is found and decoded.
 
 A row turns a futex wait into a `View` of the lock, or None when the wait does not fit the kind. Rows are tried in
 order; the names of the run-time libraries' functions on the waiter's stack, where there are any, rule kinds out.
@@ -25,6 +25,7 @@ from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
 from gdbext.model import EXCLUSIVE, RECORDED
+from gdbext.model.kinds import LockKind, id_of_lock, kind_of
 from gdbext.record import record
 from gdbext.threads.site import NOWHERE, Site
 
@@ -59,7 +60,7 @@ class View:
     the owner may be in another process.
     """
 
-    kind: str
+    kind: LockKind
     address: int
     state: str
     mode: str = EXCLUSIVE
@@ -74,7 +75,6 @@ class View:
     holders: tuple[int, ...] = ()
     candidates: tuple[int, ...] = ()
     elsewhere: bool = False
-    wait_for: str = "all"
     why: str | None = None
     name: str | None = None
     orphan: str | None = None
@@ -82,7 +82,12 @@ class View:
     @property
     def id(self) -> str:
         """The lock's id in reports."""
-        return f"{self.kind}:{self.address:#x}"
+        return id_of_lock(self.kind, self.address)
+
+    @property
+    def wait_for(self) -> str:
+        """Whether a waiter needs all holders to release the lock, or any one of them."""
+        return kind_of(self.kind).wait_for
 
 
 @record
@@ -113,13 +118,13 @@ class Context:
 
 
 @record
-class LockKind:
+class Recogniser:
     """One row: `functions` are the public names of the functions in which a thread blocks on this kind.
 
     A kind that `needs_name` is taken only if one of them is seen: its words look like those of others.
     """
 
-    kind: str
+    kind: LockKind
     functions: frozenset[str]
     find: Callable[[Context, FutexWait, Site], View | None]
     needs_name: bool = False
@@ -150,8 +155,8 @@ def view_barrier(state: barrier.BarrierState) -> View:
 
 def view_semaphore(state: semaphore.SemaphoreState) -> View:
     """A semaphore as a `View`."""
-    return View("semaphore", state.address, "zero" if not state.value else f"{state.value} free", wait_for="any",
-                elsewhere=state.process_shared, why="a semaphore has no owner: any thread may post it")
+    return View("semaphore", state.address, "zero" if not state.value else f"{state.value} free",
+                elsewhere=state.process_shared, why=kind_of("semaphore").no_owner)
 
 
 def view_spin_lock(address: int) -> View:
@@ -186,7 +191,8 @@ def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> View 
     number = context.descriptors.get(state.owner or 0)
     if number is None and file is None:
         return None
-    kind, name = "stdio", "the list of all FILEs"
+    kind: LockKind = "stdio"
+    name = "the list of all FILEs"
     if file is not None:
         name = f"FILE {file[0]:#x}" + (f", fd {file[1]}" if file[1] >= 0 else "")
     elif "exit" in site.functions or "quick_exit" in site.functions:
@@ -253,8 +259,8 @@ def _condvar(context: Context, wait: FutexWait, site: Site) -> View | None:
         moved = mutex.decode_mutex(context.memory, context.layouts, state.requeued_to)
         if moved.plausible and moved.locked and moved.owner:
             return view_mutex(moved)
-    return View("condvar", state.address, "waiting for a signal", wait_for="any", elsewhere=state.process_shared,
-                why="a condition variable has no owner: any thread may signal it")
+    return View("condvar", state.address, "waiting for a signal", elsewhere=state.process_shared,
+                why=kind_of("condvar").no_owner)
 
 
 def _semaphore(context: Context, wait: FutexWait, site: Site) -> View | None:
@@ -305,23 +311,24 @@ MALLOC = _names("malloc", "free", "cfree", "calloc", "realloc", "reallocarray", 
                  "__malloc_arena_thread_freeres", "__libc_freeres")
 
 KINDS = (
-    LockKind("thread-exit", _names("pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join"), _join),
+    Recogniser("thread-exit", _names("pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join"),
+               _join),
     # glibc takes these with its own mutex functions, on behalf of dlopen, dlsym, thread-local storage, the unwinder
-    LockKind("dynamic-linker", _MUTEX | _names("dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym", "dladdr", "dladdr1",
-                                               "dlinfo", "dl_iterate_phdr", "__tls_get_addr", "exit",
-                                               "_dl_find_object"), _linker),
-    LockKind("stdio", _STDIO | _names("exit", "quick_exit", "fork", "_exit"), _owned_by_descriptor),
-    LockKind("rwlock", _names("pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_timedrdlock",
-                              "pthread_rwlock_timedwrlock", "pthread_rwlock_clockrdlock",
-                              "pthread_rwlock_clockwrlock", "setlocale"), _rwlock),
-    LockKind("mutex", _MUTEX, _mutex),
-    LockKind("static-guard", _names("__cxa_guard_acquire", "syscall"), _guard),
-    LockKind("barrier", _names("pthread_barrier_wait"), _barrier),
-    LockKind("semaphore", _names("sem_wait", "sem_timedwait", "sem_clockwait"), _semaphore),
-    LockKind("condvar", _names("pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "cnd_wait",
-                               "cnd_timedwait"), _condvar),
-    LockKind("once", _names("pthread_once", "call_once"), _once, needs_name=True),
-    LockKind("malloc-arena", MALLOC, _arena, needs_name=True),
+    Recogniser("dynamic-linker", _MUTEX | _names("dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym", "dladdr", "dladdr1",
+                                                 "dlinfo", "dl_iterate_phdr", "__tls_get_addr", "exit",
+                                                 "_dl_find_object"), _linker),
+    Recogniser("stdio", _STDIO | _names("exit", "quick_exit", "fork", "_exit"), _owned_by_descriptor),
+    Recogniser("rwlock", _names("pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_timedrdlock",
+                                "pthread_rwlock_timedwrlock", "pthread_rwlock_clockrdlock",
+                                "pthread_rwlock_clockwrlock", "setlocale"), _rwlock),
+    Recogniser("mutex", _MUTEX, _mutex),
+    Recogniser("static-guard", _names("__cxa_guard_acquire", "syscall"), _guard),
+    Recogniser("barrier", _names("pthread_barrier_wait"), _barrier),
+    Recogniser("semaphore", _names("sem_wait", "sem_timedwait", "sem_clockwait"), _semaphore),
+    Recogniser("condvar", _names("pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "cnd_wait",
+                                 "cnd_timedwait"), _condvar),
+    Recogniser("once", _names("pthread_once", "call_once"), _once, needs_name=True),
+    Recogniser("malloc-arena", MALLOC, _arena, needs_name=True),
 )
 #: Kinds that are told by the functions on the stack alone.
 NAMED_KINDS = frozenset(row.kind for row in KINDS if row.needs_name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from gdbext.arch.x86_64.calls import called
 from gdbext.elf.dynamic import find_dynamic_symbol
@@ -18,6 +19,7 @@ from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.layout.select import libgomp_layouts
 from gdbext.layout.table import Layouts
+from gdbext.model.kinds import LockKind
 from gdbext.record import record
 from gdbext.runtimes.libgomp import (
     MUTEX_WAITED_FOR,
@@ -37,7 +39,8 @@ from gdbext.threads.sections import Section, Sections
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
 
-BARRIER, LOCK = "openmp-barrier", "openmp-lock"
+BARRIER: Final = "openmp-barrier"
+LOCK: Final = "openmp-lock"
 #: What starts a critical section -> what ends it. The second pair has the section's name as its argument.
 _SECTIONS = {"GOMP_critical_start": "GOMP_critical_end", "GOMP_critical_name_start": "GOMP_critical_name_end"}
 _NAMELESS = "GOMP_critical_start"
@@ -56,7 +59,7 @@ class OpenMPWait:
     for do not exist any more.
     """
 
-    kind: str
+    kind: LockKind
     address: int
     state: str
     holders: tuple[int, ...] = ()

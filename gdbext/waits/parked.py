@@ -15,6 +15,7 @@ from gdbext.cpython.stop_the_world import StopState, not_stopped
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.model import DERIVED, WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
+from gdbext.model.kinds import kind_of
 from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
@@ -250,8 +251,7 @@ class ParkedWaits:
         if member is not None and member.endswith(_ONCE):
             return View("once", address, "running", name=member, why="a _PyOnceFlag does not record who runs it")
         if not parked.is_mutex:
-            return View("py-event", address, "not set", wait_for="any", name=member,
-                        why="an event has no owner: any thread may set it")
+            return View("py-event", address, "not set", name=member, why=kind_of("py-event").no_owner)
         if member is None and self._object(python, address)[0] is not None:
             return self._object_lock(python, address)
         locked = bool(self._memory.read(address, 1)[0] & _LOCKED)

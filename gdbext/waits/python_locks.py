@@ -20,6 +20,7 @@ from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, Lock, Wait, Waiter
+from gdbext.model.kinds import id_of_lock, kind_of
 from gdbext.record import record
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
@@ -34,14 +35,6 @@ _NATIVE = 2048
 #: What follows the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
 _VARIABLE = re.compile(r"[.\[]")
 _INSIDE = "inside of a `with` block of the lock"
-#: Kinds that a thread holds, and why nobody holds the others.
-_HELD = ("py-lock", "py-rlock", "py-import", "py-buffered-io", "thread-exit")
-_NO_OWNER = {
-    "py-event": "an event has no owner: any thread may set it",
-    "py-condition": "no owner: any thread may let it go on",
-    "py-semaphore": "a semaphore has no owner: any thread may release it",
-    "barrier": "the threads that are still to come are not recorded",
-}
 
 
 class _Reader:
@@ -149,7 +142,7 @@ class PythonLocks:
         found = self._noted(reader, lock)
         found.looks += 1
         found.known_by.update(path)
-        if found.name is None and lock.kind != "thread-exit":
+        if found.name is None and not kind_of(lock.kind).ends_thread:
             named = reader.names.find(stack[index:], path)
             if named is not None:
                 found.name, whose = named
@@ -167,8 +160,8 @@ class PythonLocks:
 
     def _noted(self, reader: _Reader, lock: PyLock) -> _Found:
         # who waits with pthread_join has the same lock
-        address = lock.address if lock.kind != "thread-exit" else lock.owner or 0
-        lock_id = f"{lock.kind}:{address:#x}"
+        address = lock.address if not kind_of(lock.kind).ends_thread else lock.owner or 0
+        lock_id = id_of_lock(lock.kind, address)
         found = self._found.get(lock_id)
         if found is None:
             found = self._found[lock_id] = _Found(lock, reader, lock_id, address, lock.name)
@@ -268,7 +261,7 @@ class PythonLocks:
             lock, held = found.lock, holding[found.id] or _Holding()
             made.append(Lock(found.id, lock.kind, found.address, found.name, lock.state, held.holders,
                              tuple(waiters.get(found.id, ())), held.candidates, held.orphan,
-                             "all" if lock.kind in _HELD else "any", held.orphan_evidence, held.why, lock.shared))
+                             kind_of(lock.kind).wait_for, held.orphan_evidence, held.why, lock.shared))
         return made
 
     def _recorded(self, found: _Found) -> _Holding | None:
@@ -278,8 +271,9 @@ class PythonLocks:
         that ident. So a thread is the owner only if one of its frames refers to the lock.
         """
         lock = found.lock
-        if lock.kind not in _HELD:
-            return _Holding(why=_NO_OWNER[lock.kind])
+        kind = kind_of(lock.kind)
+        if kind.no_owner is not None:
+            return _Holding(why=kind.no_owner)
         if not lock.locked:
             return _Holding(why="it is free, and about to be taken")
         passed_on = next((self._parked.passed_on[word] for word in lock.words if word in self._parked.passed_on), None)
@@ -291,7 +285,7 @@ class PythonLocks:
         if number is not None:
             taken = self._taken_by(number).get(lock.address)
             # a handle to join a thread records the ident of a thread that has not ended
-            if lock.kind != "thread-exit" and taken is None and not self._refers(number, found):
+            if not kind.ends_thread and taken is None and not self._refers(number, found):
                 if not any(stack for _, stack in self._stacks_of(number)):
                     why = f"its owner has the ident of thread {number}, whose code is compiled and cannot be searched"
                     return _Holding((Holder(number, EXCLUSIVE, INFERRED, why),))

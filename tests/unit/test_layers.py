@@ -22,7 +22,7 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
 ORDER = ("record", "errors", "model", "inferior", "elf", "layout", "arch", "runtimes", "glibc", "cpython", "threads",
          "waits", "holders", "stacks", "verdict", "crash", "snapshot", "render", "schema", "commands", "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
-LAUNCHER = ("record", "errors", "inferior", "elf", "render", "launcher")
+LAUNCHER = ("record", "errors", "model", "inferior", "elf", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
            "typing_extensions": "gdbext.record"}
@@ -79,8 +79,9 @@ def test_renderers_see_nothing_of_the_target() -> None:
 
 def test_what_a_page_tells_is_decided_without_markup() -> None:
     ours = {name for name in imported("gdbext.render.html_told") if name.startswith("gdbext")}
-    assert ours == {"gdbext.model", "gdbext.record", "gdbext.render.html_text", "gdbext.render.phrases"}
-    assert set(imported("gdbext.render.phrases")) == {"__future__", "gdbext.model"}
+    assert ours == {"gdbext.model", "gdbext.model.kinds", "gdbext.record", "gdbext.render.html_text",
+                    "gdbext.render.phrases"}
+    assert set(imported("gdbext.render.phrases")) == {"__future__", "gdbext.model", "gdbext.model.kinds"}
     # and what comes from the target is escaped in one place
     renderers = [module for module in MODULES if layer(module) == "gdbext.render"]
     assert [module for module in renderers if "html" in imported(module)] == ["gdbext.render.html_markup"]
@@ -114,14 +115,14 @@ def test_only_the_standard_library_is_sure_to_exist_inside_gdb(module: str) -> N
 
 
 def test_the_launcher_runs_without_gdb() -> None:
-    """It also sees no model: what its GDBs found are documents, as other people's scripts get them."""
+    """It reads documents, as other people's scripts do; the model says what the words in them mean."""
     for module in MODULES:
         if layer(module) == "gdbext.launcher":
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
-                "gdbext.errors", "gdbext.record", "gdbext.render.escape", "gdbext.render.html",
-                "gdbext.render.html_text", "gdbext.render.output_file", "gdbext.inferior.link_map",
-                "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.notes"}, module
+                "gdbext.errors", "gdbext.model", "gdbext.model.kinds", "gdbext.record", "gdbext.render.escape",
+                "gdbext.render.html", "gdbext.render.html_text", "gdbext.render.output_file",
+                "gdbext.inferior.link_map", "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.notes"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

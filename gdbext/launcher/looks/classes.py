@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
+from gdbext.model.kinds import GIL, kind_of, kind_of_id
 from gdbext.record import record
 from gdbext.render.escape import printable
 from gdbext.render.html_text import ranges
@@ -272,10 +273,9 @@ def _name(thread: Json | None, number: int) -> str:
 def lock_text(lock_id: str, lock: Json | None) -> str:
     """A lock by kind and what it is called; that of the first interpreter is *the* GIL."""
     kind = lock_id.partition(":")[0] if lock is None else str(lock["kind"])
-    if kind == "gil":
-        return "the GIL" if lock_id == "gil:0" else f"the GIL {lock_id}"
-    if kind == "thread-exit":
-        return "the end of a thread"
+    title = kind_of(kind).title
+    if title is not None:
+        return title if kind != GIL or lock_id == f"{GIL}:0" else f"{title} {lock_id}"
     name = lock["name"] if lock is not None else None
     return f"{kind} {name}" if name else kind
 
@@ -288,7 +288,7 @@ def _deadlock_title(deadlock: Json, locks: Mapping[str, Json]) -> str:
         orphan = f" ({lock['orphan']})" if lock is not None and lock["orphan"] else ""
         names[lock_text(lock_id, lock) + orphan] += 1
     parts = [f"{number} x {text}" if number > 1 else text for text, number in names.items()]
-    parts.sort(key=lambda text: not text.startswith("the GIL"))
+    parts.sort(key=lambda text: not text.startswith(str(kind_of(GIL).title)))
     if len(parts) > _MANY_EDGES:
         parts[_MANY_EDGES:] = [f"and {len(parts) - _MANY_EDGES} more"]
     number = len(deadlock["threads"])
@@ -313,7 +313,7 @@ def cycle_text(document: Json) -> str:
     parts = []
     for (lock_id, holder), numbers in list(waiters.items())[:_MANY_EDGES]:
         lock, first = locks.get(lock_id), next(iter(numbers))
-        name = "the end" if lock_id.startswith("thread-exit:") else lock_text(lock_id, lock)
+        name = "the end" if kind_of_id(lock_id).ends_thread else lock_text(lock_id, lock)
         text = f"{_name(threads.get(first), first)} waits for {name}"
         if len(numbers) > 1:
             text = f"{len(numbers):,} threads ({ranges(numbers)}) wait for {name}"

@@ -29,6 +29,8 @@ from gdbext.launcher.processes.descriptors import READ, WRITE, Descriptors
 from gdbext.launcher.processes.graph import DERIVED, INFERRED, RECORDED, Node, Wait
 from gdbext.launcher.processes.memory import SharedMemory, Word
 from gdbext.launcher.processes.tree import Member, ThreadState, mappings, read_memory, thread_states
+from gdbext.model import RESULT_STATES
+from gdbext.model.kinds import DESCRIPTOR, FUTEX, SEMAPHORE, id_of_lock, kind_of
 
 #: For how long, in seconds, no thread of a deadlock may have run.
 STILL = 0.3
@@ -40,16 +42,6 @@ _EPOLLS = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
 _FUTEX_PRIVATE = 128
 _P_ALL, _P_PID, _P_PGID, _P_PIDFD = range(4)
 
-#: Where the owner of a lock is, from its futex word on: ``__owner`` and ``__cur_writer``.
-_OWNERS = {"mutex": 8, "rwlock": 24}
-
-#: Kinds of locks of which a waiter needs just one holder to let go.
-_ANY = frozenset(("semaphore", "condvar", "py-event", "py-condition", "py-semaphore", "descriptor", "futex"))
-#: Kinds by which the first thread of a Python program may wait for a signal, and states in which it does not.
-_EVENTS = frozenset(("py-event", "py-condition", "py-semaphore", "py-lock"))
-_WORK = frozenset(("result is pending", "not all tasks are done", "queue is full"))
-#: Kinds that nobody holds for the moment in which a thread goes on.
-_PASSED_ON = frozenset(("gil", "py-critical-section", "stop-the-world"))
 #: Signals whose handlers let no other thread go on: SIGINT, that ends Python programs, and two of glibc's own.
 _HARMLESS = 1 << 1 | 1 << 31 | 1 << 32
 
@@ -125,7 +117,7 @@ class Scene:
             return self._futex(member, thread, state)
         if call in _READS or call in _WRITES:
             fd = _int(state.arguments[0])
-            if waits is None or waits["lock"] != f"descriptor:{fd:#x}":
+            if waits is None or waits["lock"] != id_of_lock(DESCRIPTOR, fd):
                 return None
             return self._on(member, [(fd, READ if call in _READS else WRITE)], alone=True)
         if call in ("poll", "ppoll"):
@@ -202,20 +194,21 @@ class Scene:
         node = Node(member.pid, thread["number"])
         if lock is None:
             return self._idle(member, node, "for a futex word") if state.arguments[1] & _FUTEX_PRIVATE else None
+        kind = kind_of(lock["kind"])
         name = "for " + classes.lock_text(lock["id"], lock)
         if lock["holders"]:
             kinds = [holder["evidence"] for holder in lock["holders"]] + [thread["waits"]["evidence"]]
             weakest = max(kinds, key=EVIDENCE.index)
             why = next((holder["why"] for holder in lock["holders"] if holder["why"]), thread["waits"]["why"])
-            if lock["kind"] == "thread-exit":
+            if kind.ends_thread:
                 name = f"for the end of thread {lock['holders'][0]['thread']}"
             return Wait("lock", name, frozenset(Node(member.pid, holder["thread"]) for holder in lock["holders"]),
-                        lock["kind"] not in _ANY, weakest, why)
-        if lock["orphan"] or lock["state"] == "free" or lock["kind"] in _PASSED_ON or lock["candidates"]:
+                        kind.wait_for == "all", weakest, why)
+        if lock["orphan"] or lock["state"] == "free" or kind.passed_on or lock["candidates"]:
             return None
-        if thread["lwp"] == member.pid and lock["kind"] in _EVENTS and lock["state"] not in _WORK:
+        if thread["lwp"] == member.pid and kind.may_await_signal and lock["state"] not in RESULT_STATES:
             return None  # a signal may be what it waits for
-        return self._idle(member, node, name, lock["kind"] in ("semaphore", "futex"))
+        return self._idle(member, node, name, kind.handler_may_release)
 
     def _idle(self, member: Member, node: Node, name: str, by_signal: bool = True) -> Wait | None:
         others = self.nodes([member.pid], node)
@@ -226,7 +219,7 @@ class Scene:
 
     def _shared(self, member: Member, thread: Json, lock: Json | None, state: ThreadState, word: Word) -> Wait | None:
         """A wait for a lock in memory that other processes may have."""
-        kind = lock["kind"] if lock is not None else "futex"
+        kind = lock["kind"] if lock is not None else FUTEX
         mapping = next(each for each in member.mappings if each.start <= state.arguments[0] < each.end)
         name = lock["name"] if lock is not None else None
         place = f"{mapping.path or 'without a name'}, {word.offset:#x}"
@@ -238,7 +231,7 @@ class Scene:
         counting = self._shared_memory.counting(member, word)
         if counting is not None and len(counting) == 1:
             why = f"only {_listed(sorted(counting))} counts the semaphore as acquired"
-            return Wait("semaphore", what, self.nodes(counting), False, DERIVED, why)
+            return Wait(SEMAPHORE, what, self.nodes(counting), False, DERIVED, why)
         # what has a name may be mapped by those who come later
         if not mapping.path.endswith("(deleted)") or mapping.path.startswith("/SYSV"):
             return None
@@ -251,9 +244,11 @@ class Scene:
         return Wait(kind, what, self.nodes(pids, Node(member.pid, thread["number"])), False, INFERRED, why)
 
     def _owned(self, member: Member, lock: Json, owner: int, what: str) -> Wait | None:
-        address = int(lock["address"], 16) + _OWNERS.get(lock["kind"], 0)
-        data = read_memory(member.pid, address, 4, self._root)
-        if lock["kind"] not in _OWNERS or data is None or int.from_bytes(data, "little") != owner:
+        offset = kind_of(lock["kind"]).owner_offset
+        if offset is None:
+            return None
+        data = read_memory(member.pid, int(lock["address"], 16) + offset, 4, self._root)
+        if data is None or int.from_bytes(data, "little") != owner:
             return None
         found = [Node(other.pid, thread["number"]) for other in self.members.values() if other.document is not None
                  for thread in other.document["threads"] if thread["tid"] == owner]

@@ -8,6 +8,7 @@ import pytest
 from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
+from gdbext.model.kinds import LockKind
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython, cpython_layouts
 
@@ -229,7 +230,7 @@ def test_condition(python: FakePython, inline: bool) -> None:
     ("ApplyResult", ("_event", "_job"), "py-event", "result is pending"),
     ("IMapIterator", ("_cond", "_items"), "py-condition", "result is pending"),
 ])
-def test_what_a_condition_is_a_part_of(python: FakePython, name: str, attributes: tuple[str, str], kind: str,
+def test_what_a_condition_is_a_part_of(python: FakePython, name: str, attributes: tuple[str, str], kind: LockKind,
                                        state: str) -> None:
     condition = python.condition(python.lock())
     at = python.instance(name, True, **{attributes[0]: condition, attributes[1]: python.integer(0)})

@@ -83,7 +83,7 @@ class Process:
     def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
         code, threads, target = cast(Code, self), cast(Threads, self), cast(Target, self)
         finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2])
-        view = View("any", lock, "any", count=count, find_holders=how)
+        view = View("mutex", lock, "any", count=count, find_holders=how)
         finder.announce([view])
         return finder.find(view, waiters)
 

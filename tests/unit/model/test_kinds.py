@@ -1,10 +1,12 @@
-"""The table of lock kinds is complete."""
+"""The table of lock kinds is complete, and it is the only place that says what a kind means."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 
 import gdbext
@@ -12,6 +14,11 @@ from gdbext.model.kinds import KINDS, Kind, LockKind, id_of_lock, kind_of, kind_
 
 HOME = Path(gdbext.__file__).resolve().parent
 DOCS = HOME.parent / "docs"
+#: Rooms that ask the table what a kind means and do not name kinds.
+ROOMS = ("verdict", "render", "holders", "launcher")
+#: Module and word, where a string is a kind's word and means something else: a member of JSON, a system call.
+OTHER_MEANINGS = {("render/html_look.py", "gil"), ("render/html_look.py", "mutex"),
+                  ("launcher/processes/edges.py", "futex")}
 
 
 def test_each_kind_of_the_schema_has_a_row() -> None:
@@ -46,3 +53,24 @@ def test_kind_of_an_unknown_word_is_a_plain_lock() -> None:
 def test_kind_of_id_is_the_kind_that_made_it() -> None:
     for name, kind in KINDS.items():
         assert kind_of_id(id_of_lock(name, 0x7F10)) is kind
+
+
+def named(path: Path) -> Iterator[str]:
+    """The kinds that strings of a module name, alone or as the beginning of a lock's id."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            word, _, rest = node.value.partition(":")
+            if word in KINDS and not rest.startswith(" "):
+                yield word
+
+
+def test_only_the_table_and_recognisers_name_kinds() -> None:
+    found = {(path.relative_to(HOME).as_posix(), word)
+             for room in ROOMS for path in sorted((HOME / room).rglob("*.py")) for word in named(path)}
+    assert found == OTHER_MEANINGS
+
+
+def test_named_finds_kinds(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text('a = lock.kind == "mutex"\nb = {"rwlock": 8}\nc = f"thread-exit:{8:#x}"\nd = "the mutex"\n')
+    assert list(named(module)) == ["mutex", "rwlock", "thread-exit"]

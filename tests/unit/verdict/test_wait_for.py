@@ -22,11 +22,12 @@ from gdbext.model import (
     Wait,
     Waiter,
 )
+from gdbext.model.kinds import LockKind
 from gdbext.verdict.wait_for import find_deadlocks, find_standstill
 
 
 def lock(name: str, *holders: int, wait_for: str = "all", evidence: str = RECORDED, why: str | None = None,
-         candidates: tuple[int, ...] = (), orphan: str | None = None, kind: str = "mutex") -> Lock:
+         candidates: tuple[int, ...] = (), orphan: str | None = None, kind: LockKind = "mutex") -> Lock:
     held = tuple(Holder(number, EXCLUSIVE, evidence, why) for number in holders)
     return Lock(name, kind, 0x1000, None, "locked", held, (), candidates, orphan, wait_for)
 
@@ -254,7 +255,7 @@ def test_first_thread_waits_for_one_that_waits_for_work() -> None:
 
 @pytest.mark.parametrize("kind", ["py-event", "py-condition", "py-semaphore", "py-lock", "condvar", "semaphore",
                                   "futex"])
-def test_a_signal_may_be_what_the_first_thread_waits_for(kind: str) -> None:
+def test_a_signal_may_be_what_the_first_thread_waits_for(kind: LockKind) -> None:
     assert find_standstill(threads({1: "E", 2: "Q"}), [lock("E", kind=kind), QUEUE], 1) is None
 
 
