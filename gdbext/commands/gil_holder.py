@@ -8,6 +8,7 @@ from gdbext.commands.arguments import JSON, Arguments
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.errors import GdbextError, RuntimeNotFound
+from gdbext.model.kinds import GIL
 from gdbext.snapshot import Snapshot
 
 HELP = """Show who holds the GIL of every Python interpreter in the process, doing what, and who waits for it.
@@ -41,7 +42,7 @@ def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> 
     if any(gil.state == "disabled" for gil in snapshot.gils()):
         # without a GIL each thread of Python may run
         involved |= {thread.number for thread in report.threads if thread.python_state is not None}
-    locks = {lock.id for lock in report.locks if lock.kind == "gil"}
+    locks = {lock.id for lock in report.locks if lock.kind == GIL}
     locks |= {thread.waits.lock for thread in report.threads if thread.number in gils and thread.waits}
     return Result(only(report, involved, locks), ("runtimes", "threads", "locks", "problems"),
                   lambda text: text.gils())

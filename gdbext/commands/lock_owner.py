@@ -10,6 +10,7 @@ from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.errors import GdbextError
 from gdbext.model import Lock, Report
+from gdbext.model.kinds import RWLOCK, LockKind
 from gdbext.snapshot import Snapshot
 
 RWLOCK_HELP = """Show who holds a pthread_rwlock_t and who waits for it.
@@ -66,7 +67,7 @@ def _result(report: Report, locks: Sequence[Lock], note: str | None) -> Result:
     return Result(shown, _PARTS, lambda text: text.locks(locks))
 
 
-def _look(snapshot: Snapshot, addresses: Sequence[int], kind: str | None) -> Result:
+def _look(snapshot: Snapshot, addresses: Sequence[int], kind: LockKind | None) -> Result:
     note = None
     if addresses:
         lock, note = snapshot.lock_at(addresses[0], kind)
@@ -85,7 +86,7 @@ def _look(snapshot: Snapshot, addresses: Sequence[int], kind: str | None) -> Res
 
 
 def _run_rwlock(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
-    return _look(snapshot, addresses, "rwlock")
+    return _look(snapshot, addresses, RWLOCK)
 
 
 def _run_lock(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:

@@ -19,6 +19,7 @@ from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Memory
 from gdbext.model import Report, Suspect, Thread
+from gdbext.model.kinds import GIL
 from gdbext.record import record
 from gdbext.runtimes.names import rust_name, short_name
 from gdbext.threads.code import Code
@@ -382,12 +383,16 @@ def _covered(died: Thread, other: Thread, objects: Sequence[int], common: Sequen
     if free and len(attached) == 2:
         held.append("both are attached and run at the same time")
     elif not free and other.python_state == "detached":
-        held.append(f"thread {other.number} has released it" if any(hold.lock.startswith("gil:") for hold in died.holds)
+        held.append(f"thread {other.number} has released it" if any(_is_gil(hold.lock) for hold in died.holds)
                     else f"thread {other.number} runs without the GIL")
     elif other.python_state is None and other.tstate is None:
         held.append(f"thread {other.number} is none of Python's")
     return f"{nothing}: {', '.join(held)}" if held else nothing
 
 
+def _is_gil(lock_id: str) -> bool:
+    return lock_id.startswith(f"{GIL}:")
+
+
 def _lock(lock_id: str) -> str:
-    return "the GIL" if lock_id.startswith("gil:") else lock_id
+    return "the GIL" if _is_gil(lock_id) else lock_id

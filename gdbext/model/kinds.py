@@ -21,6 +21,7 @@ CONDVAR: Final = "condvar"
 DESCRIPTOR: Final = "descriptor"
 FUTEX: Final = "futex"
 GIL: Final = "gil"
+RWLOCK: Final = "rwlock"
 SEMAPHORE: Final = "semaphore"
 THREAD_EXIT: Final = "thread-exit"
 

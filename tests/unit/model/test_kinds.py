@@ -15,7 +15,7 @@ from gdbext.model.kinds import KINDS, Kind, LockKind, id_of_lock, kind_of, kind_
 HOME = Path(gdbext.__file__).resolve().parent
 DOCS = HOME.parent / "docs"
 #: Rooms that ask the table what a kind means and do not name kinds.
-ROOMS = ("verdict", "render", "holders", "launcher")
+ROOMS = ("stacks", "verdict", "crash", "render", "holders", "commands", "launcher", "debugger")
 #: Module and word, where a string is a kind's word and means something else: a member of JSON, a system call.
 OTHER_MEANINGS = {("render/html_look.py", "gil"), ("render/html_look.py", "mutex"),
                   ("launcher/processes/edges.py", "futex")}
