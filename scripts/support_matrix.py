@@ -2,7 +2,7 @@
 """Write docs/support.md: what gdbext is tested with and what it decodes, as the tests and tables themselves list it.
 
 The interpreters, scenarios, Debian releases and GDBs are those that the tests go through, the layouts those in
-`gdbext/layout/tables`, the kinds of locks those of `gdbext/waits/lock_kinds.py`, the crashes those of
+`gdbext/layout/tables`, the kinds of locks those of `gdbext/model/kinds.py`, the crashes those of
 `tests/support/crashes.py`, the precision is what the headers of the programs in `tests/precision` tell and its tests
 insist on.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from gdbext.model import kinds  # noqa: E402
 from gdbext.waits.lock_kinds import KINDS  # noqa: E402
 from tests.gdb import (  # noqa: E402
     test_crash,
@@ -34,38 +35,6 @@ PAGE = ROOT / "docs" / "support.md"
 TABLES = ROOT / "gdbext" / "layout" / "tables"
 
 _TABLE_NAME = re.compile(r"(cpython|glibc|libgomp|numpy)-(\d+(?:\.\d+)*)-(?:(.+)-)?(x86_64|aarch64)$")
-#: How the owners of a kind of lock are known; each kind of `KINDS` must be here.
-OWNERS = {
-    "gil": "recorded: the GIL names the thread state that holds it",
-    "mutex": "recorded, except where a mutex keeps no owner (elided locks)",
-    "rwlock": "the writer is recorded; readers are only counted: inferred where as many threads as that have the "
-              "lock's address on their stacks, candidates otherwise",
-    "thread-exit": "recorded: whose descriptor is waited on",
-    "dynamic-linker": "recorded: recursive mutexes of the dynamic linker",
-    "stdio": "recorded: the lock of a `FILE` names the thread's descriptor",
-    "barrier": "those that have not arrived are counted: inferred where there are just as many other threads, "
-               "candidates otherwise",
-    "static-guard": "inferred: the only thread between acquisition and release of the guard",
-    "once": "inferred: the only thread in which `pthread_once` has called the initialiser",
-    "malloc-arena": "inferred: the only thread in the allocator with this arena, candidates otherwise",
-    "condvar": "none: any thread may signal it; the mutex that belongs to it is a lock of its own",
-    "semaphore": "none: any thread may post it",
-    "openmp-barrier": "inferred: the members of the team that have not arrived; an idle pool has none",
-    "openmp-lock": "inferred: the only thread inside the critical section, candidates otherwise",
-    "spin-lock": "not recorded: candidates only",
-    "py-lock": "derived: the thread inside of a `with` block of it; candidates otherwise",
-    "py-rlock": "recorded",
-    "py-import": "recorded: the lock of a module that is being imported",
-    "py-buffered-io": "recorded: the lock of a buffered file",
-    "py-mutex": "none: a `PyMutex` of CPython or an extension; candidates only, except where it was passed on already",
-    "py-critical-section": "derived: the attached thread whose active critical section names the object's lock",
-    "stop-the-world": "recorded: who asked for it; derived: the attached threads that have not stopped",
-    "py-condition": "none: any thread may let its waiters go on; also queues and futures",
-    "py-event": "none: any thread may set it",
-    "py-semaphore": "none: any thread may release it",
-    "descriptor": "none: who has the other end of a pipe or socket is told, from /proc of a live process",
-    "futex": "not known: a futex word that fits no other kind; candidates only",
-}
 _SEVERAL = {
     "shared": "two interpreters with one GIL",
     "ended": "two interpreters, one of them gone",
@@ -203,14 +172,14 @@ def _locks() -> Iterator[str]:
     yield "## Kinds of locks"
     yield ""
     functions: dict[str, list[str]] = {row.kind: sorted(row.functions) for row in KINDS}
-    missing = set(functions) - set(OWNERS)
+    missing = set(functions) - set(kinds.KINDS)
     if missing:
-        raise Incomplete(f"say in OWNERS of scripts/support_matrix.py how owners of {sorted(missing)} are known")
-    left = set(OWNERS) - set(functions) - set(_WITHOUT_ROW)
+        raise Incomplete(f"gdbext/model/kinds.py has no row for {sorted(missing)}")
+    left = set(kinds.KINDS) - set(functions) - set(_WITHOUT_ROW)
     if left:
-        raise Incomplete(f"OWNERS of scripts/support_matrix.py has {sorted(left)}, which lock_kinds.py has not")
-    rows = [(f"`{kind}`", ", ".join(f"`{name}`" for name in functions.get(kind, ())) or _WITHOUT_ROW[kind], known)
-            for kind, known in OWNERS.items()]
+        raise Incomplete(f"no recogniser of lock_kinds.py finds {sorted(left)}; if others do, add them to _WITHOUT_ROW")
+    rows = [(f"`{kind}`", ", ".join(f"`{name}`" for name in functions.get(kind, ())) or _WITHOUT_ROW[kind],
+             row.found) for kind, row in kinds.KINDS.items()]
     yield from _table(("kind", "functions one blocks in", "how its holders are known"), rows)
     yield ""
     yield ("Native locks without Python (`tests/gdb/test_native.py`): " + ", ".join(samples.ABBA_VARIANTS)

@@ -30,6 +30,8 @@ THREAD_EXIT: Final = "thread-exit"
 class Kind:
     """A row. The defaults are those of a plain lock that does not record its owner."""
 
+    #: how its holders are found, as docs/support.md shows it
+    found: str = "not known"
     #: what a reader sees instead of the kind and the address
     title: str | None = None
     #: the words before the holders, if not "held by"; empty where the title says it
@@ -69,42 +71,92 @@ class Kind:
 
 
 KINDS: Mapping[LockKind, Kind] = {
-    "gil": Kind(title="the GIL", records_owner=True, own_threads_only=True, passed_on=True, waiters_wake=True),
-    "mutex": Kind(records_owner=True, own_threads_only=True, structure="pthread_mutex_t", owner_offset=8),
-    "rwlock": Kind(records_owner=True, has_readers=True, own_threads_only=True, structure="pthread_rwlock_t",
-                   owner_offset=24),
-    "condvar": Kind(wait_for="any", no_owner="a condition variable has no owner: any thread may signal it",
-                    is_event=True, structure="pthread_cond_t"),
-    "semaphore": Kind(wait_for="any", no_owner="a semaphore has no owner: any thread may post it", is_event=True,
-                      handler_may_release=True, structure="sem_t"),
-    "barrier": Kind(no_owner="the threads that are still to come are not recorded", gathers=True,
-                    own_threads_only=True, structure="pthread_barrier_t"),
-    "once": Kind(held="run by", own_threads_only=True),
-    "spin-lock": Kind(),
-    "thread-exit": Kind(title="the end of a thread", held="", records_owner=True, own_threads_only=True,
-                        ends_thread=True),
-    "static-guard": Kind(held="run by", own_threads_only=True),
-    "dynamic-linker": Kind(records_owner=True, own_threads_only=True, structure="pthread_mutex_t"),
-    "stdio": Kind(records_owner=True, own_threads_only=True),
-    "malloc-arena": Kind(),
-    "openmp-barrier": Kind(gathers=True, is_event=True),
-    "openmp-lock": Kind(),
-    "py-lock": Kind(own_threads_only=True, may_await_signal=True),
-    "py-rlock": Kind(records_owner=True, own_threads_only=True),
-    "py-mutex": Kind(own_threads_only=True),
-    "py-critical-section": Kind(own_threads_only=True, passed_on=True),
-    "py-event": Kind(wait_for="any", no_owner="an event has no owner: any thread may set it", is_event=True,
-                     may_await_signal=True, own_threads_only=True),
-    "py-condition": Kind(wait_for="any", no_owner="no owner: any thread may let it go on", is_event=True,
-                         may_await_signal=True, own_threads_only=True),
-    "py-semaphore": Kind(wait_for="any", no_owner="a semaphore has no owner: any thread may release it", is_event=True,
-                         may_await_signal=True, own_threads_only=True),
-    "py-import": Kind(records_owner=True, own_threads_only=True),
-    "py-buffered-io": Kind(records_owner=True, own_threads_only=True),
-    "stop-the-world": Kind(held="requested by", records_owner=True, own_threads_only=True, passed_on=True,
-                           stops_world=True),
-    "futex": Kind(handler_may_release=True),
-    "descriptor": Kind(wait_for="any", outside=True),
+    "gil": Kind(
+        "recorded: the GIL names the thread state that holds it",
+        title="the GIL", records_owner=True, own_threads_only=True, passed_on=True, waiters_wake=True),
+    "mutex": Kind(
+        "recorded, except where a mutex keeps no owner (elided locks)",
+        records_owner=True, own_threads_only=True, structure="pthread_mutex_t", owner_offset=8),
+    "rwlock": Kind(
+        "the writer is recorded; readers are only counted: inferred where as many threads as that have the lock's "
+        "address on their stacks, candidates otherwise",
+        records_owner=True, has_readers=True, own_threads_only=True, structure="pthread_rwlock_t", owner_offset=24),
+    "thread-exit": Kind(
+        "recorded: whose descriptor is waited on",
+        title="the end of a thread", held="", records_owner=True, own_threads_only=True, ends_thread=True),
+    "dynamic-linker": Kind(
+        "recorded: recursive mutexes of the dynamic linker",
+        records_owner=True, own_threads_only=True, structure="pthread_mutex_t"),
+    "stdio": Kind(
+        "recorded: the lock of a `FILE` names the thread's descriptor",
+        records_owner=True, own_threads_only=True),
+    "barrier": Kind(
+        "those that have not arrived are counted: inferred where there are just as many other threads, candidates "
+        "otherwise",
+        no_owner="the threads that are still to come are not recorded", gathers=True, own_threads_only=True,
+        structure="pthread_barrier_t"),
+    "static-guard": Kind(
+        "inferred: the only thread between acquisition and release of the guard",
+        held="run by", own_threads_only=True),
+    "once": Kind(
+        "inferred: the only thread in which `pthread_once` has called the initialiser",
+        held="run by", own_threads_only=True),
+    "malloc-arena": Kind(
+        "inferred: the only thread in the allocator with this arena, candidates otherwise"),
+    "condvar": Kind(
+        "none: any thread may signal it; the mutex that belongs to it is a lock of its own",
+        wait_for="any", no_owner="a condition variable has no owner: any thread may signal it", is_event=True,
+        structure="pthread_cond_t"),
+    "semaphore": Kind(
+        "none: any thread may post it",
+        wait_for="any", no_owner="a semaphore has no owner: any thread may post it", is_event=True,
+        handler_may_release=True, structure="sem_t"),
+    "openmp-barrier": Kind(
+        "inferred: the members of the team that have not arrived; an idle pool has none",
+        gathers=True, is_event=True),
+    "openmp-lock": Kind(
+        "inferred: the only thread inside the critical section, candidates otherwise"),
+    "spin-lock": Kind(
+        "not recorded: candidates only"),
+    "py-lock": Kind(
+        "derived: the thread inside of a `with` block of it; candidates otherwise",
+        own_threads_only=True, may_await_signal=True),
+    "py-rlock": Kind(
+        "recorded",
+        records_owner=True, own_threads_only=True),
+    "py-import": Kind(
+        "recorded: the lock of a module that is being imported",
+        records_owner=True, own_threads_only=True),
+    "py-buffered-io": Kind(
+        "recorded: the lock of a buffered file",
+        records_owner=True, own_threads_only=True),
+    "py-mutex": Kind(
+        "none: a `PyMutex` of CPython or an extension; candidates only, except where it was passed on already",
+        own_threads_only=True),
+    "py-critical-section": Kind(
+        "derived: the attached thread whose active critical section names the object's lock",
+        own_threads_only=True, passed_on=True),
+    "stop-the-world": Kind(
+        "recorded: who asked for it; derived: the attached threads that have not stopped",
+        held="requested by", records_owner=True, own_threads_only=True, passed_on=True, stops_world=True),
+    "py-condition": Kind(
+        "none: any thread may let its waiters go on; also queues and futures",
+        wait_for="any", no_owner="no owner: any thread may let it go on", is_event=True, may_await_signal=True,
+        own_threads_only=True),
+    "py-event": Kind(
+        "none: any thread may set it",
+        wait_for="any", no_owner="an event has no owner: any thread may set it", is_event=True, may_await_signal=True,
+        own_threads_only=True),
+    "py-semaphore": Kind(
+        "none: any thread may release it",
+        wait_for="any", no_owner="a semaphore has no owner: any thread may release it", is_event=True,
+        may_await_signal=True, own_threads_only=True),
+    "descriptor": Kind(
+        "none: who has the other end of a pipe or socket is told, from /proc of a live process",
+        wait_for="any", outside=True),
+    "futex": Kind(
+        "not known: a futex word that fits no other kind; candidates only",
+        handler_may_release=True),
 }
 _UNKNOWN = Kind()
 _ROWS: Mapping[str, Kind] = {str(kind): row for kind, row in KINDS.items()}
