@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from gdbext.errors import BadDocument
 from gdbext.model import (
@@ -51,6 +51,7 @@ from gdbext.model import (
     Wait,
     Waiter,
 )
+from gdbext.model.kinds import LockKind
 from gdbext.schema.write import SCHEMA
 
 _T = TypeVar("_T")
@@ -318,9 +319,13 @@ def _critical_section(value: object) -> CriticalSection:
 # -- locks and verdicts --------------------------------------------------------------------------------------------
 
 
+def _kind(value: object) -> LockKind:
+    return cast("LockKind", _text(value))  # a newer report may have kinds that the table does not know yet
+
+
 def _lock(value: object) -> Lock:
     made = _Object(value)
-    return Lock(made.get("id", _text), made.get("kind", _text), made.get("address", _address),
+    return Lock(made.get("id", _text), made.get("kind", _kind), made.get("address", _address),
                 made.get("name", _text_or_none), made.get("state", _text), made.get("holders", _each(_holder)),
                 made.get("waiters", _each(_waiter)), made.get("candidates", _integers),
                 made.get("orphan", _text_or_none), made.get("wait_for", _one_of("all", "any")),
