@@ -107,13 +107,16 @@ def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int],
 
     :param pthreads: ``pthread_self()`` of the threads, to check layouts that were made for another build.
     """
-    findings.doubts += [f"{name} in {module.name} is not decoded"
-                        for name, module in find_other_pythons(target.memory, code.modules)]
+    runtimes: Sequence[PythonRuntime] = ()
+    troubles: Sequence[GdbextError] = ()
     try:
         runtimes, troubles = find_runtimes(target.memory, code.modules, target.architecture, set(pthreads),
                                            target.debug_structs)
     except RuntimeNotFound:
-        return []
+        pass
+    if not troubles:
+        others = find_other_pythons(target.memory, code.modules, [runtime.module for runtime in runtimes])
+        findings.doubts += [f"{name} in {module.name} is not decoded" for name, module in others]
     for trouble in troubles:
         if code.unlisted is not None:  # what is lost is a matter of the whole core, and reported as one
             findings.problem("Python", "unreadable", str(trouble))

@@ -11,7 +11,7 @@ BASE = 0x7F12_0000_0000
 
 
 def names(memory: FakeMemory, *modules: Module) -> list[tuple[str, str]]:
-    return [(name, module.name) for name, module in find_other_pythons(memory, modules)]
+    return [(name, module.name) for name, module in find_other_pythons(memory, modules, ())]
 
 
 @pytest.mark.parametrize("function", ["pypy_main_startup", "pypy_execute_source"])
@@ -36,3 +36,22 @@ def test_file_that_only_calls_pypy_is_none() -> None:
 def test_other_programs(path: str) -> None:
     memory, module = fake_elf(BASE, {"_PyRuntime": (0x1000, 8), "main": (0x1100, 8)}, path)
     assert names(memory, module) == []
+
+
+CONSTANTS = BASE + 0x10_0000
+
+
+@pytest.mark.parametrize(("texts", "found"), [
+    ((b"Fatal Python error: %s", b"_frozen_importlib_external", b"PYTHONHASHSEED"), True),
+    ((b"Fatal Python error: %s", b"PYTHONHASHSEED"), False),
+    ((), False),
+])
+@pytest.mark.parametrize("at", [0, (1 << 20) - 5], ids=["first piece", "between two pieces"])
+def test_cpython_linked_into_a_program_is_known_by_its_strings(texts: tuple[bytes, ...], found: bool, at: int) -> None:
+    data = bytearray(3 << 20)
+    for i, text in enumerate(texts):
+        data[at + 100 * i:at + 100 * i + len(text)] = text
+    memory = FakeMemory({CONSTANTS: bytes(data)})
+    program = Module("/app/embedded", (Section(".rodata", CONSTANTS, CONSTANTS + len(data)),), is_main=True)
+    assert names(memory, program) == ([("CPython without its symbols", "embedded")] if found else [])
+    assert list(find_other_pythons(memory, [program], [program])) == [], "its Python is decoded"
