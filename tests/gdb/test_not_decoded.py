@@ -61,6 +61,16 @@ def test_deadlock_of_recorded_owners_in_compiled_code_is_found(name: str, tmp_pa
     assert seen.status == FOUND
 
 
+@pytest.mark.parametrize("name", ["3.6", "3.8", "3.9"])
+@pytest.mark.parametrize("kind", ["live", "kernel-core"])
+def test_cpython_in_a_stripped_program_is_not_decoded(kind: str, name: str, tmp_path: Path) -> None:
+    with embedding.compiled(name, "lock", tmp_path, bare=True) as sample:
+        seen = report(sample, None if kind == "live" else cores.kernel_core(sample))
+    assert "cannot be told (CPython without its symbols in compiled" in seen.text
+    assert "No deadlock found" not in seen.text
+    assert seen.status == (NO_ANSWER if kind == "live" else FOUND)
+
+
 # -- other implementations ----------------------------------------------------------------------------------------
 
 ABBA = """

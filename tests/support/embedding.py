@@ -69,15 +69,16 @@ def _find(path: Path, symbols: bool) -> Python:
     )
 
 
-def build(name: str, source: str, *, static: bool = False, strip: bool = False) -> tuple[Path, Python]:
+def build(name: str, source: str, *, static: bool = False, strip: bool = False,
+          exports: bool = True) -> tuple[Path, Python]:
     """A program of tests/samples that is linked with an interpreter: its library, or an archive of all of it."""
     python = use(name)
     flags = [*_FLAGS, "-isystem", str(python.headers)]
     if static:
         if python.archive is None:
             pytest.skip(f"no static library of Python {name}")
-        # what extension modules look for in the program
-        flags.append("-rdynamic")
+        if exports:  # what extension modules look for in the program
+            flags.append("-rdynamic")
         libraries = [str(python.archive), *python.system_libraries, *_FURTHER.get(name, ())]
     else:
         if python.library is None:
@@ -100,9 +101,13 @@ def subinterpreters(name: str, variant: str, directory: Path) -> contextlib.Abst
     return samples.running([program, variant, python.home], directory)
 
 
-def compiled(name: str, variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
-    """Compiled code that takes Python's locks: ``lock``, ``alone`` or ``rlock``."""
-    program, python = build(name, "compiled.c")
+def compiled(name: str, variant: str, directory: Path, *,
+             bare: bool = False) -> contextlib.AbstractContextManager[Sample]:
+    """Compiled code that takes Python's locks: ``lock``, ``alone`` or ``rlock``.
+
+    :param bare: Python is linked in, and the program is stripped and exports nothing.
+    """
+    program, python = build(name, "compiled.c", static=bare, strip=bare, exports=not bare)
     return samples.running([program, variant, python.home], directory)
 
 
