@@ -78,8 +78,8 @@ KINDS: Mapping[LockKind, Kind] = {
         "recorded, except where a mutex keeps no owner (elided locks)",
         records_owner=True, own_threads_only=True, structure="pthread_mutex_t", owner_offset=8),
     "rwlock": Kind(
-        "the writer is recorded; readers are only counted: inferred where as many threads as that have the lock's "
-        "address on their stacks, candidates otherwise",
+        "the writer is recorded; readers are only counted: derived where the machine code of a thread proves that it "
+        "reads, candidates where a thread only has the lock's address on its stack",
         records_owner=True, has_readers=True, own_threads_only=True, structure="pthread_rwlock_t", owner_offset=24),
     "thread-exit": Kind(
         "recorded: whose descriptor is waited on",
