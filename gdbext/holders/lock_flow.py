@@ -28,6 +28,8 @@ from gdbext.threads.code import Code
 #: how deep calls are followed, separate parts of one function, rounds of the analysis for each block.
 _MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH, _MAX_PARTS, _MAX_ROUNDS = 1 << 14, 200, 4, 4, 24
 _MAX_TABLE = 512
+#: How many bytes of one function, and how many functions, are searched for calls.
+_MAX_SEARCH, _MAX_SEARCHED = 1 << 20, 5000
 _REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
               "r15")
 _FILLERS = frozenset({"nop", "nopw", "nopl", "int3"})
@@ -234,8 +236,10 @@ class LockFlow:
 
     def _search(self, start: int, depth: int) -> bool:
         found = self._code.function_range(start)
-        if found is None or found[1] - found[0] > _MAX_FUNCTION:
+        if found is None:
             return False
+        if found[1] - found[0] > _MAX_SEARCH or len(self._relevant) > _MAX_SEARCHED:
+            return True  # it is not known, so it counts as a release of any lock
         try:
             code = self._memory.read(found[0], found[1] - found[0])
         except GdbextError:

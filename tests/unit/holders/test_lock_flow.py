@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from gdbext.holders import lock_flow
 from gdbext.holders.lock_flow import LockFlow, State, Value, entry
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.protocol import Module, Section, Target
@@ -165,6 +166,14 @@ def test_release_between(between: str, is_held: bool) -> None:
                       balanced_helper="push %rbp\nmov %rdi,%rbp\ncall acquire\nmov %rbp,%rdi\ncall release\npop %rbp\n"
                                       "ret")
     assert program.held() == (ARGUMENT if is_held else set())
+
+
+def test_helper_that_is_too_large_to_analyse_may_release_any_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_flow, "_MAX_FUNCTION", 8 * STEP)
+    large = "nop\n" * 10
+    for end, expected in (("mov (%rdi),%rdi\ncall release\nret", set()), ("call other\nret", ARGUMENT)):
+        program = Program(f=f"{KEEP}\ncall acquire\ncall large\nhere: call other\nret", large=large + end)
+        assert program.held() == expected
 
 
 def test_release_of_a_constant_leaves_a_condition() -> None:
