@@ -241,16 +241,10 @@ class NativeLocks:
         That one lives on here as the first thread, under another number, and may unlock what it has locked. Its old
         number is known only where it was the first thread of its process too, and that process is still the parent.
         """
-        if self._target.proc is None or self._library.layouts is None:
+        if self._target.proc is None or self._gone.first_was_started() is not False:
             return True
         first, others = self._target.proc.parent_threads()
-        try:
-            # only threads that pthread_create made have their stack noted
-            stack, = self._library.layouts["struct pthread"].reader("stackblock")(
-                self._memory, self._threads[self._threads.first].pthread)
-        except (GdbextError, KeyError):
-            return True
-        return stack != 0 or owner == first or owner not in others
+        return owner == first or owner not in others
 
     def _is_private(self, address: int) -> bool:
         """Whether nobody but this process can have a lock, as far as /proc tells."""

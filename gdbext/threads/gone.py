@@ -72,7 +72,7 @@ class GoneOwners:
             return Gone(None, RECORDED, f"its owner field has {tid}, which is not a TID")
         if self._target.proc is not None and tid in self._target.proc.parent_threads()[1]:
             return Gone(LEFT_BEHIND, RECORDED, f"{why}, which a thread of the parent process has")
-        if tid < self._threads.process_tid and self._first_was_started():
+        if tid < self._threads.process_tid and self.first_was_started():
             return Gone(LEFT_BEHIND, DERIVED, f"{why}; a thread that another one started has forked this process")
         if self._target.kind == "live" and self._threads.same_namespace:
             return self._by_host(tid, why)
@@ -113,16 +113,16 @@ class GoneOwners:
         except (ValueError, IndexError):
             return None
 
-    def _first_was_started(self) -> bool:
-        """Whether the first thread was made by pthread_create: then its process is a child of fork.
+    def first_was_started(self) -> bool | None:
+        """Whether the first thread was made by pthread_create: then its process is a child of fork. None if not known.
 
         glibc notes a stack block only for threads that pthread_create made (glibc 2.36 nptl/allocatestack.c).
         """
         if self._layouts is None or not self._threads.first:
-            return False
+            return None
         try:
             stack, = self._layouts["struct pthread"].reader("stackblock")(
                 self._target.memory, self._threads[self._threads.first].pthread)
         except (GdbextError, KeyError):
-            return False
+            return None
         return bool(stack)
