@@ -23,7 +23,7 @@ import concurrent.futures, multiprocessing, multiprocessing.pool, threading
 def work(number):
     threading.Event().wait()
 
-pool = multiprocessing.Pool(1)
+pool = multiprocessing.get_context("fork").Pool(1)  # other workers cannot import `work`, and end again and again
 threads = multiprocessing.pool.ThreadPool(1)
 executor = concurrent.futures.ThreadPoolExecutor(1)
 for name, wait in {"apply": lambda: pool.apply_async(work, [1]).get(), "imap": lambda: next(pool.imap(work, [1, 2])),
@@ -63,8 +63,10 @@ def test_wait_for_the_result_of_a_pool_is_no_wait_for_an_event(name: str) -> Non
             assert sessions[-1].status == 0
             document = sessions[-1].document()
             locks = {lock["id"]: lock["state"] for lock in document["locks"]}
-            return {thread["python_name"]: locks.get((thread["waits"] or {}).get("lock"), "none")
-                    for thread in document["threads"] if thread["python_name"] in WAITERS}
+            found = {thread["python_name"]: locks.get((thread["waits"] or {}).get("lock"), "none")
+                     for thread in document["threads"] if thread["python_name"] in WAITERS}
+            print(found)  # pytest shows it if the test fails
+            return found
 
         # until then they may wait for the GIL, or for a lock of the pool
         wait_until(lambda: states() == dict.fromkeys(WAITERS, "result is pending"), "all to wait for their results")
