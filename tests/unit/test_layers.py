@@ -20,11 +20,13 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
            for path in sorted(HOME.rglob("*.py"))}
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
 ORDER = ("record", "errors", "model", "inferior", "elf", "layout", "arch", "runtimes", "glibc", "cpython", "threads",
-         "waits", "holders", "stacks", "verdict", "crash", "snapshot", "render", "schema", "commands", "debugger")
+         "waits", "holders", "stacks", "verdict", "crash", "snapshot", "narrate", "schema", "render", "commands",
+         "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
-LAUNCHER = ("record", "errors", "model", "inferior", "elf", "render", "launcher")
+LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
-FOREIGN = {"gdb": "gdbext.debugger", "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
+FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
+           "jinja2": "gdbext.render", "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
            "typing_extensions": "gdbext.record"}
 
 
@@ -74,7 +76,7 @@ def test_renderers_see_nothing_of_the_target() -> None:
     for module in MODULES:
         if layer(module) == "gdbext.render":
             assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
-                "gdbext.model", "gdbext.record", "gdbext.render"}
+                "gdbext.model", "gdbext.record", "gdbext.narrate", "gdbext.render"}
 
 
 def test_what_a_page_tells_is_decided_without_markup() -> None:
