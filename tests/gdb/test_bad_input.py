@@ -55,9 +55,9 @@ def test_program_that_has_not_started(command: str) -> None:
 def test_python_that_is_not_known(variant: str, tmp_path: Path) -> None:
     """The native part is shown, the rest is refused in one line, and nothing takes long."""
     with samples.impostor(variant, tmp_path) as sample:
-        session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"], timeout=10)
-        verdict = gdb_session.batch(["-p", str(sample.pid)], ["py-deadlocks"], timeout=10)
-        holder = gdb_session.batch(["-p", str(sample.pid)], ["gil-holder"], timeout=10)
+        session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"], timeout=60)
+        verdict = gdb_session.batch(["-p", str(sample.pid)], ["py-deadlocks"], timeout=60)
+        holder = gdb_session.batch(["-p", str(sample.pid)], ["gil-holder"], timeout=60)
     assert session.status == 1
     (line,) = session.error_lines("py-threads-locks")
     assert "Python" in line

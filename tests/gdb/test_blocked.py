@@ -51,7 +51,7 @@ class Blocked:
 
     def wait_until_settled(self) -> None:
         """Wait until each thread is in its call."""
-        wait_until(self.settled, "all threads to be blocked")
+        wait_until(self.settled, "all threads to be blocked", seen=self.sample.system_calls)
 
 
 @contextlib.contextmanager
@@ -215,7 +215,7 @@ def check_unharmed(blocked: Blocked) -> None:
     blocked.wait_until_settled()
     blocked.sample.send("x")
     assert json.loads(blocked.sample.read_line()) == {"returned": []}
-    assert blocked.sample.process.wait(timeout=30) == 0
+    assert blocked.sample.process.wait(timeout=samples.PATIENCE) == 0
 
 
 @needs_mounted_root

@@ -51,7 +51,7 @@ def test_a_healthy_program_goes_on(tmp_path: Path) -> None:
         assert session.document(1)["deadlocks"] == []
         assert not sample.is_stopped()
         sample.send("x")
-        assert sample.process.wait(timeout=30) == 0
+        assert sample.process.wait(timeout=samples.PATIENCE) == 0
 
 
 def test_a_core_has_only_the_one_look(tmp_path: Path) -> None:

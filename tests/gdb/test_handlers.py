@@ -315,7 +315,7 @@ def wait_for_call(sample: Sample, calls: Sequence[str | None]) -> str | None:
         seen.append(None if word == "running" else names[int(word)])
         return len(seen) > 3 and seen[-1] in calls and set(seen[-3:]) == {seen[-1]}
 
-    samples.wait_until(settled, f"{calls}")
+    samples.wait_until(settled, f"one of {calls}", seen=lambda: seen[-3:])
     return seen[-1]
 
 

@@ -57,4 +57,4 @@ def test_healthy_program_is_not_deadlocked(name: str, tmp_path: Path) -> None:
         sample.send("x")
         last = json.loads(sample.read_line())
         assert last["finished"]
-        assert sample.process.wait(timeout=30) == 0
+        assert sample.process.wait(timeout=samples.PATIENCE) == 0

@@ -63,4 +63,4 @@ def test_healthy_program_is_not_deadlocked(build: str, tmp_path: Path) -> None:
         wait_for_progress(sample)
         sample.send("x")
         assert json.loads(sample.read_line())["finished"]
-        assert sample.process.wait(timeout=30) == 0
+        assert sample.process.wait(timeout=samples.PATIENCE) == 0

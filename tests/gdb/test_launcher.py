@@ -341,7 +341,7 @@ def test_process_that_is_traced_already(native: Sample, tmp_path: Path) -> None:
         samples.wait_until(lambda: native.status(native.pid, "TracerPid") == str(gdb.pid), "GDB has attached")
         ran = launch("report", str(native.pid))
     finally:
-        gdb.communicate(b"detach\nquit\n", timeout=60)
+        gdb.communicate(b"detach\nquit\n", timeout=120)
     assert ran.status == 3
     assert re.search(rf"traced by process {gdb.pid} \(.+\) already", ran.complaint())
 
@@ -463,12 +463,13 @@ def test_time_out(native: Sample, tmp_path: Path) -> None:
 def test_launcher_that_is_ended(number: signal.Signals, native: Sample, tmp_path: Path) -> None:
     """GDB ends too, and the process runs on."""
     launcher = subprocess.Popen(command("report", str(native.pid), gdb=slow_gdb(tmp_path)), env=environment(),
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                preexec_fn=samples.accept_interrupts)
     try:
         samples.wait_until(lambda: native.status(native.pid, "TracerPid") != "0", "GDB has attached")
         gdb = int(native.status(native.pid, "TracerPid"))
         launcher.send_signal(number)
-        launcher.communicate(timeout=60)
+        launcher.communicate(timeout=120)
     finally:
         launcher.kill()
         launcher.wait()
@@ -484,7 +485,7 @@ def test_signals_to_gdb_all_the_time_reach_neither_it_nor_the_process(number: si
     with samples.abba("mutex", tmp_path) as sample:
         launcher = subprocess.Popen(command("report", str(sample.pid)), env=environment(), stdin=subprocess.DEVNULL,
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while launcher.poll() is None and sample.process.poll() is None and time.monotonic() < until:
             tracer = sample.status(sample.pid, "TracerPid")
             for gdb in children(launcher.pid):
@@ -494,7 +495,7 @@ def test_signals_to_gdb_all_the_time_reach_neither_it_nor_the_process(number: si
         if time.monotonic() >= until:  # one that is stopped before it becomes GDB
             for process in (*children(launcher.pid), launcher.pid):
                 os.kill(process, signal.SIGKILL)
-        said, _ = launcher.communicate(timeout=60)
+        said, _ = launcher.communicate(timeout=120)
         check_unharmed(sample)
     assert launcher.returncode == 1
     assert "Deadlock 1: 2 threads wait for each other" in said
@@ -581,7 +582,7 @@ def test_install_writes_what_gdb_reads(tmp_path: Path) -> None:
     assert f"loads gdbext already:\n  {once}" in launch("install", "--write", **home).stdout
     assert file.read_text() == once
     done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "help py-deadlocks"], capture_output=True,
-                          env={"PATH": os.environ["PATH"], **home}, text=True, timeout=60, check=False)
+                          env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120, check=False)
     assert done.stdout.startswith("Find deadlocks")
 
 
@@ -600,7 +601,7 @@ def test_install_does_not_change_which_file_gdb_reads(existing: str | None, tmp_
         with file.open("a") as later:
             later.write("set $existing = 1\n")
     done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "output $existing", "-ex", "help py-deadlocks"],
-                          capture_output=True, env={"PATH": os.environ["PATH"], **home}, text=True, timeout=60,
+                          capture_output=True, env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120,
                           check=False)
     assert done.stdout.startswith("1Find deadlocks"), done.stderr
 

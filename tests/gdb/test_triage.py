@@ -123,12 +123,12 @@ def test_a_run_that_is_interrupted_can_be_resumed(triaged: Cores, tmp_path: Path
     argv = command("triage", *[triaged.folder / name for name in ("one", "truncated", "three", "two.log", "core")],
                    "--jobs", "1", "--state", state)
     process = subprocess.Popen(argv, env=environment(tmp_path), text=True, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, start_new_session=True)
+                               stderr=subprocess.PIPE, start_new_session=True, preexec_fn=samples.accept_interrupts)
     try:
         looks = state / "looks.jsonl"
         samples.wait_until(lambda: looks.exists() and looks.read_text().count("\n") >= 2, "two looks to end")
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (out, process.returncode) == ("", 130)
@@ -166,7 +166,7 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
                 time.sleep(0.05)
                 return len(seen) > 2 and seen[-1] == seen[-2] == seen[-3]
 
-            samples.wait_until(at_rest, "the processes to wait for each other")
+            samples.wait_until(at_rest, "the processes to wait for each other", seen=lambda: seen[-3:])
             yield Family(sample.pid, told)
         finally:
             # parents first: a pool starts another worker for one that has died

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import gdb_session
-from tests.support.samples import Sample
+from tests.support.samples import PATIENCE, Sample
 
 _PATTERN = Path("/proc/sys/kernel/core_pattern")
 
@@ -66,7 +66,7 @@ def _prefix() -> str:
 
 
 def _core_of(sample: Sample, number: signal.Signals, prefix: str) -> Path:
-    status = sample.process.wait(timeout=60)
+    status = sample.process.wait(timeout=PATIENCE)
     assert status == -number, f"the sample ended otherwise: {status}"
     found = sorted(sample.directory.glob(f"{prefix}*"))
     if not found:

@@ -319,7 +319,7 @@ def _kernel_core(program: _Program, look: Crash) -> Path:
             preexec_fn=functools.partial(resource.setrlimit, resource.RLIMIT_CORE, (limit, limit)),
         )
     try:
-        status = process.wait(timeout=60)
+        status = process.wait(timeout=samples.PATIENCE)
     finally:
         process.kill()
         process.wait()

@@ -241,9 +241,9 @@ def test_c_frames_with_a_loop() -> None:
     for here, there in zip(at, [*at[1:], at[1]]):
         python.build.put("_PyCFrame", here, previous=there)
     python.build.put("PyThreadState", tstate, cframe=at[0])
-    start = time.monotonic()
+    start = time.process_time()
     assert read(python, tstate).problem is not None
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_sentinel_of_3_15_is_no_call() -> None:
@@ -296,14 +296,14 @@ def test_noise(version: str, seed: int) -> None:
     layouts = cpython_layouts(version)
     memory = NoiseMemory(seed)
     reader = FrameReader(memory, layouts, Objects(memory, layouts))
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(50):
         try:
             stack = reader.stack(0x10000 + 8 * 97 * i)
         except GdbextError:
             continue
         assert len(stack.frames) <= frames_module.MAX_FRAMES
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 # -- frames with their variables ------------------------------------------------------------------------------
@@ -447,7 +447,7 @@ def test_noise_in_variables(version: str, seed: int) -> None:
     ways: tuple[Callable[[RawFrame], object], ...] = (
         reader.variables, reader.stack_values, reader.names_used, reader.globals,
         lambda raw: reader.lowest_values(raw, 9))
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(50):
         raw = RawFrame(0x10000 + 8 * 97 * i, 0x20000 + 8 * 89 * i, 8, frame("f", 1))
         reader.generator(raw.address)
@@ -456,4 +456,4 @@ def test_noise_in_variables(version: str, seed: int) -> None:
                 way(raw)
             except GdbextError:
                 continue
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20

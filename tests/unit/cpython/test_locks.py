@@ -310,11 +310,11 @@ def test_noise(version: str, seed: int) -> None:
     ways: list[Callable[[int], object]] = [locks.decode, locks.object_at, lambda at: locks.waited_through(at, at)]
     for decoder in locks._decoders.values():
         ways.append(lambda at, decoder=decoder: decoder(at, "?"))  # type: ignore[misc]
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(40):
         for way in ways:
             try:
                 way(0x10000 + 8 * 97 * i)
             except GdbextError:
                 continue
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20

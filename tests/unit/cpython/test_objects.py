@@ -207,7 +207,7 @@ def test_attribute_of_an_object_that_has_none(python: FakePython) -> None:
 def test_noise(version: str, seed: int) -> None:
     memory = NoiseMemory(seed)
     reader = Objects(memory, cpython_layouts(version))
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(60):
         at = 0x10000 + 8 * 131 * i
         for ask in (reader.type_name, reader.string, reader.bytes, reader.integer):
@@ -220,7 +220,7 @@ def test_noise(version: str, seed: int) -> None:
                 look(at, "_name")
             except GdbextError:
                 pass
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 # -- types, attributes, sequences -----------------------------------------------------------------------------

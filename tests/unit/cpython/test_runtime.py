@@ -433,13 +433,13 @@ def test_a_name_that_is_no_string_costs_only_itself(python: FakePython) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_noise(seed: int) -> None:
     memory = NoiseMemory(seed)
-    start = time.monotonic()
+    start = time.process_time()
     for version in ("3.9", "3.11", "3.12"):
         at = 0x1000 * seed
         module = Module(f"/usr/lib/libpython{version}.so", (Section(".PyRuntime", at, at + 0x1000),))
         found, problems = find_runtimes(memory, [module], "x86_64")
         assert len(found) + len(problems) == 1
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -449,7 +449,7 @@ def test_noise_behind_a_runtime_that_was_recognised(version: str, seed: int) -> 
     python.runtime()
     runtime = find(python)
     memory = NoiseMemory(seed)
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(10):
         moved = dataclasses.replace(runtime, address=0x10000 + 8 * 1013 * i)
         try:
@@ -457,4 +457,4 @@ def test_noise_behind_a_runtime_that_was_recognised(version: str, seed: int) -> 
                 thread_names(memory, python.layouts, Objects(memory, python.layouts), interpreter.address)
         except GdbextError:
             continue
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20

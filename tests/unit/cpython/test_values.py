@@ -546,7 +546,7 @@ def test_damaged_memory(python: FakePython, seed: int) -> None:
     assert whole.count(",") > 20
     chooser = random.Random(seed)
     pieces = sorted(python.memory._ranges)
-    start = time.monotonic()
+    start = time.process_time()
     for _ in range(40):
         changed: list[tuple[int, bytes]] = []
         for _ in range(chooser.randrange(1, 30)):
@@ -564,7 +564,7 @@ def test_damaged_memory(python: FakePython, seed: int) -> None:
         for where, data in reversed(changed):
             python.memory.write(where, data)
     assert text(python, at, items=50, characters=2000) == whole
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("build", BUILDS[::3], ids=lambda build: "-".join(build))
@@ -573,13 +573,13 @@ def test_noise(build: tuple[str, str], seed: int) -> None:
     memory = NoiseMemory(seed)
     layouts = cpython_layouts(*build)
     look = ValueReader(memory, layouts, Objects(memory, layouts))
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(60):
         try:
             assert len(look.text(0x10000 + 8 * 131 * i)) < 2000
         except GdbextError:
             pass
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
     assert memory.bytes_read < 100 << 20
 
 
@@ -598,7 +598,7 @@ def test_noise_in_objects_of_every_type(build: tuple[str, str], seed: int) -> No
     memory = NoiseMemory(seed)
     layouts = cpython_layouts(*build)
     look = OfEveryType(memory, layouts, Objects(memory, layouts))
-    told, start = 0, time.monotonic()
+    told, start = 0, time.process_time()
     for i in range(400):
         try:
             assert len(look.text(0x10000 + 8 * 131 * i)) < 2000
@@ -606,7 +606,7 @@ def test_noise_in_objects_of_every_type(build: tuple[str, str], seed: int) -> No
         except GdbextError:
             pass
     assert told > 20
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("make", [

@@ -186,9 +186,9 @@ def test_any_memory_can_be_described() -> None:
     target.python_thread()
     pointers = pointers_of(target)
     pointers._memory = NoiseMemory(3)
-    start = time.monotonic()
+    start = time.process_time()
     for value in range(0x10000, 0x20000, 0x38):
         assert pointers.describe(value).text
     for shift in range(64):
         assert pointers.describe(1 << shift).text
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5

@@ -480,7 +480,7 @@ def test_damaged_memory_is_explained_all_the_same(version: str, seed: int) -> No
     number = chooser.choice((SIGSEGV, SIGABRT, SIGFPE))
     rules.target.signals[1] = SignalInfo(number, SI_TKILL if number == SIGABRT else 1,
                                          None if number == SIGABRT else chooser.getrandbits(48))
-    start = time.monotonic()
+    start = time.process_time()
     snapshot = Snapshot(rules.target)
     report = snapshot.report(lambda thread: False)
     for memory in list(rules.target.ram._ranges.values()):
@@ -493,7 +493,7 @@ def test_damaged_memory_is_explained_all_the_same(version: str, seed: int) -> No
         return
     assert crash.fault.text
     assert tuple(frame for part in crash.stack.parts for frame in part.frames) == crash.stack.frames
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_many_threads() -> None:
@@ -512,6 +512,6 @@ def test_many_threads() -> None:
     rules.target.memory = CachedMemory(rules.target.ram)
     snapshot = Snapshot(rules.target)
     report = snapshot.report(lambda thread: False)
-    start = time.monotonic()
+    start = time.process_time()
     assert snapshot.crash(report).fault.kind == "null-pointer"
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10

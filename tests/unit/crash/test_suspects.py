@@ -336,6 +336,6 @@ def test_many_threads(pool: Pool) -> None:
         fake.frames[-1] = (fake.frames[-1][0], fake.stack + 0x1F00)
         pool.target.ram.u64(fake.stack, *[HEAP + 16 * ((i * 977 + j) % 65536) for j in range(0x1F00 // 8)])
     pool.target.memory = CachedMemory(pool.target.ram)
-    start = time.monotonic()
+    start = time.process_time()
     assert len(pool.find([HEAP + 0x8])) == 8
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10

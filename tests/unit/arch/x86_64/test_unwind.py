@@ -262,7 +262,7 @@ def test_truncated_anywhere() -> None:
 def test_bytes_changed_at_random() -> None:
     whole = Frames(FRAME_POINTER, def_cfa_offset(24), b"\x0a\x0e\x40\x0b", lsda=True)
     chooser = random.Random(7)
-    start = time.monotonic()
+    start = time.process_time()
     rules = 0
     for _ in range(3000):
         memory = FakeMemory({section.start: whole.memory.read(section.start, section.end - section.start)
@@ -276,7 +276,7 @@ def test_bytes_changed_at_random() -> None:
         except GdbextError:
             pass
     assert 0 < rules < 3000
-    assert time.monotonic() - start < 30
+    assert time.process_time() - start < 30
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -285,13 +285,13 @@ def test_noise(seed: int) -> None:
     at = seed * 0x340
     module = Module("/x", (Section(".text", 0, 1 << 40), Section(".eh_frame_hdr", at, at + 0x10000)))
     unwinder = Unwinder(memory, [module])
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(50):
         try:
             unwinder.unwind(0x1000 + 977 * i, 0x4000 + 8 * i, 0x5000, 1000)
         except GdbextError:
             continue
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 # -- a real file, against readelf -----------------------------------------------------------------------------
