@@ -16,7 +16,7 @@ from tests.support.report import Report
 TARGETS = ("live", "gcore", "kernel-core")
 CASES = [
     *combinations.cases(interpreters.MAIN_NAMES, samples.RAPIDS_VARIANTS, TARGETS),
-    *itertools.product(interpreters.FURTHER_NAMES, ("rwlock", "readers"), ("live", "kernel-core")),
+    *combinations.cases(interpreters.FURTHER_NAMES, ("rwlock", "readers"), ("live", "kernel-core")),
     *itertools.product(interpreters.FREE_THREADED_NAMES, ("rwlock",), ("live", "kernel-core")),
 ]
 
@@ -193,7 +193,7 @@ def test_a_waiter_of_the_gil_is_known_asleep_and_awake(name: str, tmp_path: Path
     """It wakes every 5 ms: each look meets it somewhere else."""
     python, symbols = interpreters.use(name)
     with samples.rapids(python, "rwlock", tmp_path, interpreters.with_gil(name), still=False) as sample:
-        looks = 10
+        looks = 10 if combinations.LONG else 4
         commands = ["py-deadlocks --json", "detach", f"attach {sample.pid}"] * looks
         session = gdb_session.batch(["-p", str(sample.pid)], commands, symbols=symbols)
     for document in map(session.document, range(0, len(commands), 3)):

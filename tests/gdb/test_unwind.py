@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, samples
+from tests.support import combinations, cores, gdb_session, interpreters, samples
 
 # prints, for each thread, both stacks as (program counter, stack pointer), and how often ours had to give up
 COMPARE = """
@@ -37,11 +37,11 @@ def compare(where: list[str | Path], script: Path, *, symbols: bool) -> list[tup
     return [(lwp, ours, theirs) for lwp, ours, theirs in rows]
 
 
-@pytest.mark.parametrize("target", ["live", "core"])
-@pytest.mark.parametrize("name", interpreters.NAMES)
-def test_python(name: str, target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "variant", "target"),
+                         combinations.cases(interpreters.NAMES, ("readers",), ("live", "core")))
+def test_python(name: str, variant: str, target: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
-    with samples.rapids(python, "readers", tmp_path, interpreters.with_gil(name)) as sample:
+    with samples.rapids(python, variant, tmp_path, interpreters.with_gil(name)) as sample:
         where: list[str | Path] = ["-p", str(sample.pid)]
         if target == "core":
             where = [python, cores.kernel_core(sample)]

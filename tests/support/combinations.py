@@ -11,12 +11,13 @@ LONG = bool(os.environ.get("GDBEXT_LONG"))
 
 
 def covering(names: Sequence[str], variants: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Choose cases in which each name has every variant and every target at least once.
+    """Choose cases in which each name has every variant once, and the targets take turns.
 
-    Each pair of a variant and a target occurs with about one name in `len(targets)`. It needs as many variants as
-    targets or more.
+    Each pair of a variant and a target occurs with about one name in `len(targets)`. A name has every target if there
+    are as many variants as targets or more.
     """
-    return [(name, variant, targets[(row + column) % len(targets)])
+    # a version and its stripped copy have different targets, also if an even number of names is between them
+    return [(name, variant, targets[(row + column + name.endswith("-stripped")) % len(targets)])
             for row, name in enumerate(names) for column, variant in enumerate(variants)]
 
 
