@@ -8,17 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support import cores, embedding, gdb_session, interpreters
+from tests.support import cores, embedding, gdb_session, interpreters, scenarios
 from tests.support.report import Json, Report
 from tests.support.samples import Truth
 
-# (interpreter, how it is linked); a program with a stripped interpreter is stripped too
-BUILDS = (
-    *((name, "shared") for name in ("3.6", "3.9", "3.11", "3.12", "3.13", "debian", "3.9-stripped", "3.12-stripped")),
-    *((name, "static") for name in ("3.9", "3.11", "3.12", "3.13", "debian")),
-    ("3.12", "static-stripped"),
-)
-CASES = [(*build, target) for build, target in itertools.product(BUILDS, ("live", "kernel-core"))]
+CASES = [(*build, target) for build, target in itertools.product(scenarios.EMBEDDED, ("live", "kernel-core"))]
 NAMES = {"app_native", "app_dispatch", "app_serve", "app_main", "app_worker", "app_event"}
 
 

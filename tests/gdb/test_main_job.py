@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support import combinations, cores, gdb_session, interpreters, samples
+from tests.support import combinations, cores, gdb_session, interpreters, samples, scenarios
 from tests.support.hang import Hang
 from tests.support.report import Report
-
-TARGETS = ("live", "gcore", "kernel-core")
-CASES = [
-    *combinations.cases(interpreters.MAIN_NAMES, samples.RAPIDS_VARIANTS, TARGETS),
-    *combinations.cases(interpreters.FURTHER_NAMES, ("rwlock", "readers"), ("live", "kernel-core")),
-    *itertools.product(interpreters.FREE_THREADED_NAMES, ("rwlock",), ("live", "kernel-core")),
-]
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class RapidsHang(Hang):
         return self.session.outputs[5]
 
 
-@pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
+@pytest.fixture(scope="module", params=scenarios.RAPIDS_CASES, ids="-".join)
 def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RapidsHang]:
     """One session with every command; the tests below look at parts of it."""
     name, variant, target = request.param

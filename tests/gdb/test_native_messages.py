@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, packages, roots, samples
+from tests.support import combinations, cores, gdb_session, interpreters, packages, roots, samples
 from tests.support.samples import HERE, Place
 
 # prints what the decoders find on the stack of the thread that ended the process, and the class of an object
@@ -223,7 +223,8 @@ def test_plain_abort_says_nothing(tmp_path: Path) -> None:
 def test_text_of_other_glibcs(suite: str, tmp_path: Path) -> None:
     root = roots.use(suite)
     program = samples.compiled("messages-c", "messages.c", C, strip=True, place=root.place)
-    for story in ABORTED:
+    # the text is stored at the same place whatever it says
+    for story in ABORTED if combinations.LONG else ("assert", "double-free", "smashed"):
         found = last_words([program, story], tmp_path / story, place=root.place, options=root.sysroot)
         check_aborted(found, story)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 #: `scripts/precision --long` and `.ci/run --all` set it.
 LONG = bool(os.environ.get("GDBEXT_LONG"))
@@ -19,6 +22,11 @@ def covering(names: Sequence[str], variants: Sequence[str], targets: Sequence[st
     # a version and its stripped copy have different targets, also if an even number of names is between them
     return [(name, variant, targets[(row + column + name.endswith("-stripped")) % len(targets)])
             for row, name in enumerate(names) for column, variant in enumerate(variants)]
+
+
+def part(ways: Sequence[T], turn: int) -> Sequence[T]:
+    """All the ways in a long run; else the first, third and so on, and in the next turn the others."""
+    return ways if LONG else ways[turn % 2::2]
 
 
 def cases(names: Sequence[str], variants: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str, str]]:
