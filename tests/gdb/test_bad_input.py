@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import gdb_session, samples
+from tests.support import combinations, gdb_session, samples
 from tests.support.gdb_session import Result
 from tests.support.report import Report
 from tests.support.samples import Sample
@@ -156,7 +156,7 @@ def test_no_verdict_without_the_executable(kernel_core: tuple[Path, Sample]) -> 
     assert "No deadlock" not in session.outputs[0]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", combinations.seeds(6))
 def test_truncated_core(kernel_core: tuple[Path, Sample], seed: int, tmp_path: Path) -> None:
     """A disk that was full leaves half a core: half an answer, or one line, but no deadlock that is none."""
     core, sample = kernel_core

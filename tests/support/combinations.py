@@ -24,6 +24,11 @@ def covering(names: Sequence[str], variants: Sequence[str], targets: Sequence[st
             for row, name in enumerate(names) for column, variant in enumerate(variants)]
 
 
+def seeds(number: int) -> range:
+    """Seeds of random cases: that many in a long run, else a third of them."""
+    return range(number if LONG else (number + 2) // 3)
+
+
 def part(ways: Sequence[T], turn: int) -> Sequence[T]:
     """All the ways in a long run; else the first, third and so on, and in the next turn the others."""
     return ways if LONG else ways[turn % 2::2]

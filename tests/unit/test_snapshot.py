@@ -10,6 +10,7 @@ from gdbext.inferior.protocol import Module, Section
 from gdbext.model import EXCLUSIVE, RECORDED, SHARED, Deadlock, Edge, Hold, Holder, Lock, Problem, Wait, Waiter
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import Snapshot
+from tests.support import combinations
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython
@@ -386,7 +387,7 @@ def test_what_the_debugger_could_not_tell_is_passed_on() -> None:
 
 # -- noise ----------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", combinations.seeds(25))
 def test_noise(seed: int) -> None:
     """Whatever lies in memory and registers, a look ends soon and in nothing but errors of ours."""
     chooser = random.Random(seed)

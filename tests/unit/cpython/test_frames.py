@@ -10,6 +10,7 @@ from gdbext.cpython.frames import FrameReader, PyStack, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.model import Columns, PyFrame
+from tests.support import combinations
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, Call, FakePython, cpython_layouts, ten_byte_lines
 
@@ -291,7 +292,7 @@ def test_copies_of_bytecode_that_threads_have(version: str, damage: str | None, 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", combinations.seeds(10))
 def test_noise(version: str, seed: int) -> None:
     layouts = cpython_layouts(version)
     memory = NoiseMemory(seed)
@@ -439,7 +440,7 @@ def test_frame_of_a_generator(python: FakePython) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", combinations.seeds(5))
 def test_noise_in_variables(version: str, seed: int) -> None:
     layouts = cpython_layouts(version)
     memory = NoiseMemory(seed)

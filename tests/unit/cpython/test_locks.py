@@ -9,6 +9,7 @@ from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
 from gdbext.model.kinds import LockKind
+from tests.support import combinations
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython, cpython_layouts
 
@@ -303,7 +304,7 @@ def test_no_lock(python: FakePython, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.6.15", *VERSIONS])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", combinations.seeds(5))
 def test_noise(version: str, seed: int) -> None:
     layouts, memory = cpython_layouts(version), NoiseMemory(seed)
     locks = LockReader(memory, layouts, Objects(memory, layouts))

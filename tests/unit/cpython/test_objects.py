@@ -6,6 +6,7 @@ import pytest
 
 from gdbext.cpython.objects import MAX_BYTES, MAX_STRING, Objects
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
+from tests.support import combinations
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython, cpython_layouts
 
@@ -203,7 +204,7 @@ def test_attribute_of_an_object_that_has_none(python: FakePython) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", combinations.seeds(8))
 def test_noise(version: str, seed: int) -> None:
     memory = NoiseMemory(seed)
     reader = Objects(memory, cpython_layouts(version))

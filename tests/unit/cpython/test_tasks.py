@@ -12,6 +12,7 @@ from gdbext.cpython.tasks import AsyncioReader, TaskState, uses_asyncio, with_as
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, UnknownLayout
 from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.table import Layouts
+from tests.support import combinations
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython, cpython_layouts
 from tests.support.fake_tasks import VERSIONS, FakeTasks
@@ -417,7 +418,7 @@ def test_a_version_that_states_nothing() -> None:
 
 # -- damage ---------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", combinations.seeds(6))
 def test_damaged_memory_raises_errors_of_ours_only(fake: FakeTasks, seed: int) -> None:
     future = fake.object_of("_asyncio.FutureIter")
     known = [fake.task(f"t{i}", fake.coroutine("outer", fake.coroutine("inner", future), variables={"i": fake.none}),

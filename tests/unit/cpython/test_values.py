@@ -11,6 +11,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.cpython.values import _BUILTIN, MAX_VARIABLES, UNREADABLE, Limits, ValueReader, _Kind, locals_of
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.layout.select import numpy_layouts
+from tests.support import combinations
 from tests.support.fake_memory import Builder, FakeMemory, NoiseMemory
 from tests.support.fake_python import FREE_THREADED, VERSIONS, FakePython, cpython_layouts
 
@@ -539,7 +540,7 @@ def everything(python: FakePython) -> int:
         python.builtin("bytearray", "PyByteArrayObject", ob_start=one))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", combinations.seeds(3))
 def test_damaged_memory(python: FakePython, seed: int) -> None:
     at = everything(python)
     whole = text(python, at, items=50, characters=2000)
@@ -568,7 +569,7 @@ def test_damaged_memory(python: FakePython, seed: int) -> None:
 
 
 @pytest.mark.parametrize("build", BUILDS[::3], ids=lambda build: "-".join(build))
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", combinations.seeds(4))
 def test_noise(build: tuple[str, str], seed: int) -> None:
     memory = NoiseMemory(seed)
     layouts = cpython_layouts(*build)
@@ -593,7 +594,7 @@ class OfEveryType(ValueReader):
 
 
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: "-".join(build))
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", combinations.seeds(2))
 def test_noise_in_objects_of_every_type(build: tuple[str, str], seed: int) -> None:
     memory = NoiseMemory(seed)
     layouts = cpython_layouts(*build)

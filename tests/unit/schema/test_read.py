@@ -20,11 +20,11 @@ from gdbext.model import Crash, Fault, MixedStack, NativeFrame, Part, Report
 from gdbext.model.reasons import because
 from gdbext.schema.read import read_document
 from gdbext.schema.write import as_json, document
-from tests.support import fake_page, fake_report
+from tests.support import combinations, fake_page, fake_report
 from tests.support.fake_report import INFO, asyncio, crashed, gil_deadlock, hostile, orphaned, world_that_does_not_stop
 from tests.support.round_trip import ALL, read_again
 
-MUTATIONS = 10_000
+MUTATIONS = 10_000 if combinations.LONG else 3_000
 
 
 def builders(module: object) -> Iterator[Callable[[], Report]]:

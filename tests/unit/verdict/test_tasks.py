@@ -13,6 +13,7 @@ from gdbext.narrate.reasons import explain
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
 from gdbext.verdict.tasks import AsyncioTasks, find_cycles, find_tasks
+from tests.support import combinations
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_tasks import LIBRARY, VERSIONS, FakeTasks
 
@@ -289,7 +290,7 @@ def test_all_that_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert "more than 60 coroutines and futures" in explain(problems[0].why)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", combinations.seeds(4))
 def test_damaged_memory_raises_nothing(fake: FakeTasks, seed: int) -> None:
     outer = fake.future()
     callback = fake.callback(f"{LIBRARY}/tasks.py", outer=outer)

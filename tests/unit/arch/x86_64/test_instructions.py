@@ -23,6 +23,7 @@ from gdbext.arch.x86_64.instructions import (
     origin,
     parse,
 )
+from tests.support import combinations
 
 AT, SIZE = 0x5555_5555_5000, 4
 
@@ -551,12 +552,13 @@ def disassembled(path: Path, most: int) -> Iterator[Row]:
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    """Some 200,000 instructions of real programs."""
+    """Some 60,000 instructions of real programs; 200,000 in a long run."""
     if shutil.which("objdump") is None:
         pytest.skip("no objdump")
     files = libraries()
-    rows = [row for path in files for row in disassembled(path, 240_000 // len(files))]
-    if len(rows) < 100_000 or not any(text.startswith("push   %rbp") for _, _, text in rows[:20_000]):
+    most = 240_000 if combinations.LONG else 72_000
+    rows = [row for path in files for row in disassembled(path, most // len(files))]
+    if len(rows) < most * 5 // 12 or not any(text.startswith("push   %rbp") for _, _, text in rows[:20_000]):
         pytest.skip("no libraries of x86-64 to disassemble")
     return rows
 
