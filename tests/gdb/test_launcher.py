@@ -205,7 +205,7 @@ def test_a_core_alone_is_enough(kernel_core: tuple[Path, Sample], packed: str | 
     core, sample = kernel_core
     if packed is not None:
         if shutil.which(packed) is None:
-            pytest.skip(f"there is no {packed} here")
+            pytest.skip(f"{packed} is not installed")
         core = tmp_path / "core of it"
         with open(kernel_core[0], "rb") as plain, open(core, "wb") as file:
             subprocess.run([packed, "-1", "-c"], stdin=plain, stdout=file, check=True)
@@ -263,7 +263,7 @@ def test_core_of_a_script_that_its_first_line_runs(tmp_path: Path) -> None:
     process.wait(60)
     found = [path for path in tmp_path.iterdir() if path.name.startswith("core")]
     if not found:
-        pytest.skip("the kernel keeps cores elsewhere")
+        pytest.skip("the kernel does not write cores to the working directory (core_pattern)")
     ran = launch("report", found[0], "--json")
     assert ran.status == 1
     assert ran.stderr == ""
@@ -679,7 +679,7 @@ def test_filter_of_system_calls_that_forbids_ptrace(native: Sample) -> None:
 def test_root_without_the_capability(native: Sample) -> None:
     """As in a container: others' processes are not to be traced, even by user 0."""
     if os.geteuid() != 0:
-        pytest.skip("needs to be root, to be root with less")
+        pytest.skip("only root can give up capabilities of root")
     wrapper = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]
     ran = launch("report", str(native.pid), by=wrapper)
     assert ran.status == 3

@@ -13,7 +13,7 @@ from tests.support import gdb_session, samples
 COMPILER = shutil.which("musl-gcc")
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no musl-gcc: `apt-get install musl-tools`")
+@pytest.mark.skipif(COMPILER is None, reason="musl-gcc is not installed; Debian has it in musl-tools")
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 def test_locks_of_musl(static: bool, tmp_path: Path) -> None:
     program = tmp_path / "abba"

@@ -243,7 +243,7 @@ RUST = ("--edition", "2021", "-O")
 
 def rust(flags: Sequence[str]) -> Path:
     if shutil.which("rustc") is None:
-        pytest.skip("no rustc")
+        pytest.skip("rustc is not installed")
     return samples.compiled("messages-rs", "messages.rs", (*RUST, *flags), strip=True)
 
 

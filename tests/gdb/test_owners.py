@@ -30,7 +30,7 @@ IN_NAMESPACE = ("normal", "recursive", "robust", "pi", "pi-robust", "self", "wri
 #: In a PID namespace each way is tested with one build: what differs there is the numbers, not the code.
 NAMESPACE_CASES = [(way, build) for row, way in enumerate(WAYS) for column, build in enumerate(BUILDS)
                    if combinations.LONG or row % 2 == column]
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace of one's own takes root")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a PID namespace")
 
 
 def start(

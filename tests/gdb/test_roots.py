@@ -116,7 +116,7 @@ def test_older_glibc(suite: str, variant: str, tmp_path: Path) -> None:
     """Releases with a glibc of other algorithms or layouts, and mostly with a GDB that is too old."""
     root = roots.use(suite)
     if suite == "xenial" and variant == "mutex" and locks.elides_locks():
-        pytest.skip("this processor has RTM: glibc 2.23 elides locks, which records no owner")
+        pytest.skip("glibc 2.23 elides locks on a processor with RTM and then records no owner")
     with start(root, ("abba", variant), tmp_path) as sample:
         look_from_everywhere(root, sample)
 

@@ -59,9 +59,9 @@ def core_of_crash(sample: Sample) -> Path:
 def _prefix() -> str:
     pattern = _PATTERN.read_text().strip()
     if pattern.startswith("|"):
-        pytest.skip(f"the kernel gives cores to a program: core_pattern is {pattern}")
+        pytest.skip(f"the kernel pipes cores to a program (core_pattern is {pattern})")
     if "/" in pattern:
-        pytest.skip(f"the kernel keeps cores elsewhere: core_pattern is {pattern}")
+        pytest.skip(f"the kernel does not write cores to the working directory (core_pattern is {pattern})")
     return pattern.partition("%")[0]
 
 

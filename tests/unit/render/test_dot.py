@@ -33,7 +33,7 @@ def test_nothing_of_the_target_moves_the_cursor(report: Report) -> None:
 @pytest.mark.parametrize("report", REPORTS)
 def test_graphviz_takes_it(report: Report) -> None:
     if shutil.which("dot") is None:
-        pytest.skip("no Graphviz")
+        pytest.skip("Graphviz is not installed")
     subprocess.run(["dot", "-Tcanon"], input=as_dot(report), text=True, check=True, capture_output=True, timeout=60)
 
 
