@@ -60,7 +60,7 @@ CHOICE = "GDBEXT_PRECISION_PYTHONS"
 #: Where C++ programs stand among the interpreters.
 NATIVE = "native"
 #: How many times a healthy program is looked at, and how many in a long run.
-LOOKS, LONG_LOOKS = 6, 50
+LOOKS, LONG_LOOKS = 10, 50
 #: Stops a program for a look; GDB keeps it to itself, and no program uses it.
 STOP = signal.SIGUSR2
 #: How long nothing may change before a program counts as stuck, in seconds.
