@@ -11,13 +11,13 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gdbext.arch.x86_64.signals import CORE_SIGNALS
 from gdbext.cpython.signals import handled_signals
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.holders.owners import NativeLocks
 from gdbext.inferior.cache import read_u32
+from gdbext.inferior.signals import CORE_SIGNALS
 from gdbext.model import (
     DERIVED,
     EXCLUSIVE,
@@ -67,9 +67,6 @@ class Snapshot:
     """
 
     def __init__(self, target: TargetWithTypes) -> None:
-        if target.architecture != "x86_64":
-            raise GdbextError(f"the target's architecture is {target.architecture}",
-                              "only x86-64 is decoded so far")
         self._target = target
         self._findings = Findings()
         for where, what, why in target.problems():

@@ -31,6 +31,7 @@ from gdbext.layout.members import CPYTHON, GLIBC, LIBGOMP, NUMPY, StructSpec  # 
 
 SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP, "numpy": NUMPY}
 TABLES = ROOT / "gdbext" / "layout" / "tables"
+ARCHITECTURES = ROOT / "gdbext" / "arch"
 MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
 #: Names that say nothing about where a value lies.
@@ -700,7 +701,7 @@ def _main_syscalls(options: argparse.Namespace) -> int:
     if str(options.output) == "-":
         sys.stdout.write(text)
     else:
-        target = options.output / f"{options.machine}.json"
+        target = options.output / options.machine / "system_calls.json"
         target.write_text(text, encoding="utf-8")
         print(target)
     return 0
@@ -746,8 +747,8 @@ def _parser() -> argparse.ArgumentParser:
                                    description="Make the table of system call numbers from the kernel's header.")
     syscalls.add_argument("--file", type=Path, required=True, help="asm/unistd_64.h of the kernel's headers")
     syscalls.add_argument("--machine", default="x86_64", help="the architecture (default: x86_64)")
-    syscalls.add_argument("--output", type=Path, default=TABLES.parent / "syscalls", metavar="DIR",
-                          help="folder for the table (default: gdbext/layout/syscalls); - prints it")
+    syscalls.add_argument("--output", type=Path, default=ARCHITECTURES, metavar="DIR",
+                          help="folder with one for each architecture (default: gdbext/arch); - prints it")
     return parser
 
 

@@ -54,11 +54,12 @@ class AbortReader:
         :param native: (program counter, stack pointer) of the thread's frames, innermost first.
         :param registers: of the innermost.
         """
-        words = self._words(registers["rsp"], native)
+        words = self._words(registers[self._code.cpu.STACK_POINTER], native)
         values = list(registers.values())
         names = [self._code.frame(pc, i).function or "" for i, (pc, _) in enumerate(native[:_MAX_FRAMES])]
         for python, library in itertools.product(self._side.pythons, self._c_library[:1]):
-            errors = fatal_errors(self._memory, python.runtime.module, library, words, values, self._is_constant)
+            errors = fatal_errors(self._code.cpu, self._memory, python.runtime.module, library, words, values,
+                                  self._is_constant)
             if errors:
                 return _fatal(fault, errors)
         said = next(filter(None, (abort_message(self._memory, module) for module in self._c_library)), None)

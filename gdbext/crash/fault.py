@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from gdbext.arch.x86_64.instructions import (
-    ARGUMENTS,
-    Access,
-    Instruction,
-    MemoryOperand,
-    Origin,
-    canonical,
-    origin,
-    parse,
-)
-from gdbext.arch.x86_64.signals import (
+from gdbext.arch.protocol import Access, Instruction, MemoryOperand, Origin
+from gdbext.crash.pointers import BAD, LOWEST, NON_CANONICAL, NULL, PATTERN, SMALL, UNMAPPED, Pointers
+from gdbext.errors import GdbextError
+from gdbext.inferior.cache import read_u64
+from gdbext.inferior.protocol import SignalInfo, Target, ThreadRef
+from gdbext.inferior.signals import (
     BUS_ADRALN,
     BUS_ADRERR,
     CORE_SIGNALS,
@@ -38,19 +33,12 @@ from gdbext.arch.x86_64.signals import (
     SIGTRAP,
     code_name,
 )
-from gdbext.crash.pointers import BAD, LOWEST, NON_CANONICAL, NULL, PATTERN, SMALL, UNMAPPED, Pointers
-from gdbext.errors import GdbextError
-from gdbext.inferior.cache import read_u64
-from gdbext.inferior.protocol import SignalInfo, Target, ThreadRef
 from gdbext.model import DERIVED, INFERRED, Fault, Operand
 from gdbext.record import record
 from gdbext.runtimes.names import short_name
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import MAX_FUNCTION, code_up_to
 
-#: General registers, by the debugger's names.
-REGISTERS = ("rip", "rsp", "rbp", "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
-             "r14", "r15", "fs_base")
 #: How much code of one function is decoded, in bytes, and how far a stack may be overrun at once.
 _MAX_OVERRUN = 1 << 20
 #: How far from the stack pointer an instruction touches the stack.
@@ -114,6 +102,7 @@ class FaultReader:
         self._disassemble = target.disassemble
         self._frame_registers = target.frame_registers
         self._code = code
+        self._cpu = code.cpu
         self._pointers = pointers
 
     def read(self, site: FaultSite) -> SeenFault:
@@ -122,7 +111,7 @@ class FaultReader:
         registers = site.registers
         name = CORE_SIGNALS.get(info.number, f"signal {info.number}")
         known = Fault(name, code_name(info.number, info.code), "unknown", f"{name} stopped the program",
-                      registers=registers, pc=registers["rip"], in_handler=site.in_handler)
+                      registers=registers, pc=registers[self._cpu.PROGRAM_COUNTER], in_handler=site.in_handler)
         if info.address is None and info.code != SI_KERNEL:
             return self._sent(site, known)
         explain: dict[int, Callable[[FaultSite, Fault], SeenFault]] = {
@@ -162,13 +151,13 @@ class FaultReader:
                 break
             after, sp = site.frames[depth]
             registers = self._frame_registers(site.thread, depth + site.offset)
-            if registers.get("rip") != after or registers.get("rsp") != sp:
+            if (registers.get(self._cpu.PROGRAM_COUNTER), registers.get(self._cpu.STACK_POINTER)) != (after, sp):
                 break  # the debugger unwinds otherwise
             call = self._call_ending_at(after)
             code = self.instructions(call) if call is not None else []
             if not code:
                 break
-            register = ARGUMENTS[last.argument - 1]
+            register = self._cpu.ARGUMENTS[last.argument - 1]
             more = self._chain(code, {**registers, register: last.value}, register)
             name = self._name(after - 1)
             links += [replace(link, text=f"in {name}: {link.text}") for link in more]
@@ -185,22 +174,22 @@ class FaultReader:
                   access: Access | None) -> tuple[tuple[Operand, ...], tuple[Link, ...]]:
         """The values that an instruction used, that of its bad address first, and how these came about."""
         instruction, registers = code[-1], site.registers
+        sp = self._cpu.STACK_POINTER
         operands: list[Operand] = []
         links: list[Link] = []
         if access is not None:
             operand = access.operand
-            used = [canonical(name) for name in (operand.base, operand.index) if name is not None]
-            used = [name for name in dict.fromkeys(used) if name in registers and name in operand.registers]
+            used = [name for name in operand.address_registers if name in registers]
             address = operand.address(registers, instruction.next_address)
             if address is not None and [address] != [registers[name] for name in used]:
                 # what is wrong with it is told of the register that it was made of
-                base = registers.get(canonical(operand.base)) if operand.base is not None else None
+                base = registers.get(operand.base_register or "") if operand.base is not None else None
                 bad = base is not None and self._pointers.describe(base).kind in BAD
                 parts = [None if bad else self._pointers.describe(address).text,
                          self._held(address) if instruction.is_call else None]
                 operands.append(Operand(operand.text, address, ", which ".join(filter(None, parts)) or None))
             for name in used:
-                chain = self._from_callers(site, self._chain(code, registers, name)) if name != "rsp" else []
+                chain = self._from_callers(site, self._chain(code, registers, name)) if name != sp else []
                 links += chain
                 operands.append(Operand(f"%{name}", registers[name], self._pointers.describe(registers[name]).text,
                                         "; ".join(link.text for link in chain) or None))
@@ -217,7 +206,7 @@ class FaultReader:
         links: list[Link] = []
         index, value = len(code) - 1, registers.get(register, 0)
         while len(links) < _MAX_ORIGINS:
-            found = origin(code, index, register)
+            found = self._cpu.origin(code, index, register)
             if found is None:
                 break
             link = self._link(found, code, registers, register, value)
@@ -226,9 +215,10 @@ class FaultReader:
             links.append(link)
             if found.kind != "loaded" or found.instruction is None or found.operand is None:
                 break
-            if not found.operand.base or link.base is None or found.operand.base in ("rip", "rsp"):
+            base = found.operand.base_register if found.operand.base else None
+            if base is None or link.base is None or base == self._cpu.STACK_POINTER:
                 break
-            index, register, value = code.index(found.instruction), canonical(found.operand.base), link.base
+            index, register, value = code.index(found.instruction), base, link.base
         return links
 
     def _link(self, found: Origin, code: Sequence[Instruction], registers: Mapping[str, int], register: str,
@@ -266,7 +256,7 @@ class FaultReader:
             surely = ""  # memory itself confirms it
         else:
             text += f" (where {now:#x} is now)"
-        base = registers.get(canonical(operand.base)) if operand.base and operand.base != "rip" else None
+        base = registers.get(operand.base_register or "") if operand.base else None
         if base is None or operand.index is not None or operand.segment is not None:
             where = self._pointers.describe(address)
             return Link(register, value, None, None, f"{text}, {where.text}{surely}")
@@ -286,7 +276,7 @@ class FaultReader:
 
     def _memory_fault(self, site: FaultSite, known: Fault) -> SeenFault:
         registers, info = site.registers, site.info
-        pc = registers["rip"]
+        pc = registers[self._cpu.PROGRAM_COUNTER]
         if self._is_no_code(pc, info):
             return self._ran_no_code(site, known)
         code = self.instructions(pc)
@@ -299,7 +289,7 @@ class FaultReader:
         known = replace(known, instruction=code[-1].text, address=address, access=kind, size=size, operands=operands)
         explained = self._explained(site, known, code[-1], access, address)
         objects = [registers[name] for name in sorted(access.operand.registers if access is not None else ())
-                   if name in registers and name not in ("rsp", "fs_base")]
+                   if name in registers and name not in self._cpu.NOT_DATA]
         objects += [link.base for link in links if link.base is not None]
         return SeenFault(explained, links, tuple(dict.fromkeys(objects)), pc)
 
@@ -368,9 +358,9 @@ class FaultReader:
 
     def _bad_base(self, operand: MemoryOperand, registers: Mapping[str, int], address: int) -> tuple[str, str] | None:
         """What is wrong with the register that an address was made of."""
-        name = canonical(operand.base or operand.index or "") or None
+        name = operand.base_register
         base = registers.get(name) if name else None
-        if name is None or base is None or name in ("rip", "fs_base"):
+        if name is None or base is None:
             if operand.segment is None and address < LOWEST:
                 return "null-pointer", "a null pointer"
             return None
@@ -388,12 +378,12 @@ class FaultReader:
         if what.kind == SMALL:
             return "small-pointer", f"{place}%{name} = {base:#x}, {what.text}"
         if self._pointers.describe(address).kind == NON_CANONICAL:
-            return "non-canonical", f"no address of x86-64 (not canonical), made of %{name} = {base:#x}"
+            return "non-canonical", f"no address of {self._cpu.TITLE} (not canonical), made of %{name} = {base:#x}"
         return None
 
     def _overflow(self, registers: Mapping[str, int], address: int, code: int | None) -> str | None:
         """Whether an address is what lies beyond the end of the stack in use."""
-        sp, space = registers["rsp"], self._pointers.space
+        sp, space = registers[self._cpu.STACK_POINTER], self._pointers.space
         if abs(address - sp) > _NEAR_STACK + _MAX_OVERRUN:
             return None
         here = space.find(address)
@@ -441,14 +431,14 @@ class FaultReader:
 
     def _ran_no_code(self, site: FaultSite, known: Fault) -> SeenFault:
         registers = site.registers
-        pc = registers["rip"]
+        pc = registers[self._cpu.PROGRAM_COUNTER]
         what = self._pointers.describe(pc)
         kind = {NULL: "null-call", PATTERN: "pattern"}.get(what.kind, "execute-data")
         text = "called a null function pointer" if what.kind == NULL else (
             f"ran code at {pc:#x}: {what.text}, which is not executable" if what.kind not in BAD else
             f"called a function at {pc:#x}: {what.text}")
         known = replace(known, kind=kind, text=text, address=pc, access="execute")
-        after = self._code.return_address(registers["rsp"])
+        after = self._code.return_address(registers[self._cpu.STACK_POINTER])
         call = self._call_ending_at(after) if after is not None else None
         if call is None:
             return SeenFault(known)
@@ -459,7 +449,7 @@ class FaultReader:
         operands, links = self._operands(code, site, access)
         called = code[-1].operands[0] if code[-1].operands else None
         if access is None and isinstance(called, str):
-            register = canonical(called)
+            register, _ = code[-1].part(called) or (called, 0)
             chain = self._chain(code, registers, register) if register in registers else []
             links = tuple(self._from_callers(site, chain))
             if links:
@@ -474,7 +464,7 @@ class FaultReader:
         if found is None:
             return None
         for address, size, text in self._disassemble(max(found[0], after - MAX_FUNCTION), after):
-            if address + size == after and parse(address, size, text).is_call:
+            if address + size == after and self._cpu.parse(address, size, text).is_call:
                 return address
         return None
 
@@ -502,7 +492,7 @@ class FaultReader:
         return seen
 
     def _arithmetic(self, site: FaultSite, known: Fault) -> SeenFault:
-        code = self.instructions(site.registers["rip"])
+        code = self.instructions(site.registers[self._cpu.PROGRAM_COUNTER])
         if not code:
             return SeenFault(replace(known, kind="arithmetic", text="an arithmetic error"))
         known = replace(known, instruction=code[-1].text, kind="arithmetic",
@@ -513,8 +503,9 @@ class FaultReader:
         if value == 0:
             return SeenFault(replace(known, kind="division", text="an integer was divided by 0", operands=operands),
                              links)
-        if value is not None and code[-1].mnemonic.startswith("idiv"):
-            size = next((access.size for access in code[-1].accesses()), None) or _bits(str(code[-1].operands[0])) // 8
+        if value is not None and code[-1].is_signed_division:
+            part = code[-1].part(code[-1].operands[0])
+            size = part[1] // 8 if part else next((access.size for access in code[-1].accesses()), None) or 8
             value -= value >> 8 * size - 1 << 8 * size
         what = "an integer was divided by 0, or the quotient is too large"
         return SeenFault(replace(known, kind="division", text=what if value is None else
@@ -534,18 +525,19 @@ class FaultReader:
             value = int.from_bytes(data, "little")
             return value, (Operand(access.operand.text, value),), ()
         part = instruction.operands[0] if instruction.operands else None
-        if not isinstance(part, str) or canonical(part) not in registers:
+        whole = instruction.part(part) if part is not None else None
+        if whole is None or whole[0] not in registers:
             return None, (), ()
-        name, bits, text = canonical(part), _bits(part), f"%{part}"
+        name, bits, text = *whole, f"%{part}"
         links = tuple(self._chain(code, registers, name))
         value = registers[name] & (1 << bits) - 1
         return value, (Operand(text, value, None, "; ".join(link.text for link in links) or None),), links
 
     def _illegal(self, site: FaultSite, known: Fault) -> SeenFault:
-        code = self.instructions(site.registers["rip"])
+        code = self.instructions(site.registers[self._cpu.PROGRAM_COUNTER])
         text = code[-1].text if code else None
         known = replace(known, kind="illegal-instruction", instruction=text, address=site.info.address)
-        if text is not None and text.startswith("ud2"):
+        if code and code[-1].is_trap:
             return SeenFault(replace(known, kind="trap", text="the program stopped itself (`ud2`): a compiler puts it "
                                      "where code must not get to, as for __builtin_trap() or a missing return"))
         if text is None:
@@ -561,14 +553,5 @@ class FaultReader:
                                  "for: __builtin_debugtrap() or an assertion"))
 
     def _forbidden_call(self, site: FaultSite, known: Fault) -> SeenFault:
-        number = site.registers["rax"]
+        number = site.registers[self._cpu.RESULT]
         return SeenFault(replace(known, kind="seccomp", text=f"system call {number} is forbidden by a seccomp filter"))
-
-
-def _bits(register: str) -> int:
-    """How wide a general register or a part of one is that is no upper half (``ah``)."""
-    if register == canonical(register):
-        return 64
-    if register.startswith("e") or register.endswith("d"):
-        return 32
-    return 8 if register.endswith(("l", "b")) else 16

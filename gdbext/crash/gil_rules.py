@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from gdbext.arch.x86_64.calls import called
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.object_state import ObjectState, read_object_state
 from gdbext.errors import GdbextError
@@ -81,7 +80,7 @@ class GilRules:
         return ApiCall(public_name(function), outer, module.name, python)
 
     def _called(self, return_address: int, inside: int) -> str | None:
-        target = called(self._memory, return_address)
+        target = self._code.cpu.called(self._memory, return_address)
         return self._code.symbol(target).function if target is not None else self._code.symbol(inside, 1).function
 
     def _python_at(self, pc: int) -> Python | None:

@@ -25,7 +25,6 @@ BAD = frozenset((NULL, SMALL, NON_CANONICAL, PATTERN, UNMAPPED))
 
 #: Below this nothing is mapped on Linux unless someone insists (vm.mmap_min_addr).
 LOWEST = 0x10000
-_HALF = 1 << 47
 
 
 @record
@@ -48,7 +47,7 @@ class Pointers:
         self.space = code.space
         self._stacks: dict[int, tuple[int, int]] = {}
         for seen in threads:
-            sp = seen.registers.get("rsp")
+            sp = seen.registers.get(code.cpu.STACK_POINTER)
             region = self.space.find(sp) if sp is not None else None
             if region is not None and sp is not None:
                 self._stacks.setdefault(region.start, (seen.number, sp))
@@ -104,12 +103,12 @@ class Pointers:
             return Pointer(value, NULL, "null")
         if value < LOWEST:
             return Pointer(value, SMALL, f"no address: {value} is too small")
-        if _HALF <= value < (1 << 64) - _HALF:
+        if not self._code.cpu.is_canonical(value):
             filled = nearly_filled_with(value)
             if filled is not None:
                 return Pointer(value, PATTERN, filled)
             text = _as_text(value)
-            return Pointer(value, NON_CANONICAL, "no address of x86-64 (not canonical)"
+            return Pointer(value, NON_CANONICAL, f"no address of {self._code.cpu.TITLE} (not canonical)"
                            + (f"; as text it reads {text}" if text else ""))
         return self._mapped(value)
 

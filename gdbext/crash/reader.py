@@ -9,23 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gdbext.arch.x86_64.signals import (
-    CORE_SIGNALS,
-    FAULT_SIGNALS,
-    SI_TKILL,
-    SIGABRT,
-    SIGTRAP,
-    read_signal_frame,
-)
 from gdbext.cpython.values import Limits
 from gdbext.crash.abort import AbortReader
-from gdbext.crash.fault import REGISTERS, FaultReader, FaultSite, SeenFault
+from gdbext.crash.fault import FaultReader, FaultSite, SeenFault
 from gdbext.crash.gil_rules import GilRules
 from gdbext.crash.pointers import Pointers
 from gdbext.crash.suspects import SuspectFinder, is_library_function
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module, Target
+from gdbext.inferior.signals import CORE_SIGNALS, FAULT_SIGNALS, SI_TKILL, SIGABRT, SIGTRAP
 from gdbext.model import (
     DERIVED,
     INFERRED,
@@ -54,15 +47,12 @@ from gdbext.threads.threads import SeenThread, Threads
 _MAX_TOP, _MAX_KEPT = 64, 12
 #: How many threads are asked for their signal.
 _MAX_ASKED = 4096
-#: General registers that are not read of every thread at first: to read one again costs as much as to read another.
-_OTHERS = ("rbx", "rcx", "r11", "r12", "r13", "r14", "r15")
 #: How many frames have their variables read.
 _MAX_WITH_VARIABLES = 24
 #: Kinds of faults that other threads may have had a hand in: memory was not as it should be.
 _MAY_BE_RACES = frozenset((
     "null-pointer", "null-member", "null-call", "small-pointer", "pattern", "non-canonical", "unmapped",
     "no-permission", "execute-data", "general-protection", "heap-corruption", "assertion", "sanitizer"))
-_INT3 = b"\xcc"
 #: How many files that are missing are named.
 _MAX_NAMED = 8
 #: From how many frames on a stack is looked at for recursion that did not use it up.
@@ -80,6 +70,7 @@ class CrashReader:
         self._target = target
         self._memory = target.memory
         self._code = code
+        self._cpu = code.cpu
         self._threads = threads
         self._side = side
         self._sites = sites
@@ -106,8 +97,10 @@ class CrashReader:
         recursion, stack = self._recursion(fault.fault, seen, native, stack)
         suspects: tuple[Suspect, ...] = ()
         if fault.fault.kind in _MAY_BE_RACES:
+            # to read a register again costs as much as to read another one
+            others = [name for name in self._cpu.FRAME if name not in self._cpu.AT_STOP]
             finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code,
-                                   lambda other: {**other.registers, **self._target.registers(other.ref, _OTHERS)})
+                                   lambda other: {**other.registers, **self._target.registers(other.ref, others)})
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # what was called and is no code is nobody's function
         guilty = self._guilty(stack.frames, 1 if fault.fault.access == "execute" else 0)
@@ -137,7 +130,8 @@ class CrashReader:
         info = self._target.signal(seen.ref)
         if info is None or info.number not in CORE_SIGNALS:
             return None
-        if info.number == SIGTRAP and self._target.kind == "live" and not self._is_own_breakpoint(seen):
+        if info.number == SIGTRAP and self._target.kind == "live" and not self._cpu.is_own_breakpoint(
+                self._memory, seen.pc):
             return None
         if info.address is None and info.number in (*FAULT_SIGNALS, SIGABRT):
             # who handles a fault sends the signal again
@@ -146,15 +140,8 @@ class CrashReader:
                 return below
         if seen.is_taken_back and not seen.handler:
             info = replace(info, code=None, pid=None, uid=None)  # that of its own handler, which has returned
-        return FaultSite(seen.ref, info, self._target.registers(seen.ref, REGISTERS),
-                         by_others=not seen.handler and not is_sending(seen.registers))
-
-    def _is_own_breakpoint(self, seen: SeenThread) -> bool:
-        """Whether the program itself has an `int3` there: a debugger hides its own."""
-        try:
-            return self._memory.read(seen.registers["rip"] - 1, 1) == _INT3
-        except GdbextError:
-            return False
+        return FaultSite(seen.ref, info, self._target.registers(seen.ref, self._cpu.FRAME),
+                         by_others=not seen.handler and not is_sending(self._cpu, seen.registers))
 
     def _below_handler(self, seen: SeenThread, number: int | None) -> FaultSite | None:
         """Where a thread was when a signal came whose handler runs.
@@ -162,13 +149,14 @@ class CrashReader:
         :param number: which signal it must be, None: any that ends programs.
         """
         native = seen.whole(self._code)
-        for depth, sp in handlers(self._memory, native):
+        for depth, sp in handlers(self._cpu, self._memory, native):
             try:
-                frame = read_signal_frame(self._memory, sp, number)
+                frame = self._cpu.read_signal_frame(self._memory, sp, number)
             except GdbextError:
                 continue
             if frame is not None:
-                registers, info = {**frame.registers, "fs_base": seen.registers.get("fs_base", 0)}, frame.info
+                name, info = self._cpu.THREAD_POINTER, frame.info
+                registers = {**frame.registers, name: seen.registers.get(name, 0)}
                 if info.code is None:
                     if "abort" in self._sites.site(native[:depth - 1]).functions:
                         return None  # any signal's handler may give up that way, as a watchdog's does
@@ -180,7 +168,7 @@ class CrashReader:
     def _at_fault(self, seen: SeenThread, site: FaultSite) -> SeenThread:
         """The thread as it was at its fault: without the frames of a handler, and with a caller of what is no code."""
         native = seen.whole(self._code)
-        pc, sp = site.registers["rip"], site.registers["rsp"]
+        pc, sp = site.registers[self._cpu.PROGRAM_COUNTER], site.registers[self._cpu.STACK_POINTER]
         if site.in_handler:
             at = next((i for i, frame in enumerate(native) if frame == (pc, sp)), None)
             native = native[at:] if at is not None else self._code.unwind(seen.ref, site.registers)
@@ -190,10 +178,12 @@ class CrashReader:
 
     def _callers(self, seen: SeenThread, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """The frames outside of a call to where no code is: the return address is on top of the stack."""
-        after = self._code.return_address(registers["rsp"])
+        sp = registers[self._cpu.STACK_POINTER]
+        after = self._code.return_address(sp)
         if after is None:
             return []
-        return self._code.unwind(seen.ref, {**registers, "rip": after, "rsp": registers["rsp"] + 8})
+        return self._code.unwind(seen.ref, {**registers, self._cpu.PROGRAM_COUNTER: after,
+                                             self._cpu.STACK_POINTER: sp + 8})
 
     # -- the stack -----------------------------------------------------------------------------------------------
 
@@ -252,7 +242,7 @@ class CrashReader:
         one_round = tuple(index for _, indices in found[rounds.start:rounds.start + rounds.period] for index in indices)
         whole = len(native) < MAX_NATIVE_FRAMES
         region = self._pointers.space.find(native[-1][1]) if native else None
-        used = None if whole or region is None else region.end - seen.registers["rsp"]
+        used = None if whole or region is None else region.end - seen.sp
         return (Recursion(one_round, rounds.times, len(native), whole, used), replace(stack, parts=parts))
 
     # -- rules ---------------------------------------------------------------------------------------------------

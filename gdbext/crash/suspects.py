@@ -249,8 +249,9 @@ class SuspectFinder:
 
     def _nearby(self, native: Sequence[tuple[int, int]], registers: Mapping[str, int]) -> set[int]:
         """Addresses of objects that the function which died had in registers or in its frame."""
-        values = {value for name, value in registers.items() if name not in ("rip", "rsp", "fs_base")}
-        low = registers["rsp"] & ~7
+        cpu = self._code.cpu
+        values = {value for name, value in registers.items() if name not in cpu.NOT_DATA}
+        low = registers[cpu.STACK_POINTER] & ~7
         # up to where the interpreter called, or this thread's own functions end
         own = itertools.takewhile(lambda frame: not self._is_interpreter[frame[0]], native[1:_MAX_FRAMES])
         high = max((sp for _, sp in own), default=low)
@@ -272,7 +273,7 @@ class SuspectFinder:
         :param asked: the values that count, None: all.
         """
         found: dict[int, int | str] = {}
-        sp = seen.registers["rsp"] & ~7
+        sp = seen.sp & ~7
         end = frames[min(len(frames), _MAX_FRAMES) - 1][1] if frames else sp
         words = self._stack_words(sp, min(max(end - sp, 512), _MAX_STACK))
         # most threads have nothing of it
@@ -280,7 +281,7 @@ class SuspectFinder:
             for index, word in enumerate(words):
                 found.setdefault(word, sp + 8 * index)
         for name, value in self._registers(seen).items():
-            if name not in ("rip", "rsp", "orig_rax", "fs_base"):
+            if name not in seen.cpu.NOT_DATA:
                 found[value] = f"%{name}"
         return found
 

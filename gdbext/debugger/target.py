@@ -15,7 +15,7 @@ from types import TracebackType
 
 import gdb
 
-from gdbext.arch.x86_64.signals import FAULT_SIGNALS
+from gdbext import arch
 from gdbext.debugger.console import decoded, output
 from gdbext.debugger.lazy import LazySymbols, is_lazy, open_regular
 from gdbext.debugger.types import read_structs
@@ -28,15 +28,10 @@ from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
+from gdbext.inferior.signals import FAULT_SIGNALS
 from gdbext.layout.members import CPYTHON
 from gdbext.layout.table import Struct
 from gdbext.runtimes.names import without_parameters
-
-#: Registers of x86-64 that decoding needs, by GDB's names.
-_REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9", "fs_base")
-
-#: Registers that a function leaves to its caller as they were (System V AMD64 psABI 1.0, 3.2.1), and where it is.
-_KEPT_BY_CALLS = ("rip", "rsp", "rbx", "rbp", "r12", "r13", "r14", "r15")
 
 # `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable. The segments
 # of a core are listed in the same way, under a heading of their own.
@@ -173,18 +168,20 @@ class GdbTarget:
 
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
         """Registers of the newest frame; see `Target.registers`. Of a core they are read without GDB, if they can."""
-        core = self.core_file()
-        told = core.registers(thread.lwp) if core is not None else {}
-        if told:
-            return {name: told[name] for name in names or _REGISTERS if name in told}
+        core, cpu = self.core_file(), arch.of(self.architecture)
+        names = names or cpu.AT_STOP
+        if core is not None and core.machine == cpu.ELF_MACHINE and thread.lwp in core.states:
+            noted = cpu.core_registers(core.states[thread.lwp])
+            if noted:
+                return {name: noted[name] for name in names if name in noted}
         frame = self._switch(thread)
         values = {}
-        for name in names or _REGISTERS:
+        for name in names:
             try:
                 # by its descriptor, since GDB looks a name up among all its registers
                 values[name] = int(frame.read_register(self._register(frame, name))) & 0xFFFFFFFFFFFFFFFF
             except (gdb.error, ValueError) as error:
-                if name in ("rip", "rsp"):
+                if name in (cpu.PROGRAM_COUNTER, cpu.STACK_POINTER):
                     raise ThreadUnavailable(f"thread {thread.number} has no registers: {error}") from None
         return values
 
@@ -197,11 +194,12 @@ class GdbTarget:
         """Frames by GDB's unwinder, calls that were inlined and tail calls left out; see `Target.unwind`."""
         self._load_stack(thread, limit)
         frame: gdb.Frame | None = self._switch(thread)
+        stack_pointer = arch.of(self.architecture).STACK_POINTER
         found: list[tuple[int, int]] = []
         try:
             while frame is not None and frame.pc() and len(found) < limit:
                 if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
-                    found.append((frame.pc(), int(frame.read_register("rsp")) & 0xFFFFFFFFFFFFFFFF))
+                    found.append((frame.pc(), int(frame.read_register(stack_pointer)) & 0xFFFFFFFFFFFFFFFF))
                 if self._lazy is not None and self._unread_module(frame) is not None:
                     break  # GDB does not know the caller
                 frame = frame.older()
@@ -394,7 +392,8 @@ class GdbTarget:
         values: dict[str, int] = {}
         if frame is None:
             return values
-        for name in _KEPT_BY_CALLS:
+        cpu = arch.of(self.architecture)
+        for name in (cpu.PROGRAM_COUNTER, cpu.STACK_POINTER, *cpu.CALLEE_SAVED):
             try:
                 values[name] = int(frame.read_register(name)) & 0xFFFFFFFFFFFFFFFF
             except (gdb.error, ValueError):  # not saved

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from gdbext.arch.x86_64.calls import called
-from gdbext.arch.x86_64.signals import is_restorer
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.holders.proven import ProvenReaders
 from gdbext.inferior.protocol import Module, Target
@@ -193,7 +191,8 @@ class HolderFinder:
             native = seen.native(self._code)
             start = 0
             if seen.number in waiters:
-                start = next((i for i, (pc, _) in enumerate(native) if is_restorer(self._memory, pc)), len(native))
+                start = next((i for i, (pc, _) in enumerate(native)
+                              if self._code.cpu.is_signal_return(self._memory, pc)), len(native))
             if any(self._allocates(native, i) for i in range(start, len(native))):
                 high = min(native[-1][1] + OUTERMOST, native[start][1] + MAX_STACK_SCAN)
                 if (self._mentions.between(native[start][1], high, {view.address}) if start else
@@ -207,7 +206,7 @@ class HolderFinder:
         if self._sites.in_runtime(pc):
             function = self._code.symbol(pc, index).function
         elif index and self._sites.in_runtime(native[index - 1][0]):
-            target = called(self._memory, pc)
+            target = self._code.cpu.called(self._memory, pc)
             function = self._code.symbol(target).function if target is not None else None
         else:
             return False

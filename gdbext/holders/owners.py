@@ -142,12 +142,12 @@ class NativeLocks:
                     why=found.why, orphan=found.orphan)
 
     def _spinning_wait(self, seen: SeenThread) -> Wait | None:
-        if seen.unavailable is not None or seen.call is not None or not self._in_library(seen.registers["rip"]):
+        if seen.unavailable is not None or seen.call is not None or not self._in_library(seen.pc):
             return None
-        function = self._code.symbol(seen.registers["rip"]).function
+        function = self._code.symbol(seen.pc).function
         if function is None or public_name(function) not in _SPINNING:
             return None
-        view = view_spin_lock(seen.registers.get("rdi", 0))
+        view = view_spin_lock(seen.registers.get(seen.cpu.ARGUMENTS[0], 0))
         self._views.setdefault(view.id, view)
         seen.spins = True
         return Wait(view.id, view.mode, False)

@@ -8,7 +8,6 @@ the candidates in turn and keeps the first that its checks on the target's memor
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -17,8 +16,7 @@ from gdbext.errors import UnknownLayout
 from gdbext.layout.table import Field, Layouts, Struct, parse_table
 
 # without pathlib: this is loaded whenever GDB starts, and with it come ten more modules
-_HOME = os.path.dirname(os.path.realpath(__file__))
-_TABLES = os.path.join(_HOME, "tables")
+_TABLES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "tables")
 _NAME = re.compile(
     r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)+)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$"
 )
@@ -68,12 +66,8 @@ def _index() -> tuple[tuple[str, str, str, str, str], ...]:
 
 @functools.lru_cache(maxsize=32)
 def _load(path: str) -> Layouts:
-    return parse_table(_text(path))
-
-
-def _text(path: str) -> str:
     with open(path, encoding="utf-8") as file:
-        return file.read()
+        return parse_table(file.read())
 
 
 def _tables(runtime: str, build: str, machine: str) -> list[tuple[tuple[int, ...], str]]:
@@ -172,10 +166,3 @@ def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:
             old = layouts["_gil_runtime_state"][ours]
             changes.setdefault("_gil_runtime_state", {})[ours] = Field(value - base, old.size, old.signed)
     return layouts.replaced("debug-offsets", changes, {})
-
-
-@functools.lru_cache(maxsize=4)
-def syscall_names(machine: str) -> dict[int, str]:
-    """System call numbers of an architecture, from the kernel's own header."""
-    data = json.loads(_text(os.path.join(_HOME, "syscalls", f"{machine}.json")))
-    return {int(number): name for number, name in data["names"].items()}

@@ -14,7 +14,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdbext.arch.x86_64.calls import called, iter_calls
+from gdbext.arch.protocol import Architecture
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_cstring, read_u64
@@ -37,8 +37,7 @@ _FIRST_PAGES = 1 << 16
 #: The functions that end Python with a message, as far as a build exports them, and in which arguments they take the
 #: name of the function that calls them and the text. Since CPython 3.9 ``Py_FatalError()`` is a macro for code that
 #: does not keep to the limited API, and names its function.
-_FATAL_ERRORS = {"_Py_FatalErrorFunc": ("rdi", "rsi"), "_Py_FatalErrorFormat": ("rdi", "rsi"),
-                 "Py_FatalError": (None, "rdi")}
+_FATAL_ERRORS = {"_Py_FatalErrorFunc": (0, 1), "_Py_FatalErrorFormat": (0, 1), "Py_FatalError": (None, 0)}
 #: Names of C functions, and the shortest text that is taken for a message.
 _FUNCTION = re.compile(r"_*[A-Za-z]\w{2,}", re.ASCII)
 _MIN_MESSAGE = 8
@@ -46,10 +45,6 @@ _MIN_MESSAGE = 8
 _NEAR_CALL = 64
 #: How many words lie between the call of ``abort()`` and what the functions of a fatal error saved, at most.
 _ABORT, _NEAR_ABORT = "abort", 48
-# lea r, [rip + disp32]; mov r32, imm32, in code that is not position-independent. As a look-ahead, so that one that
-# begins inside another is found too.
-_LOAD = re.compile(rb"(?=\x48\x8d([\x3d\x35])(.{4})|(?<![\x40-\x4f])([\xbf\xbe])(.{4}))", re.DOTALL)
-_LOADED = {0x3D: "rdi", 0x35: "rsi", 0xBF: "rdi", 0xBE: "rsi"}
 
 #: ``core::panic::Location``: file name and its length, line, column. Some releases count a NUL behind the name.
 _LOCATION = struct.Struct("<QQII")
@@ -109,8 +104,8 @@ class FatalError:
     is_format: bool = False
 
 
-def fatal_errors(memory: Memory, python: Module, libc: Module, words: Iterable[int], registers: Iterable[int],
-                 is_read_only: IsReadOnly) -> list[FatalError]:
+def fatal_errors(cpu: Architecture, memory: Memory, python: Module, libc: Module, words: Iterable[int],
+                 registers: Iterable[int], is_read_only: IsReadOnly) -> list[FatalError]:
     """The fatal errors that a thread is ending Python with, the innermost first; empty if it is not.
 
     There is more than one where Python came upon another while it wrote about the first.
@@ -130,7 +125,7 @@ def fatal_errors(memory: Memory, python: Module, libc: Module, words: Iterable[i
         if symbol is not None:
             functions[symbol.address] = name
     calls = [(index, functions[function]) for index, word in enumerate(stack) if is_read_only(word)
-             for function in [called(memory, word)] if function in functions]
+             for function in [cpu.called(memory, word)] if function in functions]
     found: list[FatalError] = []
     start = 0
     for index, name in calls:
@@ -143,7 +138,7 @@ def fatal_errors(memory: Memory, python: Module, libc: Module, words: Iterable[i
         else:
             near = stack[start:index]
             saved = fatal_error_texts(memory, near if found else [*near, *registers], is_read_only)
-            error = _fatal_error(name, _constant_arguments(memory, stack[index], is_read_only), saved)
+            error = _fatal_error(name, _constant_arguments(cpu, memory, stack[index], is_read_only), saved)
             if found and error.evidence != "derived":
                 error = None  # a function's address looks like a return address if such a call ends the one before it
         if error is not None:
@@ -152,15 +147,15 @@ def fatal_errors(memory: Memory, python: Module, libc: Module, words: Iterable[i
     return found
 
 
-def _fatal_error(ending: str, arguments: Mapping[str, str], saved: Sequence[str]) -> FatalError:
+def _fatal_error(ending: str, arguments: Mapping[int, str], saved: Sequence[str]) -> FatalError:
     """The fatal error from what the code passes and the functions save; what they save decides.
 
     Bytes of code may be read in more than one way, and an argument may be one of the calling function's own.
     """
     where = _FATAL_ERRORS[ending]
-    function, message = (arguments.get(place) if place else None for place in where)
+    function, message = (arguments.get(place) if place is not None else None for place in where)
     is_derived = message in saved and (function in saved or where[0] is None)
-    if where[0] and function not in saved:
+    if where[0] is not None and function not in saved:
         function = next(filter(_FUNCTION.fullmatch, saved), function)
     if message not in saved:
         message = next((text for text in saved if " " in text), message)
@@ -177,26 +172,23 @@ def _unnamed_error(memory: Memory, words: Sequence[int], is_read_only: IsReadOnl
     return FatalError(next(filter(_FUNCTION.fullmatch, texts), None), message, "inferred", "%" in message)
 
 
-def _constant_arguments(memory: Memory, return_address: int, is_read_only: IsReadOnly) -> dict[str, str]:
-    """Texts whose addresses the code before a call loads into the registers of arguments, by register."""
+def _constant_arguments(cpu: Architecture, memory: Memory, return_address: int,
+                        is_read_only: IsReadOnly) -> dict[int, str]:
+    """Texts whose addresses the code before a call loads into the registers of arguments, by index of the argument."""
     start = return_address - _NEAR_CALL
     try:
         # what is loaded before another call is an argument of that
-        for after, function in iter_calls(memory, start, return_address):
+        for after, function in cpu.iter_calls(memory, start, return_address):
             if after < return_address and is_read_only(function):
                 start = after
-        code = memory.read(start, return_address - start)
+        loads = cpu.loaded_arguments(memory, start, return_address)
     except GdbextError:
         return {}
     found = {}
-    for match in _LOAD.finditer(code):
-        if match[1]:
-            address = start + match.end(2) + int.from_bytes(match[2], "little", signed=True)
-        else:
-            address = int.from_bytes(match[4], "little")
+    for argument, address in loads:
         text = _read_text(memory, address, is_read_only)
         if text is not None:
-            found[_LOADED[(match[1] or match[3])[0]]] = text  # the last before the call counts
+            found[argument] = text  # the last before the call counts
     return found
 
 

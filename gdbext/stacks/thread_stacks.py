@@ -11,7 +11,6 @@ from itertools import islice
 
 from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.values import Limits
-from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import Local, PyFrame
 from gdbext.model.reasons import Reason, because
@@ -48,8 +47,6 @@ class ThreadStacks:
     """
 
     def __init__(self, target: TargetWithTypes) -> None:
-        if target.architecture != "x86_64":
-            raise GdbextError(f"the target's architecture is {target.architecture}", "only x86-64 is decoded so far")
         findings = Findings()
         self._memory = target.memory
         self._code = Code(target, findings)
@@ -65,7 +62,7 @@ class ThreadStacks:
 
     def merged(self, thread: ThreadRef, registers: Mapping[str, int]) -> MergedStack | None:
         """The stack of a thread with these registers; None for one that runs no Python."""
-        tstates = self._tstates.get(registers.get("fs_base", 0))
+        tstates = self._tstates.get(registers.get(self._code.cpu.THREAD_POINTER, 0))
         if not tstates:
             return None
         python, current = choose_tstate(tstates, self._holders)

@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from gdbext.arch.x86_64.signals import is_restorer
-from gdbext.arch.x86_64.unwind import Unwinder
+from gdbext import arch
 from gdbext.elf.dynamic import first_page
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError
@@ -35,12 +34,15 @@ _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Inclu
 class Code:
     """The loaded files of a target. `modules` are those whose files may be relied on.
 
+    :raises GdbextError: the target's architecture is not decoded.
+
     `truncated` says that the core is, and `unlisted` that GDB therefore does not know which libraries are loaded.
     """
 
     def __init__(self, target: Target, findings: Findings) -> None:
         self._target = target
         self._findings = findings
+        self.cpu = arch.of(target.architecture)
         everything = list(target.modules())
         if not everything:
             findings.fail("the executable is not known to GDB, so neither libraries nor Python can be told",
@@ -54,7 +56,7 @@ class Code:
             findings.problem("target", "not applicable", because("text", text=self.unlisted))
         self.modules = self._reliable(everything)
         self._foreign = len(self.modules) < len(everything)
-        self._unwinder = Unwinder(target.memory, self.modules)
+        self._unwinder = self.cpu.unwinder(target.memory, self.modules)
         self._frames: dict[tuple[int, bool], NativeFrame] = {}
 
     def _reliable(self, modules: Sequence[Module]) -> list[Module]:
@@ -108,7 +110,7 @@ class Code:
             if module is not None and not any(module is other for other in self.modules):
                 return Symbol(None)
         # a handler of a signal returns to the first instruction of a function that has called nothing
-        is_call = index > 0 and not is_restorer(self._target.memory, address)
+        is_call = index > 0 and not self.cpu.is_signal_return(self._target.memory, address)
         return self._target.symbol(max(address - 1, 0) if is_call else address)
 
     def frame(self, pc: int, index: int) -> NativeFrame:
@@ -133,10 +135,9 @@ class Code:
     def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """(program counter, stack pointer) of a thread's native frames, innermost first."""
         try:
-            return self._unwinder.unwind(registers["rip"], registers["rsp"], registers.get("rbp", 0),
-                                         MAX_NATIVE_FRAMES)
+            return self._unwinder.unwind(registers, MAX_NATIVE_FRAMES)
         except GdbextError:
-            innermost = [(registers["rip"], registers["rsp"])]
+            innermost = [(registers[self.cpu.PROGRAM_COUNTER], registers[self.cpu.STACK_POINTER])]
         if self._foreign:  # the debugger would go by the wrong files
             return innermost
         try:

@@ -14,7 +14,6 @@ from gdbext.threads.threads import SeenThread, Threads
 MAX_STACK_SCAN = 1 << 20
 #: How much of a stack lies above the stack pointer of its outermost frame at most, in bytes.
 OUTERMOST = 256
-_CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 
 
 class Mentions:
@@ -46,11 +45,11 @@ class Mentions:
         return self._known[address]
 
     def _on(self, seen: SeenThread, wanted: set[int]) -> set[int]:
-        low = seen.registers["rsp"] & ~7
+        low = seen.sp & ~7
         found = self.between(low, min(seen.native(self._code)[-1][1] + OUTERMOST, low + MAX_STACK_SCAN), wanted)
         if len(found) < len(wanted):
             try:
-                found.update(wanted.intersection(self._target.registers(seen.ref, _CALLEE_SAVED).values()))
+                found.update(wanted.intersection(self._target.registers(seen.ref, seen.cpu.CALLEE_SAVED).values()))
             except GdbextError:
                 pass
         return found

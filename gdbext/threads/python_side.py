@@ -353,7 +353,7 @@ class PythonSide:
         if not depth or not any(public_name(self._code.symbol(pc, i).function or "") in _WAITING_FUNCTIONS
                                 for i, (pc, _) in enumerate(native[:depth])):
             return False
-        low, high = seen.registers["rsp"] & ~7, native[depth][1]
+        low, high = seen.sp & ~7, native[depth][1]
         if not 0 < high - low <= _MAX_WAIT_FRAMES:
             return False
         try:

@@ -6,8 +6,10 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from gdbext import arch
+from gdbext.arch.protocol import Architecture, Syscall
 from gdbext.errors import GdbextError, ThreadUnavailable
-from gdbext.glibc.futex import FutexWait, Syscall, decode_futex_waits, decode_syscall
+from gdbext.glibc.futex import FutexWait, decode_futex_waits
 from gdbext.glibc.pthread import read_tid
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.protocol import Memory, Target, ThreadRef
@@ -28,8 +30,9 @@ _STACK_PREFETCH = 8192
 class SeenThread:
     """What is known of one thread; the analysis fills it in step by step."""
 
-    def __init__(self, ref: ThreadRef) -> None:
+    def __init__(self, ref: ThreadRef, cpu: Architecture) -> None:
         self.ref = ref
+        self.cpu = cpu
         self.registers: Mapping[str, int] = {}
         self.pthread = 0
         self.tid: int | None = None
@@ -55,6 +58,16 @@ class SeenThread:
     def number(self) -> int:
         """The debugger's number."""
         return self.ref.number
+
+    @property
+    def pc(self) -> int:
+        """Its program counter."""
+        return self.registers[self.cpu.PROGRAM_COUNTER]
+
+    @property
+    def sp(self) -> int:
+        """Its stack pointer."""
+        return self.registers[self.cpu.STACK_POINTER]
 
     def at(self, registers: Mapping[str, int], native: list[tuple[int, int]]) -> SeenThread:
         """The same thread at another place of its stack: with registers and frames from there on."""
@@ -84,7 +97,8 @@ class Threads:
 
     def __init__(self, target: Target, layouts: Layouts | None, findings: Findings) -> None:
         self._findings = findings
-        self._seen = [SeenThread(ref) for ref in target.threads()]
+        cpu = arch.of(target.architecture)
+        self._seen = [SeenThread(ref, cpu) for ref in target.threads()]
         self._by_number = {seen.number: seen for seen in self._seen}
         for seen in self._seen:
             self._read(target, layouts, seen)
@@ -120,7 +134,7 @@ class Threads:
         seen.is_taken_back = True
         seen.handler, seen._native = native[:handler], native[handler:]
         seen.registers = registers
-        seen.call = decode_syscall(registers)
+        seen.call = seen.cpu.system_call(registers)
         seen.futex = self._futex(target.memory, seen)
 
     def _read(self, target: Target, layouts: Layouts | None, seen: SeenThread) -> None:
@@ -129,11 +143,11 @@ class Threads:
         except ThreadUnavailable as error:
             seen.unavailable = because_of(error)
             return
-        seen.call = decode_syscall(seen.registers)
+        seen.call = seen.cpu.system_call(seen.registers)
         seen.futex = self._futex(target.memory, seen)
-        seen.pthread = seen.registers.get("fs_base", 0)
+        seen.pthread = seen.registers.get(seen.cpu.THREAD_POINTER, 0)
         if isinstance(target.memory, CachedMemory):
-            target.memory.prefetch(seen.registers["rsp"], _STACK_PREFETCH)
+            target.memory.prefetch(seen.sp, _STACK_PREFETCH)
         if layouts is not None and seen.pthread:
             try:
                 seen.tid = read_tid(target.memory, layouts, seen.pthread) or None

@@ -12,7 +12,6 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from gdbext.arch.x86_64.calls import called
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
@@ -112,7 +111,7 @@ class OpenMP:
 
     def view(self, seen: SeenThread, futex: FutexWait) -> OpenMPWait | None:
         """What a thread waits for that sleeps on a futex word of libgomp; None if it is not libgomp that waits."""
-        library = self._library(seen.registers["rip"])
+        library = self._library(seen.pc)
         if library is None or futex.command != FUTEX_WAIT:
             return None
         key = (futex.address, futex.expected)
@@ -137,7 +136,7 @@ class OpenMP:
             return None
         names = [self._code.symbol(pc, i).function for i, (pc, _) in enumerate(native[:depth]) if modules[i] is library]
         if depth < len(native):
-            target = called(self._memory, native[depth][0])
+            target = self._code.cpu.called(self._memory, native[depth][0])
             names.append(self._code.symbol(target).function if target is not None else None)
         # a function whose last act it is to wait is not on the stack: then nothing but the library may be
         name = next((name for name in names if name and name.startswith(_ENTRIES)), None)
@@ -184,7 +183,7 @@ class OpenMP:
 
     def _inside(self, library: _Library, seen: SeenThread) -> bool:
         """Whether a thread's innermost frame is in a libgomp: it sleeps, spins or works there."""
-        return self._code.module(seen.registers["rip"]) is library.module
+        return self._code.module(seen.pc) is library.module
 
     def _users(self, library: _Library, among: Collection[int]) -> set[int]:
         """Those threads that have a frame of a libgomp on their stacks: its pool, and those that called it."""

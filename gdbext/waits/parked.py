@@ -181,7 +181,7 @@ class ParkedWaits:
 
     def _parked_at(self, seen: SeenThread, futex: int) -> tuple[Python, Parked] | None:
         """Where a thread is parked that sleeps on a word, and by which runtime."""
-        low = seen.registers["rsp"]
+        low = seen.sp
         for python in [python for python, _ in seen.tstates] or self._pythons:
             parked = parked_on(self._memory, python.runtime.layouts, futex, low, low + PARKING_SPAN)
             if parked is not None:

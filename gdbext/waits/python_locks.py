@@ -154,7 +154,7 @@ class PythonLocks:
     def _native_words(self, seen: SeenThread) -> list[int]:
         """Words on top of a thread's native stack that may be pointers to objects."""
         try:
-            data = self._memory.read(seen.registers["rsp"] & ~7, _NATIVE)
+            data = self._memory.read(seen.sp & ~7, _NATIVE)
         except GdbextError:
             return []
         return [word for word in struct.unpack(f"<{len(data) // 8}Q", data) if word and not word & 7]

@@ -17,6 +17,7 @@ from tests.support.samples import HERE, Place
 LOOK = """
 import dataclasses, json
 from gdbext.debugger.target import Session
+from gdbext.arch import x86_64
 from gdbext.errors import MemoryUnreadable
 from gdbext.runtimes import libstdcxx
 from gdbext.runtimes import messages
@@ -51,7 +52,7 @@ with Session() as target:
         "heap": [libstdcxx.class_of(memory, in_image, word) for word in words if not in_image(word)],
         "abort": messages.abort_message(memory, libc),
         "fatal": [dataclasses.asdict(error) for python in pythons for error in
-                  messages.fatal_errors(memory, python, libc, words, values, is_read_only)],
+                  messages.fatal_errors(x86_64, memory, python, libc, words, values, is_read_only)],
         "panic": dataclasses.asdict(panic) if panic else None,
         "python": [dataclasses.asdict(error) for error in carried if error],
     }))

@@ -28,7 +28,7 @@ from tests.support.interpreters import CHECKOUT
 Json = dict[str, Any]
 
 SCHEMA = json.loads((CHECKOUT / "docs" / "gdbext-triage-1.schema.json").read_text(encoding="utf-8"))
-SYSCALLS = json.loads((CHECKOUT / "gdbext" / "layout" / "syscalls" / "x86_64.json").read_text(encoding="utf-8"))
+SYSCALLS = json.loads((CHECKOUT / "gdbext" / "arch" / "x86_64" / "system_calls.json").read_text(encoding="utf-8"))
 #: Scenes of tests/samples/processes.py that GDB looks at; all of them are looked at without.
 SCENES = ("waitpid", "lock", "mutexes", "threads", "pipeline")
 

@@ -21,7 +21,7 @@ with Session() as target:
     for thread in target.threads():
         registers = target.registers(thread)
         try:
-            ours = unwinder.unwind(registers["rip"], registers["rsp"], registers["rbp"], 1000)
+            ours = unwinder.unwind({"rip": registers["rip"], "rsp": registers["rsp"], "rbp": registers["rbp"]}, 1000)
         except CannotUnwind as error:
             ours = str(error)
         rows.append([thread.lwp, ours, target.unwind(thread, 1000)])
@@ -65,11 +65,12 @@ REGISTERS = """
 import json
 import gdb
 from gdbext.debugger.target import Session
+from gdbext.arch import x86_64
 from gdbext.elf.core_file import read_core_file
 core, rows = read_core_file({core!r}), []
 for thread in gdb.selected_inferior().threads():
     thread.switch()
-    told = core.registers(thread.ptid[1])
+    told = x86_64.core_registers(core.states[thread.ptid[1]])
     theirs = {{name: int(gdb.newest_frame().read_register(name)) & (1 << 64) - 1 for name in told}}
     rows.append([len(told), {{name: (told[name], theirs[name]) for name in told if told[name] != theirs[name]}}])
 with Session() as target:

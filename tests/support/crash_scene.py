@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gdbext.arch.x86_64.signals import SI_KERNEL, SIGSEGV
-from gdbext.crash.fault import REGISTERS, FaultReader, FaultSite, SeenFault
+from gdbext.arch.x86_64.registers import FRAME
+from gdbext.crash.fault import FaultReader, FaultSite, SeenFault
 from gdbext.crash.pointers import Pointers
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import SignalInfo
+from gdbext.inferior.signals import SI_KERNEL, SIGSEGV
 from gdbext.model import Crash, Fault
 from gdbext.snapshot import Snapshot
 from gdbext.threads.code import Code
@@ -44,7 +45,7 @@ class Scene:
         describe_functions(target, "/app/libdrv.so", FUNCTION)
         describe_functions(target, "/app/server", CALLER, OUTERMOST)
         self.frames: list[tuple[int, int]] = []
-        self.registers = {**dict.fromkeys(REGISTERS, 0), "rip": FUNCTION, "rsp": self.stack + 0x100, "rbp": HEAP}
+        self.registers = {**dict.fromkeys(FRAME, 0), "rip": FUNCTION, "rsp": self.stack + 0x100, "rbp": HEAP}
 
     def code(self, *texts: str, at: int = FUNCTION) -> int:
         """Instructions of a function, of 4 bytes each; where the last one lies."""

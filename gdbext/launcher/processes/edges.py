@@ -268,7 +268,7 @@ def watch(documents: Mapping[int, Json | None], root: str = "/proc") -> Scene:
 @functools.cache
 def _call_names() -> dict[str, str]:
     """The names of system calls by their numbers; none for machines that are not decoded."""
-    path = Path(gdbext.__file__).with_name("layout") / "syscalls" / f"{os.uname().machine}.json"
+    path = Path(gdbext.__file__).with_name("arch") / os.uname().machine / "system_calls.json"
     try:
         names: dict[str, str] = json.loads(path.read_text(encoding="ascii"))["names"]
     except OSError:

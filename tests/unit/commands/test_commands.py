@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.arch.x86_64.signals import SIGSEGV
 from gdbext.commands import COMMANDS, py_crash
 from gdbext.commands.arguments import JSON, Arguments, parse
 from gdbext.commands.base import Command
 from gdbext.errors import GdbextError, UsageError
 from gdbext.inferior.protocol import SignalInfo
+from gdbext.inferior.signals import SIGSEGV
 from gdbext.schema.write import document
 from gdbext.snapshot import Snapshot
 from tests.support.fake_python_target import PythonTarget

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from gdbext.arch.x86_64.signals import SI_TKILL, SIGABRT
 from gdbext.crash import abort
 from gdbext.inferior.protocol import Module, Section, SignalInfo
+from gdbext.inferior.signals import SI_TKILL, SIGABRT
 from gdbext.model import DERIVED, INFERRED, RECORDED
 from gdbext.runtimes.libstdcxx import CxxException
 from gdbext.runtimes.messages import FatalError, RustPanic

@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from gdbext.arch.x86_64.signals import (
+from gdbext.arch.x86_64.registers import FRAME
+from gdbext.crash.fault import SeenFault
+from gdbext.inferior.address_space import Region
+from gdbext.inferior.protocol import SignalInfo
+from gdbext.inferior.signals import (
     SI_KERNEL,
     SI_TKILL,
     SIGABRT,
@@ -17,9 +21,6 @@ from gdbext.arch.x86_64.signals import (
     SIGSYS,
     SIGTRAP,
 )
-from gdbext.crash.fault import REGISTERS, SeenFault
-from gdbext.inferior.address_space import Region
-from gdbext.inferior.protocol import SignalInfo
 from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
 from tests.support.crash_scene import (
     ACCERR,
@@ -583,7 +584,7 @@ def test_any_registers_and_memory_can_be_explained(seed: int) -> None:
     start = time.process_time()
     for index in range(30):
         for number, code in ((SIGSEGV, MAPERR), (SIGSEGV, SI_KERNEL), (SIGBUS, 2), (SIGFPE, 1), (SIGILL, 2)):
-            registers = {name: value() for name in REGISTERS}
+            registers = {name: value() for name in FRAME}
             if chooser.randrange(4):
                 registers["rip"] = FUNCTION + STEP * index
             fault = scene.read(SignalInfo(number, code, value()), None, **registers).fault

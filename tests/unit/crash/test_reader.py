@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from gdbext.arch.x86_64.signals import SI_KERNEL, SI_TKILL, SIGABRT, SIGFPE, SIGSEGV, SIGTRAP
 from gdbext.errors import GdbextError
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.protocol import SignalInfo
+from gdbext.inferior.signals import SI_KERNEL, SI_TKILL, SIGABRT, SIGFPE, SIGSEGV, SIGTRAP
 from gdbext.model import INFERRED, Crash, Local, NativeFrame, PyFrame
 from gdbext.snapshot import Snapshot
 from tests.support.crash_rules import API, API_INNER, Rules, alive, with_variables

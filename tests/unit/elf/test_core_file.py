@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gdbext.arch.x86_64 import core_registers
 from gdbext.elf import core_file
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.inferior.address_space import Region
@@ -101,20 +102,20 @@ def test_registers_of_threads(tmp_path: Path) -> None:
     ])
     found = read(tmp_path, core([(R, 0x1000, 16)], notes))
     assert found is not None
-    assert {*found.states} == {7, 8}
-    registers = found.registers(8)
+    assert {*found.states} == {7, 8, 10}
+    registers = core_registers(found.states[8])
     # arch/x86/include/asm/user_64.h, struct user_regs_struct
     assert [registers[name] for name in ("r15", "rbp", "rax", "orig_rax", "rip", "rsp", "fs_base", "gs")] == [
         100, 104, 110, 115, 116, 119, 121, 126]
-    assert found.registers(7)["r15"] == 1 << 63
-    assert [found.registers(lwp) for lwp in (9, 10, 11, 12, 0, -1)] == [{}] * 6
+    assert core_registers(found.states[7])["r15"] == 1 << 63
+    assert core_registers(found.states[10]) == {}
 
 
-def test_registers_of_other_machines_are_not_taken(tmp_path: Path) -> None:
+def test_states_of_other_machines_are_marked(tmp_path: Path) -> None:
     data = core([(R, 0x1000, 16)], note(NT_PRSTATUS, state(7, 0)))
     found = read(tmp_path, data[:18] + struct.pack("<H", 183) + data[20:])
     assert found is not None
-    assert found.registers(7) == {}
+    assert found.machine == 183
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from gdbext.arch import x86_64
 from gdbext.errors import ThreadUnavailable
 from gdbext.holders.inferred import Found, HolderFinder
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
@@ -32,6 +33,8 @@ TRAMPOLINE = LIBC + 0x300
 class Process:
     """Threads with frames and words on their stacks; a `Target`, a `Code` and `Threads` as far as holders need."""
 
+    cpu = x86_64
+
     def __init__(self) -> None:
         self.memory = FakeMemory({APP: b"\x90" * 0x8000, LIBC: b"\x90" * 0x8000, LIBCXX: b"\x90" * 0x8000})
         self.memory.write(TRAMPOLINE, b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05")
@@ -46,7 +49,7 @@ class Process:
         self.memory.map(low, bytes(0x1000))
         for offset, word in (words or {}).items():
             self.memory.u64(low + offset, word)
-        seen = SeenThread(ThreadRef(number, 100 + number, None))
+        seen = SeenThread(ThreadRef(number, 100 + number, None), x86_64)
         seen.registers = {"rip": pcs[0], "rsp": low}
         self.seen.append(seen)
         self.frames[number] = [(pc, low + 64 * i) for i, pc in enumerate(pcs)]

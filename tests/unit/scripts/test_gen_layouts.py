@@ -557,7 +557,8 @@ def test_the_table_of_system_calls_made_anew(capsys: pytest.CaptureFixture[str])
         pytest.skip("no kernel headers for x86-64 here")
     assert gen_layouts.main(["syscalls", "--file", str(header), "--output", "-"]) == 0
     made = json.loads(capsys.readouterr().out)["names"]
-    known = json.loads((gen_layouts.TABLES.parent / "syscalls" / "x86_64.json").read_text(encoding="utf-8"))["names"]
+    table = gen_layouts.ARCHITECTURES / "x86_64" / "system_calls.json"
+    known = json.loads(table.read_text(encoding="utf-8"))["names"]
     assert {number: made[number] for number in known if number in made} == {
         number: name for number, name in known.items() if number in made}
     assert known["202"] == made["202"] == "futex"

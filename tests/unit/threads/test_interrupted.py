@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from gdbext.arch.x86_64.signals import SI_TKILL, SI_USER, SIGABRT, SIGSEGV
 from gdbext.inferior.protocol import SignalInfo
+from gdbext.inferior.signals import SI_TKILL, SI_USER, SIGABRT, SIGSEGV
 from gdbext.layout.select import glibc_layouts
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings

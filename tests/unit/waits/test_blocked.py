@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from gdbext.arch import x86_64
+from gdbext.arch.protocol import Syscall
+from gdbext.arch.x86_64.system_calls import system_call
 from gdbext.errors import MemoryUnreadable
-from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait, Syscall, decode_futex_waits, decode_syscall
+from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait, decode_futex_waits
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import EXCLUSIVE, Lock, Thread, Wait, Waiter
 from gdbext.narrate.reasons import explain
@@ -378,7 +381,7 @@ def test_any_of_several_futex_words(core: FakeTarget) -> None:
 def waits(memory: FakeMemory, number: int, *arguments: int) -> tuple[FutexWait, ...]:
     names = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
     registers = {"orig_rax": number, "rax": ERESTARTSYS, **dict(zip(names, arguments))}
-    return decode_futex_waits(memory, decode_syscall(registers))
+    return decode_futex_waits(memory, system_call(registers))
 
 
 def test_newer_futex_calls() -> None:
@@ -479,7 +482,7 @@ def test_five_thousand_threads_in_read(live: FakeTarget, fake: FakeProc) -> None
     for number in range(5000):
         fake.open(2 * number, f"pipe:[{number}]")
         fake.open(2 * number + 1, f"pipe:[{number}]", os.O_WRONLY)
-        seen = SeenThread(ThreadRef(number, number, None))
+        seen = SeenThread(ThreadRef(number, number, None), x86_64)
         seen.call = Syscall(READ, "read", (2 * number, 0, 0, 0, 0, 0), True)
         threads.append(seen)
     code = Code(live, Findings())

@@ -6,7 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from gdbext.glibc.futex import FutexWait, Syscall
+from gdbext.arch import x86_64
+from gdbext.arch.protocol import Syscall
+from gdbext.glibc.futex import FutexWait
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
 from gdbext.layout.select import libgomp_layouts
 from gdbext.narrate.reasons import explain
@@ -37,6 +39,7 @@ class Process:
     """Threads in teams of libgomp; a `Target`, a `Code` and `Threads` as far as `OpenMP` needs them."""
 
     architecture = "x86_64"
+    cpu = x86_64
     pid = 101
 
     def __init__(self, *, tells: bool = True) -> None:
@@ -79,7 +82,7 @@ class Process:
         self.memory.map(pointer - 0x100, bytes(0x200))
         self.memory.u64(pointer + TEAM, team)
         self.memory.u32(pointer + NUMBER, number)
-        seen = SeenThread(ThreadRef(index, 100 + index, None))
+        seen = SeenThread(ThreadRef(index, 100 + index, None), x86_64)
         seen.registers = {"rip": pcs[0], "rsp": low}
         seen.pthread = pointer
         self.seen.append(seen)
