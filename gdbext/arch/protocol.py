@@ -189,6 +189,11 @@ class Instruction:
         raise NotImplementedError
 
     @property
+    def is_undefined(self) -> bool:
+        """Whether the bytes are no instruction."""
+        raise NotImplementedError
+
+    @property
     def is_signed_division(self) -> bool:
         """Whether it divides signed integers."""
         raise NotImplementedError
@@ -397,6 +402,18 @@ class Architecture(Protocol):
 
         :raises MemoryUnreadable: the code is not readable.
         """
+        ...
+
+    def returned_address(self, memory: Memory, function: int) -> int | None:
+        """The constant address that a function returns, or that of the variable that it returns; else None."""
+        ...
+
+    def members_behind_jump(self, memory: Memory, function: int) -> frozenset[int] | None:
+        """Offsets in its first argument that a function uses to which this one only jumps; None if not so."""
+        ...
+
+    def loaded_thread_local(self, memory: Memory, function: int) -> tuple[int, int, int] | None:
+        """(distance from the thread pointer, offset in the variable, size) of what a function loads first."""
         ...
 
     def parse(self, address: int, size: int, text: str) -> Instruction:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from gdbext import arch
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.gil import GilState, decode_gil, decode_static_gil
 from gdbext.cpython.objects import Objects
@@ -237,11 +238,10 @@ class _Recogniser:
         symbol = find_dynamic_symbol(self._memory, self._module, "PyInterpreterState_Head")
         if symbol is None:
             raise UnknownLayout("it does not export PyInterpreterState_Head")
-        code = self._memory.read(symbol.address, 16)
-        start = 4 if code[:4] == b"\xf3\x0f\x1e\xfa" else 0
-        if code[start:start + 3] != b"\x48\x8b\x05" or code[start + 7:start + 8] != b"\xc3":
-            raise UnknownLayout("its list of interpreters cannot be found")  # not mov disp(%rip),%rax; ret
-        return symbol.address + start + 7 + int.from_bytes(code[start + 3:start + 7], "little", signed=True)
+        head = arch.of(self._machine).returned_address(self._memory, symbol.address)
+        if head is None:
+            raise UnknownLayout("its list of interpreters cannot be found")
+        return head
 
 
 def _of_hex(number: int) -> str:

@@ -542,7 +542,7 @@ class FaultReader:
                                      "where code must not get to, as for __builtin_trap() or a missing return"))
         if text is None:
             return SeenFault(replace(known, text="the processor refused an instruction, which is not there to be read"))
-        if text.startswith("(bad)"):
+        if code[-1].is_undefined:
             return SeenFault(replace(known, text="ran what is no instruction: it jumped into data or between "
                                      "instructions"))
         return SeenFault(replace(known, text=f"the processor does not have the instruction `{text}`: the code was "

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gdbext import arch
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
 from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.inferior.cache import read_cstring
@@ -26,11 +27,6 @@ _PTHREAD = re.compile(r"^libpthread(\.so\.0|-2\.\d+\.so)$")
 _MUSL = re.compile(r"^(ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1)$")
 _BANNER = re.compile(rb"GNU C Library [^\0]{0,200}?release version (\d+\.\d+)")
 _RODATA_LIMIT = 8 << 20
-_ENDBR64 = b"\xf3\x0f\x1e\xfa"
-#: ``mov disp8(%rdi),REGISTER`` and ``lea disp8(%rdi),REGISTER``
-_DISPLACEMENT = re.compile(rb"[\x8b\x8d][\x47\x4f\x57\x5f\x67\x6f\x77\x7f](.)", re.DOTALL)
-#: How much of a function's code is looked at, in bytes.
-_FIRST_CODE = 32
 
 
 @record
@@ -59,7 +55,7 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> C
         libc = next((module for module in modules if module.is_main), None)
     if libc is None:
         return CLibrary(None, None, because("libc-not-loaded"))
-    version = _version_by_function(memory, libc) or _version_by_banner(memory, libc)
+    version = _version_by_function(memory, libc, machine) or _version_by_banner(memory, libc)
     if version is None:
         return CLibrary(None, None, because("libc-version-unknown"))
     parts = (libc, *[module for module in modules if _PTHREAD.match(module.name)])
@@ -71,18 +67,13 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> C
     return CLibrary(f"glibc {version}", layouts, None, parts)
 
 
-def _version_by_function(memory: Memory, libc: Module) -> str | None:
-    # const char *gnu_get_libc_version(void): [endbr64] lea disp(%rip),%rax; ret
+def _version_by_function(memory: Memory, libc: Module, machine: str) -> str | None:
     symbol = find_dynamic_symbol(memory, libc, "gnu_get_libc_version")
     if symbol is None:
         return None
     try:
-        code = memory.read(symbol.address, 16)
-        start = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
-        if code[start:start + 3] != b"\x48\x8d\x05":
-            return None
-        text = symbol.address + start + 7 + int.from_bytes(code[start + 3:start + 7], "little", signed=True)
-        found = re.fullmatch(rb"\d+\.\d+", read_cstring(memory, text, 16))
+        text = arch.of(machine).returned_address(memory, symbol.address)
+        found = re.fullmatch(rb"\d+\.\d+", read_cstring(memory, text, 16)) if text is not None else None
     except GdbextError:
         return None
     return found.group().decode() if found else None
@@ -145,15 +136,10 @@ def _with_condvar(memory: Memory, modules: Sequence[Module], layouts: Layouts) -
     if symbol is None or "__wrefs" not in told:
         return layouts
     try:
-        code = memory.read(symbol.address, 9)
-        start = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
-        if code[start] != 0xE9:  # jmp
-            return layouts
-        target = symbol.address + start + 5 + int.from_bytes(code[start + 1:start + 5], "little", signed=True)
-        places = {found[0] for found in _DISPLACEMENT.findall(memory.read(target, _FIRST_CODE))}
+        places = arch.of(layouts.machine).members_behind_jump(memory, symbol.address)
     except GdbextError:
         return layouts
-    if told.offset("__wrefs") in places:
+    if places is None or told.offset("__wrefs") in places:
         return layouts
     for known in glibc_structs("pthread_cond_t", layouts.machine):
         if "__wrefs" in known and known.offset("__wrefs") in places:

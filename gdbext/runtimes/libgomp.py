@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gdbext.arch.protocol import Architecture
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_u32, read_u64
@@ -34,11 +35,6 @@ _MAX_THREADS = 1 << 22
 _MAX_NESTING = 256
 #: Thread-local storage of libraries that are there from the start lies at most this far below the thread pointer.
 _MAX_STATIC_TLS = 1 << 24
-
-# [endbr64;] mov r, [rip + disp32]; mov r', fs:[r + disp], where the first load gets the distance of the variable from
-# the thread pointer. The registers are those without a REX prefix.
-_LOAD = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\x48\x8b([\x05\x0d\x15\x1d\x35\x3d])(.{4})\x64(\x48?)\x8b(.)(.{4})",
-                   re.DOTALL)
 
 
 def is_libgomp(module: Module) -> bool:
@@ -99,33 +95,28 @@ class TeamPlaces:
     team_id: int
 
 
-def find_team_places(memory: Memory, module: Module) -> TeamPlaces | None:
+def find_team_places(cpu: Architecture, memory: Memory, module: Module) -> TeamPlaces | None:
     """Where a libgomp keeps the team of a thread, from the code of its functions that tell of the team.
 
     :return: None if they are compiled in a way that is not known.
     """
-    team = _loaded_from(memory, module, "omp_get_num_threads", wide=True)
-    team_id = _loaded_from(memory, module, "omp_get_thread_num", wide=False)
+    team = _loaded_from(cpu, memory, module, "omp_get_num_threads", 8)
+    team_id = _loaded_from(cpu, memory, module, "omp_get_thread_num", 4)
     return TeamPlaces(team, team_id) if team is not None and team_id is not None else None
 
 
-def _loaded_from(memory: Memory, module: Module, function: str, *, wide: bool) -> int | None:
+def _loaded_from(cpu: Architecture, memory: Memory, module: Module, function: str, size: int) -> int | None:
     """How far from the thread pointer the variable lies that a function loads first."""
     symbol = find_dynamic_symbol(memory, module, function)
     if symbol is None:
         return None
     try:
-        match = _LOAD.match(memory.read(symbol.address, 24))
-        if match is None or bool(match[3]) != wide:
-            return None
-        base, operand = match[1][0] >> 3, match[4][0]
-        if operand & 7 != base or operand >> 6 not in (0, 1, 2):
-            return None
-        inside = int.from_bytes(match[5][:(0, 1, 4)[operand >> 6]], "little", signed=True)
-        slot = symbol.address + match.end(2) + int.from_bytes(match[2], "little", signed=True)
-        distance = read_u64(memory, slot) - (1 << 64)
+        found = cpu.loaded_thread_local(memory, symbol.address)
     except GdbextError:
         return None
+    if found is None or found[2] != size:
+        return None
+    distance, inside, _ = found
     return distance + inside if -_MAX_STATIC_TLS < distance < 0 else None
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from gdbext.arch.protocol import Architecture
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
@@ -75,11 +76,11 @@ class _Library:
     if the code of this libgomp does not show where it notes which team a thread is in.
     """
 
-    def __init__(self, memory: Memory, module: Module, threads: Threads, layouts: Layouts) -> None:
+    def __init__(self, cpu: Architecture, memory: Memory, module: Module, threads: Threads, layouts: Layouts) -> None:
         self.module = module
         self.members: dict[int, set[int]] = {}
         self.team_of: dict[int, int] = {}
-        places = find_team_places(memory, module)
+        places = find_team_places(cpu, memory, module)
         self.tells = places is not None
         if places is None:
             return
@@ -156,7 +157,7 @@ class OpenMP:
 
     def _read(self, module: Module) -> _Library | None:
         try:
-            return _Library(self._memory, module, self._threads, self._layouts)
+            return _Library(self._code.cpu, self._memory, module, self._threads, self._layouts)
         except GdbextError:
             return None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from gdbext.arch.protocol import Instruction, Origin
 from gdbext.arch.x86_64 import calls
 from gdbext.arch.x86_64.calls import behind_stub, called, constant_arguments, iter_calls, loaded_arguments
+from gdbext.arch.x86_64.patterns import loaded_thread_local, members_behind_jump, returned_address
 from gdbext.arch.x86_64.registers import (
     ARGUMENTS,
     AT_STOP,
@@ -32,8 +33,9 @@ __all__ = [
     "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "NAME", "NOT_DATA",
     "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "TITLE", "behind_stub", "called",
     "constant_arguments", "core_registers", "interrupted_call", "is_at_system_call", "is_canonical",
-    "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "loaded_arguments", "origin", "parse",
-    "read_interrupted", "read_signal_frame", "system_call", "system_call_names", "unwinder"]
+    "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "loaded_arguments",
+    "loaded_thread_local", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",
+    "returned_address", "system_call", "system_call_names", "unwinder"]
 
 NAME, TITLE, ELF_MACHINE = "x86_64", "x86-64", EM_X86_64
 _HALF = 1 << 47

@@ -227,6 +227,11 @@ class Instruction(protocol.Instruction):
         return self.mnemonic == "ud2"
 
     @property
+    def is_undefined(self) -> bool:
+        """See `protocol.Instruction.is_undefined`."""
+        return self.mnemonic == "(bad)"
+
+    @property
     def is_signed_division(self) -> bool:
         """See `protocol.Instruction.is_signed_division`."""
         return self.mnemonic.startswith("idiv")

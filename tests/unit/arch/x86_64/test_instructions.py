@@ -19,8 +19,8 @@ from gdbext.arch.x86_64.instructions import (
     origin,
     parse,
 )
-from tests.support import combinations
 from gdbext.arch.x86_64.registers import ARGUMENTS, CALLEE_SAVED, CALLER_SAVED, GENERAL
+from tests.support import combinations
 
 AT, SIZE = 0x5555_5555_5000, 4
 
