@@ -47,7 +47,6 @@ class MemoryOperand(protocol.MemoryOperand):
 
     @property
     def text(self) -> str:
-        """See `protocol.MemoryOperand.text`."""
         prefix = f"%{self.segment}:" if self.segment is not None else ""
         if self.base is None and self.index is None:
             return f"{prefix}{self.displacement & _MASK:#x}"
@@ -58,24 +57,20 @@ class MemoryOperand(protocol.MemoryOperand):
 
     @property
     def base_register(self) -> str | None:
-        """See `protocol.MemoryOperand.base_register`."""
         name = canonical(self.base or self.index or "")
         return name if name and name != "rip" else None
 
     @property
     def address_registers(self) -> Sequence[str]:
-        """See `protocol.MemoryOperand.address_registers`."""
         used = dict.fromkeys(canonical(name) for name in (self.base, self.index) if name is not None)
         return [name for name in used if name not in ("rip", *_NO_INDEX)]
 
     @property
     def registers(self) -> frozenset[str]:
-        """See `protocol.MemoryOperand.registers`."""
         segment = [f"{self.segment}_base"] if self.segment in ("fs", "gs") else []
         return frozenset([*self.address_registers, *segment])
 
     def simple(self, next_address: int) -> tuple[str | None, int] | None:
-        """See `protocol.MemoryOperand.simple`."""
         if self.segment in ("fs", "gs") or self.index not in (None, *_NO_INDEX):
             return None
         if self.base is None:
@@ -85,7 +80,6 @@ class MemoryOperand(protocol.MemoryOperand):
         return (self.base, self.displacement) if self.base in GENERAL else None
 
     def address(self, registers: Mapping[str, int], next_address: int) -> int | None:
-        """See `protocol.MemoryOperand.address`."""
         total, narrow = self.displacement, False
         for name, scale in ((self.base, 1), (self.index, self.scale)):
             if name is None:
@@ -203,42 +197,34 @@ class Instruction(protocol.Instruction):
 
     @property
     def is_call(self) -> bool:
-        """See `protocol.Instruction.is_call`."""
         return self.mnemonic in _CALLS
 
     @property
     def is_jump(self) -> bool:
-        """See `protocol.Instruction.is_jump`."""
         return self.mnemonic in _JUMPS
 
     @property
     def is_return(self) -> bool:
-        """See `protocol.Instruction.is_return`."""
         return self.mnemonic in _RETURNS
 
     @property
     def is_filler(self) -> bool:
-        """See `protocol.Instruction.is_filler`."""
         return self.mnemonic in _PADDING or self.text == "xchg %ax,%ax"
 
     @property
     def is_trap(self) -> bool:
-        """See `protocol.Instruction.is_trap`."""
         return self.mnemonic == "ud2"
 
     @property
     def is_undefined(self) -> bool:
-        """See `protocol.Instruction.is_undefined`."""
         return self.mnemonic == "(bad)"
 
     @property
     def is_signed_division(self) -> bool:
-        """See `protocol.Instruction.is_signed_division`."""
         return self.mnemonic.startswith("idiv")
 
     @property
     def falls_through(self) -> bool:
-        """See `protocol.Instruction.falls_through`."""
         if self.mnemonic in _ENDS:
             return False
         return not (self.mnemonic in _CALLS and self.symbol is not None and _NO_RETURN.match(self.symbol))
@@ -253,7 +239,6 @@ class Instruction(protocol.Instruction):
 
     @property
     def comparison(self) -> tuple[Operand, Operand | None] | None:
-        """See `protocol.Instruction.comparison`."""
         kind = self.mnemonic.rstrip("bwlq")
         if kind not in ("cmp", "test") or len(self.operands) != 2:
             return None
@@ -265,11 +250,9 @@ class Instruction(protocol.Instruction):
 
     @property
     def condition(self) -> Literal["equal", "unequal", "above", "not above"] | None:
-        """See `protocol.Instruction.condition`."""
         return _CONDITION_OF.get(self.mnemonic)
 
     def part(self, operand: Operand) -> tuple[str, int] | None:
-        """See `protocol.Instruction.part`."""
         return _part(operand)
 
     @cached_property
@@ -288,7 +271,6 @@ class Instruction(protocol.Instruction):
         return tuple(_accesses(self))
 
     def assignments(self) -> tuple[Assignment, ...] | None:
-        """See `protocol.Instruction.assignments`."""
         mnemonic, operands = self.mnemonic, self.operands
         if mnemonic in ("push", "pushq") and len(operands) == 1:
             return Assignment(_PUSHED, operands[0]), Assignment("rsp", "rsp", -8)
