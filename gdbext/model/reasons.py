@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Literal, Union
 
+from gdbext.model.crash_reasons import CrashCode
 from gdbext.record import record
 
-Argument = Union[int, str, None, "tuple[int, ...]", "tuple[str, ...]"]
+Argument = Union[int, str, None, "Reason", "tuple[int, ...]", "tuple[str, ...]", "tuple[Reason, ...]"]
 
 #: Codes are grouped by the room that gives the reason.
 ReasonCode = Literal[
@@ -22,10 +23,10 @@ ReasonCode = Literal[
 class Reason:
     """A code with its arguments, by name. An argument may contain text from the target, not yet escaped."""
 
-    code: ReasonCode
+    code: ReasonCode | CrashCode
     arguments: tuple[tuple[str, Argument], ...] = ()
 
 
-def because(code: ReasonCode, **arguments: Argument) -> Reason:
+def because(code: ReasonCode | CrashCode, **arguments: Argument) -> Reason:
     """A reason with its arguments as keywords."""
     return Reason(code, tuple(arguments.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gdbext.narrate.crash import RULES, SUSPECTS
 from gdbext.render.html_markup import NOTHING, Content, Markup, join, listed, named, table, tag
 from gdbext.render.html_stacks import Stacks, frame_words
 from gdbext.render.html_text import SENTENCE, Json, cut, plural
@@ -12,11 +13,6 @@ from gdbext.render.html_words import Words, evidence
 
 #: How many lines of a message are shown.
 _LINES = 40
-_RULES = {
-    "no-thread-state": "Without a thread state", "without-gil": "Without the GIL",
-    "after-finalisation": "After finalisation", "impossible-object": "No object any more",
-    "blocks-with-gil": "Blocks with the GIL",
-}
 
 
 def crash_section(told: Told, words: Words, stacks: Stacks, heading: str) -> Markup:
@@ -78,7 +74,7 @@ def _instruction(fault: Json) -> list[Content]:
 
 def _finding(finding: Json, words: Words) -> Markup:
     who = join([words.thread(finding["thread"]), " "]) if finding["thread"] is not None else ""
-    return tag("p", tag("strong", f"{_RULES.get(finding['rule'], finding['rule'])}: "), who,
+    return tag("p", tag("strong", f"{RULES.get(finding['rule'], finding['rule'])}: "), who,
                cut(finding["text"], SENTENCE), evidence(finding["evidence"], finding["why"]))
 
 
@@ -91,5 +87,5 @@ def _suspects(suspects: Sequence[Json], told: Told, words: Words) -> Markup:
         doing = [" ", words.doing(thread)] if thread is not None else []
         reasons = [tag("li", cut(reason, 500)) for reason in [*suspect["reasons"], suspect["covered"]]]
         items.append(tag("li", tag("b", words.thread(suspect["thread"])), *doing, tag("ul", *reasons)))
-    return join([tag("p", "Suspects of a race, the likeliest first (what they were doing at that moment):"),
+    return join([tag("p", SUSPECTS),
                  tag("ol", *items)])

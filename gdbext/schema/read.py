@@ -52,9 +52,13 @@ from gdbext.model import (
     Waiter,
 )
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import Argument, Reason, ReasonCode, because
+from gdbext.narrate.reasons import explain
 from gdbext.schema.write import SCHEMA
 
 _T = TypeVar("_T")
+#: How deep reasons may be within reasons.
+_MAX_DEPTH = 8
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -163,9 +167,65 @@ class _Object:
         """A member that may be absent."""
         return _inside(f".{name}", read, self._members[name]) if name in self._members else default
 
+    def reason(self, name: str, *, optional: bool = False) -> Reason | None:
+        """The reason whose sentence the member has and whose code the member beside it has.
+
+        It is the sentence alone where the document is older than codes, or the code newer than this version.
+        """
+        sentence = self.optional(name, _text_or_none, None) if optional else self.get(name, _text_or_none)
+        code = self.optional(f"{name}_code", _code, None)
+        return None if sentence is None else code or because("text", text=sentence)
+
+    def sure_reason(self, name: str) -> Reason:
+        """The same of a member that is never null."""
+        return self.reason(name) or because("text", text=self.get(name, _text))
+
+    def reasons(self, name: str) -> tuple[Reason, ...]:
+        """The reasons whose sentences are a list."""
+        sentences = self.get(name, _texts)
+        codes: tuple[Reason | None, ...] = self.optional(f"{name}_codes", _each(_code), ())
+        if len(codes) != len(sentences):
+            codes = (None,) * len(sentences)
+        return tuple(code or because("text", text=text) for text, code in zip(sentences, codes))
+
+    def joined_reasons(self, name: str) -> tuple[Reason, ...]:
+        """The reasons whose sentences are joined to one text; that text alone where one of the codes is not known."""
+        text = self.get(name, _text_or_none)
+        codes: tuple[Reason | None, ...] = self.optional(f"{name}_codes", _each(_code), ())
+        if text is None:
+            return ()
+        known = tuple(code for code in codes if code is not None)
+        return known if known and len(known) == len(codes) else (because("text", text=text),)
+
     def values(self, read: Callable[[object], _T]) -> dict[str, _T]:
         """All members, where their names are data."""
         return {_text(name): _inside(f"[{ascii(name)}]", read, value) for name, value in self._members.items()}
+
+
+def _code(value: object, depth: int = 0) -> Reason | None:
+    """A reason from its code and arguments; None for one that this version cannot explain."""
+    code = value.get("code") if isinstance(value, dict) else None
+    arguments = value.get("arguments") if isinstance(value, dict) else None
+    if not isinstance(code, str) or not isinstance(arguments, dict) or depth > _MAX_DEPTH:
+        return None
+    try:
+        reason = Reason(cast("ReasonCode", code),
+                        tuple((name, _argument(each, depth)) for name, each in arguments.items()))
+        explain(reason)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    return reason
+
+
+def _argument(value: object, depth: int) -> Argument:
+    """:raises TypeError: no reason has such an argument."""
+    if isinstance(value, dict):
+        value = _code(value, depth + 1)
+    if isinstance(value, list):
+        return cast("Argument", tuple(_argument(each, depth + 1) for each in value))
+    if value is None or isinstance(value, (int, str, Reason)) and not isinstance(value, bool):
+        return value
+    raise TypeError
 
 
 _evidence = _one_of(*EVIDENCE)
@@ -392,14 +452,14 @@ def _crash(value: object) -> Crash:
     return Crash(made.get("thread", _integer), made.get("fault", _fault), stack,
                  made.get("guilty_frame", _integer_or_none), made.get("recursion", _or_none(_recursion)),
                  made.get("findings", _each(_finding)), made.get("suspects", _each(_suspect)),
-                 made.get("missing", _texts))
+                 made.reasons("missing"))
 
 
 def _fault(value: object) -> Fault:
     made = _Object(value)
     return Fault(
-        made.get("signal", _text), made.get("code", _text_or_none), made.get("kind", _text), made.get("text", _text),
-        made.get("evidence", _evidence), made.get("why", _text_or_none), made.get("sender", _or_none(_sender)),
+        made.get("signal", _text), made.get("code", _text_or_none), made.get("kind", _text), made.sure_reason("text"),
+        made.get("evidence", _evidence), made.reason("why"), made.get("sender", _or_none(_sender)),
         made.get("address", _address_or_none), made.get("access", _text_or_none), made.get("size", _integer_or_none),
         made.get("pc", _address), made.get("instruction", _text_or_none), made.get("operands", _each(_operand)),
         made.get("registers", lambda registers: _Object(registers).values(_address)),
@@ -413,8 +473,8 @@ def _sender(value: object) -> tuple[int, int]:
 
 def _operand(value: object) -> Operand:
     made = _Object(value)
-    return Operand(made.get("text", _text), made.get("value", _address), made.get("what", _text_or_none),
-                   made.get("came_from", _text_or_none))
+    return Operand(made.get("text", _text), made.get("value", _address), made.reason("what"),
+                   made.joined_reasons("came_from"))
 
 
 def _recursion(value: object) -> Recursion:
@@ -425,11 +485,11 @@ def _recursion(value: object) -> Recursion:
 
 def _finding(value: object) -> Finding:
     made = _Object(value)
-    return Finding(made.get("rule", _text), made.get("thread", _integer_or_none), made.get("text", _text),
-                   made.get("evidence", _evidence), made.get("why", _text_or_none))
+    return Finding(made.get("rule", _text), made.get("thread", _integer_or_none), made.sure_reason("text"),
+                   made.get("evidence", _evidence), made.reason("why"))
 
 
 def _suspect(value: object) -> Suspect:
     made = _Object(value)
-    return Suspect(made.get("thread", _integer), made.get("reasons", _texts), made.get("covered", _text),
+    return Suspect(made.get("thread", _integer), made.reasons("reasons"), made.joined_reasons("covered"),
                    made.get("common_locks", _texts))
