@@ -83,7 +83,7 @@ def operand_value(operand: Operand) -> str:
 
 def came_from(operand: Operand) -> str | None:
     """How a value got into its register, on one line."""
-    return "; ".join(explain(step) for step in operand.came_from) or None
+    return "; ".join(map(explain, operand.came_from)) if operand.came_from else None
 
 
 def finding_text(finding: Finding) -> str:
@@ -93,5 +93,5 @@ def finding_text(finding: Finding) -> str:
 
 def covered(suspect: Suspect) -> str:
     """The synchronisation that a suspect and the thread that died had in common; without any, what each held."""
-    first, *others = map(explain, suspect.covered)
-    return f"{first}: {', '.join(others)}" if others else first
+    parts = (suspect.covered[:1], suspect.covered[1:])
+    return ": ".join(", ".join(map(explain, part)) for part in parts if part)

@@ -66,7 +66,7 @@ class CrashPage:
         stack = crash.stack
         yield f"Stack of {self._text.thread_name(crash.thread)}:"
         if stack.unmerged:
-            yield f"  Python frames first, then native ones: {printable(stack.unmerged)}"
+            yield f"  Python frames first, then native ones: {printable(explain(stack.unmerged))}"
         at, shown, told = 0, 0, 0
         for part in stack.parts:
             if shown >= _MAX_ENTRIES:

@@ -77,8 +77,8 @@ def read_document(document: object) -> Report:
         made.optional("locks", _each(_lock), ()),
         made.optional("deadlocks", _each(_deadlock), ()),
         made.get("problems", _each(_problem)),
-        made.optional("notes", _texts, ()),
-        made.optional("no_verdict", _or_none(_text), None),
+        _with_codes(made.optional("notes", _texts, ()), made.optional("note_codes", _codes, ())),
+        made.reason("no_verdict", optional=True),
         made.optional("event_loops", _each(_event_loop), ()),
         made.optional("tasks", _each(_task), ()),
         made.optional("task_cycles", _each(_addresses), ()),
@@ -182,16 +182,12 @@ class _Object:
 
     def reasons(self, name: str) -> tuple[Reason, ...]:
         """The reasons whose sentences are a list."""
-        sentences = self.get(name, _texts)
-        codes: tuple[Reason | None, ...] = self.optional(f"{name}_codes", _each(_code), ())
-        if len(codes) != len(sentences):
-            codes = (None,) * len(sentences)
-        return tuple(code or because("text", text=text) for text, code in zip(sentences, codes))
+        return _with_codes(self.get(name, _texts), self.optional(f"{name}_codes", _codes, ()))
 
     def joined_reasons(self, name: str) -> tuple[Reason, ...]:
         """The reasons whose sentences are joined to one text; that text alone where one of the codes is not known."""
         text = self.get(name, _text_or_none)
-        codes: tuple[Reason | None, ...] = self.optional(f"{name}_codes", _each(_code), ())
+        codes: tuple[Reason | None, ...] = self.optional(f"{name}_codes", _codes, ())
         if text is None:
             return ()
         known = tuple(code for code in codes if code is not None)
@@ -217,15 +213,27 @@ def _code(value: object, depth: int = 0) -> Reason | None:
     return reason
 
 
+def _codes(value: object) -> tuple[Reason | None, ...]:
+    return tuple([_code(each) for each in value]) if isinstance(value, list) else ()
+
+
 def _argument(value: object, depth: int) -> Argument:
     """:raises TypeError: no reason has such an argument."""
     if isinstance(value, dict):
-        value = _code(value, depth + 1)
+        reason = _code(value, depth + 1)
+        if reason is not None:
+            return reason
     if isinstance(value, list):
         return cast("Argument", tuple(_argument(each, depth + 1) for each in value))
-    if value is None or isinstance(value, (int, str, Reason)) and not isinstance(value, bool):
+    if value is None or isinstance(value, (int, str)) and not isinstance(value, bool):
         return value
     raise TypeError
+
+
+def _with_codes(sentences: tuple[str, ...], codes: tuple[Reason | None, ...]) -> tuple[Reason, ...]:
+    if len(codes) != len(sentences):
+        codes = (None,) * len(sentences)
+    return tuple(code or because("text", text=sentence) for sentence, code in zip(sentences, codes))
 
 
 _evidence = _one_of(*EVIDENCE)
@@ -264,7 +272,7 @@ def _gil(value: object) -> Gil:
     made = _Object(value)
     return Gil(made.get("lock", _text_or_none) or "", made.get("address", _address), made.get("state", _text),
                made.get("holder", _integer_or_none), made.get("evidence", _evidence), made.get("waiters", _integers),
-               made.get("drop_requested", _or_none(_flag)), made.optional("orphan", _text_or_none, None))
+               made.get("drop_requested", _or_none(_flag)), made.reason("orphan", optional=True))
 
 
 def _stop_the_world(value: object) -> StopTheWorld:
@@ -275,7 +283,8 @@ def _stop_the_world(value: object) -> StopTheWorld:
 
 def _problem(value: object) -> Problem:
     made = _Object(value)
-    return Problem(made.get("where", _text), made.get("what", _text), made.get("why", _text))
+    why = made.get("why", _text)
+    return Problem(made.get("where", _text), made.get("what", _text), made.reason("why") or because("text", text=why))
 
 
 # -- threads -------------------------------------------------------------------------------------------------------
@@ -290,7 +299,7 @@ def _thread(value: object) -> Thread:
         made.get("name", _text_or_none), made.get("python_name", _text_or_none),
         made.get("tstate", _address_or_none), made.get("python_state", _text_or_none), made.get("status", _text),
         made.get("syscall", _text_or_none), made.get("holds", _each(_hold)), made.get("waits", _or_none(_wait)), stack,
-        made.optional("unmerged", _text_or_none, None), made.get("blocked_on", _text_or_none),
+        made.reason("unmerged", optional=True), made.reason("blocked_on"),
         made.optional("critical_sections", _each(_critical_section), None),
         made.optional("parts", _parts_of(stack), ()),
         tuple([each or () for each in variables]) if any(each is not None for each in variables) else None)
@@ -361,13 +370,13 @@ def _listed_part(value: object) -> tuple[int, int, Part]:
 def _hold(value: object) -> Hold:
     made = _Object(value)
     return Hold(made.get("lock", _text), made.get("mode", _mode), made.get("evidence", _evidence),
-                made.get("why", _text_or_none), made.get("taken_at", _or_none(_taken_at)))
+                made.reason("why"), made.get("taken_at", _or_none(_taken_at)))
 
 
 def _wait(value: object) -> Wait:
     made = _Object(value)
     return Wait(made.get("lock", _text), made.get("mode", _mode), made.get("timed", _flag),
-                made.get("evidence", _evidence), made.get("why", _text_or_none))
+                made.get("evidence", _evidence), made.reason("why"))
 
 
 def _critical_section(value: object) -> CriticalSection:
@@ -388,15 +397,15 @@ def _lock(value: object) -> Lock:
     return Lock(made.get("id", _text), made.get("kind", _kind), made.get("address", _address),
                 made.get("name", _text_or_none), made.get("state", _text), made.get("holders", _each(_holder)),
                 made.get("waiters", _each(_waiter)), made.get("candidates", _integers),
-                made.get("orphan", _text_or_none), made.get("wait_for", _one_of("all", "any")),
-                made.optional("orphan_evidence", _evidence, RECORDED), made.get("why", _text_or_none),
+                made.reason("orphan"), made.get("wait_for", _one_of("all", "any")),
+                made.optional("orphan_evidence", _evidence, RECORDED), made.reason("why"),
                 made.get("shared", _flag), made.optional("foreign_owner", _integer_or_none, None))
 
 
 def _holder(value: object) -> Holder:
     made = _Object(value)
     return Holder(made.get("thread", _integer), made.get("mode", _mode), made.get("evidence", _evidence),
-                  made.get("why", _text_or_none), made.get("taken_at", _or_none(_taken_at)))
+                  made.reason("why"), made.get("taken_at", _or_none(_taken_at)))
 
 
 def _waiter(value: object) -> Waiter:
@@ -407,13 +416,13 @@ def _waiter(value: object) -> Waiter:
 def _deadlock(value: object) -> Deadlock:
     made = _Object(value)
     return Deadlock(made.get("threads", _integers), made.get("evidence", _evidence), made.get("edges", _each(_edge)),
-                    made.get("why", _text_or_none), made.get("stuck_behind", _integers), made.get("standstill", _flag))
+                    made.reason("why"), made.get("stuck_behind", _integers), made.get("standstill", _flag))
 
 
 def _edge(value: object) -> Edge:
     made = _Object(value)
     return Edge(made.get("waiter", _integer), made.get("lock", _text), made.get("holder", _integer_or_none),
-                made.optional("evidence", _evidence, RECORDED), made.optional("why", _text_or_none, None))
+                made.optional("evidence", _evidence, RECORDED), made.reason("why", optional=True))
 
 
 # -- asyncio -------------------------------------------------------------------------------------------------------
@@ -446,7 +455,7 @@ def _crash(value: object) -> Crash:
     made = _Object(value)
     frames = made.get("stack", _each(_frame))
     variables = made.get("stack", _each(_locals))
-    stack = MixedStack(frames, made.optional("parts", _parts_of(frames), ()), made.get("unmerged", _text_or_none),
+    stack = MixedStack(frames, made.optional("parts", _parts_of(frames), ()), made.reason("unmerged"),
                        {index: each for index, each in enumerate(variables) if each is not None},
                        made.get("frames_left_out", _integer))
     return Crash(made.get("thread", _integer), made.get("fault", _fault), stack,
@@ -491,5 +500,6 @@ def _finding(value: object) -> Finding:
 
 def _suspect(value: object) -> Suspect:
     made = _Object(value)
+    made.get("covered", _text)  # never null
     return Suspect(made.get("thread", _integer), made.reasons("reasons"), made.joined_reasons("covered"),
                    made.get("common_locks", _texts))

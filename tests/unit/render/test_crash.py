@@ -138,7 +138,7 @@ def test_variables_from_the_frame_to_look_at_first_on() -> None:
 
 
 def test_a_stack_that_could_not_be_merged() -> None:
-    crash = dataclasses.replace(CRASH, stack=dataclasses.replace(CRASH.stack, unmerged="no frame fits"))
+    crash = dataclasses.replace(CRASH, stack=dataclasses.replace(CRASH.stack, unmerged=said("no frame fits")))
     assert "\n  Python frames first, then native ones: no frame fits\n" in page(crash)
 
 
@@ -252,7 +252,7 @@ def test_lines_are_no_longer_than_they_may_be() -> None:
     fault = dataclasses.replace(FAULT, text=said(long), why=said(long), evidence=INFERRED, instruction=long, operands=(
         Operand(long, 1, said(long), (said(long),)),))
     frames = (NativeFrame(long, long, 1, long, 2), PyFrame(long, long, long, 3))
-    stack = MixedStack(frames, tuple(Part((frame,), None, long, long) for frame in frames), long, {
+    stack = MixedStack(frames, tuple(Part((frame,), None, long, long) for frame in frames), said(long), {
         0: (Local(long, long, long),)})
     findings = (Finding("without-gil", 1, said(long), INFERRED, said(long)),)
     suspects = (Suspect(2, (said(long),), (said(long),)),)
