@@ -70,7 +70,7 @@ def holding(facts: Facts, hold: Hold) -> Words:
     if kind.stops_world:
         does = " up: it has not stopped" if lock.name == WORLD_TO_STOP else ": it has requested it"
         return (Marked("lock", (f"{lock.kind} {lock.address:#x}",), lock.id), does)
-    mode = " for reading" if hold.mode == SHARED else ""
+    mode = " for reading" if hold.mode == SHARED and not kind.gathers else ""
     return (*lock_name(facts, lock), mode, *known_by(hold.evidence, hold.why))
 
 

@@ -57,8 +57,8 @@ def thread_name(facts: Facts, number: int) -> Words:
 def heading(members: Sequence[Thread]) -> Words:
     """The heading of a thread, or of threads that are shown together, by ascending number."""
     if len(members) > 1:
-        numbers = number_list([thread.number for thread in members])
-        return (Marked("name", (f"{len(members):,} {numbers}", *names_of(members))),)
+        words = numbers_and_names(members, [thread.number for thread in members])
+        return (Marked("name", (f"{len(members):,} ", *words)),)
     (thread,) = members
     tid = f", TID {thread.tid}" if thread.tid not in (None, thread.lwp) else ""
     return (Marked("name", (f"Thread {thread.number} (LWP {thread.lwp}{tid})",
@@ -88,7 +88,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def names_of(threads: Sequence[Thread]) -> Words:
-    """The names of threads in parentheses, of those that differ in a number only the first and the last."""
+    """The names of threads, of those that differ in a number only the first and the last."""
     alike: dict[str, list[Words]] = {}
     for name in dict.fromkeys(thread.python_name or thread.name or "" for thread in threads):
         if name:
@@ -96,8 +96,13 @@ def names_of(threads: Sequence[Thread]) -> Words:
     parts = [(*names[0], " ... ", *names[-1]) if len(names) >= RANGE else listed(names)
              for names in itertools.islice(alike.values(), _MANY_NAMES)]
     left = sum(map(len, itertools.islice(alike.values(), _MANY_NAMES, None)))
-    more = f" and {plural(left, 'more name')}" if left else ""
-    return (" (", *listed(parts), f"{more})") if parts else ()
+    return (*listed(parts), f" and {plural(left, 'more name')}" if left else "") if parts else ()
+
+
+def numbers_and_names(threads: Sequence[Thread], numbers: Sequence[int]) -> Words:
+    """``threads 2-5 ("worker-1" ... "worker-4")``."""
+    names = names_of(threads)
+    return (number_list(numbers), *((" (", *names, ")") if names else ()))
 
 
 def thread_list(facts: Facts, numbers: Sequence[int]) -> Words:
@@ -105,7 +110,7 @@ def thread_list(facts: Facts, numbers: Sequence[int]) -> Words:
     if len(numbers) < RANGE + 1:
         return listed([thread_name(facts, number) for number in numbers])
     ascending = sorted(numbers)
-    return (number_list(ascending), *names_of(facts.known(ascending)))
+    return numbers_and_names(facts.known(ascending), ascending)
 
 
 def lock_name(facts: Facts, lock: Lock) -> Words:

@@ -81,9 +81,9 @@ def locks_of(deadlock: Deadlock) -> set[str]:
 
 def links(deadlock: Deadlock) -> list[Link]:
     """Who waits for whom; edges that differ in one thread only are put together."""
-    waiters: dict[tuple[str, int | None], list[int]] = {}
+    waiters: dict[tuple[str, int | None], dict[int, None]] = {}
     for edge in deadlock.edges:
-        waiters.setdefault((edge.lock, edge.holder), []).append(edge.waiter)
+        waiters.setdefault((edge.lock, edge.holder), {})[edge.waiter] = None
     holders: dict[tuple[str, tuple[int, ...]], list[int | None]] = {}
     for (lock, holder), numbers in waiters.items():
         every = [tuple(sorted(numbers))] if len(numbers) >= RANGE else [(number,) for number in numbers]
@@ -164,15 +164,20 @@ def problem_words(problem: Problem) -> Words:
 # -- on one line -----------------------------------------------------------------------------------------------
 
 
-def short_lock(facts: Facts, lock_id: str) -> Words:
+def kind_and_name(lock_id: str, kind: str, name: str | None) -> Words:
     """A lock by its kind and name, without its address, which differs from run to run."""
-    lock = facts.locks.get(lock_id)
-    kind = lock_id.partition(":")[0] if lock is None else lock.kind
     row = kind_of(kind)
     if row.title is not None:
         # that of the first interpreter is *the* GIL
         return (row.title if kind != GIL or lock_id == f"{GIL}:0" else f"{row.title} {lock_id}",)
-    return (kind, *((" ", Foreign(lock.name)) if lock is not None and lock.name else ()))
+    return (kind, *((" ", Foreign(name)) if name else ()))
+
+
+def short_lock(facts: Facts, lock_id: str) -> Words:
+    """The same of a lock by its id, which the report need not have."""
+    lock = facts.locks.get(lock_id)
+    return kind_and_name(lock_id, lock.kind, lock.name) if lock is not None else kind_and_name(
+        lock_id, lock_id.partition(":")[0], None)
 
 
 def _orphan(lock: Lock | None) -> Words:
@@ -212,7 +217,14 @@ def headline(facts: Facts) -> tuple[Tone, Words]:
         parts.append((f"circle of {plural(len(report.task_cycles[0]), 'task')}",))
     if parts:
         return "bad", listed(parts, "; ")
+    if not report.threads:  # a document with parts only
+        return "plain", ("deadlocks were not looked for",)
     return ("doubt", undecided(report)) if report.no_verdict else ("good", ("no deadlock",))
+
+
+def not_seen(problem: str) -> tuple[Tone, Words]:
+    """The same of a target that could not be looked at."""
+    return "doubt", ("could not be looked at: ", Foreign(problem, 300))
 
 
 def cycle_line(facts: Facts, deadlock: Deadlock) -> Words:

@@ -12,7 +12,7 @@ from gdbext.render.text import TextRenderer
 _WITH_VARIABLES = 3
 #: How many entries of the stack are shown.
 _MAX_ENTRIES = 60
-_RULES = {
+RULES = {
     "no-thread-state": "Without a thread state", "without-gil": "Without the GIL",
     "after-finalisation": "After finalisation", "impossible-object": "No object any more",
     "blocks-with-gil": "Blocks with the GIL",
@@ -134,7 +134,7 @@ class CrashPage:
         yield ""
 
     def _finding(self, finding: Finding) -> str:
-        rule = self._text.style.mark(_RULES.get(finding.rule, finding.rule), "bad")
+        rule = self._text.style.mark(RULES.get(finding.rule, finding.rule), "bad")
         who = f"{self._text.thread_name(finding.thread)} " if finding.thread is not None else ""
         why = f" ({finding.evidence}: {printable(finding.why, 300)})" if finding.why else (
             f" ({finding.evidence})" if finding.evidence != RECORDED else "")

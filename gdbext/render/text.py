@@ -76,11 +76,15 @@ class TextRenderer:
         """What a thread does, as the end of a sentence."""
         return self.say(threads.doing(self._facts, thread))
 
-    def _hold(self, hold: Hold, indent: str) -> list[str]:
-        """What a thread holds, and where it took it; that others wait for its end is shown where they are."""
+    def _hold(self, hold: Hold, each: str = "", width: int = 0) -> list[str]:
+        """What a thread holds, and where it took it; that others wait for its end is shown where they are.
+
+        :param width: how many characters the verb takes at least.
+        """
         words = locks.holding(self._facts, hold)
         if not words:
             return []
+        indent = f"  {each}{locks.holds(self._facts, hold):<{width}} "
         lines = [indent + self.say(words)]
         taken = hold.taken_at
         if taken is not None:
@@ -182,7 +186,7 @@ class TextRenderer:
         """
         lines = [self.say(threads.introduction(self._facts, [thread]))]
         for hold in thread.holds:
-            lines += self._hold(hold, "  holds ")
+            lines += self._hold(hold)
         lines += self._lines("  ", [threads.unmerged(mixed.unmerged)])
         entries = list(numbered(mixed.parts))
         shown = entries if count is None else entries[:count] if count > 0 else entries[count:]
@@ -264,7 +268,7 @@ class TextRenderer:
         lines = [self.say(names.heading(members))]
         for hold in first.holds:
             if hold.lock in verdict.locks_of(deadlock):
-                lines += self._hold(hold, f"  {each}holds     ")
+                lines += self._hold(hold, each, len("waits for"))
         return [*lines, f"  {each}waits for {self.say(locks.waiting(self._facts, first))}"]
 
     def _explaining(self, thread: Thread, stacks: str) -> list[str]:
@@ -342,7 +346,7 @@ class TextRenderer:
             first = group.members[0]
             lines.append(self.say(threads.introduction(self._facts, group.members)))
             for hold in first.holds:
-                lines += self._hold(hold, "  holds ")
+                lines += self._hold(hold)
             lines += self._lines("  ", [*threads.suspended_sections(first), threads.unmerged(first.unmerged)])
             if stacks != "none":
                 lines += self._stack(parts_of(first), _TOP if stacks == "top" else None, "  ")
