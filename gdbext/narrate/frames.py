@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from gdbext.model import Frame, Part, PyFrame, Thread
 from gdbext.narrate.words import Foreign, Words, listed, plural
 
+#: What stands below a stack of which only the first frames were asked for, as GDB has it.
+MORE_FRAMES = "(More stack frames follow...)"
 #: How many Python frames, and how many other frames, of a thread a verdict shows.
 _VERDICT_FRAMES = 6
 #: Modules that only carry a call from Python to a library and back; a verdict leaves their frames out.

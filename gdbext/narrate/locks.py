@@ -7,6 +7,9 @@ from gdbext.model.kinds import kind_of
 from gdbext.narrate.names import Facts, lock_name, lock_of_id, number_list, thread_list
 from gdbext.narrate.words import Foreign, Marked, Words, in_parentheses, known_by, reason
 
+#: What a list of locks says that has none.
+NONE_CHOSEN = "No thread waits for such a lock."
+
 
 def is_event(lock: Lock) -> bool:
     """Whether a lock is waited for as an event is: any thread may bring it, and it may be work to do.

@@ -9,6 +9,8 @@ from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.threads import doing as thread_doing
 from gdbext.narrate.words import Foreign, Marked, Words, listed, plural
 
+#: What is said where there is nothing of asyncio.
+NO_LOOPS = "No event loop of asyncio runs or has tasks."
 #: How many names a list shows before it says how many more there are.
 _MANY = 8
 

@@ -15,6 +15,8 @@ from gdbext.narrate.words import Foreign, Words, capitalised, listed, plain, plu
 
 #: How bad a verdict is.
 Tone = Literal["bad", "good", "doubt", "plain"]
+#: The problem of a target that could not be looked at where none is known.
+NO_REASON = "no reason is known"
 #: How many locks a headline names.
 _MANY_LOCKS = 4
 

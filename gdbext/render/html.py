@@ -95,7 +95,7 @@ class View:
 
     def __init__(self, shown: Shown, index: int) -> None:
         self.target, self.parent, self.stopped = shown.target, shown.parent, shown.stopped
-        self.problem, self.hint = shown.problem or "no reason is known", shown.hint
+        self.problem, self.hint = shown.problem or verdict.NO_REASON, shown.hint
         self.index, self.anchor = index, f"look{index}"
         self.seen = shown.report is not None
         self.report = shown.report or _NOTHING

@@ -36,7 +36,7 @@ class TaskTree:
         for loop in self._facts.report.event_loops:
             lines += self._loop(loop, by_loop.get(loop.address, ()))
         if not self._facts.report.event_loops:
-            lines.append("No event loop of asyncio runs or has tasks.")
+            lines.append(tasks.NO_LOOPS)
         for cycle in self._facts.report.task_cycles:
             lines.append(self._say(tasks.cycle([self._facts.tasks[address] for address in cycle])))
         return "\n".join(lines) + "\n"

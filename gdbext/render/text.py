@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.model import (
-    Columns,
     Deadlock,
     Frame,
     Hold,
@@ -21,24 +20,17 @@ from gdbext.model import (
     Thread,
 )
 from gdbext.narrate import gils, locks, names, threads, verdict
-from gdbext.narrate.frames import left_out, numbered, parts_of, telling
+from gdbext.narrate.frames import MORE_FRAMES, left_out, numbered, parts_of, telling
 from gdbext.narrate.names import MANY, number_list
 from gdbext.narrate.words import Foreign, Marked, Words, capitalised
 from gdbext.render.escape import printable
-from gdbext.render.style import COLOURS, Style, columns, excerpt, shorten_path
-
-#: Gives a source line by file and number, or None.
-Source = Callable[[str, int], "str | None"]
+from gdbext.render.source_excerpts import Source, SourceExcerpts
+from gdbext.render.style import COLOURS, Style, columns, shorten_path
 
 #: How many frames of each thread ``top`` shows.
 _TOP = 3
 #: How many characters the edges of a deadlock may take on one line.
 _EDGES_WIDTH = 160
-#: How many characters of a source line are shown, and how many are looked at.
-_SOURCE_WIDTH = 160
-_MAX_COLUMN = 1 << 16
-#: How many are shown at least, however narrow the terminal is.
-_LEAST_SOURCE = 20
 #: How far what stands below a frame is indented.
 _BELOW = " " * 9
 
@@ -53,8 +45,7 @@ class TextRenderer:
     def __init__(self, report: Report, style: Style, source: Source, context: int = 0) -> None:
         #: How words are marked.
         self.style = style
-        self._source = source
-        self._context = context
+        self._source = SourceExcerpts(source, style, context)
         self._facts = names.Facts(report)
 
     # -- words -----------------------------------------------------------------------------------------------
@@ -91,7 +82,7 @@ class TextRenderer:
             start = " " * len(indent) + f"taken by {printable(taken.function, 120)} at "
             lines.append(start + self._place(taken.file, taken.line, columns(start)))
             # its columns are those of what it runs now
-            lines += self._source_lines(taken.file, taken.line, None, " " * (len(indent) + 4))
+            lines += self._source.below(taken.file, taken.line, None, " " * (len(indent) + 4))
         return lines
 
     # -- frames ----------------------------------------------------------------------------------------------
@@ -102,7 +93,7 @@ class TextRenderer:
             kind = f" [{frame.kind}]" if frame.kind else ""
             text = f" {printable(frame.function, 120)}{kind} at "
             text += self._place(frame.file, frame.line, columns(f"{indent}{number}{text}{note}"))
-            source = self._source_lines(frame.file, frame.line, frame.columns, indent + _BELOW)
+            source = self._source.below(frame.file, frame.line, frame.columns, indent + _BELOW)
         else:
             name = printable(frame.function, 200) if frame.function else f"{frame.pc:#x}"
             text = f" {name} ()" + (f" in {printable(frame.module, 100)}" if frame.module else "")
@@ -118,50 +109,6 @@ class TextRenderer:
         if self.style.width is not None:
             name = shorten_path(name, self.style.width - beside - len(number))
         return name + number
-
-    def _source_lines(self, file: str, line: int | None, columns: Columns | None, indent: str) -> list[str]:
-        """A source line, the part that runs marked, with the lines around it that were asked for."""
-        text = self._source(file, line) if line is not None else None
-        if line is None or not text or not text.strip():
-            return []
-        part = _part(text, line, columns) if columns is not None else None
-        if not self._context:
-            return self._marked(text, part, indent)
-        around = {number: self._source(file, number) or ""
-                  for number in range(max(line - self._context, 1), line + self._context + 1)}
-        shown = [number for number, other in around.items() if other.strip()]
-        margins = {number: _margin(around[number]) for number in shown}
-        least, width = min(margins.values()), len(str(shown[-1]))
-        most = _SOURCE_WIDTH if self.style.width is None else self.style.width // 4
-        margins = {number: min(margin - least, most) for number, margin in margins.items()}
-        lines = []
-        for number in range(shown[0], shown[-1] + 1):
-            start = f"{indent}{'->' if number == line else '  '} {number:>{width}}"
-            if number == line:
-                lines += self._marked(text, part, f"{start}  {' ' * margins[number]}")
-            elif number in margins:
-                lines += self._marked(around[number], None, f"{start}  {' ' * margins[number]}")
-            else:
-                lines.append(start)
-        return lines
-
-    def _marked(self, text: str, part: tuple[int, int] | None, start: str) -> list[str]:
-        """A source line, stripped, behind the start of a line; below it what marks a part of it."""
-        body = text.strip()
-        if self.style.width is not None:
-            if part is not None:  # characters may become longer as escapes
-                part = len(printable(body[:part[0]], _MAX_COLUMN)), len(printable(body[:part[1]], _MAX_COLUMN))
-            room = min(max(self.style.width - len(start), _LEAST_SOURCE), _SOURCE_WIDTH)
-            body, part = excerpt(printable(body, _MAX_COLUMN), room, part)
-        elif part is not None and part[0] >= _SOURCE_WIDTH:
-            part = None
-        if part is None:
-            return [start + self.style.source(printable(body, _SOURCE_WIDTH))]
-        before = printable(body[:part[0]])
-        inside = printable(body[part[0]:min(part[1], _SOURCE_WIDTH)])
-        bold = len(before), len(before) + len(inside)
-        return [start + self.style.source(printable(body, _SOURCE_WIDTH), bold),
-                " " * (len(start) + columns(before)) + "^" * columns(inside)]
 
     def stack(self, frames: Sequence[Frame], limit: int | None) -> list[str]:
         """Frames, one a line with its source; at most `limit` of them."""
@@ -193,7 +140,7 @@ class TextRenderer:
         for index, part in shown:
             lines += self.entry(part, index, "  ", mixed.variables)
         if len(shown) < len(entries) and (count or 0) > 0:
-            lines.append("  (More stack frames follow...)")
+            lines.append(f"  {MORE_FRAMES}")
         return "\n".join(lines + self.problems()) + "\n"
 
     def _lines(self, indent: str, lines: Iterable[Words]) -> list[str]:
@@ -328,7 +275,7 @@ class TextRenderer:
                 lines += self._verdict_stack(thread, "    ")
             lines += [f"  {line}" for line in locks.waited_for(lock)]
         if not chosen:
-            lines.append("No thread waits for such a lock.")
+            lines.append(locks.NONE_CHOSEN)
         return "\n".join(lines + self.problems()) + "\n"
 
     def telling_order(self) -> list[int]:
@@ -357,25 +304,3 @@ class TextRenderer:
         """What a reader should know besides, and what is not known."""
         lines = self._lines("", verdict.notes(self._facts.report))
         return ["", *lines] if lines else []
-
-
-def _part(text: str, line: int, columns: Columns) -> tuple[int, int] | None:
-    """Where the part that runs begins and ends in the stripped line, in characters; None if it is all of the line.
-
-    Of a part that goes on in further lines it is what is in the first; None too if the line is not long enough to be
-    what was compiled.
-    """
-    data = text[:_MAX_COLUMN].encode("utf-8", "replace")
-    ending = text[:_MAX_COLUMN].rstrip()
-    if columns.start >= len(data) or (columns.end_line == line and columns.end > len(data)):
-        return None
-    margin, length = len(text) - len(text.lstrip()), len(text.strip())
-    start = len(data[:columns.start].decode("utf-8", "ignore"))
-    end = len(data[:columns.end].decode("utf-8", "ignore")) if columns.end_line == line else len(ending)
-    start, end = max(start - margin, 0), min(end - margin, length)
-    return (start, end) if start < end and (start, end) != (0, length) else None
-
-
-def _margin(text: str) -> int:
-    """How far a line is indented, with tabs of eight columns as Python counts them."""
-    return len(text[:len(text) - len(text.lstrip())].expandtabs())
