@@ -15,6 +15,7 @@ RULES = {
     "blocks-with-gil": "Blocks with the GIL",
 }
 SUSPECTS = "Suspects of a race, the likeliest first (what they were doing at that moment):"
+IN_HANDLER = ", whose handler of the signal was running"
 #: How many functions of a recursion are named.
 _MAX_NAMES = 6
 

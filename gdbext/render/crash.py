@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gdbext.model import Crash, Finding, Suspect
 from gdbext.narrate.crash import (
+    IN_HANDLER,
     RULES,
     SUSPECTS,
     circumstances,
@@ -16,6 +17,7 @@ from gdbext.narrate.crash import (
     signal_code,
 )
 from gdbext.narrate.reasons import explain
+from gdbext.narrate.threads import unmerged
 from gdbext.render.escape import printable
 from gdbext.render.text import TextRenderer
 
@@ -44,7 +46,7 @@ class CrashPage:
     def _headline(self) -> Iterator[str]:
         crash, fault, style = self._crash, self._crash.fault, self._text.style
         yield (style.mark(fault.signal, "bad") + signal_code(fault) + f" in {self._text.thread_name(crash.thread)}"
-               + (", whose handler of the signal was running" if fault.in_handler else ""))
+               + (IN_HANDLER if fault.in_handler else ""))
         text = style.mark(printable(explain(fault.text)), "bad")
         yield f"  {text}{printable(known_by(fault.evidence, fault.why), 300)}"
         for line in circumstances(crash):
@@ -65,8 +67,8 @@ class CrashPage:
         crash = self._crash
         stack = crash.stack
         yield f"Stack of {self._text.thread_name(crash.thread)}:"
-        if stack.unmerged:
-            yield f"  Python frames first, then native ones: {printable(explain(stack.unmerged))}"
+        if stack.unmerged is not None:
+            yield f"  {self._text.say(unmerged(stack.unmerged))}"
         at, shown, told = 0, 0, 0
         for part in stack.parts:
             if shown >= _MAX_ENTRIES:

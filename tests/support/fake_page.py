@@ -9,11 +9,17 @@ from html.parser import HTMLParser
 from typing import Any
 
 from gdbext.model import (
+    EXCLUSIVE,
+    RECORDED,
     Awaited,
     Crash,
+    Deadlock,
+    Edge,
     EventLoop,
     Fault,
     Finding,
+    Hold,
+    Holder,
     Local,
     MixedStack,
     NativeFrame,
@@ -24,9 +30,13 @@ from gdbext.model import (
     Suspect,
     Task,
     Thread,
+    Wait,
+    Waiter,
 )
 from gdbext.model.reasons import because
 from gdbext.render.html import html_page
+from gdbext.render.shown import Shown
+from gdbext.schema.read import read_document
 from gdbext.schema.write import PARTS, document
 from tests.support.fake_report import RWLOCK, gil_deadlock, healthy, orphaned
 from tests.support.gdb_session import violations
@@ -114,15 +124,20 @@ def rows(made: Page, class_: str) -> list[Json]:
     return [attributes for _, attributes in made.elements if attributes.get("class") == class_]
 
 
-def look(report: Report, target: str = "process 885", *, small: bool = True, **more: Any) -> Json:
-    """What `html_page` takes; the document is checked by its schema where it is `small`."""
-    parts = [*PARTS, *(["crash"] if report.crash is not None else []), *(["tasks"] if report.event_loops else [])]
-    made = document(report, parts)
+def look(report: Report, target: str = "process 885", *, small: bool = True, **more: Any) -> Shown:
+    """What `html_page` takes, by way of a document, which is checked by its schema where it is `small`."""
+    made = document_of(report)
     assert not small or violations(made) == []
-    return {"target": target, "document": made, "problem": None, "stopped": None, **more}
+    return Shown(target, read_document(made), **more)
 
 
-def page(*looks: Json, title: str = "gdbext", **more: Any) -> Page:
+def document_of(report: Report) -> Json:
+    """The document with all that a report has."""
+    return document(report, [*PARTS, *(["crash"] if report.crash is not None else []),
+                             *(["tasks"] if report.event_loops else [])])
+
+
+def page(*looks: Shown, title: str = "gdbext", **more: Any) -> Page:
     """The page of these looks, checked."""
     made = Page(html_page(looks, title, **more))
     made.check()
@@ -199,25 +214,20 @@ def pool(count: int, depth: int = 12, alike: bool = True) -> Report:
                    deadlocks=(replace(deadlock, stuck_behind=behind),))
 
 
-def ring(count: int) -> Json:
-    """A document of threads each of which waits for the next one's lock, as its schema has it."""
+def ring(count: int) -> Report:
+    """Threads each of which waits for the next one's lock."""
     def name(number: int) -> str:
         return f"mutex:{0x1000 + number:#x}"
 
-    made = look(orphaned())
-    (thread,), (lock,) = made["document"]["threads"], made["document"]["locks"]
+    report = orphaned()
+    (thread,), (lock,) = report.threads, report.locks
     threads, locks, edges = [], [], []
     for number in range(1, count + 1):
         following, before = number % count + 1, (number - 2) % count + 1
-        threads.append({**thread, "number": number, "waits": {**thread["waits"], "lock": name(following)},
-                        "holds": [{"lock": name(number), "mode": "exclusive", "evidence": "recorded", "why": None,
-                                   "taken_at": None}]})
-        locks.append({**lock, "id": name(number), "address": name(number)[6:], "orphan": None, "why": None,
-                      "holders": [{"thread": number, "mode": "exclusive", "evidence": "recorded", "why": None,
-                                   "taken_at": None}], "waiters": [{"thread": before, "mode": "exclusive"}]})
-        edges.append({"waiter": number, "lock": name(following), "holder": following})
-    made["document"].update(threads=threads, locks=locks, deadlocks=[
-        {"threads": [*range(1, count + 1)], "evidence": "recorded", "edges": edges, "why": None, "stuck_behind": [],
-         "standstill": False}])
-    assert violations(made["document"]) == []
-    return made
+        threads.append(replace(thread, number=number, waits=Wait(name(following), EXCLUSIVE, False),
+                               holds=(Hold(name(number), EXCLUSIVE, RECORDED),)))
+        locks.append(replace(lock, id=name(number), address=0x1000 + number, orphan=None, why=None,
+                             holders=(Holder(number, EXCLUSIVE, RECORDED),), waiters=(Waiter(before, EXCLUSIVE),)))
+        edges.append(Edge(number, name(following), number % count + 1))
+    deadlock = Deadlock(tuple(range(1, count + 1)), RECORDED, tuple(edges))
+    return replace(report, threads=tuple(threads), locks=tuple(locks), deadlocks=(deadlock,))
