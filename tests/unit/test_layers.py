@@ -26,7 +26,8 @@ ORDER = ("record", "errors", "model", "inferior", "elf", "layout", "arch", "runt
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
-           "jinja2": "gdbext.render", "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
+           "jinja2": "gdbext.render.html", "markupsafe": "gdbext.render.html",
+           "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
            "typing_extensions": "gdbext.record"}
 
 
@@ -76,17 +77,18 @@ def test_renderers_see_nothing_of_the_target() -> None:
     for module in MODULES:
         if layer(module) == "gdbext.render":
             assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
-                "gdbext.model", "gdbext.record", "gdbext.narrate", "gdbext.render"}
+                "gdbext.model", "gdbext.record", "gdbext.errors", "gdbext.narrate", "gdbext.render"}
 
 
-def test_what_a_page_tells_is_decided_without_markup() -> None:
-    ours = {name for name in imported("gdbext.render.html_told") if name.startswith("gdbext")}
-    assert ours == {"gdbext.model", "gdbext.model.kinds", "gdbext.record", "gdbext.render.html_text",
-                    "gdbext.render.phrases"}
-    assert set(imported("gdbext.render.phrases")) == {"__future__", "gdbext.model", "gdbext.model.kinds"}
-    # and what comes from the target is escaped in one place
+def test_words_are_chosen_without_markup_and_without_escaping() -> None:
+    for module in MODULES:
+        if layer(module) == "gdbext.narrate":
+            assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
+                "gdbext.model", "gdbext.record", "gdbext.narrate"}
+    # and what comes from the target becomes HTML in one place
     renderers = [module for module in MODULES if layer(module) == "gdbext.render"]
-    assert [module for module in renderers if "html" in imported(module)] == ["gdbext.render.html_markup"]
+    assert [module for module in renderers if {"html", "jinja2", "markupsafe"} & {*imported(module)}] == [
+        "gdbext.render.html"]
 
 
 def of_standard_library(name: str) -> bool:
@@ -123,7 +125,9 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
                 "gdbext.errors", "gdbext.model", "gdbext.model.kinds", "gdbext.record", "gdbext.render.escape",
-                "gdbext.render.html", "gdbext.render.html_text", "gdbext.render.output_file",
+                "gdbext.render.html", "gdbext.render.shown", "gdbext.render.output_file", "gdbext.schema.read",
+                "gdbext.narrate", "gdbext.narrate.classes", "gdbext.narrate.frames", "gdbext.narrate.names",
+                "gdbext.narrate.verdict", "gdbext.narrate.words",
                 "gdbext.inferior.link_map", "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.notes"}, module
 
 

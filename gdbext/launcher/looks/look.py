@@ -30,6 +30,8 @@ from gdbext.launcher.looks.preparation import Preparation
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb, Unreadable
 from gdbext.record import record
 from gdbext.render.escape import printable
+from gdbext.render.shown import Shown
+from gdbext.schema.read import read_document
 
 #: How long a GDB that was told to end may take to let the process go, in seconds.
 _PATIENCE = 5.0
@@ -116,9 +118,10 @@ class Look:
     status: int
     notes: tuple[str, ...] = ()
 
-    def for_page(self) -> dict[str, Any]:
+    def for_page(self) -> Shown:
         """What `render.html` makes a page of."""
-        return {"target": self.target, "document": self.document, "problem": self.problem, "stopped": self.stopped}
+        report = None if self.document is None else read_document(self.document)
+        return Shown(self.target, report, self.problem, stopped=self.stopped)
 
 
 def look(target: Target, options: Options) -> Look:

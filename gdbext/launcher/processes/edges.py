@@ -23,14 +23,15 @@ from pathlib import Path
 
 import gdbext
 from gdbext.inferior.proc import Descriptor, Proc
-from gdbext.launcher.looks import classes
-from gdbext.launcher.looks.classes import EVIDENCE, Json
+from gdbext.launcher.looks.classes import Json
 from gdbext.launcher.processes.descriptors import READ, WRITE, Descriptors
 from gdbext.launcher.processes.graph import DERIVED, INFERRED, RECORDED, Node, Wait
 from gdbext.launcher.processes.memory import SharedMemory, Word
 from gdbext.launcher.processes.tree import Member, ThreadState, mappings, read_memory, thread_states
-from gdbext.model import RESULT_STATES
+from gdbext.model import EVIDENCE, RESULT_STATES
 from gdbext.model.kinds import DESCRIPTOR, FUTEX, SEMAPHORE, id_of_lock, kind_of
+from gdbext.narrate.verdict import kind_and_name
+from gdbext.narrate.words import plain
 
 #: For how long, in seconds, no thread of a deadlock may have run.
 STILL = 0.3
@@ -195,7 +196,7 @@ class Scene:
         if lock is None:
             return self._idle(member, node, "for a futex word") if state.arguments[1] & _FUTEX_PRIVATE else None
         kind = kind_of(lock["kind"])
-        name = "for " + classes.lock_text(lock["id"], lock)
+        name = "for " + plain(kind_and_name(lock["id"], lock["kind"], lock["name"]))
         if lock["holders"]:
             kinds = [holder["evidence"] for holder in lock["holders"]] + [thread["waits"]["evidence"]]
             weakest = max(kinds, key=EVIDENCE.index)

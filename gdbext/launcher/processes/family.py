@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gdbext.errors import UsageError
@@ -20,8 +21,10 @@ from gdbext.launcher.processes.edges import STILL, watch
 from gdbext.launcher.processes.graph import RECORDED, Between, Node, Wait, find_deadlocks
 from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.status import NO_GDB, NoGdb
+from gdbext.narrate.classes import DEADLOCK, UNKNOWN
 from gdbext.record import record
 from gdbext.render.escape import printable
+from gdbext.render.shown import Shown
 
 
 @record
@@ -173,8 +176,8 @@ def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Sequence[int]) -> str:
 
 def text(tree: Tree, found: Triage) -> str:
     """The whole report for people: the processes, who waits for whom, and each class by its representative."""
-    own = sum(len(each.members) for each in found.classes if each.kind == classes.DEADLOCK)
-    unknown = sum(len(each.members) for each in found.classes if each.kind == classes.UNKNOWN)
+    own = sum(len(each.members) for each in found.classes if each.kind == DEADLOCK)
+    unknown = sum(len(each.members) for each in found.classes if each.kind == UNKNOWN)
     across = len({pid for deadlock in tree.deadlocks for pid in deadlock.processes})
     lines = [f"{len(tree.parents):,} process{'es' if len(tree.parents) != 1 else ''}: {across:,} deadlocked with each "
              f"other, {own:,} with a deadlock of their own" + (f", {unknown:,} without a verdict" if unknown else "")]
@@ -204,13 +207,13 @@ def text(tree: Tree, found: Triage) -> str:
         alike = f", and alike: {', '.join(others[:8])}{more}" if others else ""
         lines += ["", f"---- {each.representative}{alike}", "", by_target[each.representative].text.strip("\n")]
     for heading, failures in (("Not read:", found.failures), ("Not read to the end:", found.incomplete)):
-        lines += ["", heading, *(f"  {classes.line(failure)}" for failure in failures)] if failures else []
+        lines += ["", heading, *(f"  {classes.failure_line(failure)}" for failure in failures)] if failures else []
     return "\n".join(lines)
 
 
-def _looks_for_page(tree: Tree) -> list[dict[str, Any]]:
-    return [{**seen.for_page(), "hint": seen.hint,
-             "parent": tree.looks[parent].target if parent is not None and parent in tree.looks else None}
+def _looks_for_page(tree: Tree) -> list[Shown]:
+    return [replace(seen.for_page(), hint=seen.hint,
+                    parent=tree.looks[parent].target if parent is not None and parent in tree.looks else None)
             for (pid, parent), seen in zip(tree.parents.items(), tree.looks.values())]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from gdbext.launcher.looks.classes import EVIDENCE
+from gdbext.model import EVIDENCE
 from gdbext.record import record
 
 RECORDED, DERIVED, INFERRED = EVIDENCE

@@ -26,7 +26,7 @@ from typing import Any
 
 from gdbext.errors import GdbextError, UsageError
 from gdbext.launcher.cli import say, write_file
-from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, headline, looks_of, merged, page, status
+from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, looks_of, merged, page, rows_of, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
 from gdbext.launcher.looks.look import Look, Options, Target
@@ -89,9 +89,8 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         from gdbext.render.html import html_page
 
-        write_file(options.html, html_page(looks_of(found, triage), f"gdbext: Dask cluster {address}", [
-            {"verdict": headline(each.document or {}), "count": len(each.members), "members": each.members,
-             "representative": each.representative} for each in triage.classes]))
+        write_file(options.html, html_page(looks_of(found, triage), f"gdbext: Dask cluster {address}",
+                                           rows_of(found, triage)))
     if found.problem is not None:
         say(f"gdbext dask: {printable(found.problem)}")
     return status(found)

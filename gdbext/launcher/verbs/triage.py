@@ -26,6 +26,7 @@ from gdbext.launcher.looks.look import Look, Options, Target, end_running, look
 from gdbext.launcher.looks.pool import Pool, Progress, Record, State, processors
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.render.escape import printable
+from gdbext.schema.read import read_document
 
 if TYPE_CHECKING:
     from gdbext.launcher.verbs.dask import RemoteLooks
@@ -178,7 +179,7 @@ def look_at_all(targets: Sequence[Target], options: Options, jobs: int, state: S
             state.add(record)
         progress.advance(record.document is None)
         if record.document is None:
-            progress.say(f"gdbext triage: {classes.line(_failure(record))}")
+            progress.say(f"gdbext triage: {classes.failure_line(_failure(record))}")
 
     try:
         Pool(work, jobs, end_running if remote is None else remote.end).run(left, done, progress.tick)
@@ -193,9 +194,10 @@ def _record(file: tuple[str, int, int], seen: Look, state: State) -> tuple[Recor
         return _failed(file, seen), NoGdb(seen.problem or "no GDB", seen.hint or "")
     if seen.document is None:
         return _failed(file, seen), None
-    what = classes.signature(seen.document)
+    report = read_document(seen.document)
+    what = classes.signature(report)
     stored = state.store(f"{path}\0{size}\0{modified}", seen.document)
-    return Record(path, size, modified, what.kind, what.key, what.title, classes.thread_count(seen.document), stored,
+    return Record(path, size, modified, what.kind, what.key, what.title, len(report.threads), stored,
                   seen.problem, seen.hint, seen.status, seen.seconds), None
 
 

@@ -298,7 +298,7 @@ def test_the_same_frames_that_import_other_modules_are_told_apart() -> None:
 
 
 def test_what_tells_most_comes_first() -> None:
-    """Deadlocked, holding a lock, stuck behind, waiting for a lock or result, running, in a call, an event."""
+    """Deadlocked, holding a lock, stuck behind, waiting for a lock or result, running, in a call, unread, an event."""
     def thread(number: int, lock: str | None = None, status: str = "blocked") -> Thread:
         waits = Wait(lock, EXCLUSIVE, False) if lock is not None else None
         return Thread(number, number, number, None, status=status, waits=waits)
@@ -316,7 +316,7 @@ def test_what_tells_most_comes_first() -> None:
                thread(11, "py-event:0x6"))
     deadlock = Deadlock((9, 7), RECORDED, (Edge(9, "mutex:0x2", 7), Edge(7, "mutex:0x1", 9)), None, (6,))
     made = renderer(dataclasses.replace(healthy(), threads=threads, locks=locks, deadlocks=(deadlock,)))
-    order = [9, 7, 8, 6, 4, 11, 5, 10, 2, 3, 1]
+    order = [9, 7, 8, 6, 4, 11, 5, 2, 3, 10, 1]
     assert made.telling_order() == order
     text = made.threads(None, True, "none").partition("Deadlock 1")[0]
     assert [int(number) for number in re.findall(r"^Thread (\d+)", text, re.MULTILINE)] == order
