@@ -28,7 +28,7 @@ from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
-from gdbext.layout.members import CPYTHON
+from gdbext.layout.members import read_specs
 from gdbext.layout.table import Struct
 from gdbext.runtimes.names import without_parameters
 
@@ -333,7 +333,7 @@ class GdbTarget:
         """See `analysis.python_side.TargetWithTypes`."""
         if self._lazy is not None:
             self._lazy.load(module)
-        return read_structs(module, "PyEval_EvalCode", CPYTHON)
+        return read_structs(module, "PyEval_EvalCode", read_specs("cpython"))
 
     def symbol(self, address: int) -> Symbol:
         """See `Target.symbol`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import gdbext
-from gdbext.layout.members import CPYTHON, GLIBC
+from gdbext.layout.members import read_specs
 from gdbext.layout.select import _DEBUG_OFFSETS
 
 HOME = Path(gdbext.__file__).resolve().parent
@@ -130,9 +130,9 @@ def test_the_launcher_runs_without_gdb() -> None:
 # -- members --------------------------------------------------------------------------------------------------
 
 def declared() -> dict[str, set[str]]:
-    """Structure -> members that layout/members.py lists, by the names that decoders use."""
+    """Structure -> members that layout/members.json lists, by the names that decoders use."""
     return {name: {member.partition("=")[0].strip() for member in spec.members}
-            for table in (CPYTHON, GLIBC) for name, spec in table.items()}
+            for runtime in ("cpython", "glibc") for name, spec in read_specs(runtime).items()}
 
 
 def strings(node: ast.AST | None) -> list[str]:
