@@ -15,12 +15,13 @@ from typing import TypeVar
 
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
-from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.select import numpy_layouts
 from gdbext.layout.table import Layouts
 from gdbext.record import record
+from gdbext.remembered import remembered
 
 #: What stands for a value whose memory is damaged or not there.
 UNREADABLE = "<unreadable>"
@@ -40,8 +41,8 @@ _MAX_NAME = 200
 _MAX_DEPTH = 50
 #: Most cells that are followed from one to the next.
 _MAX_CELLS = 8
-#: How much of a set's table is read at a time, in entries.
-_CHUNK = 64
+#: Most entries of the table of a set.
+_MAX_TABLE = 1 << 62
 #: NPY_MAXDIMS, and the largest alignment of an element in bytes.
 _MAX_DIMENSIONS = 64
 _MAX_ALIGNMENT = 64
@@ -113,17 +114,16 @@ class ValueReader:
         self._memory = memory
         self._layouts = layouts
         self._objects = objects
-        self._kinds: dict[int, _Kind] = {}
         self._classes: dict[int, _Class] = {}
 
     def text(self, address: int, limits: Limits = DEFAULT_LIMITS) -> str:
-        """A value in the form of Python's `repr`, as far as that can be told without running its code.
+        """A value in the form of Python's `repr`, as far as possible without running the target's code.
 
         Objects of classes with a `__repr__` of their own are shown by their attributes, those of other types by type
-        and address. It is raw: a name may hold any character.
+        and address. The text is not escaped: a name may hold any character.
 
         :param address: ``PyObject *``.
-        :raises GdbextError: the value itself cannot be read, or is no object. What it consists of may be `UNREADABLE`.
+        :raises GdbextError: the value itself cannot be read. What it consists of may be `UNREADABLE`.
         """
         return _Look(self._memory, self._layouts, self._objects, self, limits).value(address, 0)
 
@@ -131,14 +131,9 @@ class ValueReader:
         """The ``tp_name`` of a value's type; see `Objects.type_name`."""
         return self._objects.type_name(address)
 
+    @remembered
     def kind(self, address: int) -> _Kind:
         """A type (``PyTypeObject *``)."""
-        known = self._kinds.get(address)
-        if known is None:
-            known = self._kinds[address] = self._read_kind(address)
-        return known
-
-    def _read_kind(self, address: int) -> _Kind:
         read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_base", "tp_mro")
         flags, base, order = read(self._memory, address)
         name, made = self._objects.name_of_type(address), bool(flags & _HEAPTYPE)
@@ -216,28 +211,23 @@ class ValueReader:
     def _is_enumeration(self, address: int) -> bool:
         return any(name in _ENUM_CLASSES for name in self._objects.type_names(address))
 
+    @if_unreadable(None)
     def _field_names(self, address: int) -> tuple[str, ...] | None:
         """The names in the ``_fields`` of a named tuple (``PyTupleObject *``)."""
-        try:
-            if self._objects.type_name(address) == "tuple":
-                names = [self._objects.key_name(item) for item in self._objects.tuple_start(address, _MAX_CLASSES)]
-                return tuple([name or "?" for name in names])
-        except GdbextError:
-            pass
-        return None
-
-    def _dataclass_fields(self, address: int) -> tuple[str, ...] | None:
-        """The names of the fields of a dataclass (``PyDictObject *``) that its `__repr__` is to show."""
-        names = []
-        try:
-            if self._objects.type_name(address) != "dict":
-                return None
-            for key, field in self._objects.dict_slots(address, _MAX_CLASS_ENTRIES):
-                name = self._objects.key_name(key) if key and field else None
-                if name is not None and self._shows(field):
-                    names.append(name)
-        except GdbextError:
+        if self._objects.type_name(address) != "tuple":
             return None
+        return tuple([self._objects.key_name(item) or "?" for item in self._objects.tuple_start(address, _MAX_CLASSES)])
+
+    @if_unreadable(None)
+    def _dataclass_fields(self, address: int) -> tuple[str, ...] | None:
+        """The names of the fields of a dataclass (``PyDictObject *``) that its `__repr__` shows."""
+        if self._objects.type_name(address) != "dict":
+            return None
+        names = []
+        for key, field in self._objects.dict_slots(address, _MAX_CLASS_ENTRIES):
+            name = self._objects.key_name(key) if key and field else None
+            if name is not None and self._shows(field):
+                names.append(name)
         return tuple(names)
 
     def _shows(self, field: int) -> bool:
@@ -385,11 +375,12 @@ class _Look:
 
     def _list(self, address: int, kind: _Kind, depth: int) -> str:
         items = self._objects.list_start(address, self._limits.items + 1)
+        if not items:
+            return self._of(kind, self._leaf("[]"))
+        return self._of(kind, self._nested(address, depth, lambda: f"[{self._items(items, depth)}]", "[...]"))
 
-        def show() -> str:
-            return f"[{self._joined(items, lambda item: self._item(item, depth + 1))}]"
-
-        return self._of(kind, self._nested(address, depth, show, "[...]") if items else self._leaf("[]"))
+    def _items(self, items: Iterable[int], depth: int) -> str:
+        return self._joined(items, lambda item: self._item(item, depth + 1))
 
     def _item(self, item: int, depth: int) -> str:
         return self._part(item, depth) if item else self._leaf("<NULL>")
@@ -401,49 +392,33 @@ class _Look:
             return self._call(kind, address, list(zip(names, items)), depth)
 
         def show() -> str:
-            text = self._joined(items, lambda item: self._item(item, depth + 1))
+            text = self._items(items, depth)
             return f"({text},)" if len(items) == 1 else f"({text})"
 
         return self._of(kind, self._nested(address, depth, show, "(...)") if items else self._leaf("()"))
 
     def _set(self, address: int, kind: _Kind, depth: int) -> str:
         size, = self._layouts["PySetObject"].reader("used")(self._memory, address)
+        items = self._objects.set_items(address, _MAX_TABLE, self._spend)
+        return self._in_braces(address, kind, depth, size, "set", lambda: self._joined(
+            items, lambda item: self._part(item, depth + 1), size))
 
-        def show() -> str:
-            return f"{{{self._joined(self._set_items(address), lambda item: self._part(item, depth + 1), size)}}}"
-
-        if not size:
-            return self._leaf(f"{kind.short_name}()")
-        text = self._nested(address, depth, show, "{...}")
-        return text if kind.exact and kind.builtin == "set" else f"{kind.short_name}({text})"
-
-    def _set_items(self, address: int) -> Iterator[int]:
-        # Objects/setobject.c: a key that was taken out leaves another one behind, with a hash that no object has
-        mask, table = self._layouts["PySetObject"].reader("mask", "table")(self._memory, address)
-        if mask < 0 or mask & (mask + 1):
-            raise CorruptStructure(address, f"a set whose table has {mask + 1} entries")
-        entry = self._layouts["setentry"]
-        start, form, places = entry.packed("key", "hash")
-        for first in range(0, mask + 1, _CHUNK):
-            if self._reads <= 0:
-                return
-            self._reads -= 1
-            data = self._memory.read(table + first * entry.size, min(_CHUNK, mask + 1 - first) * entry.size)
-            for offset in range(start, len(data), entry.size):
-                values = form.unpack_from(data, offset)
-                if values[places[0]] and values[places[1]] != -1:
-                    yield values[places[0]]
+    def _spend(self) -> bool:
+        self._reads -= 1
+        return self._reads >= 0
 
     def _dict(self, address: int, kind: _Kind, depth: int) -> str:
         size = self._objects.dict_size(address)
+        return self._in_braces(address, kind, depth, size, "dict", lambda: self._joined(
+            self._entries(address), lambda pair: self._pair(pair, depth + 1), size))
 
-        def show() -> str:
-            return f"{{{self._joined(self._entries(address), lambda pair: self._pair(pair, depth + 1), size)}}}"
-
+    def _in_braces(self, address: int, kind: _Kind, depth: int, size: int, plain: str, show: Callable[[], str]) -> str:
+        """A set or dict; `plain` is the builtin type that is written without its name."""
+        is_plain = kind.exact and kind.builtin == plain
         if not size:
-            return self._leaf("{}" if kind.exact and kind.builtin == "dict" else f"{kind.short_name}()")
-        text = self._nested(address, depth, show, "{...}")
-        return text if kind.exact and kind.builtin == "dict" else f"{kind.short_name}({text})"
+            return self._leaf("{}" if is_plain and plain == "dict" else f"{kind.short_name}()")
+        text = self._nested(address, depth, lambda: f"{{{show()}}}", "{...}")
+        return text if is_plain else f"{kind.short_name}({text})"
 
     def _entries(self, address: int) -> Iterator[tuple[int, int]]:
         for key, value in self._objects.dict_slots(address, self._reads):
@@ -522,9 +497,13 @@ class _Look:
 
     def _call(self, kind: _Kind, address: int, parts: Sequence[tuple[str, int]], depth: int) -> str:
         """An object in the form of the call that makes one like it."""
+        return self._as_call(kind, address, depth, lambda: self._joined(
+            parts, lambda pair: self._named(pair, depth + 1)))
+
+    def _as_call(self, kind: _Kind, address: int, depth: int, arguments: Callable[[], str]) -> str:
         def show() -> str:
             self._characters -= len(kind.short_name) + 2
-            return f"{kind.short_name}({self._joined(parts, lambda pair: self._named(pair, depth + 1))})"
+            return f"{kind.short_name}({arguments()})"
 
         return self._nested(address, depth, show, f"{kind.short_name}(...)")
 
@@ -532,13 +511,8 @@ class _Look:
         arguments, = self._layouts["PyBaseExceptionObject"].reader("args")(self._memory, address)
         if address in self._open:
             return self._leaf(f"<... at {address:#x}>")
-
-        def show() -> str:
-            self._characters -= len(kind.short_name) + 2
-            items = self._objects.tuple_start(arguments, self._limits.items + 1) if arguments else ()
-            return f"{kind.short_name}({self._joined(items, lambda item: self._item(item, depth + 1))})"
-
-        return self._nested(address, depth, show, f"{kind.short_name}(...)")
+        return self._as_call(kind, address, depth, lambda: self._items(
+            self._objects.tuple_start(arguments, self._limits.items + 1) if arguments else (), depth))
 
     def _enumeration(self, address: int, kind: _Kind, known: _Class, depth: int) -> str:
         name = next((self._objects.key_name(key) or "?"

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.runtime import InterpreterState
-from gdbext.cpython.tasks import PENDING, AsyncioReader, TaskState, uses_asyncio, with_asyncio_offsets
+from gdbext.cpython.tasks import MAX_TASKS, PENDING, AsyncioReader, TaskState, uses_asyncio, with_asyncio_offsets
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.model import Awaited, EventLoop, Task
 from gdbext.record import record
+from gdbext.remembered import remembered
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
 
@@ -116,7 +117,6 @@ class _Look:
         self._running: set[int] = set()
         self._shielded: dict[int, list[int]] | None = None
         self._names: dict[tuple[int, int], str | None] = {}
-        self._globals: dict[int, dict[str, int]] = {}
         self._find_loops()
         self._seen = self._read_tasks()
 
@@ -298,7 +298,7 @@ class _Look:
                         tasks[future] = None
                 elif _GATHERING in self._objects.type_names(future):
                     children = self._objects.attribute(future, "_children")
-                    following += self._reader.list_items(children) if children else ()
+                    following += self._objects.list_start(children, MAX_TASKS) if children else ()
                 elif self._reader.is_pending(future):
                     behind = self._shields().get(future, ())
                     tasks.update(dict.fromkeys(behind))
@@ -337,14 +337,14 @@ class _Look:
             if function == "_wait":
                 futures = self._variable(raw, "fs")
                 if futures is not None and self._objects.type_name(futures) in ("set", "frozenset"):
-                    return _Site("asyncio.wait", futures=tuple(self._reader.set_items(futures)))
+                    return _Site("asyncio.wait", futures=tuple(self._objects.set_items(futures)))
             return None
         owner = self._variable(raw, "self")
         names = self._objects.type_names(owner) if owner is not None else ()
         kind = next((name for name in names if name in _CLASSES), None)
         if kind == "TaskGroup" and owner is not None:
             group = self._objects.attribute(owner, "_tasks")
-            return _Site("asyncio.TaskGroup", futures=tuple(self._reader.set_items(group)) if group else ())
+            return _Site("asyncio.TaskGroup", futures=tuple(self._objects.set_items(group)) if group else ())
         return _Site(f"asyncio.{kind}", owner) if kind is not None else None
 
     def _is_future(self, address: int) -> bool:
@@ -457,16 +457,13 @@ class _Look:
             if value == address:
                 return f"self.{name}"
         used = self._frames.names_used(raw)
-        return next((name for name, value in self._global_variables(raw).items()
+        return next((name for name, value in self._global_variables(self._frames.globals(raw)).items()
                      if value == address and name in used), None)
 
-    def _global_variables(self, raw: RawFrame) -> dict[str, int]:
-        namespace = self._frames.globals(raw)
-        known = self._globals.get(namespace)
-        if known is None:
-            pairs = ((self._objects.key_name(key), value) for key, value in self._objects.dict_items(namespace))
-            known = self._globals[namespace] = {name: value for name, value in pairs if name is not None}
-        return known
+    @remembered
+    def _global_variables(self, namespace: int) -> dict[str, int]:
+        pairs = ((self._objects.key_name(key), value) for key, value in self._objects.dict_items(namespace))
+        return {name: value for name, value in pairs if name is not None}
 
 
 def _order(task: Task) -> tuple[object, ...]:
