@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
 from gdbext.cpython.objects import Objects
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 
 #: How many frames outwards an object is looked for, and how many of a frame's variables and of a module's globals.
 _MAX_FRAMES = 4
@@ -95,12 +95,10 @@ class Names:
                             found.setdefault(item, (inner, value))
         return found
 
+    @if_unreadable(0)
     def _inside(self, address: int) -> int:
         """The lock (``PyObject *``) that a `Condition` or the like has inside, by whose name it goes; 0 for none."""
-        try:
-            lock = self._locks.decode(address)
-        except GdbextError:
-            return 0
+        lock = self._locks.decode(address)
         return 0 if lock is None else lock.guard or lock.address
 
     def _known_to(self, address: int, name: str = "") -> Iterator[tuple[str, int]]:

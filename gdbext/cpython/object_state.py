@@ -7,7 +7,7 @@ glibc's ``tcache_entry``. What a live object looks like is for `cpython.objects`
 from __future__ import annotations
 
 from gdbext.cpython.objects import Objects
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
@@ -129,9 +129,7 @@ def _link(memory: Memory, address: int, word: int) -> str | None:
     return None
 
 
+@if_unreadable(False)
 def _readable(memory: Memory, address: int) -> bool:
-    try:
-        memory.read(address, 8)
-    except GdbextError:
-        return False
+    memory.read(address, 8)
     return True

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
+from gdbext.errors import CorruptStructure, if_unreadable
 from gdbext.inferior.cache import read_cstring, read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
@@ -286,23 +286,21 @@ class Objects:
             if i < len(names):
                 yield names[i], read_u64(self._memory, values + 8 * i)
 
+    @if_unreadable(())
     def _insertion_order(self, values: int) -> tuple[int, ...]:
         """Places in an array of values, in the order in which they were filled, as far as that is recorded.
 
         Instances of a class share the names, since 3.14 in any order, and have an order of their own (CPython 3.14
         Include/internal/pycore_dict.h, get_insertion_order_array; 3.12 _PyDictValues_AddToInsertionOrder).
         """
-        try:
-            if self._layouts.has("PyDictValues", "capacity"):
-                capacity, size = self._layouts["PyDictValues"].reader("capacity", "size")(
-                    self._memory, values - self._values_at)
-                return tuple(self._memory.read(values + 8 * capacity, min(capacity, size)))
-            if self._version >= (3, 11):
-                # bytes in front of the array, from its start downwards: the length of all this, how many, which
-                size, = self._memory.read(values - 2, 1)
-                return tuple(reversed(self._memory.read(values - 2 - size, size)))
-        except GdbextError:
-            pass
+        if self._layouts.has("PyDictValues", "capacity"):
+            capacity, size = self._layouts["PyDictValues"].reader("capacity", "size")(
+                self._memory, values - self._values_at)
+            return tuple(self._memory.read(values + 8 * capacity, min(capacity, size)))
+        if self._version >= (3, 11):
+            # bytes in front of the array, from its start downwards: the length of all this, how many, which
+            size, = self._memory.read(values - 2, 1)
+            return tuple(reversed(self._memory.read(values - 2 - size, size)))
         return ()
 
     def _slots(self, keys: int, limit: int | None = None) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ a thread that waits for it sleeps on a semaphore of its own, inside a ``struct w
 
 from __future__ import annotations
 
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
@@ -24,6 +24,7 @@ class Parked:
     is_mutex: bool = True
 
 
+@if_unreadable(None)
 def parked_on(memory: Memory, layouts: Layouts, futex: int, stack_pointer: int, stack_end: int) -> Parked | None:
     """Where a thread is parked, or None if it is not.
 
@@ -37,15 +38,12 @@ def parked_on(memory: Memory, layouts: Layouts, futex: int, stack_pointer: int, 
     entry = futex - known.offset("sema")
     node = entry + known.offset("node")
     linked = layouts["llist_node"].reader("next", "prev")
-    try:
-        argument, address, leaving = known.reader("park_arg", "addr", "is_unparking")(memory, entry)
-        following, previous = linked(memory, node)
-        if leaving or not address or linked(memory, following)[1] != node or linked(memory, previous)[0] != node:
-            return None
-        handed_off = False
-        if argument and "mutex_entry" in layouts:
-            handed_off = layouts["mutex_entry"].reader("handed_off")(memory, argument) == (1,)
-    except GdbextError:
+    argument, address, leaving = known.reader("park_arg", "addr", "is_unparking")(memory, entry)
+    following, previous = linked(memory, node)
+    if leaving or not address or linked(memory, following)[1] != node or linked(memory, previous)[0] != node:
         return None
+    handed_off = False
+    if argument and "mutex_entry" in layouts:
+        handed_off = layouts["mutex_entry"].reader("handed_off")(memory, argument) == (1,)
     # only who waits for a mutex has something to be told
     return Parked(address, handed_off, bool(argument))

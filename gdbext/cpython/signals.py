@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import PythonRuntime
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 
@@ -30,6 +30,7 @@ _DEFAULT_INTERRUPT = "default_int_handler"
 _ASYNCIO_INTERRUPT = "_on_sigint"
 
 
+@if_unreadable(None)
 def handled_signals(memory: Memory, runtime: PythonRuntime, objects: Objects) -> frozenset[int] | None:
     """Numbers of the signals that have a handler in Python, but for the interpreter's own of SIGINT.
 
@@ -37,14 +38,11 @@ def handled_signals(memory: Memory, runtime: PythonRuntime, objects: Objects) ->
 
     :return: None where that is not known.
     """
-    try:
-        handlers = _table(memory, runtime) or _search(memory, runtime, objects)
-        if not handlers:
-            return None
-        return frozenset(number for number, handler in enumerate(handlers, 1)
-                         if not _is_default(memory, runtime, objects, number, handler))
-    except GdbextError:
+    handlers = _table(memory, runtime) or _search(memory, runtime, objects)
+    if not handlers:
         return None
+    return frozenset(number for number, handler in enumerate(handlers, 1)
+                     if not _is_default(memory, runtime, objects, number, handler))
 
 
 def _table(memory: Memory, runtime: PythonRuntime) -> Sequence[int] | None:
@@ -79,11 +77,9 @@ def _search(memory: Memory, runtime: PythonRuntime, objects: Objects) -> Sequenc
     return fitting[0] if len(fitting) == 1 else None
 
 
+@if_unreadable(False)
 def _is_object(objects: Objects, address: int) -> bool:
-    try:
-        return objects.is_object(address)
-    except GdbextError:
-        return False
+    return objects.is_object(address)
 
 
 def _is_default(memory: Memory, runtime: PythonRuntime, objects: Objects, number: int, handler: int) -> bool:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.linetable import line_of
 from gdbext.cpython.objects import Objects
-from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.errors import CorruptStructure, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 
@@ -189,26 +189,24 @@ class WithBlocks:
         first, table = self._layouts["PyCodeObject"].reader("co_firstlineno", "co_linetable")(self._memory, code)
         return line_of(self._objects.bytes(table), first, offset, self._layouts.version_tuple)
 
+    @if_unreadable(0)
     def _manager(self, method: int, following: int) -> int:
         """The object whose ``__exit__`` a value is (``PyObject *``), or 0.
 
         :param following: the next value; the object, where the value is not bound to it.
         """
-        try:
-            kind = self._objects.type_name(method)
-            if kind in _BOUND_BUILTINS:
-                definition, owner = self._layouts["PyCFunctionObject"].reader("m_ml", "m_self")(self._memory, method)
-                return owner if self._objects.c_function_name(definition) in _EXITS else 0
-            if kind == "method":
-                function, owner = self._layouts["PyMethodObject"].reader("im_func", "im_self")(self._memory, method)
-                return owner if self._is_exit(function) else 0
-            if kind == "method_descriptor" and following:
-                name, = self._layouts["PyMethodDescrObject"].reader("d_name")(self._memory, method)
-                return following if self._objects.key_name(name) in _EXITS else 0
-            if kind == "function" and following:
-                return following if self._is_exit(method) else 0
-        except GdbextError:
-            pass  # no object at all
+        kind = self._objects.type_name(method)
+        if kind in _BOUND_BUILTINS:
+            definition, owner = self._layouts["PyCFunctionObject"].reader("m_ml", "m_self")(self._memory, method)
+            return owner if self._objects.c_function_name(definition) in _EXITS else 0
+        if kind == "method":
+            function, owner = self._layouts["PyMethodObject"].reader("im_func", "im_self")(self._memory, method)
+            return owner if self._is_exit(function) else 0
+        if kind == "method_descriptor" and following:
+            name, = self._layouts["PyMethodDescrObject"].reader("d_name")(self._memory, method)
+            return following if self._objects.key_name(name) in _EXITS else 0
+        if kind == "function" and following:
+            return following if self._is_exit(method) else 0
         return 0
 
     def _is_exit(self, function: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 
 from gdbext.elf.headers import find_segments, link_address, mapped_file
-from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.errors import MemoryUnreadable, if_unreadable
 from gdbext.inferior.cache import read_cstring, read_u32, read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
@@ -67,19 +67,17 @@ def first_page(module: Module) -> int:
     return min(section.start for section in module.sections) & ~(_PAGE - 1)
 
 
+@if_unreadable(None)
 def find_dynamic_symbol(memory: Memory, module: Module, name: str) -> DynamicSymbol | None:
     """The exported, defined symbol of that name, or None.
 
     :param module: where to look; its sections must be known.
     """
     tables = [module.section(wanted) for wanted in (".gnu.hash", ".dynsym", ".dynstr")]
-    try:
-        if all(tables):
-            return _by_gnu_hash(memory, module, name.encode(), *[table.start for table in tables if table])
-        if module.section(".hash") and tables[1] and tables[2]:
-            return _by_scan(memory, module, name.encode())
-    except GdbextError:
-        return None
+    if all(tables):
+        return _by_gnu_hash(memory, module, name.encode(), *[table.start for table in tables if table])
+    if module.section(".hash") and tables[1] and tables[2]:
+        return _by_scan(memory, module, name.encode())
     return None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
-from gdbext.errors import GdbextError, UnknownLayout
+from gdbext.errors import GdbextError, UnknownLayout, if_unreadable
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import glibc_layouts, glibc_structs
@@ -70,31 +70,27 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> C
     return CLibrary(f"glibc {version}", layouts, None, parts)
 
 
+@if_unreadable(None)
 def _version_by_function(memory: Memory, libc: Module) -> str | None:
     # const char *gnu_get_libc_version(void): [endbr64] lea disp(%rip),%rax; ret
     symbol = find_dynamic_symbol(memory, libc, "gnu_get_libc_version")
     if symbol is None:
         return None
-    try:
-        code = memory.read(symbol.address, 16)
-        start = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
-        if code[start:start + 3] != b"\x48\x8d\x05":
-            return None
-        text = symbol.address + start + 7 + int.from_bytes(code[start + 3:start + 7], "little", signed=True)
-        found = re.fullmatch(rb"\d+\.\d+", read_cstring(memory, text, 16))
-    except GdbextError:
+    code = memory.read(symbol.address, 16)
+    start = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
+    if code[start:start + 3] != b"\x48\x8d\x05":
         return None
+    text = symbol.address + start + 7 + int.from_bytes(code[start + 3:start + 7], "little", signed=True)
+    found = re.fullmatch(rb"\d+\.\d+", read_cstring(memory, text, 16))
     return found.group().decode() if found else None
 
 
+@if_unreadable(None)
 def _version_by_banner(memory: Memory, libc: Module) -> str | None:
     section = libc.section(".rodata")
     if section is None:
         return None
-    try:
-        found = _BANNER.search(memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT)))
-    except GdbextError:
-        return None
+    found = _BANNER.search(memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT)))
     return found.group(1).decode() if found else None
 
 
@@ -119,15 +115,13 @@ def _with_thread_db(memory: Memory, modules: Sequence[Module], layouts: Layouts)
     return layouts.replaced("table", {"struct pthread": changes}, {}) if changes else layouts
 
 
+@if_unreadable(0)
 def _distance(memory: Memory, modules: Sequence[Module], name: str, field: Field) -> int:
     """How far a member is from where the table has it, by its description: {bits, count, byte offset}."""
     symbol = _find_in(memory, modules, name)
     if symbol is None:
         return 0
-    try:
-        bits, _, offset = struct.unpack("<3I", memory.read(symbol.address, 12))
-    except GdbextError:
-        return 0
+    bits, _, offset = struct.unpack("<3I", memory.read(symbol.address, 12))
     return offset - field.offset if bits == 8 * field.size and offset < 1 << 16 else 0
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.cache import read_u32, read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
@@ -109,23 +109,21 @@ def find_team_places(memory: Memory, module: Module) -> TeamPlaces | None:
     return TeamPlaces(team, team_id) if team is not None and team_id is not None else None
 
 
+@if_unreadable(None)
 def _loaded_from(memory: Memory, module: Module, function: str, *, wide: bool) -> int | None:
     """How far from the thread pointer the variable lies that a function loads first."""
     symbol = find_dynamic_symbol(memory, module, function)
     if symbol is None:
         return None
-    try:
-        match = _LOAD.match(memory.read(symbol.address, 24))
-        if match is None or bool(match[3]) != wide:
-            return None
-        base, operand = match[1][0] >> 3, match[4][0]
-        if operand & 7 != base or operand >> 6 not in (0, 1, 2):
-            return None
-        inside = int.from_bytes(match[5][:(0, 1, 4)[operand >> 6]], "little", signed=True)
-        slot = symbol.address + match.end(2) + int.from_bytes(match[2], "little", signed=True)
-        distance = read_u64(memory, slot) - (1 << 64)
-    except GdbextError:
+    match = _LOAD.match(memory.read(symbol.address, 24))
+    if match is None or bool(match[3]) != wide:
         return None
+    base, operand = match[1][0] >> 3, match[4][0]
+    if operand & 7 != base or operand >> 6 not in (0, 1, 2):
+        return None
+    inside = int.from_bytes(match[5][:(0, 1, 4)[operand >> 6]], "little", signed=True)
+    slot = symbol.address + match.end(2) + int.from_bytes(match[2], "little", signed=True)
+    distance = read_u64(memory, slot) - (1 << 64)
     return distance + inside if -_MAX_STATIC_TLS < distance < 0 else None
 
 

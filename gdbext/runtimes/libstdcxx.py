@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
 from gdbext.inferior.cache import read_cstring, read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
@@ -121,6 +121,7 @@ def readable_type(mangled: str, demangle: Callable[[str], str]) -> str:
     return shown[len(prefix):] if shown.startswith(prefix) else mangled
 
 
+@if_unreadable(None)
 def class_of(memory: Memory, in_image: InImage, address: int) -> str | None:
     """The mangled name of the class of a polymorphic object, or None if that is no such object.
 
@@ -130,10 +131,7 @@ def class_of(memory: Memory, in_image: InImage, address: int) -> str | None:
     :param in_image: whether an address lies in a loaded file.
     :param address: the object or a base of it that has virtual functions.
     """
-    try:
-        type_info = _type_of(memory, in_image, address)
-    except GdbextError:
-        return None
+    type_info = _type_of(memory, in_image, address)
     return read_type_name(memory, type_info) if type_info else None
 
 
@@ -319,11 +317,9 @@ def _what(memory: Memory, in_image: InImage, type_info: int, name: str, address:
     return None
 
 
+@if_unreadable(None)
 def _pointed(memory: Memory, address: int) -> str | None:
-    try:
-        return read_string(memory, read_u64(memory, address + _FILESYSTEM_IMPL) + _FILESYSTEM_TEXT)
-    except GdbextError:
-        return None
+    return read_string(memory, read_u64(memory, address + _FILESYSTEM_IMPL) + _FILESYSTEM_TEXT)
 
 
 def _plain(memory: Memory, name: str, address: int) -> str | None:
@@ -350,26 +346,22 @@ def read_string(memory: Memory, address: int) -> str | None:
     return _decoded(_string(memory, address))
 
 
+@if_unreadable(None)
 def _string(memory: Memory, address: int) -> bytes | None:
-    try:
-        start, length, capacity = _STRING_HEAD.unpack(memory.read(address, _STRING_HEAD.size))
-        if start == address + _STRING_BUFFER:
-            capacity = _SHORT
-        elif capacity <= _SHORT:
-            return None
-        return _counted(memory, start, length, capacity)
-    except GdbextError:
+    start, length, capacity = _STRING_HEAD.unpack(memory.read(address, _STRING_HEAD.size))
+    if start == address + _STRING_BUFFER:
+        capacity = _SHORT
+    elif capacity <= _SHORT:
         return None
+    return _counted(memory, start, length, capacity)
 
 
+@if_unreadable(None)
 def _cow_string(memory: Memory, address: int) -> bytes | None:
     """A string whose owners share it: libstdc++'s before GCC 5, and still in its exceptions; `address` points to it."""
-    try:
-        start = read_u64(memory, address)
-        length, capacity, references = _COW_HEAD.unpack(memory.read(start - _COW_HEAD.size, _COW_HEAD.size))
-        return _counted(memory, start, length, capacity) if -1 <= references <= _MAX_REFERENCES else None
-    except GdbextError:
-        return None
+    start = read_u64(memory, address)
+    length, capacity, references = _COW_HEAD.unpack(memory.read(start - _COW_HEAD.size, _COW_HEAD.size))
+    return _counted(memory, start, length, capacity) if -1 <= references <= _MAX_REFERENCES else None
 
 
 def _counted(memory: Memory, start: int, length: int, capacity: int) -> bytes | None:
@@ -411,11 +403,9 @@ def is_text(data: bytes) -> bool:
         return False
 
 
+@if_unreadable(_MAX_OBJECT)
 def _object_size(memory: Memory, address: int) -> int:
     """At most how many bytes a thrown object has: what lies behind its block of memory is not its own."""
-    try:
-        size = read_u64(memory, address - _HEADERS - _BLOCK_SIZE) & ~_BLOCK_FLAGS
-    except GdbextError:
-        return _MAX_OBJECT
+    size = read_u64(memory, address - _HEADERS - _BLOCK_SIZE) & ~_BLOCK_FLAGS
     own = size - _BLOCK_SIZE - _HEADERS
     return min(own, _MAX_OBJECT) if size % 16 == 0 and own > 0 else _MAX_OBJECT

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdbext.arch.x86_64.calls import called, iter_calls
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.cache import read_cstring, read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
@@ -65,6 +65,7 @@ _FETCHED_ERROR, _ERROR_PARTS, _ERROR_TEXT = 8, struct.Struct("<QQ"), 24
 
 # -- C library ------------------------------------------------------------------------------------------------
 
+@if_unreadable(None)
 def abort_message(memory: Memory, libc: Module) -> str | None:
     """What glibc said before it ended the process: a failed assertion, damaged heap or stack, an overflown buffer.
 
@@ -79,16 +80,13 @@ def abort_message(memory: Memory, libc: Module) -> str | None:
     found = find_dynamic_symbol(memory, libc, "__abort_msg")
     if found is None:
         return None
-    try:
-        message = read_u64(memory, found.address)
-        if not message:
-            return None
-        (size,) = _ABORT_SIZE.unpack(memory.read(message, _ABORT_SIZE.size))
-        if not _ABORT_SIZE.size < size <= _MAX_ABORT_SIZE:
-            return None
-        text = read_cstring(memory, message + _ABORT_SIZE.size, min(size - _ABORT_SIZE.size, _MAX_TEXT))
-    except GdbextError:
+    message = read_u64(memory, found.address)
+    if not message:
         return None
+    (size,) = _ABORT_SIZE.unpack(memory.read(message, _ABORT_SIZE.size))
+    if not _ABORT_SIZE.size < size <= _MAX_ABORT_SIZE:
+        return None
+    text = read_cstring(memory, message + _ABORT_SIZE.size, min(size - _ABORT_SIZE.size, _MAX_TEXT))
     return text.decode(errors="backslashreplace").rstrip("\n") or None
 
 
@@ -213,13 +211,11 @@ def fatal_error_texts(memory: Memory, words: Iterable[int], is_read_only: IsRead
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 
+@if_unreadable(None)
 def _read_text(memory: Memory, address: int, is_read_only: IsReadOnly) -> str | None:
     if address < _FIRST_PAGES or not is_read_only(address):
         return None
-    try:
-        data = read_cstring(memory, address, _MAX_TEXT)
-    except GdbextError:
-        return None
+    data = read_cstring(memory, address, _MAX_TEXT)
     if not is_text(data):
         return None
     text = data.decode()
@@ -262,14 +258,12 @@ def rust_panic(memory: Memory, words: Sequence[int], in_image: Callable[[int], b
     return None
 
 
+@if_unreadable(None)
 def _location(memory: Memory, address: int, in_image: Callable[[int], bool]) -> tuple[str, int, int] | None:
-    try:
-        start, length, line, column = _LOCATION.unpack(memory.read(address, _LOCATION.size))
-        if not (in_image(start) and 3 < length <= _MAX_PATH and 0 < line < _MAX_LINE and 0 < column < _MAX_COLUMN):
-            return None
-        path = memory.read(start, length)
-    except GdbextError:
+    start, length, line, column = _LOCATION.unpack(memory.read(address, _LOCATION.size))
+    if not (in_image(start) and 3 < length <= _MAX_PATH and 0 < line < _MAX_LINE and 0 < column < _MAX_COLUMN):
         return None
+    path = memory.read(start, length)
     path = path[:-1] if path.endswith(b"\0") else path
     return (path.decode(), line, column) if path.endswith(b".rs") and is_text(path) else None
 
@@ -304,6 +298,7 @@ class PythonError:
     text: str
 
 
+@if_unreadable(None)
 def pybind11_error(memory: Memory, exception: CxxException) -> PythonError | None:
     """The Python exception in a ``pybind11::error_already_set``; None if the C++ exception is no such.
 
@@ -312,10 +307,7 @@ def pybind11_error(memory: Memory, exception: CxxException) -> PythonError | Non
     """
     if exception.type != _PYBIND11_ERROR:
         return None
-    try:
-        error = read_u64(memory, exception.address + _FETCHED_ERROR)
-        kind, value = _ERROR_PARTS.unpack(memory.read(error, _ERROR_PARTS.size))
-    except GdbextError:
-        return None
+    error = read_u64(memory, exception.address + _FETCHED_ERROR)
+    kind, value = _ERROR_PARTS.unpack(memory.read(error, _ERROR_PARTS.size))
     text = read_string(memory, error + _ERROR_TEXT)
     return PythonError(kind, value, text) if text and kind else None
