@@ -1,7 +1,7 @@
 """Whether what should be a Python object is one: freed memory, impossible reference counts and types.
 
 C structures: ``PyObject`` of CPython 3.6 to 3.15, ``struct arena_object`` and ``block`` of its allocator, the links of
-glibc's ``tcache_entry``. What a live object looks like is for `cpython.objects`.
+glibc's ``tcache_entry``.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def nearly_filled_with(value: int) -> str | None:
 
 @record
 class ObjectState:
-    """What the header of a ``PyObject`` holds, and why it can be none; `problem` is None for one that may be live.
+    """The header of a ``PyObject``, and why it cannot be one; `problem` is None for an object that may be live.
 
-    `freed` is true where what is there now is what an allocator leaves in memory that was given back.
+    `freed`: the memory holds what an allocator leaves in memory that was freed.
     """
 
     address: int

@@ -114,6 +114,27 @@ class Objects:
         """The name of a function written in C (``PyMethodDef *``)."""
         return self._text(self._layouts["PyMethodDef"].reader("ml_name")(self._memory, definition)[0])
 
+    def function_name(self, address: int) -> str | None:
+        """The name of a function written in Python; None for any other object."""
+        if self.type_name(address) != "function":
+            return None
+        name, = self._layouts["PyFunctionObject"].reader("func_name")(self._memory, address)
+        return self.key_name(name)
+
+    def bound_method(self, address: int) -> tuple[int, str | None]:
+        """The object that a method is bound to (``PyObject *``) and the method's name; (0, None) for any other object.
+
+        A function written in C is bound to its module.
+        """
+        kind = self.type_name(address)
+        if kind in ("builtin_function_or_method", "builtin_method"):
+            definition, owner = self._layouts["PyCFunctionObject"].reader("m_ml", "m_self")(self._memory, address)
+            return owner, self.c_function_name(definition)
+        if kind == "method":
+            function, owner = self._layouts["PyMethodObject"].reader("im_func", "im_self")(self._memory, address)
+            return owner, self.function_name(function)
+        return 0, None
+
     def type_names(self, address: int) -> tuple[str, ...]:
         """The ``tp_name`` of an object's type and of the types that it is derived from, nearest first.
 

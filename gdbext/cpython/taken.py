@@ -29,12 +29,12 @@ _IMPORTLIB = "<frozen importlib"
 
 
 class TakenLock(NamedTuple):
-    """A lock (``PyObject *``) that was taken by a `with` statement.
+    """A lock (``PyObject *``) that was taken by a `with` statement; `at` is the frame at that statement's line.
 
-    `at` is the frame at the line of that statement. `released` tells that it may be free in spite of that: the frame's
-    function calls ``release`` of something too, or a function or context manager that it has entered since calls it,
-    and knows the lock. `unless_waiting` tells the same of a function that calls ``acquire`` before ``release``: if the
-    thread itself waits for the lock now, it has not come that far.
+    `released`: it may be free nevertheless, because the frame's function also calls ``release`` of something, or
+    because a function or context manager that it has entered since calls it and knows the lock. `unless_waiting` is the
+    same for a function that calls ``acquire`` before ``release``: if the thread itself waits for the lock now, it has
+    not got so far.
     """
 
     lock: int
@@ -62,9 +62,9 @@ class TakenLocks:
         self._locks = locks
 
     def of(self, stack: Sequence[RawFrame]) -> list[TakenLock]:
-        """What a thread holds, the last taken first; what cannot be read is left out.
+        """The locks that a thread holds, the last taken first; unreadable ones are left out.
 
-        A thread inside of ``Condition.wait`` has given its lock back.
+        A thread inside ``Condition.wait`` has given its lock back.
 
         :param stack: its frames, innermost first.
         """
@@ -129,7 +129,6 @@ class TakenLocks:
     # -- what may have released a lock -----------------------------------------------------------------------
 
     def _released_by(self, releasers: Sequence[Callable[[], _Releaser]], lock: int) -> tuple[bool, bool]:
-        """The two doubts of a `TakenLock`."""
         sure = unless_waiting = False
         for read in releasers:
             try:
@@ -143,7 +142,7 @@ class TakenLocks:
 
     def _function(self, raw: RawFrame, is_done: bool = False) -> _Releaser:
         """A function that calls ``release``; or all that it does before its `yield` is done."""
-        names = self._frames.names_used(raw)
+        names = self._frames.names_of(raw.code)
         values = [value for value in self._frames.variable_values(raw) if value]
         first = min((names[name] for name in _RELEASING if name in names), default=len(names))
         return _Releaser(tuple([item for value in values for item in (value, *self._around(value))]),

@@ -1,7 +1,7 @@
 """Tasks of asyncio: which there are, what each of them runs, awaits and is named, and which loop runs in which thread.
 
-Structures: ``TaskObj``, ``PyGenObject`` (coroutines and asynchronous generators begin alike), ``PySetObject``, the
-asyncio members of thread and interpreter states. What a task waits for in terms of a program is for `analysis.tasks`.
+Structures: ``TaskObj``, ``PyGenObject`` (coroutines and asynchronous generators begin alike), the asyncio members of
+thread and interpreter states.
 
 Sources: CPython 3.7, 3.11, 3.13 and 3.14 Modules/_asynciomodule.c, Lib/asyncio/tasks.py, Objects/genobject.c
 (``_PyGen_yf``), InternalDocs/asyncio.md.
@@ -85,9 +85,9 @@ def uses_asyncio(memory: Memory, layouts: Layouts, objects: Objects, interpreter
 
 
 def with_asyncio_offsets(memory: Memory, layouts: Layouts, modules: Iterable[Module]) -> Layouts:
-    """Lay what `_asyncio` states of itself (CPython 3.14 and later) over a table.
+    """Apply the debug offsets of `_asyncio` (CPython 3.14 and later) to a table.
 
-    :param modules: those that may contain it: the extension module, or the interpreter's own.
+    :param modules: those that may contain them: the extension module, or the interpreter's own.
     :raises UnknownLayout: the numbers are impossible, or its tasks are of another size than the table's.
     """
     if "_Py_AsyncioModuleDebugOffsets" not in layouts:
@@ -141,7 +141,7 @@ class AsyncioReader:
     # -- which tasks and loops there are ---------------------------------------------------------------------
 
     def tasks(self, tstates: Sequence[int]) -> tuple[list[int], list[str]]:
-        """The tasks (``PyObject *``) that asyncio knows of, finished ones too, and what could not be read of them.
+        """The tasks (``PyObject *``) that asyncio has recorded, finished ones too, and what could not be read of them.
 
         Since CPython 3.14 tasks of the C implementation are in lists of the thread states and of the interpreter,
         without finished ones. Others, and all of them before, are in sets.
@@ -228,10 +228,7 @@ class AsyncioReader:
         return [task for _, task in self._objects.dict_items(running)] if running else []
 
     def running(self, tstate: int) -> tuple[int | None, int | None]:
-        """The loop that runs in a thread, and the task of it that runs now (known here since CPython 3.14); or None.
-
-        :param tstate: ``PyThreadState *``.
-        """
+        """The loop that runs in a thread (``PyThreadState *``), and its current task (since CPython 3.14); or None."""
         if self._layouts.has("_PyThreadStateImpl", "asyncio_running_loop"):
             if not self._c_module:
                 return None, None
@@ -245,10 +242,7 @@ class AsyncioReader:
         return (loop if loop and self._objects.type_name(loop) != "NoneType" else None), None
 
     def thread_id(self, loop: int) -> int | None:
-        """The ``pthread_self()`` of the thread that a loop written in Python notes that it runs in, or None.
-
-        :param loop: ``PyObject *``.
-        """
+        """The ``pthread_self()`` that a loop written in Python (``PyObject *``) recorded for its thread, or None."""
         number = self._objects.attribute(loop, "_thread_id")
         if not number or self._objects.type_name(number) != "int":
             return None
@@ -289,7 +283,7 @@ class AsyncioReader:
     def task(self, address: int) -> TaskState:
         """Decode a task (``PyObject *``).
 
-        :raises GdbextError: it is none, or contradicts itself.
+        :raises GdbextError: it is not a task, or contradicts itself.
         """
         if not self._is_c_task(address):
             return self._python_task(address)
@@ -329,10 +323,7 @@ class AsyncioReader:
     # -- what it runs ----------------------------------------------------------------------------------------
 
     def await_chain(self, coroutine: int) -> AwaitChain:
-        """The frames of a task that does not run, from what it runs to what awaits something else.
-
-        :param coroutine: ``PyObject *``.
-        """
+        """The frames of a suspended task, from its coroutine (``PyObject *``) to the one that awaits something else."""
         found: list[RawFrame] = []
         seen: set[int] = set()
         at = coroutine
@@ -419,7 +410,7 @@ class AsyncioReader:
     def running_frames(self, tstate: int, coroutine: int) -> tuple[RawFrame, ...]:
         """The Python frames that a task runs now, outermost first; empty if the thread does not run it.
 
-        :param tstate: ``PyThreadState *`` of the thread that its loop runs in.
+        :param tstate: ``PyThreadState *`` of its loop's thread.
         """
         if self._objects.type_name(coroutine) not in _GENERATORS:
             return ()

@@ -1,7 +1,7 @@
-"""Python values and local variables as text in the form of `repr`, decoded from memory; no code of the target runs.
+"""Python values and local variables as text in the form of `repr`, decoded from memory.
 
-Builtin types, their subclasses, instances with what `__dict__` and `__slots__` hold, and numpy arrays. Whatever the
-memory holds, each value ends after a bounded number of reads; what lies in it and cannot be read is shown as such.
+Builtin types, their subclasses, instances with their `__dict__` and `__slots__`, and numpy arrays. Whatever the
+memory holds, each value ends after a bounded number of reads; parts that cannot be read are shown as such.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ T = TypeVar("T")
 
 @record
 class Limits:
-    """How much is told of one value.
+    """How much is shown of one value.
 
-    `depth` counts containers and objects in each other, `items` are those of one of them, and `reads` the objects and
-    entries that are looked at. No part of the text is begun behind `characters` of it; what is open is closed.
+    `depth` counts nested containers and objects, `items` those of one container, `reads` the objects and entries that
+    are read. No part of the text begins after `characters` of it; open brackets are closed.
     """
 
     depth: int = 3
@@ -76,10 +76,7 @@ DEFAULT_LIMITS = Limits()
 
 @record
 class _Kind:
-    """A type: its ``tp_name``, whether it was made at run time, and the builtin type that it is derived from, if any.
-
-    `exact` tells that it is that builtin type itself.
-    """
+    """A type: its ``tp_name``, whether it was made at run time, and the builtin type that it is derived from."""
 
     address: int
     name: str
@@ -89,16 +86,15 @@ class _Kind:
 
     @property
     def short_name(self) -> str:
-        """Its ``__name__``."""
         return self.name.rpartition(".")[2]
 
 
 @record
 class _Class:
-    """What the namespaces of a class and of its bases tell of the instances.
+    """What the namespaces of a class and of its bases say about the instances.
 
     `fields` are those of a dataclass and `names` those of a named tuple, `members` (``PyDictObject *``) the members of
-    an enumeration; `slots` are names from `__slots__` and where the values lie, in bytes.
+    an enumeration; `slots` are names from `__slots__` and the offsets of their values in bytes.
     """
 
     slots: tuple[tuple[str, int], ...] = ()
@@ -128,7 +124,7 @@ class ValueReader:
         return _Look(self._memory, self._layouts, self._objects, self, limits).value(address, 0)
 
     def type_name(self, address: int) -> str:
-        """The ``tp_name`` of a value's type; see `Objects.type_name`."""
+        """The ``tp_name`` of a value's type."""
         return self._objects.type_name(address)
 
     @remembered
@@ -276,7 +272,6 @@ class _Look:
         return _BUILTIN[kind.builtin](self, address, kind, depth)
 
     def _part(self, address: int, depth: int) -> str:
-        """The text of a part of a value, which may be damaged."""
         try:
             return self.value(address, depth)
         except GdbextError:
@@ -287,7 +282,6 @@ class _Look:
         return text
 
     def _of(self, kind: _Kind, text: str) -> str:
-        """The text of an object of a builtin type, or of a class derived from it."""
         return text if kind.exact else f"{kind.short_name}({text})"
 
     def _joined(self, items: Iterable[T], show: Callable[[T], str], count: int | None = None) -> str:
@@ -367,7 +361,6 @@ class _Look:
         return text if len(start) == length else f"{text}..."
 
     def _name(self, address: int) -> str:
-        """The name (``PyUnicodeObject *``) of a class, function or module."""
         text, length = self._objects.string_start(address, _MAX_NAME)
         return text if len(text) == length else f"{text}..."
 
@@ -537,7 +530,6 @@ class _Look:
         return self._name(name)
 
     def _short(self, address: int) -> str:
-        """An object by type and address alone."""
         return f"{self._objects.type_name(address)} at {address:#x}"
 
     def _method(self, address: int, kind: _Kind, depth: int) -> str:

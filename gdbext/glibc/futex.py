@@ -38,11 +38,10 @@ _MAX_WAITERS = 128
 
 @record
 class Syscall:
-    """A system call that a thread is in.
+    """A system call that a thread is in; `result` is what it has returned if it is not `blocked` any more.
 
-    `blocked` is false when the call has returned already; `result` is what it has returned then. `name` is None for
-    ``restart_syscall``: the kernel restarts a timed wait after a stop, and only the arguments of the original call are
-    left.
+    `name` is None for ``restart_syscall``: the kernel restarts a timed wait after a stop, and only the arguments of the
+    original call are left.
     """
 
     number: int
@@ -68,10 +67,7 @@ class FutexWait:
 
 
 def decode_syscall(registers: Mapping[str, int]) -> Syscall | None:
-    """The system call that a thread of x86-64 is in, from the registers of its newest frame.
-
-    :return: None when it is in none.
-    """
+    """The system call that a thread of x86-64 is in, from the registers of its newest frame, or None."""
     number = registers.get("orig_rax", _MASK64)
     if number >= 1 << 31:
         return None

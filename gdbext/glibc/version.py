@@ -34,10 +34,7 @@ _FIRST_CODE = 32
 
 @record
 class CLibrary:
-    """The target's C library.
-
-    `name` is for people (``glibc 2.36``); `layouts` is None when its structures are unknown, `why` says why.
-    """
+    """The target's C library; `layouts` is None when its structures are unknown, and `why` says why."""
 
     name: str | None
     layouts: Layouts | None

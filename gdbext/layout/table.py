@@ -1,9 +1,7 @@
-"""Structure layouts as data: where a member lies in a C structure of one particular build.
+"""Structure layouts as data: the place of each member in a C structure of one particular build.
 
-A `Layouts` is one generated table (`layout/tables/*.json`) or one made at run time from the target's own
-evidence. Decoders ask it for a `Reader`, which turns one read of memory into a tuple of integers. Which table
-fits a target is decided in `layout.select`; which structures and members exist is written down in
-`layout.members`.
+A `Layouts` is one generated table (`layout/tables/*.json`), or is made at run time from the target's own evidence.
+Decoders ask it for a `Reader`, which turns one read of memory into a tuple of integers.
 """
 
 from __future__ import annotations
@@ -102,10 +100,10 @@ class Struct:
         return read_present
 
     def packed(self, *members: str) -> tuple[int, struct.Struct, tuple[int, ...]]:
-        """What takes the named members out of memory in the quickest way, for the few hot paths.
+        """The quickest way to read the named members, for the few hot paths.
 
-        :return: byte offset of the first one, a format that unpacks them in the order of memory, and the place of
-            each member in what it gives.
+        :return: byte offset of the first member, a format that unpacks them in the order of memory, and the place of
+            each member in its result.
         :raises UnknownLayout: a member is not in this layout, is a bit field, or overlaps another.
         """
         wanted = [self[name] for name in members]
@@ -160,9 +158,8 @@ class Struct:
 class Layouts:
     """All structures of one build of one runtime.
 
-    `runtime` is ``cpython`` or ``glibc``; `version` a full version such as ``3.11.7`` or ``2.36``; `build` is
-    ``default`` or ``free-threaded``; `source` says where the numbers come from
-    (``table``, ``debug-offsets`` or ``dwarf``).
+    `runtime` is ``cpython`` or ``glibc``; `version` a full version such as ``3.11.7``; `build` is ``default`` or
+    ``free-threaded``; `source` is the origin of the numbers (``table``, ``debug-offsets`` or ``dwarf``).
     """
 
     runtime: str

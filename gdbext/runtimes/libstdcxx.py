@@ -111,10 +111,9 @@ def read_type_name(memory: Memory, type_info: int) -> str | None:
 
 
 def readable_type(mangled: str, demangle: Callable[[str], str]) -> str:
-    """A type as people write it.
+    """A type as people write it; the mangled name if it cannot be demangled.
 
     :param demangle: returns what it cannot demangle as it is.
-    :return: the mangled name if it cannot be demangled.
     """
     # a type's name alone is no symbol: `i` is `int`, and a function may be called so
     prefix, shown = "typeinfo for ", demangle(f"_ZTI{mangled}")
@@ -123,12 +122,12 @@ def readable_type(mangled: str, demangle: Callable[[str], str]) -> str:
 
 @if_unreadable(None)
 def class_of(memory: Memory, in_image: InImage, address: int) -> str | None:
-    """The mangled name of the class of a polymorphic object, or None if that is no such object.
+    """The mangled name of the class of a polymorphic object, or None.
 
-    Heap memory that held an object still names its class until somebody writes over it, and while an object is made
-    or destroyed it is of one of its base classes.
+    Heap memory that held an object still names its class until it is overwritten, and while an object is constructed
+    or destroyed its class is one of its base classes.
 
-    :param in_image: whether an address lies in a loaded file.
+    :param in_image: whether an address is in a loaded file.
     :param address: the object or a base of it that has virtual functions.
     """
     type_info = _type_of(memory, in_image, address)
@@ -202,9 +201,9 @@ def _bases(memory: Memory, in_image: InImage, type_info: int, address: int) -> I
 class CxxException:
     """An exception that has been thrown and not yet destroyed.
 
-    `type` is mangled. `is_caught` tells that a handler has it, be it the one that ends the program. `text` is what it
-    says, None if that is not known or it says nothing; `evidence` is ``recorded`` if a class of the standard library
-    keeps it there for that, ``inferred`` if it is only the first text in the object, and `why` tells which.
+    `type` is mangled. `is_caught`: a handler has it, possibly the one that ends the program. `text` is its message, or
+    None; `evidence` is ``recorded`` if a class of the standard library keeps it there, ``inferred`` if it is only the
+    first text in the object; `why` says which.
     """
 
     address: int
@@ -219,11 +218,11 @@ def find_exceptions(memory: Memory, words: Iterable[int], in_image: InImage) -> 
     """Exceptions that words point to, and those that were being handled when they were caught, each once.
 
     Their order is that of the words, but one that is handled while another is comes before that: the first is the one
-    that ends a program if any does. What a stack has below its frames may point to exceptions that are no more: those
-    are left out, unless their memory looks as if they were still there.
+    that ends a program if any does. Words below a stack's frames may point to destroyed exceptions: those are left out,
+    unless their memory looks intact.
 
-    :param words: of a thread's stack, from the innermost frame, and its registers; at most 65536 are looked at.
-    :param in_image: whether an address lies in a loaded file.
+    :param words: of a thread's stack, from the innermost frame, and its registers; at most 65536 are used.
+    :param in_image: whether an address is in a loaded file.
     """
     found: dict[int, CxxException] = {}
     handled_before: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""Tasks of asyncio: what each of them waits for, who waits for it, and the circles in which none can go on.
+"""Tasks of asyncio: what each of them waits for, which tasks wait for it, and the cycles in which none can continue.
 
-A task names the future that it waits for. What that future is for is known from the future itself (a task, a
+A task records the future that it waits for. What that future is for is known from the future itself (a task, a
 ``gather``) or from the function of asyncio that awaits it: ``Lock.acquire`` of a lock, ``wait_for`` of a task. A
-lock of asyncio names no owner; a task that is inside of its ``async with`` block has it.
+lock of asyncio records no owner; a task that is inside its ``async with`` block has it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,6 @@ class _Look:
                 self._running.add(task)
 
     def _tstate(self, loop: int) -> int | None:
-        """The thread state (``PyThreadState *``) that a loop runs in, or None."""
         if loop not in self._tstate_of_loop:
             try:
                 # asyncio's Python implementation does not note it in the thread state
@@ -372,7 +371,7 @@ class _Look:
             yield from (block.manager for block in self._withs.of(raw))
 
     def _shields(self) -> dict[int, list[int]]:
-        """The future that `asyncio.shield` returned -> the task behind it, from the task's callbacks."""
+        """Future that `asyncio.shield` returned -> the tasks behind it."""
         if self._shielded is None:
             self._shielded = {}
             for address in self._seen:
@@ -434,7 +433,6 @@ class _Look:
                     yield lock
 
     def _name(self, seen: _Seen, address: int) -> str | None:
-        """What the program calls an object, where its own code awaits it."""
         own = (raw for raw in reversed(seen.frames) if _LIBRARY.search(raw.frame.file) is None)
         for raw in itertools.islice(own, _NAMING_FRAMES):
             key = (raw.code, address)
@@ -456,7 +454,7 @@ class _Look:
         for name, value in self._objects.attributes(owner) if owner is not None else ():
             if value == address:
                 return f"self.{name}"
-        used = self._frames.names_used(raw)
+        used = self._frames.names_of(raw.code)
         return next((name for name, value in self._global_variables(self._frames.globals(raw)).items()
                      if value == address and name in used), None)
 
@@ -474,10 +472,10 @@ def _order(task: Task) -> tuple[object, ...]:
 
 
 def find_cycles(tasks: Sequence[Task]) -> tuple[tuple[int, ...], ...]:
-    """Circles of tasks each of which waits, without a timeout, for nothing but the next or others that are stuck.
+    """Cycles of tasks each of which waits, without a timeout, only for the next one or for others that are stuck.
 
-    A task can go on when one of those that it waits for can: of several the first may end the wait, with its result
-    or by its failure. What is left when all that can go on are taken away only ends when a task is cancelled.
+    A task can continue when one of those that it waits for can: of several the first may end the wait, with its result
+    or by its failure. What remains without all that can continue only ends when a task is cancelled.
     """
     needs = {task.address: {*task.awaits.tasks, *task.awaits.holders} for task in tasks
              if task.state == PENDING and not task.awaits.timed and not task.awaits.others}

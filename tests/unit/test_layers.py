@@ -13,7 +13,7 @@ import pytest
 
 import gdbext
 from gdbext.layout.members import read_specs
-from gdbext.layout.select import _DEBUG_OFFSETS
+from gdbext.layout.select import debug_offsets
 
 HOME = Path(gdbext.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace(".__init__", ""): path
@@ -283,7 +283,7 @@ def test_the_collector_sees_what_decoders_ask_for() -> None:
 
 def test_debug_offsets_are_laid_over_listed_members() -> None:
     listed = declared()
-    for group, (name, members) in _DEBUG_OFFSETS.items():
+    for group, (name, members) in debug_offsets().items():
         for theirs, ours in members.items():
             assert ours in listed[name], f"{group}.{theirs}"
             assert f"{group}.{theirs}" in listed["_Py_DebugOffsets"], f"{group}.{theirs}"

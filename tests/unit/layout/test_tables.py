@@ -478,9 +478,9 @@ def test_debug_offsets_lie_the_same_in_free_threaded_builds_and_on_aarch64(versi
 
 
 def test_every_debug_offset_that_selection_uses_is_in_the_list() -> None:
-    used = {f"{group}.{theirs}" for group, (_, members) in select._DEBUG_OFFSETS.items() for theirs in members}
+    used = {f"{group}.{theirs}" for group, (_, members) in select.debug_offsets().items() for theirs in members}
     assert used <= set(SPECS["cpython"]["_Py_DebugOffsets"].members)
-    targets = {(struct, ours) for struct, members in select._DEBUG_OFFSETS.values() for ours in members.values()}
+    targets = {(struct, ours) for struct, members in select.debug_offsets().values() for ours in members.values()}
     assert targets <= {(name, member) for name, spec in SPECS["cpython"].items() for member in logical_names(spec)}
 
 
