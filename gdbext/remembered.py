@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def remembered(method: Callable[[Any, _Key], _Value]) -> Callable[[Any, _Key], _Value]:
-    """Have a method with one argument run once for each argument; if it raises, the next call tries again."""
+def remembered(method: _Method) -> _Method:
+    """Have a method with positional arguments run once for each of them; if it raises, the next call tries again."""
     attribute = f"_results_of_{method.__name__}"
 
     @functools.wraps(method)
-    def recall(self: Any, key: _Key) -> _Value:
-        results: dict[_Key, _Value] = self.__dict__.setdefault(attribute, {})
-        if key not in results:
-            results[key] = method(self, key)
-        return results[key]
+    def recall(self: Any, *args: Any) -> Any:
+        results = self.__dict__.setdefault(attribute, {})
+        if args not in results:
+            results[args] = method(self, *args)
+        return results[args]
 
-    return recall
+    return cast(_Method, recall)

@@ -72,7 +72,6 @@ class Objects:
         self._managed_distance = 8 if layouts.build.startswith("free-threaded") else 24
         # the array of values follows a small header since 3.13
         self._values_at = layouts["PyDictValues"].offset("values") if layouts.has("PyDictValues", "values") else 0
-        self._positions: dict[tuple[int, str], int] = {}
         self._unicode = layouts["PyASCIIObject"].reader("length", "state_kind", "state_compact", "state_ascii")
         self._ascii_size = layouts["PyASCIIObject"].size
         self._compact_size = layouts["PyCompactUnicodeObject"].size
@@ -441,9 +440,10 @@ class Objects:
         return _Instances(managed, dict_offset, size, bool(flags & _INLINE_VALUES), keys)
 
     def _split_value(self, keys: int, values: int, name: str) -> int | None:
+        position = self._position(keys, name)
+        return read_u64(self._memory, values + 8 * position) or None if position is not None else None
+
+    @remembered
+    def _position(self, keys: int, name: str) -> int | None:
         # all instances of a class share the keys, so the place of a name is found once
-        position = self._positions.get((keys, name))
-        if position is None:
-            position = next((i for i, (key, _) in enumerate(self._slots(keys)) if self.key_name(key) == name), -1)
-            self._positions[(keys, name)] = position
-        return read_u64(self._memory, values + 8 * position) or None if position >= 0 else None
+        return next((i for i, (key, _) in enumerate(self._slots(keys)) if self.key_name(key) == name), None)

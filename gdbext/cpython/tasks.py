@@ -376,13 +376,13 @@ class AsyncioReader:
             suspended = state == _SUSPENDED
         else:
             suspended = bool(self._layouts["PyFrameObject"].reader("f_stacktop")(self._memory, frame.address)[0])
-        return suspended and self._yields_from((frame.code, frame.offset))
+        return suspended and self._yields_from(frame.code, frame.offset)
 
     @remembered
-    def _yields_from(self, place: tuple[int, int]) -> bool:
+    def _yields_from(self, code_object: int, offset: int) -> bool:
         """Whether YIELD_FROM follows the instruction at an offset of a code object (CPython 3.10 and earlier)."""
-        code, = self._layouts["PyCodeObject"].reader("co_code")(self._memory, place[0])
-        at = code + self._layouts["PyBytesObject"].offset("ob_sval") + place[1] + 2
+        code, = self._layouts["PyCodeObject"].reader("co_code")(self._memory, code_object)
+        at = code + self._layouts["PyBytesObject"].offset("ob_sval") + offset + 2
         return self._memory.read(at, 1)[0] == _YIELD_FROM
 
     def _has_ended(self, generator: int) -> bool:

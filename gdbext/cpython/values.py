@@ -121,7 +121,7 @@ class ValueReader:
         :param address: ``PyObject *``.
         :raises GdbextError: the value itself cannot be read. What it consists of may be `UNREADABLE`.
         """
-        return _Look(self._memory, self._layouts, self._objects, self, limits).value(address, 0)
+        return _Writer(self._memory, self._layouts, self._objects, self, limits).value(address, 0)
 
     def type_name(self, address: int) -> str:
         """The ``tp_name`` of a value's type."""
@@ -235,7 +235,7 @@ class ValueReader:
         return True
 
 
-class _Look:
+class _Writer:
     """One value on its way to text: what may still be written and read, and the objects that are open."""
 
     def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, reader: ValueReader, limits: Limits) -> None:
@@ -620,18 +620,18 @@ class _Look:
         raise CorruptStructure(descriptor, "an array's elements have no size")
 
 
-_Show = Callable[[_Look, int, _Kind, int], str]
+_Show = Callable[[_Writer, int, _Kind, int], str]
 #: How objects are shown that are of a builtin type, or of one derived from it, by its ``tp_name``.
 _BUILTIN: dict[str, _Show] = {
-    **dict.fromkeys(_CONSTANTS, _Look._constant),
-    "bool": _Look._bool, "int": _Look._int, "float": _Look._float, "complex": _Look._complex,
-    "str": _Look._str, "bytes": _Look._bytes, "bytearray": _Look._bytearray,
-    "list": _Look._list, "tuple": _Look._tuple, "set": _Look._set, "frozenset": _Look._set,
-    "dict": _Look._dict, "frozendict": _Look._dict, "slice": _Look._slice, "range": _Look._range,
-    "BaseException": _Look._exception, "function": _Look._function, "method": _Look._method,
-    "builtin_function_or_method": _Look._builtin_function, "method_descriptor": _Look._method_descriptor,
-    "type": _Look._class, "module": _Look._module, "cell": _Look._cell, "numpy.ndarray": _Look._array,
-    **dict.fromkeys((*_WEAK_REFERENCES, *_WEAK_PROXIES), _Look._weak_reference),
+    **dict.fromkeys(_CONSTANTS, _Writer._constant),
+    "bool": _Writer._bool, "int": _Writer._int, "float": _Writer._float, "complex": _Writer._complex,
+    "str": _Writer._str, "bytes": _Writer._bytes, "bytearray": _Writer._bytearray,
+    "list": _Writer._list, "tuple": _Writer._tuple, "set": _Writer._set, "frozenset": _Writer._set,
+    "dict": _Writer._dict, "frozendict": _Writer._dict, "slice": _Writer._slice, "range": _Writer._range,
+    "BaseException": _Writer._exception, "function": _Writer._function, "method": _Writer._method,
+    "builtin_function_or_method": _Writer._builtin_function, "method_descriptor": _Writer._method_descriptor,
+    "type": _Writer._class, "module": _Writer._module, "cell": _Writer._cell, "numpy.ndarray": _Writer._array,
+    **dict.fromkeys((*_WEAK_REFERENCES, *_WEAK_PROXIES), _Writer._weak_reference),
 }
 
 

@@ -58,8 +58,6 @@ class WithBlocks:
         self._layouts = layouts
         self._objects = objects
         self._frames = frames
-        # by code object and instruction: the lines of the `with` blocks that may be around it, by stack depth
-        self._lines: dict[tuple[int, int], dict[int, int | None]] = {}
         self._exit_follows = layouts.version_tuple >= (3, 14)
         self._enter_size = _CALL_SIZE if layouts.version_tuple >= (3, 14) else _BEFORE_WITH_SIZE
         if "PyFrameObject" in layouts and "f_iblock" in layouts["PyFrameObject"]:
@@ -88,9 +86,7 @@ class WithBlocks:
     # -- CPython 3.11 and later ------------------------------------------------------------------------------
 
     def _by_exception_table(self, raw: RawFrame) -> list[WithBlock]:
-        known = self._lines.get((raw.code, raw.offset))
-        if known is None:
-            known = self._lines[(raw.code, raw.offset)] = self._lines_by_depth(raw)
+        known = self._lines_by_depth(raw.code, raw.offset)
         if not known:
             return []
         slots = self._frames.lowest_values(raw, max(known))
@@ -109,15 +105,16 @@ class WithBlocks:
                     found.append(WithBlock(manager, known.get(i + 1)))
         return found[::-1]
 
-    def _lines_by_depth(self, raw: RawFrame) -> dict[int, int | None]:
-        """Line of the statement that protects the values up to each depth, for each depth of a handler around.
+    @remembered
+    def _lines_by_depth(self, code: int, offset: int) -> dict[int, int | None]:
+        """Depth of each handler around an instruction -> line of the statement that protects the values up to it.
 
         The highest depth is what is sure to be on the stack; empty if nothing is.
         """
-        table = self._table(raw.code)
+        table = self._table(code)
         # the handlers around the instruction, the innermost first: what handles exceptions in a handler is next
         chain: list[_Protected] = []
-        at = _covering(table, raw.offset)
+        at = _covering(table, offset)
         while at is not None and len(chain) < _MAX_NESTING and at not in chain:
             chain.append(at)
             at = _covering(table, at.handler)
@@ -137,7 +134,7 @@ class WithBlocks:
             begins.setdefault((other.handler, other.depth), other.start)
         for depth, entry in outermost.items():
             # the instruction before the first one that is protected has entered the block
-            lines[depth] = self._line(raw.code, begins[entry.handler, entry.depth] - 2)
+            lines[depth] = self._line(code, begins[entry.handler, entry.depth] - 2)
         return lines
 
     @remembered

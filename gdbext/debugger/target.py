@@ -10,7 +10,6 @@ import gc
 import itertools
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
@@ -280,12 +279,7 @@ class GdbTarget:
         places = [path if sysroot == "target:" else f"{sysroot}{path}"]
         if self.proc is not None:
             places = [f"/proc/{self.pid}/root{path}", path]
-        for place in places:
-            try:
-                return open_regular(place)
-            except (OSError, ValueError):
-                continue
-        return None
+        return _open_first(places)
 
     def has_file(self, path: str) -> bool:
         """See `Target.has_file`."""
@@ -391,12 +385,9 @@ class GdbTarget:
         core = self.core_file()
         return (core.size, core.whole) if core is not None and core.missing else None
 
+    @remembered
     def core_file(self) -> CoreFile | None:
         """The headers of the core; None for a process, and where they cannot be read."""
-        return self._core_file
-
-    @functools.cached_property
-    def _core_file(self) -> CoreFile | None:
         path = self.core_path()
         return read_core_file(path) if path is not None else None
 
@@ -431,13 +422,10 @@ class GdbTarget:
         places = [path]
         if not os.path.isabs(path):
             places = [f"/proc/{self.pid}/cwd/{path}"] if self.kind == "live" else []
-        elif self.kind == "live" and self._connection == "native":
+        elif self.is_native:
             places = [f"/proc/{self.pid}/root{path}", path]
-        for place in places:
-            data = _read_regular(place, limit)
-            if data is not None:
-                return data
-        return None
+        read = _open_first(places)
+        return (read(0, limit) or None) if read is not None else None
 
     def problems(self) -> tuple[tuple[str, str, str], ...]:
         """See `Target.problems`; GDB reports none."""
@@ -585,18 +573,10 @@ def _thread_name(thread: gdb.InferiorThread) -> str | None:
         return None
 
 
-def _read_regular(path: str, limit: int) -> bytes | None:
-    # opened without blocking and checked afterwards: a name in the target may be a FIFO or a device here
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        with os.fdopen(os.dup(handle), "rb") as file:
-            return file.read(limit)
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
+def _open_first(places: Sequence[str]) -> Read | None:
+    for place in places:
+        try:
+            return open_regular(place)
+        except (OSError, ValueError):
+            continue
+    return None

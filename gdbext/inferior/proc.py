@@ -206,18 +206,16 @@ class Proc:
         self._root = root
         self._seconds = seconds
         self._read_unix = unix
-        self._links: dict[int, str | None] = {}
         self._inodes: dict[tuple[str, str | None, str | None], list[int]] = {}
         # the listener's ends of connections that are not accepted: protocol, local and remote address
         self._queued: set[tuple[str, str | None, str | None]] = set()
 
     # -- descriptors -----------------------------------------------------------------------------------------
 
+    @remembered
     def link(self, fd: int) -> str | None:
         """What a descriptor of the process is: ``pipe:[123]``, ``socket:[123]``, ``anon_inode:[eventfd]``, a path."""
-        if fd not in self._links:
-            self._links[fd] = self._link(f"{self.pid}/fd/{fd}")
-        return self._links[fd]
+        return self._link(f"{self.pid}/fd/{fd}")
 
     @remembered
     def info(self, descriptor: Descriptor) -> DescriptorInfo | None:
@@ -258,8 +256,6 @@ class Proc:
                 link = _text(os.readlink(f"{folder}/{name}"))
             except OSError:
                 continue
-            if pid == self.pid:
-                self._links[int(name)] = link
             if link.startswith(("pipe:", "socket:")) or is_path(link):
                 found.setdefault(link, []).append(Descriptor(pid, int(name)))
 
@@ -380,12 +376,9 @@ class Proc:
         text = self._read(f"{pid}/comm", _MOST_CHARACTERS)
         return text.rstrip("\n") if text else None
 
+    @remembered
     def children(self) -> Sequence[int]:
         """The process's children, by the debugger's numbers."""
-        return self._children
-
-    @cached_property
-    def _children(self) -> Sequence[int]:
         others = self._others(time.monotonic() + self._seconds)
         return sorted(pid for pid in others if self._parent(pid) == self.pid)
 
@@ -436,12 +429,9 @@ class Proc:
         """Whether memory is surely the process's own: no other process can have a lock there."""
         return any(region.start <= address < region.end and not region.shared for region in self.regions())
 
+    @remembered
     def regions(self) -> tuple[Region, ...]:
         """The address space, by ascending address; empty if the process may not be read."""
-        return self._regions
-
-    @cached_property
-    def _regions(self) -> tuple[Region, ...]:
         return tuple(_region(match) for match in map(_MAPPING.match, self._lines(f"{self.pid}/maps")) if match)
 
     def now(self, clock: int) -> float | None:

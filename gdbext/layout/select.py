@@ -20,7 +20,7 @@ from gdbext.layout.table import Field, Layouts, Struct, parse_table
 _HOME = os.path.dirname(os.path.realpath(__file__))
 _TABLES = os.path.join(_HOME, "tables")
 _NAME = re.compile(
-    r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)+)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$"
+    r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)*)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$"
 )
 
 
@@ -100,27 +100,23 @@ def glibc_structs(name: str, machine: str) -> Iterator[Struct]:
             yield layouts[name]
 
 
-@functools.lru_cache(maxsize=4)
 def libgomp_layouts(machine: str) -> Layouts:
     """The structures of GNU OpenMP.
 
     :raises UnknownLayout: there is no table for this machine.
     """
-    path = os.path.join(_TABLES, f"libgomp-12-{machine}.json")
-    if not os.path.exists(path):
-        raise UnknownLayout(f"no layout for libgomp, {machine}")
-    return _load(path)
+    return _only_table("libgomp", machine)
 
 
-@functools.lru_cache(maxsize=4)
 def numpy_layouts(machine: str) -> Layouts:
-    """The structures of NumPy arrays, with both layouts of what describes their elements.
+    """The structures of NumPy arrays, with both layouts of what describes their elements; see `libgomp_layouts`."""
+    return _only_table("NumPy", machine)
 
-    :raises UnknownLayout: there is no table for this machine.
-    """
-    found = _tables("numpy", "default", machine)
+
+def _only_table(name: str, machine: str) -> Layouts:
+    found = _tables(name.lower(), "default", machine)
     if not found:
-        raise UnknownLayout(f"no layout for NumPy, {machine}")
+        raise UnknownLayout(f"no layout for {name}, {machine}")
     return _load(found[-1][1])
 
 

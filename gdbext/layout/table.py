@@ -10,7 +10,7 @@ import json
 import operator
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Callable
 
 from gdbext.errors import CorruptStructure, UnknownLayout
@@ -131,28 +131,21 @@ class Struct:
         size = max(item.offset + item.size for item in wanted) - start
         if size > MAX_STRUCT:
             raise CorruptStructure(0, f"{self.name} is too large to read in one go")
-        # one struct format when members neither overlap nor are bit fields: the common case, and the fast one; the
-        # rest is picked out of the bytes one by one
         made = self._format(wanted)
-        if made is None:
-            return self._compile_slow(wanted, start, size)
+        if made is None:  # bit fields, or members that overlap
+            moved = [replace(item, offset=item.offset - start) for item in wanted]
+
+            def read(memory: Memory, address: int) -> tuple[int, ...]:
+                data = memory.read(address + start, size)
+                return tuple([item.extract(data) for item in moved])
+
+            return read
         _, form, places = made
         unpack = form.unpack
         if places == tuple(range(len(wanted))):
             return lambda memory, address: unpack(memory.read(address + start, size))
         pick = operator.itemgetter(*places)
         return lambda memory, address: pick(unpack(memory.read(address + start, size)))
-
-    @staticmethod
-    def _compile_slow(wanted: list[Field], start: int, size: int) -> Reader:
-        moved = [Field(item.offset - start, item.size, item.signed, item.bits) for item in wanted]
-
-        def read(memory: Memory, address: int) -> tuple[int, ...]:
-            data = memory.read(address + start, size)
-            return tuple([item.extract(data) for item in moved])
-
-        return read
-
 
 @dataclass(frozen=True)
 class Layouts:
@@ -189,17 +182,13 @@ class Layouts:
         """``(3, 11, 7)`` for version 3.11.7."""
         return tuple(int(part) for part in self.version.split(".") if part.isdigit())
 
-    def replaced(self, source: str, changes: Mapping[str, Mapping[str, Field]],
-                 sizes: Mapping[str, int]) -> Layouts:
+    def replaced(self, source: str, changes: Mapping[str, Mapping[str, Field]], sizes: Mapping[str, int]) -> Layouts:
         """A copy in which the given members have other places, as the target's own evidence says."""
         structs = dict(self.structs)
         for name, members in changes.items():
-            old = structs.get(name)
-            fields = dict(old.fields) if old else {}
-            fields.update(members)
-            structs[name] = Struct(name, sizes.get(name, old.size if old else 0), fields)
-        return Layouts(self.runtime, self.version, self.build, self.machine, structs, source,
-                       self.producer, self.build_id)
+            old = structs.get(name, Struct(name, 0, {}))
+            structs[name] = Struct(name, sizes.get(name, old.size), {**old.fields, **members})
+        return replace(self, structs=structs, source=source)
 
 
 def parse_table(text: str) -> Layouts:

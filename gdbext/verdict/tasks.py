@@ -34,7 +34,7 @@ _LOCK, _CONDITION, _GATHERING, _TIMEOUT = "asyncio.Lock", "asyncio.Condition", "
 #: How many futures within futures are looked through.
 _MAX_NESTING = 20
 #: How many frames of coroutines, and futures that are awaited, are looked at in all: no program has so many.
-_MAX_LOOKS = 2_000_000
+_MAX_READ = 2_000_000
 #: In how many frames of the program's own a name for what it awaits is looked for.
 _NAMING_FRAMES = 5
 #: How many tasks that cannot be read are told one by one.
@@ -84,16 +84,16 @@ def find_tasks(memory: Memory, pythons: Iterable[Python], number_of_tstate: Mapp
             try:
                 if not uses_asyncio(memory, python.runtime.layouts, python.objects, interpreter.address):
                     continue
-                look = _Look(memory, python, interpreter, number_of_tstate, modules, findings)
-                tasks += look.tasks()
-                loops += look.loops()
+                asyncio = _Interpreter(memory, python, interpreter, number_of_tstate, modules, findings)
+                tasks += asyncio.tasks()
+                loops += asyncio.loops()
             except GdbextError as error:
                 what = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
                 findings.problem(f"asyncio in interpreter {interpreter.id}", what, str(error))
     return AsyncioTasks(tuple(loops), tuple(tasks), find_cycles(tasks))
 
 
-class _Look:
+class _Interpreter:
     """asyncio in one interpreter."""
 
     def __init__(self, memory: Memory, python: Python, interpreter: InterpreterState,
@@ -112,7 +112,7 @@ class _Look:
         self._by_pthread = {tstate.thread_id: tstate.address for tstate in interpreter.threads if tstate.thread_id}
         self._number_of_tstate = number_of_tstate
         self._unread = 0
-        self._looks = 0
+        self._read_count = 0
         self._tstate_of_loop: dict[int, int | None] = {}
         self._running: set[int] = set()
         self._shielded: dict[int, list[int]] | None = None
@@ -205,9 +205,9 @@ class _Look:
 
     def _spend(self, count: int) -> None:
         # each walk is bounded, but in damaged memory all tasks may share the longest one
-        self._looks += count
-        if self._looks > _MAX_LOOKS:
-            raise CorruptStructure(0, f"more than {_MAX_LOOKS} coroutines and futures")
+        self._read_count += count
+        if self._read_count > _MAX_READ:
+            raise CorruptStructure(0, f"more than {_MAX_READ} coroutines and futures")
 
     def _cannot_read(self, address: int, why: str) -> None:
         self._unread += 1
@@ -438,14 +438,14 @@ class _Look:
             key = (raw.code, address)
             if key not in self._names:
                 try:
-                    self._names[key] = self._look_for_name(raw, address)
+                    self._names[key] = self._find_name(raw, address)
                 except GdbextError:
                     self._names[key] = None  # a name is for the reader only
             if self._names[key] is not None:
                 return self._names[key]
         return None
 
-    def _look_for_name(self, raw: RawFrame, address: int) -> str | None:
+    def _find_name(self, raw: RawFrame, address: int) -> str | None:
         variables = self._frames.variables(raw)
         for name, value in variables:
             if value == address:

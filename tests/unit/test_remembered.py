@@ -21,7 +21,7 @@ class Squares:
         return number * number
 
 
-def test_remembered_runs_once_for_each_argument_of_each_object() -> None:
+def test_remembered_runs_once_for_each_argument_and_object() -> None:
     first, second = Squares(), Squares()
     assert [first.square(2), first.square(3), first.square(2), second.square(2)] == [4, 9, 4, 4]
     assert first.calls == [2, 3]
