@@ -39,11 +39,10 @@ class GilState:
         """Whether a thread that sleeps on a futex word wants the GIL.
 
         It waits on the GIL's condition variable, is about to take its mutex again, or has just given the GIL away on
-        request and waits to see that somebody took it.
+        request and waits until another thread has taken it.
 
-        :param futex: address that the thread sleeps on.
         :param timed: whether it sleeps with a timeout, as all that want the GIL do.
-        :param symbol: name of the variable there, where it has one.
+        :param symbol: name of the variable at the word, if it has one.
         """
         if not any(low <= futex < high for low, high in self.waiting):
             return False

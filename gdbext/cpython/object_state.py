@@ -1,13 +1,13 @@
 """Whether what should be a Python object is one: freed memory, impossible reference counts and types.
 
 C structures: ``PyObject`` of CPython 3.6 to 3.15, ``struct arena_object`` and ``block`` of its allocator, the links of
-glibc's ``tcache_entry``. What a live object looks like is for `cpython.objects`.
+glibc's ``tcache_entry``.
 """
 
 from __future__ import annotations
 
 from gdbext.cpython.objects import Objects
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
@@ -122,9 +122,7 @@ def _link(memory: Memory, address: int, word: int) -> Reason | None:
     return None
 
 
+@if_unreadable(False)
 def _readable(memory: Memory, address: int) -> bool:
-    try:
-        memory.read(address, 8)
-    except GdbextError:
-        return False
+    memory.read(address, 8)
     return True

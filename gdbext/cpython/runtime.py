@@ -53,7 +53,7 @@ class ThreadState:
 
 @record
 class InterpreterState:
-    """A ``PyInterpreterState`` with its threads. `gil` is None where it could not be decoded, `problem` says why."""
+    """A ``PyInterpreterState`` with its threads; `problem` says why `gil` or threads could not be decoded."""
 
     address: int
     id: int
@@ -66,10 +66,10 @@ class InterpreterState:
 
 @record
 class PythonRuntime:
-    """One CPython runtime: where it is, what it is, and the layouts that its memory confirmed.
+    """One CPython runtime, with the layouts that its memory confirmed.
 
-    `address` is that of ``_PyRuntime``, before CPython 3.7 that of ``_PyThreadState_Current``; `head` is where the
-    pointer to the first interpreter lies. `note` tells of a table that was made for another micro version.
+    `address` is that of ``_PyRuntime``, before CPython 3.7 that of ``_PyThreadState_Current``; `head` holds the pointer
+    to the first interpreter. `note` mentions a table that was made for another micro version.
     """
 
     address: int
@@ -88,16 +88,15 @@ class PythonRuntime:
         return self.layouts["_PyRuntimeState"].reader("finalizing")(memory, self.address)[0] or None
 
     def stop_the_world(self, memory: Memory) -> StopState | None:
-        """The stop that is about all interpreters; None in builds that never stop the world."""
+        """The stop of all interpreters; None in builds that never stop the world."""
         return runtimes_stop(memory, self.layouts, self.address)
 
     def decode_gil(self, memory: Memory, interpreter: int) -> GilState:
         """The GIL of an interpreter (``PyInterpreterState *``).
 
-        Since CPython 3.12 each interpreter points to its GIL, which may be its own; before that the runtime holds the
-        only one.
+        Since CPython 3.12 each interpreter points to its GIL; before that the runtime holds the only one.
 
-        :raises CorruptStructure: what lies there is no GIL.
+        :raises CorruptStructure: the memory there is no GIL.
         """
         if "_PyRuntimeState" not in self.layouts:
             return decode_static_gil(memory, self.module, self.address)
@@ -190,9 +189,8 @@ class _Recogniser:
                  refine: Callable[[Layouts], Layouts]) -> PythonRuntime:
         """The first candidate that the target's memory confirms.
 
-        The table of the very version comes first, with the interpreter's own debug offsets where it has some; then
-        its debug information, which costs GDB up to a second to read while the process stands still; then tables of
-        other micro versions.
+        First the table of the same version, with the interpreter's own debug offsets if it has them; then its debug
+        information, which costs GDB up to a second while the process is paused; then tables of other micro versions.
         """
         reasons = []
         for table in self._candidates(version, build):
@@ -304,9 +302,9 @@ def validate(memory: Memory, runtime: PythonRuntime, pthreads: Collection[int] =
 
 
 def iter_interpreters(memory: Memory, runtime: PythonRuntime) -> Iterator[InterpreterState]:
-    """The interpreters of a runtime with their thread states, by ascending id as the runtime lists them.
+    """The interpreters of a runtime with their thread states, by ascending id.
 
-    A damaged list ends the walk; what was read before is kept and `problem` of the last interpreter says why.
+    A damaged list ends the walk; `problem` of the last interpreter then says why.
     """
     layouts = runtime.layouts
     known = layouts["PyInterpreterState"]
@@ -397,9 +395,7 @@ def _drop_requested(memory: Memory, layouts: Layouts, interpreter: int, gil: Gil
 
 
 def thread_names(memory: Memory, layouts: Layouts, objects: Objects, interpreter: int) -> dict[int, str]:
-    """Names that `threading` gave to threads: ``pthread_self()`` -> name.
-
-    Read from ``sys.modules["threading"]._active``; empty where the program does not use `threading`.
+    """Names that `threading` gave to threads (``sys.modules["threading"]._active``): ``pthread_self()`` -> name.
 
     :param interpreter: ``PyInterpreterState *``.
     """

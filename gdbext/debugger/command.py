@@ -1,4 +1,4 @@
-"""Makes a `gdb.Command` of a command's description: parsing, the look at the target, output, errors in one line."""
+"""Makes a `gdb.Command` of a command's description: parsing, the snapshot, output, errors in one line."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class GdbCommand(gdb.Command):
 
 
 def _write(text: str) -> None:
-    """Write through GDB's pager; who types `q` there, or Ctrl-C, ends the command as those of GDB."""
+    """Write through GDB's pager; `q` there, or Ctrl-C, ends the command like GDB's own."""
     try:
         gdb.write(text)
     except KeyboardInterrupt:
@@ -129,7 +129,6 @@ def _write(text: str) -> None:
 
 
 def _selected_thread() -> list[int]:
-    """The number of the selected thread; empty where there is none."""
     thread: gdb.InferiorThread | None = gdb.selected_thread()
     return [thread.num] if thread is not None else []
 

@@ -37,7 +37,7 @@ Example:
 
 @contextlib.contextmanager
 def _look(name: str) -> Iterator[Snapshot]:
-    """A look at the target; an error ends the evaluation of the expression, in one line."""
+    """A snapshot; an error ends the evaluation of the expression, in one line."""
     try:
         with Session(may_load=False) as target:  # GDB is in the middle of an expression
             yield Snapshot(target)

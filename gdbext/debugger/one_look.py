@@ -1,13 +1,13 @@
-"""One look at one process or core in a GDB that does nothing else; the launcher starts it and reads the answer.
+"""One snapshot of one process or core in a GDB that does nothing else; the launcher starts it and reads the answer.
 
 The request is one JSON object; the answer is one on each line, by open files that the launcher hands over, so that
-nothing that GDB prints gets in between:
+GDB's own output does not interfere:
 
     {"attached": 123.4}              it begins to attach; CLOCK_MONOTONIC, in seconds; null: it could not
-    {"detached": 123.6}              the process runs on
+    {"detached": 123.6}              the process runs again
     {"document": ..., "text": ...}   the report; or {"problem": ..., "hint": ...}
 
-A process stands still from the first to the second line, and all that is told comes from this one stop.
+A process is paused from the first to the second line, and the whole report comes from this one stop.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Interrupted(BaseException):
 
 
 def main(request: int, answer: int) -> None:
-    """Look, and answer; GDB ends afterwards.
+    """Make the snapshot and answer; GDB ends afterwards.
 
     :param request: descriptor of a file with the request.
     :param answer: descriptor of a file for the answer.
@@ -91,7 +91,7 @@ def main(request: int, answer: int) -> None:
 
 
 def _listen(wanted: bool) -> None:
-    """Let SIGTERM end the look, or not any more."""
+    """Let SIGTERM end the snapshot, or not any more."""
     if not wanted:
         signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (signal.SIGTERM, signal.SIGALRM):
@@ -119,7 +119,6 @@ class _OneLook:
         self._attached = False
 
     def answer(self) -> None:
-        """Look and tell."""
         gc.disable()  # as in `Session`; GDB ends afterwards
         try:
             try:
@@ -164,7 +163,6 @@ class _OneLook:
             prefetch.check()
 
     def _detach(self) -> None:
-        """Let the process go."""
         if not self._attached:
             return
         # from here on nothing but the end can keep the process from running

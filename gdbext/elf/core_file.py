@@ -31,10 +31,9 @@ _PERMISSIONS = ((PF_R, "r"), (PF_W, "w"), (PF_X, "x"))
 class CoreFile:
     """A core's address space, and the registers of its threads.
 
-    `size` is the file's, `whole` what it would have to be for all segments to be there. `states` are the
-    ``struct elf_prstatus`` by LWP, for the ELF `machine`; there is none for a number that two threads have. `user` and
-    `group` are the process's, None where the core has none or says two things; `owner` is the user
-    whose file it is.
+    `size` is the file's, `whole` the size with all segments. `states` are the ``struct elf_prstatus`` by LWP, for the
+    ELF `machine`; there is none for a number that two threads have. `user` and `group` are the process's, None where
+    the core has none or contradicts itself; `owner` is the user that owns the file.
     """
 
     regions: tuple[Region, ...]
@@ -53,10 +52,7 @@ class CoreFile:
 
 
 def read_core_file(path: str) -> CoreFile | None:
-    """Read the headers of a core; None if it is no regular file, no ELF core for a 64-bit little-endian machine.
-
-    :param path: as the debugger names it; only a regular file is opened for more than a look.
-    """
+    """Read the headers of a core; None if it is not a regular file, or not a 64-bit little-endian core."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with os.fdopen(handle, "rb", buffering=0):
@@ -97,7 +93,6 @@ def _read(read: Read, size: int, owner: int) -> CoreFile | None:
 
 
 def _by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:
-    """The states of the threads whose number is that of no other."""
     numbers = [_PRSTATUS.unpack_from(state)[0] for state in states]
     times = Counter(numbers)
     return {lwp: state for lwp, state in zip(numbers, states) if times[lwp] == 1}

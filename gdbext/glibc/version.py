@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from gdbext import arch
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
-from gdbext.errors import GdbextError, UnknownLayout
+from gdbext.errors import GdbextError, UnknownLayout, if_unreadable
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import glibc_layouts, glibc_structs
@@ -31,10 +31,7 @@ _RODATA_LIMIT = 8 << 20
 
 @record
 class CLibrary:
-    """The target's C library.
-
-    `name` is for people (``glibc 2.36``); `layouts` is None when its structures are unknown, `why` says why.
-    """
+    """The target's C library; `layouts` is None when its structures are unknown, and `why` says why."""
 
     name: str | None
     layouts: Layouts | None
@@ -67,26 +64,22 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> C
     return CLibrary(f"glibc {version}", layouts, None, parts)
 
 
+@if_unreadable(None)
 def _version_by_function(memory: Memory, libc: Module, machine: str) -> str | None:
     symbol = find_dynamic_symbol(memory, libc, "gnu_get_libc_version")
-    if symbol is None:
+    text = arch.of(machine).returned_address(memory, symbol.address) if symbol is not None else None
+    if text is None:
         return None
-    try:
-        text = arch.of(machine).returned_address(memory, symbol.address)
-        found = re.fullmatch(rb"\d+\.\d+", read_cstring(memory, text, 16)) if text is not None else None
-    except GdbextError:
-        return None
+    found = re.fullmatch(rb"\d+\.\d+", read_cstring(memory, text, 16))
     return found.group().decode() if found else None
 
 
+@if_unreadable(None)
 def _version_by_banner(memory: Memory, libc: Module) -> str | None:
     section = libc.section(".rodata")
     if section is None:
         return None
-    try:
-        found = _BANNER.search(memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT)))
-    except GdbextError:
-        return None
+    found = _BANNER.search(memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT)))
     return found.group(1).decode() if found else None
 
 
@@ -111,15 +104,13 @@ def _with_thread_db(memory: Memory, modules: Sequence[Module], layouts: Layouts)
     return layouts.replaced("table", {"struct pthread": changes}, {}) if changes else layouts
 
 
+@if_unreadable(0)
 def _distance(memory: Memory, modules: Sequence[Module], name: str, field: Field) -> int:
     """How far a member is from where the table has it, by its description: {bits, count, byte offset}."""
     symbol = _find_in(memory, modules, name)
     if symbol is None:
         return 0
-    try:
-        bits, _, offset = struct.unpack("<3I", memory.read(symbol.address, 12))
-    except GdbextError:
-        return 0
+    bits, _, offset = struct.unpack("<3I", memory.read(symbol.address, 12))
     return offset - field.offset if bits == 8 * field.size and offset < 1 << 16 else 0
 
 

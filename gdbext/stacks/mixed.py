@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gdbext.cpython.frames import PyStack, RawFrame
 from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.values import Limits, ValueReader, locals_of
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.model import Local, MixedStack, PyFrame
 from gdbext.stacks.boundaries import Facts, is_import, present, read_imports, split
@@ -90,14 +90,12 @@ class MixedStacks:
         return mixed, kept
 
 
+@if_unreadable(())
 def _imports(seen: SeenThread) -> Sequence[str | None]:
     if len(seen.tstates) != 1:
         return ()
     ((python, tstate),) = seen.tstates
-    try:
-        return read_imports(python.frames, python.objects, python.frames.raw(tstate.address))
-    except GdbextError:
-        return ()
+    return read_imports(python.frames, python.objects, python.frames.raw(tstate.address))
 
 
 def python_variables(memory: Memory, tstates: Sequence[tuple[Python, ThreadState]], frames: Sequence[PyFrame],
@@ -120,8 +118,6 @@ def python_variables(memory: Memory, tstates: Sequence[tuple[Python, ThreadState
     return [_variables(python, reader, raw, limits) for raw in raws]
 
 
+@if_unreadable(())
 def _variables(python: Python, reader: ValueReader, raw: RawFrame, limits: Limits) -> tuple[Local, ...]:
-    try:
-        return tuple(Local(*each) for each in locals_of(python.frames, reader, raw, limits))
-    except GdbextError:
-        return ()
+    return tuple(Local(*each) for each in locals_of(python.frames, reader, raw, limits))

@@ -1,6 +1,6 @@
-"""Merged stacks of single threads, for those who want nothing else: no other thread is looked at.
+"""Merged stacks of single threads, without reading other threads.
 
-The runtimes with their thread states are read once, so this lives as long as the target does not go on.
+The runtimes with their thread states are read once, so this lives until the target continues.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from gdbext.threads.python_side import Python, TargetWithTypes, choose_tstate, c
 
 @record
 class MergedStack:
-    """A thread's native frames, and what stands in place of each.
+    """A thread's native frames, and what replaces each.
 
     `native` are (program counter, stack pointer), innermost first. `python` has the Python frames that run in a native
-    frame, by its index; `hidden` are the indices of the interpreter's other frames. Where the two cannot be merged,
-    `unmerged` says why, `python` and `hidden` are empty and `apart` has the Python frames. `variables` gives those of
-    each Python frame, innermost first; nothing is read before it is called.
+    frame, by its index; `hidden` are the indices of the interpreter's other frames. If the two cannot be merged,
+    `unmerged` says why, `python` and `hidden` are empty and `apart` has the Python frames. `variables` reads those of
+    each Python frame, innermost first.
     """
 
     native: Sequence[tuple[int, int]]

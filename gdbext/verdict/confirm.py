@@ -1,4 +1,4 @@
-"""Two looks at one process: what of the first is still there in the second. Pure."""
+"""Two snapshots of one process: which deadlocks of the first remain in the second. Pure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def sleepers(report: Report) -> list[int]:
 
 
 def what_stayed(first: Report, second: Report, moved: Collection[int]) -> Report:
-    """The second report with those deadlocks only that the first has too, and none of whose threads has run.
+    """The second report without the deadlocks that the first does not have, or one of whose threads has run.
 
-    :param moved: LWPs that have run between the looks.
+    :param moved: LWPs that have run between the snapshots.
     """
     before = {_key(first, deadlock) for deadlock in first.deadlocks}
     stayed, gone = [], 0

@@ -138,7 +138,6 @@ def _is_cycle(component: Sequence[int], graph: Mapping[int, Sequence[int]]) -> b
 
 
 def _behind(members: Iterable[int], graph: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
-    """Threads from which some member is reached."""
     callers: dict[int, list[int]] = {}
     for number, holders in graph.items():
         for holder in holders:

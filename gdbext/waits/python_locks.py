@@ -386,7 +386,7 @@ class _Known:
             objects = self._by_object.keys() & reader.frames.variable_values(raw)
             used = self._used_globals(reader, reader.frames.globals(raw))
             if used:
-                names = reader.frames.names_used(raw)
+                names = reader.frames.names_of(raw.code)
                 objects |= {address for name, address in used if name in names}
         except GdbextError:
             return []

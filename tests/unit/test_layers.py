@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 import gdbext
-from gdbext.layout.members import CPYTHON, GLIBC
-from gdbext.layout.select import _DEBUG_OFFSETS
+from gdbext.layout.members import read_specs
+from gdbext.layout.select import debug_offsets
 
 HOME = Path(gdbext.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace(".__init__", ""): path
            for path in sorted(HOME.rglob("*.py"))}
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
-ORDER = ("record", "errors", "model", "inferior", "elf", "layout", "arch", "runtimes", "glibc", "cpython", "threads",
-         "waits", "holders", "stacks", "verdict", "crash", "snapshot", "narrate", "schema", "render", "commands",
-         "debugger")
+ORDER = ("record", "remembered", "errors", "model", "inferior", "elf", "layout", "arch", "runtimes", "glibc", "cpython",
+         "threads", "waits", "holders", "stacks", "verdict", "crash", "snapshot", "narrate", "schema", "render",
+         "commands", "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
@@ -134,9 +134,9 @@ def test_the_launcher_runs_without_gdb() -> None:
 # -- members --------------------------------------------------------------------------------------------------
 
 def declared() -> dict[str, set[str]]:
-    """Structure -> members that layout/members.py lists, by the names that decoders use."""
+    """Structure -> members that layout/members.json lists, by the names that decoders use."""
     return {name: {member.partition("=")[0].strip() for member in spec.members}
-            for table in (CPYTHON, GLIBC) for name, spec in table.items()}
+            for runtime in ("cpython", "glibc") for name, spec in read_specs(runtime).items()}
 
 
 def strings(node: ast.AST | None) -> list[str]:
@@ -287,7 +287,7 @@ def test_the_collector_sees_what_decoders_ask_for() -> None:
 
 def test_debug_offsets_are_laid_over_listed_members() -> None:
     listed = declared()
-    for group, (name, members) in _DEBUG_OFFSETS.items():
+    for group, (name, members) in debug_offsets().items():
         for theirs, ours in members.items():
             assert ours in listed[name], f"{group}.{theirs}"
             assert f"{group}.{theirs}" in listed["_Py_DebugOffsets"], f"{group}.{theirs}"

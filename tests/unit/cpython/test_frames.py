@@ -418,7 +418,7 @@ def test_globals_and_names(python: FakePython) -> None:
     raw = one_raw(python, python.code("f", 1, names=("lock", "acquire", "release")), [])
     reader = reader_of(python)
     assert reader.globals(raw) == 0x1234
-    assert list(reader.names_used(raw).items()) == [("lock", 0), ("acquire", 1), ("release", 2)]
+    assert list(reader.names_of(raw.code).items()) == [("lock", 0), ("acquire", 1), ("release", 2)]
 
 
 def test_frame_of_a_generator(python: FakePython) -> None:
@@ -446,7 +446,7 @@ def test_noise_in_variables(version: str, seed: int) -> None:
     memory = NoiseMemory(seed)
     reader = FrameReader(memory, layouts, Objects(memory, layouts))
     ways: tuple[Callable[[RawFrame], object], ...] = (
-        reader.variables, reader.stack_values, reader.names_used, reader.globals,
+        reader.variables, reader.stack_values, lambda raw: reader.names_of(raw.code), reader.globals,
         lambda raw: reader.lowest_values(raw, 9))
     start = time.process_time()
     for i in range(50):

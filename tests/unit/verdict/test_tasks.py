@@ -277,7 +277,7 @@ def test_a_layout_that_does_not_fit_is_told_once(fake: FakeTasks) -> None:
 
 
 def test_all_that_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gdbext.verdict.tasks, "_MAX_LOOKS", 60)
+    monkeypatch.setattr(gdbext.verdict.tasks, "_MAX_READ", 60)
     fake = FakeTasks("3.11.7")
     shared = fake.coroutine("end")
     for _ in range(20):
