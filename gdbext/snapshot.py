@@ -24,6 +24,7 @@ from gdbext.model import (
     RECORDED,
     Crash,
     Deadlock,
+    Evidence,
     Hold,
     Local,
     Lock,
@@ -31,6 +32,7 @@ from gdbext.model import (
     Report,
     TargetInfo,
     Thread,
+    ThreadStatus,
     Wait,
 )
 from gdbext.stacks.mixed import MixedStacks
@@ -102,7 +104,7 @@ class Snapshot:
             if blocked is not None:
                 self._blocked_on[seen.number] = blocked
                 if blocked.lock is not None:
-                    evidence = RECORDED if blocked.why is None else DERIVED
+                    evidence: Evidence = RECORDED if blocked.why is None else DERIVED
                     seen.wait = Wait(blocked.lock.id, EXCLUSIVE, blocked.timed, evidence, blocked.why)
         self._python.find_lone_waiters()
         self._locks = {lock.id: lock for lock in [*self._native_locks.locks(), *self._python_locks.locks(),
@@ -297,7 +299,8 @@ class Snapshot:
         return f"compiled Python code is not decoded: in it, {threads} for locks that do not record their holder"
 
     def _thread(self, seen: SeenThread) -> Thread:
-        status, syscall = "unknown", None
+        status: ThreadStatus = "unknown"
+        syscall = None
         blocked = self._blocked_on.get(seen.number)
         if seen.unavailable is None:
             # a thread that only repeats its wait for the GIL is blocked also in the moment between two of them

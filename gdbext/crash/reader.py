@@ -30,6 +30,7 @@ from gdbext.model import (
     DERIVED,
     INFERRED,
     Crash,
+    Evidence,
     Fault,
     Finding,
     Frame,
@@ -279,7 +280,7 @@ class CrashReader:
                 continue
             called = f", {' and '.join(names[address])}," if address in names else ""
             # of a variable it is known that it should be one; the interpreter reads other structures besides objects
-            evidence = DERIVED if address in names else INFERRED
+            evidence: Evidence = DERIVED if address in names else INFERRED
             what = "a variable has it" if address in names else (
                 "the interpreter read a bad pointer from where an object has its type")
             yield Finding("impossible-object", seen.number, f"{address:#x}{called} is no Python object (any more): "

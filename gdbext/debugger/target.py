@@ -30,6 +30,7 @@ from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
 from gdbext.layout.members import CPYTHON
 from gdbext.layout.table import Struct
+from gdbext.model import ProblemKind, TargetKind
 from gdbext.runtimes.names import without_parameters
 
 #: Registers of x86-64 that decoding needs, by GDB's names.
@@ -125,7 +126,7 @@ class GdbTarget:
         self.pid = inferior.pid
         self._selected = _selected_number()
         self._connection = _connection_kind(inferior)
-        self.kind = "core" if self._connection == "core" else "live"
+        self.kind: TargetKind = "core" if self._connection == "core" else "live"
         self.executable = _executable(inferior)
         self.architecture = _architecture()
         self.proc = Proc(self.pid) if self._connection == "native" else None
@@ -135,7 +136,7 @@ class GdbTarget:
         # by the identity of the module
         self._mapped: dict[int, MappedModule] = {}
         self._symbols: dict[int, Symbol] = {}
-        self._problems: list[tuple[str, str, str]] = []
+        self._problems: list[tuple[str, ProblemKind, str]] = []
         self._core: CoreFile | None = None
         self._core_read = False
         self._module_map: ModuleMap | None = None
@@ -455,7 +456,7 @@ class GdbTarget:
                 return data
         return None
 
-    def problems(self) -> Iterator[tuple[str, str, str]]:
+    def problems(self) -> Iterator[tuple[str, ProblemKind, str]]:
         """See `Target.problems`."""
         yield from self._problems
 

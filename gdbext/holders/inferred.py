@@ -13,7 +13,7 @@ from gdbext.arch.x86_64.signals import is_restorer
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.holders.proven import ProvenReaders
 from gdbext.inferior.protocol import Module, Target
-from gdbext.model import DERIVED, INFERRED, Holder
+from gdbext.model import DERIVED, INFERRED, Evidence, Holder, Mode
 from gdbext.model.kinds import THREAD_EXIT, id_of_lock
 from gdbext.record import record
 from gdbext.runtimes.names import public_name
@@ -41,9 +41,9 @@ class Found:
     holders: tuple[int, ...] = ()
     candidates: tuple[int, ...] = ()
     why: str | None = None
-    evidence: str = INFERRED
+    evidence: Evidence = INFERRED
 
-    def as_holders(self, mode: str) -> tuple[Holder, ...]:
+    def as_holders(self, mode: Mode) -> tuple[Holder, ...]:
         """The holders as the report has them."""
         return tuple([Holder(number, mode, self.evidence, self.why) for number in self.holders])
 

@@ -16,7 +16,7 @@ from gdbext.holders.inferred import HolderFinder
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Target
 from gdbext.layout.table import Layouts
-from gdbext.model import EXCLUSIVE, INFERRED, RECORDED, SHARED, Holder, Lock, Wait, Waiter
+from gdbext.model import EXCLUSIVE, INFERRED, RECORDED, SHARED, Evidence, Holder, Lock, Wait, Waiter
 from gdbext.model.kinds import CONDVAR, FUTEX, kind_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
@@ -129,7 +129,7 @@ class NativeLocks:
             self._view_of_wait[key] = view
         self._views.setdefault(view.id, view)
         # a lock that does not record its owner does not record either that nobody is left
-        evidence = INFERRED if view.orphan and not kind_of(view.kind).records_owner else RECORDED
+        evidence: Evidence = INFERRED if view.orphan and not kind_of(view.kind).records_owner else RECORDED
         return Wait(view.id, view.mode, futex.timed, evidence, view.why if evidence == INFERRED else None)
 
     def _view_openmp(self, seen: SeenThread, futex: FutexWait) -> View | None:
@@ -203,7 +203,8 @@ class NativeLocks:
         holders: tuple[Holder, ...] = ()
         candidates: tuple[int, ...] = ()
         foreign_owner: int | None = None
-        orphan, evidence, why = view.orphan, RECORDED, view.why
+        evidence: Evidence = RECORDED
+        orphan, why = view.orphan, view.why
         if view.owner_thread is not None or view.owner_threads:
             told = None if view.owner_evidence == RECORDED else view.why
             owners = view.owner_threads if view.owner_thread is None else (view.owner_thread,)

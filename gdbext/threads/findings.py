@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdbext.errors import GdbextError
-from gdbext.model import Problem
+from gdbext.model import Problem, ProblemKind
 
 
 class Findings:
@@ -19,7 +19,7 @@ class Findings:
         self.doubts: list[str] = []
         self.incomplete: GdbextError | None = None
 
-    def problem(self, where: str, what: str, why: str) -> None:
+    def problem(self, where: str, what: ProblemKind, why: str) -> None:
         """Note that something is not known; see `Problem`."""
         self.problems.append(Problem(where, what, why))
 

@@ -13,7 +13,7 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.pthread import Descriptor, descriptor_state
 from gdbext.inferior.protocol import Target
 from gdbext.layout.table import Layouts
-from gdbext.model import DERIVED, INFERRED, RECORDED
+from gdbext.model import DERIVED, INFERRED, RECORDED, Evidence
 from gdbext.threads.threads import Threads
 
 LEFT_BEHIND, EXITED, NOT_LIVING = "left behind by fork", "thread exited", "not a living thread"
@@ -30,7 +30,7 @@ class Gone(NamedTuple):
     """
 
     orphan: str | None
-    evidence: str
+    evidence: Evidence
     why: str
 
 

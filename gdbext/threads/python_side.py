@@ -27,10 +27,12 @@ from gdbext.model import (
     DERIVED,
     EXCLUSIVE,
     RECORDED,
+    Evidence,
     Gil,
     Holder,
     Interpreter,
     Lock,
+    PythonState,
     Runtime,
     StopTheWorld,
     Wait,
@@ -89,7 +91,7 @@ class SeenGil:
         self.python = python
         self.holder: int | None = None
         self.orphan: str | None = None
-        self.orphan_evidence = RECORDED
+        self.orphan_evidence: Evidence = RECORDED
         #: why nobody is its holder though it is held
         self.why: str | None = None
         self.waiters: list[int] = []
@@ -385,7 +387,7 @@ class PythonSide:
             self._findings.problem(f"thread {seen.number}", "unreadable", f"its Python stack: {stack.problem}")
         return stack
 
-    def state(self, seen: SeenThread) -> str | None:
+    def state(self, seen: SeenThread) -> PythonState | None:
         """``attached``, ``detached`` or ``suspended``; None for a thread without a thread state."""
         if seen.tstate is None or seen.tstate.state is not None:
             return seen.tstate.state if seen.tstate is not None else None

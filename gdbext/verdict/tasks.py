@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.runtime import InterpreterState
@@ -18,12 +19,12 @@ from gdbext.cpython.tasks import PENDING, AsyncioReader, TaskState, uses_asyncio
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory, Module
-from gdbext.model import Awaited, EventLoop, Task
+from gdbext.model import Awaited, EventLoop, ProblemKind, Task
 from gdbext.record import record
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
 
-RUNNING = "running"
+RUNNING: Final = "running"
 
 _LIBRARY = re.compile(r"(?:^|/)asyncio/(\w+)\.py$")
 #: Classes of asyncio whose methods wait for the object itself.
@@ -87,7 +88,7 @@ def find_tasks(memory: Memory, pythons: Iterable[Python], number_of_tstate: Mapp
                 tasks += look.tasks()
                 loops += look.loops()
             except GdbextError as error:
-                what = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
+                what: ProblemKind = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
                 findings.problem(f"asyncio in interpreter {interpreter.id}", what, str(error))
     return AsyncioTasks(tuple(loops), tuple(tasks), find_cycles(tasks))
 

@@ -24,7 +24,7 @@ from gdbext.glibc.futex import (
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
-from gdbext.model import EXCLUSIVE, RECORDED
+from gdbext.model import EXCLUSIVE, RECORDED, Evidence, Mode, WaitFor
 from gdbext.model.kinds import LockKind, id_of_lock, kind_of
 from gdbext.record import record
 from gdbext.threads.site import NOWHERE, Site
@@ -63,12 +63,12 @@ class View:
     kind: LockKind
     address: int
     state: str
-    mode: str = EXCLUSIVE
+    mode: Mode = EXCLUSIVE
     owner: int | None = None
     owner_thread: int | None = None
     owner_threads: tuple[int, ...] = ()
     owner_descriptor: int | None = None
-    owner_evidence: str = RECORDED
+    owner_evidence: Evidence = RECORDED
     repeats: bool = False
     count: int = 0
     find_holders: str | None = None
@@ -85,7 +85,7 @@ class View:
         return id_of_lock(self.kind, self.address)
 
     @property
-    def wait_for(self) -> str:
+    def wait_for(self) -> WaitFor:
         """Whether a waiter needs all holders to release the lock, or any one of them."""
         return kind_of(self.kind).wait_for
 
@@ -141,7 +141,7 @@ def view_mutex(state: mutex.MutexState) -> View:
                 why=None if state.owner or not state.locked else "the mutex is locked and records no owner")
 
 
-def view_rwlock(state: rwlock.RwlockState, mode: str) -> View:
+def view_rwlock(state: rwlock.RwlockState, mode: Mode) -> View:
     """A read-write lock as a `View`."""
     return View("rwlock", state.address, state.state, mode, owner=state.writer, count=state.readers,
                 find_holders=READERS if state.readers else None, elsewhere=state.process_shared)

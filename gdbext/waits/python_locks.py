@@ -19,7 +19,7 @@ from gdbext.cpython.waited import DEPTH, WaitedLocks
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
-from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, Lock, Wait, Waiter
+from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Evidence, Holder, Lock, Wait, Waiter
 from gdbext.model.kinds import id_of_lock, kind_of
 from gdbext.record import record
 from gdbext.threads.findings import Findings
@@ -80,7 +80,7 @@ class _Holding:
     holders: tuple[Holder, ...] = ()
     candidates: tuple[int, ...] = ()
     orphan: str | None = None
-    orphan_evidence: str = RECORDED
+    orphan_evidence: Evidence = RECORDED
     why: str | None = None
 
 

@@ -7,7 +7,20 @@ import pytest
 
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module, Section
-from gdbext.model import EXCLUSIVE, RECORDED, SHARED, Deadlock, Edge, Hold, Holder, Lock, Problem, Wait, Waiter
+from gdbext.model import (
+    EXCLUSIVE,
+    RECORDED,
+    SHARED,
+    Deadlock,
+    Edge,
+    Hold,
+    Holder,
+    Lock,
+    Problem,
+    TargetKind,
+    Wait,
+    Waiter,
+)
 from gdbext.snapshot import Snapshot
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import NoiseMemory
@@ -31,7 +44,7 @@ from tests.support.snapshots import abba, edges, gil_and_rwlock, lock_of, report
 
 @pytest.mark.parametrize("glibc", ["2.31", "2.36", "2.41", "2.43"])
 @pytest.mark.parametrize("kind", ["live", "core"])
-def test_two_mutexes_without_python(kind: str, glibc: str) -> None:
+def test_two_mutexes_without_python(kind: TargetKind, glibc: str) -> None:
     target = FakeTarget(kind, glibc)
     one, two, a, b = abba(target)
     target.thread()
@@ -276,7 +289,7 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("kind", ["live", "core"])
-def test_gil_and_rwlock(version: str, kind: str) -> None:
+def test_gil_and_rwlock(version: str, kind: TargetKind) -> None:
     target, main, worker, lock = gil_and_rwlock(version, kind)
     report = report_of(target)
     rwlock = f"rwlock:{lock:#x}"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.model import INFERRED
+from gdbext.model import INFERRED, TargetKind
 from tests.support.fake_target import LIBC_TEXT, WAIT_BITSET_REALTIME, FakeTarget
 from tests.support.snapshots import edges, lock_of, report_of
 
@@ -28,7 +28,7 @@ OWNER = 4242
      "a thread of another process"),
     ("live", {"4242/status": b"\nTgid:\t100\n"}, None, "the debugger does not list"),
 ])
-def test_owner_that_is_not_a_thread(kind: str, files: dict[str, bytes], orphan: str | None, why: str) -> None:
+def test_owner_that_is_not_a_thread(kind: TargetKind, files: dict[str, bytes], orphan: str | None, why: str) -> None:
     target = FakeTarget(kind)
     target.files.update((f"/proc/{name}", data) for name, data in files.items())
     mutex = target.mutex(OWNER)

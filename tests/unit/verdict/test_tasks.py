@@ -7,7 +7,7 @@ import pytest
 import gdbext.verdict.tasks
 from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
 from gdbext.inferior.protocol import Module
-from gdbext.model import Awaited, EventLoop, Problem, Task
+from gdbext.model import Awaited, EventLoop, Problem, Task, TaskStatus
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
 from gdbext.verdict.tasks import AsyncioTasks, find_cycles, find_tasks
@@ -316,7 +316,7 @@ def damage(memory: FakeMemory, seed: int, low: int, high: int) -> None:
 
 # -- circles --------------------------------------------------------------------------------------------------------
 
-def waits(address: int, *others: int, state: str = "pending", **more: object) -> Task:
+def waits(address: int, *others: int, state: TaskStatus = "pending", **more: object) -> Task:
     """A task that waits for the end of others."""
     awaits = Awaited(others, **more)  # type: ignore[arg-type]
     return Task(address, None, 0, None, state, (), awaits)
