@@ -11,7 +11,6 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gdbext.arch.x86_64.signals import CORE_SIGNALS
 from gdbext.cpython.signals import handled_signals
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
@@ -34,18 +33,22 @@ from gdbext.model import (
     Thread,
     ThreadStatus,
     Wait,
+    Waiter,
 )
+from gdbext.model.kinds import kind_of_id
 from gdbext.stacks.mixed import MixedStacks
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.interrupted import find_interrupted
-from gdbext.threads.python_side import PythonSide, TargetWithTypes
+from gdbext.threads.interrupted import take_back
+from gdbext.threads.python_side import TargetWithTypes, read_python_side
+from gdbext.threads.restarted import find_restarted_waits
 from gdbext.threads.site import Sites
-from gdbext.threads.threads import SeenThread, Threads
+from gdbext.threads.threads import SeenThread, read_threads
 from gdbext.verdict.tasks import AsyncioTasks, find_tasks
 from gdbext.verdict.wait_for import find_deadlocks, find_standstill
 from gdbext.waits.blocked import Blocked, BlockedWait
+from gdbext.waits.gil import GilWaits
 from gdbext.waits.parked import ParkedWaits
 from gdbext.waits.python_locks import PythonLocks
 
@@ -75,50 +78,60 @@ class Snapshot:
         self._findings = Findings()
         for where, what, why in target.problems():
             self._findings.problem(where, what, why)
-        self._code = Code(target, self._findings)
+        self._code = read_code(target, self._findings)
         self._library = find_c_library(target.memory, self._code.modules, target.architecture)
         if self._library.layouts is None:
             unknown = "GDB does not list the libraries" if self._code.unlisted is not None else self._library.why
             self._findings.problem("C library", "not applicable", f"{unknown}; native locks are not decoded")
-        self._threads = Threads(target, self._library.layouts, self._findings)
-        for seen in self._threads:
-            interrupted = find_interrupted(target, self._code, seen) if seen.unavailable is None else None
-            if interrupted is not None:
-                self._threads.take_back(target, self._code, seen, interrupted.registers, interrupted.handler)
-                self._findings.notes.append(
-                    f"thread {seen.number} died of {CORE_SIGNALS[interrupted.signal]} that it sent from a handler of a "
-                    "signal; what is told of it is what it did when that signal came")
+        sites = self._sites = Sites(target.memory, self._code, self._library.modules)
+        threads = read_threads(target, self._library.layouts, self._findings)
+        threads = take_back(target, self._code, threads, self._findings)
+        if self._library.layouts is not None:
+            threads = find_restarted_waits(target.memory, self._library.layouts, self._code, threads, sites)
+        self._threads = threads
         gone = GoneOwners(target, self._library.layouts, self._threads)
-        self._python = PythonSide(target, self._code, self._threads, gone, self._findings)
-        self._sites = sites = Sites(target.memory, self._code, self._library.modules)
+        self._python = read_python_side(target, self._code, self._threads, gone, self._findings)
         self._parked = ParkedWaits(target.memory, self._code, self._threads, self._python, self._findings)
         self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._parked, gone,
                                          self._findings)
-        self._python_locks = PythonLocks(target.memory, self._threads, self._parked, gone, self._findings)
-        self._blocked = Blocked(target, self._code, self._threads, sites)
-        self._blocked_on: dict[int, BlockedWait] = {}
-        for seen in self._threads:
-            seen.wait = (self._python.gil_wait(seen) or self._python_locks.wait(seen)
-                         or self._native_locks.wait(seen))
-            blocked = self._blocked.look(seen) if seen.wait is None else None
-            if blocked is not None:
-                self._blocked_on[seen.number] = blocked
-                if blocked.lock is not None:
-                    evidence: Evidence = RECORDED if blocked.why is None else DERIVED
-                    seen.wait = Wait(blocked.lock.id, EXCLUSIVE, blocked.timed, evidence, blocked.why)
-        self._python.find_lone_waiters()
-        self._locks = {lock.id: lock for lock in [*self._native_locks.locks(), *self._python_locks.locks(),
-                                                  *self._blocked.locks()]}
-        self._locks.update((gil.lock, gil.as_lock()) for gil in self._python.gils)
+        self._python_locks = PythonLocks(target.memory, self._threads, self._python, self._parked, gone, self._findings)
+        self._blocked = Blocked(target, self._code, sites)
+        self._find_waits()
+        waiters: dict[str, list[Waiter]] = {}
+        for seen in threads:
+            wait = self._waits.get(seen.number)
+            if wait is not None:
+                waiters.setdefault(wait.lock, []).append(Waiter(seen.number, wait.mode))
+        self._locks = {lock.id: lock for lock in [*self._native_locks.locks(self._waits, waiters),
+                                                  *self._python_locks.locks(waiters), *self._blocked.locks(waiters)]}
+        self._locks.update((gil.lock, gil.as_lock(waiters.get(gil.lock, ()))) for gil in self._python.gils)
         self._name_objects()
+        self._holds: dict[int, list[Hold]] = {}
         for lock in self._locks.values():
             for holder in lock.holders:
-                self._threads[holder.thread].holds.append(Hold(
+                self._holds.setdefault(holder.thread, []).append(Hold(
                     lock.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
         self._mixed = MixedStacks(self._code, self._python.interpreter_code.__getitem__)
         self._stacks: dict[int, MixedStack] = {}
         #: How much of a variable is told where variables are asked for.
         self.limits = DEFAULT_LIMITS
+
+    def _find_waits(self) -> None:
+        gil_waits = GilWaits(self._target.memory, self._code, self._threads, self._python)
+        waits: dict[int, Wait] = {}
+        self._blocked_on: dict[int, BlockedWait] = {}
+        for seen in self._threads:
+            wait = gil_waits.wait(seen) or self._python_locks.wait(seen) or self._native_locks.wait(seen)
+            blocked = self._blocked.look(seen) if wait is None else None
+            if blocked is not None:
+                self._blocked_on[seen.number] = blocked
+                if blocked.lock is not None:
+                    evidence: Evidence = RECORDED if blocked.why is None else DERIVED
+                    wait = Wait(blocked.lock.id, EXCLUSIVE, blocked.timed, evidence, blocked.why)
+            if wait is not None:
+                waits[seen.number] = wait
+        waits.update(gil_waits.lone_waits(waits))
+        self._waits = self._native_locks.joined(waits)
 
     def _name_objects(self) -> None:
         """Call the object whose lock threads wait for as their frames do."""
@@ -183,11 +196,12 @@ class Snapshot:
             return MixedStack()
         if limits is not None:
             return self._mixed.with_variables(
-                seen, self._python.stack(seen), self._target.memory,
+                seen, self._python.thread(number), self._python.stack(seen), self._target.memory,
                 lambda index: [Local(*each) for each in self._target.variables(seen.ref, index)], limits)
         known = self._stacks.get(number)
         if known is None:
-            known = self._stacks[number] = self._mixed.stack(seen, self._python.stack(seen))
+            known = self._stacks[number] = self._mixed.stack(
+                seen, self._python.thread(number), self._python.stack(seen))
         return known
 
     def crash(self, report: Report) -> Crash:
@@ -223,13 +237,14 @@ class Snapshot:
             filled.append(thread)
         target = self._target
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name)
-        return Report(info, self._python.runtimes(), tuple(filled), tuple(self._locks.values()), deadlocks,
+        waiters = {gil.lock: [waiter.thread for waiter in self._locks[gil.lock].waiters] for gil in self._python.gils}
+        return Report(info, self._python.runtimes(waiters), tuple(filled), tuple(self._locks.values()), deadlocks,
                       tuple(self._findings.problems), tuple(self._findings.notes),
                       self._no_verdict() or (None if deadlocks else self._unknown_holders()))
 
     def _standstill(self, threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
         first = self._threads.first
-        wants_alone = bool(first) and self._python_locks.wants_alone(self._threads[first])
+        wants_alone = bool(first) and self._python_locks.wants_alone(self._threads[first], self._waits.get(first))
         found = find_standstill(threads, self._locks.values(), first, wants_alone)
         if found is None or self._no_verdict() or not self._all_would_sleep_again():
             return ()
@@ -269,7 +284,7 @@ class Snapshot:
         caught = self._target.proc.caught_signals() if self._target.proc is not None else None
         if caught is not None:
             return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
-        wait = self._threads[self._threads.first].wait if self._python.gils else None
+        wait = self._waits.get(self._threads.first) if self._python.gils else None
         return wait is None or self._python_locks.knows(wait.lock) and None in handled
 
     def _no_verdict(self) -> str | None:
@@ -279,9 +294,9 @@ class Snapshot:
             return self._code.unlisted or self._code.truncated
         if self._library.layouts is None:
             return self._library.why
-        for gil in self._python.gils:
-            if gil.waiters and gil.state.state == "held" and gil.holder is None and gil.orphan is None:
-                return f"threads wait for {gil.lock}, and its holder is not known"
+        for gil in self.gils():
+            if gil.waiters and gil.state == "held" and not gil.holders and gil.orphan is None:
+                return f"threads wait for {gil.id}, and its holder is not known"
         unread = sum(seen.unavailable is not None for seen in self._threads)
         if unread:
             return f"{unread} of {len(self._threads)} threads cannot be read"
@@ -291,7 +306,7 @@ class Snapshot:
 
     def _unknown_holders(self) -> str | None:
         """Why no deadlock can be ruled out, where compiled code waits for a lock that anybody may hold."""
-        numbers = self._python_locks.waits_of_compiled_code(self._locks)
+        numbers = self._python_locks.waits_of_compiled_code(self._waits, self._locks)
         if not numbers:
             return None
         named = ", ".join(map(str, numbers[:_MAX_NAMED])) + (" ..." if len(numbers) > _MAX_NAMED else "")
@@ -301,16 +316,18 @@ class Snapshot:
     def _thread(self, seen: SeenThread) -> Thread:
         status: ThreadStatus = "unknown"
         syscall = None
-        blocked = self._blocked_on.get(seen.number)
+        blocked, wait = self._blocked_on.get(seen.number), self._waits.get(seen.number)
+        python = self._python.thread(seen.number)
         if seen.unavailable is None:
             # a thread that only repeats its wait for the GIL is blocked also in the moment between two of them
-            waits = seen.wait is not None and not seen.spins
+            waits = wait is not None and not kind_of_id(wait.lock).spins
             status = "blocked" if waits or (seen.call and seen.call.blocked) else "running"
             if blocked is not None and not blocked.is_known:
                 status = "unknown"
             if seen.call is not None and status != "running":
-                syscall = seen.call.name or (blocked.syscall if blocked else "futex" if seen.wait is not None else None)
-        return Thread(seen.number, seen.ref.lwp, seen.tid, seen.ref.name, seen.python_name,
-                      seen.tstate.address if seen.tstate is not None else None, self._python.state(seen), status,
-                      syscall, tuple(seen.holds), seen.wait, blocked_on=blocked.text if blocked else None,
+                syscall = seen.call.name or (blocked.syscall if blocked else "futex" if wait is not None else None)
+        return Thread(seen.number, seen.ref.lwp, seen.tid, seen.ref.name, python.name,
+                      python.tstate.address if python.tstate is not None else None, self._python.state(seen), status,
+                      syscall, tuple(self._holds.get(seen.number, ())), wait,
+                      blocked_on=blocked.text if blocked else None,
                       critical_sections=self._parked.sections(seen.number))

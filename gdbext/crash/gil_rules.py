@@ -109,7 +109,7 @@ class GilRules:
         if python.finalizing is not None and python.finalizing != seen.number:
             yield Finding("after-finalisation", seen.number,
                           f"{what} while thread {python.finalizing} finalises Python", RECORDED)
-        if not seen.tstates:
+        if not self._side.thread(seen.number).tstates:
             # a finalised interpreter has deleted the states of the other threads
             yield Finding("no-thread-state", seen.number, f"{what} but has no thread state: it was not created by "
                           "Python and has not called PyGILState_Ensure()", DERIVED,
@@ -118,10 +118,11 @@ class GilRules:
             yield Finding("without-gil", seen.number, f"{what} but {self._who_has_it(seen)}", RECORDED)
 
     def _who_has_it(self, seen: SeenThread) -> str:
-        if seen.python is not None and seen.python.runtime.build.startswith("free-threaded"):
+        running = self._side.thread(seen.number).python
+        if running is not None and running.runtime.build.startswith("free-threaded"):
             return f"its thread state is {self._side.state(seen)}: it must be attached to use objects"
         for gil in self._side.gils:
-            if gil.python is seen.python and gil.holder is not None:
+            if gil.python is running and gil.holder is not None:
                 return f"thread {gil.holder} holds the GIL: {_RELEASED}"
         return f"the GIL is free: {_RELEASED}"
 
@@ -165,7 +166,7 @@ class GilRules:
         :return: where the object should be, and what the program calls it.
         """
         found: dict[int, list[str]] = {}
-        for python, tstate in seen.tstates:
+        for python, tstate in self._side.thread(seen.number).tstates:
             try:
                 raws = python.frames.raw(tstate.address, _MAX_FRAMES)
             except GdbextError:

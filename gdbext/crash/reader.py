@@ -108,6 +108,7 @@ class CrashReader:
         suspects: tuple[Suspect, ...] = ()
         if fault.fault.kind in _MAY_BE_RACES:
             finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code,
+                                   lambda number: self._side.thread(number).tstates,
                                    lambda other: {**other.registers, **self._target.registers(other.ref, _OTHERS)})
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # what was called and is no code is nobody's function
@@ -187,7 +188,7 @@ class CrashReader:
             native = native[at:] if at is not None else self._code.unwind(seen.ref, site.registers)
         if len(native) < 2 and self._code.module(pc) is None:
             native = [(pc, sp), *self._callers(seen, site.registers)]
-        return seen.at(site.registers, native)
+        return replace(seen, registers=site.registers, frames=native, handler=())
 
     def _callers(self, seen: SeenThread, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """The frames outside of a call to where no code is: the return address is on top of the stack."""
@@ -205,7 +206,8 @@ class CrashReader:
                 return []
             return [Local(*each) for each in self._target.variables(seen.ref, index + offset)]
 
-        return self._mixed.with_variables(seen, self._side.stack(seen), self._memory, variables, limits,
+        return self._mixed.with_variables(seen, self._side.thread(seen.number), self._side.stack(seen), self._memory,
+                                          variables, limits,
                                           self._kept(native))
 
     def _kept(self, native: Sequence[tuple[int, int]]) -> frozenset[int]:

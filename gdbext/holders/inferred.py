@@ -6,14 +6,14 @@ deadlock rests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gdbext.arch.x86_64.calls import called
 from gdbext.arch.x86_64.signals import is_restorer
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.holders.proven import ProvenReaders
 from gdbext.inferior.protocol import Module, Target
-from gdbext.model import DERIVED, INFERRED, Evidence, Holder, Mode
+from gdbext.model import DERIVED, INFERRED, Evidence, Holder, Mode, Wait
 from gdbext.model.kinds import THREAD_EXIT, id_of_lock
 from gdbext.record import record
 from gdbext.runtimes.names import public_name
@@ -59,13 +59,15 @@ class HolderFinder:
         self._proven = ProvenReaders(target, code, library)
         self._mentions = Mentions(target, code, threads)
         self._sections = Sections(target.memory, code)
+        self._waits: Mapping[int, Wait] = {}
         self._ways: dict[str, Callable[[View, Collection[int]], Found]] = {
             READERS: self._readers, ARRIVING: self._arriving, RUNS_ONCE: self._running_once,
             INITIALISES: self._initialising, ALLOCATES: self._allocating, MENTIONS: self._mentioning,
         }
 
-    def announce(self, views: Iterable[View]) -> None:
-        """Say for which locks holders will be looked for."""
+    def announce(self, views: Iterable[View], waits: Mapping[int, Wait]) -> None:
+        """Say for which locks holders will be looked for, and what threads wait for."""
+        self._waits = waits
         self._mentions.announce(view.address for view in views if view.find_holders not in (None, INITIALISES))
 
     def find(self, view: View, waiters: Collection[int]) -> Found:
@@ -125,7 +127,7 @@ class HolderFinder:
         missing = f"{view.count} {'thread has' if view.count == 1 else 'threads have'} not arrived"
         ends = {id_of_lock(THREAD_EXIT, self._threads[number].pthread) for number in waiters}
         others = tuple(seen.number for seen in self._threads if seen.number not in waiters
-                       and not (seen.wait is not None and seen.wait.lock in ends))
+                       and not (seen.number in self._waits and self._waits[seen.number].lock in ends))
         if self._threads.all_available and len(others) == view.count:
             return Found(holders=others, why=f"{missing}, and there are just as many others")
         mentioning = self._mentions.of(view.address) - set(waiters)
@@ -180,7 +182,7 @@ class HolderFinder:
                           for section in sections)}
         return self._one_inside(inside, "the initialiser of the static variable")
 
-    def _guard_depth(self, native: list[tuple[int, int]]) -> int | None:
+    def _guard_depth(self, native: Sequence[tuple[int, int]]) -> int | None:
         """Index of the frame of `__cxa_guard_acquire`: it calls `syscall` of the C library."""
         for i in range(1, min(len(native) - 1, 3)):
             if self._code.module(native[i][0]) is not self._code.module(native[0][0]):

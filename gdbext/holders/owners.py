@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.errors import GdbextError
-from gdbext.glibc.futex import FutexWait, decode_futex_wait
+from gdbext.glibc.futex import FutexWait
 from gdbext.glibc.mutex import decode_mutex
-from gdbext.glibc.pthread import pthread_of_join
 from gdbext.glibc.robust import iter_robust_mutexes
 from gdbext.glibc.version import CLibrary
 from gdbext.holders.inferred import HolderFinder
-from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Target
-from gdbext.layout.table import Layouts
 from gdbext.model import EXCLUSIVE, INFERRED, RECORDED, SHARED, Evidence, Holder, Lock, Wait, Waiter
 from gdbext.model.kinds import CONDVAR, FUTEX, kind_of
 from gdbext.runtimes.names import public_name
@@ -54,8 +50,6 @@ class NativeLocks:
         self._parked = parked
         self._gone = gone
         self._finder = HolderFinder(target, code, threads, sites, library.modules)
-        if library.layouts is not None:
-            self._find_restarted_waits(library.layouts)
         sleepers: dict[int, int] = {}
         for seen in threads:
             if seen.futex is not None:
@@ -69,26 +63,6 @@ class NativeLocks:
             self._context = Context(self._memory, library.layouts, sleepers, threads.number_of_pthread, code.modules,
                                     threads.number_of_tid)
             self._read_robust_lists(self._context, findings)
-
-    def _find_restarted_waits(self, layouts: Layouts) -> None:
-        """Timed futex waits that a stop has interrupted before, where the arguments alone do not tell that they are."""
-        for seen in self._threads:
-            if seen.futex is None and seen.call is not None and seen.call.blocked and seen.call.name is None:
-                wait = decode_futex_wait(seen.call, surely=True)
-                if wait is not None and (
-                        pthread_of_join(layouts, wait.address, self._threads.number_of_pthread) is not None
-                        or "syscall" in self._sites.site(seen.native(self._code)).functions
-                        and self._is_asleep(wait, seen.call.arguments[3])):
-                    seen.futex = wait
-
-    def _is_asleep(self, wait: FutexWait, timeout: int) -> bool:
-        """Whether the arguments of some restarted call are those of a futex wait: the word is as it was expected."""
-        try:
-            seconds, nanoseconds = struct.unpack("<qq", self._memory.read(timeout, 16))  # struct timespec
-            return (read_u32(self._memory, wait.address) == wait.expected
-                    and bool(seconds >= 0 and 0 <= nanoseconds < 10**9))
-        except GdbextError:
-            return False
 
     def _read_robust_lists(self, context: Context, findings: Findings) -> None:
         """Robust mutexes are on a list of the thread that holds them, whether anybody waits or not."""
@@ -148,33 +122,25 @@ class NativeLocks:
             return None
         view = view_spin_lock(seen.registers.get("rdi", 0))
         self._views.setdefault(view.id, view)
-        seen.spins = True
         return Wait(view.id, view.mode, False)
 
     def _in_library(self, pc: int) -> bool:
         module = self._code.module(pc)
         return module is not None and any(module is part for part in self._library.modules)
 
-    def locks(self) -> list[Lock]:
-        """Every lock that a thread waits for or is recorded to hold, with holders and waiters."""
-        waiters: dict[str, list[Waiter]] = {}
-        for seen in self._threads:
-            if seen.wait is not None:
-                waiters.setdefault(seen.wait.lock, []).append(Waiter(seen.number, seen.wait.mode))
-        self._join_words(waiters)
-        self._finder.announce(self._views.values())
-        return [self._lock(view, waiters.get(lock_id, ())) for lock_id, view in self._views.items()]
+    def joined(self, waits: Mapping[int, Wait]) -> dict[int, Wait]:
+        """The waits, those for one word as waits for one lock: what one waiter's stack shows holds for the others."""
+        known = {view.address: view.id for view in self._views.values() if view.kind in NAMED_KINDS}
+        other = {view.id: known[view.address] for view in self._views.values()
+                 if view.kind == FUTEX and view.address in known}
+        return {number: replace(wait, lock=other.get(wait.lock, wait.lock)) for number, wait in waits.items()}
 
-    def _join_words(self, waiters: dict[str, list[Waiter]]) -> None:
-        """One word is one lock: what the stack of one waiter tells of it holds for the others too."""
-        told = {view.address: view.id for view in self._views.values() if view.kind in NAMED_KINDS}
-        for view in [view for view in self._views.values() if view.kind == FUTEX and view.address in told]:
-            del self._views[view.id]
-            for waiter in waiters.pop(view.id, ()):
-                wait = self._threads[waiter.thread].wait
-                assert wait is not None
-                self._threads[waiter.thread].wait = replace(wait, lock=told[view.address])
-                waiters.setdefault(told[view.address], []).append(waiter)
+    def locks(self, waits: Mapping[int, Wait], waiters: Mapping[str, Sequence[Waiter]]) -> list[Lock]:
+        """Every lock that a thread waits for or is recorded to hold, with holders and waiters."""
+        known = {view.address for view in self._views.values() if view.kind in NAMED_KINDS}
+        views = [view for view in self._views.values() if view.kind != FUTEX or view.address not in known]
+        self._finder.announce(views, waits)
+        return [self._lock(view, waiters.get(view.id, ())) for view in views]
 
     def at(self, address: int, kind: str | None) -> tuple[Lock | None, str | None]:
         """The lock at an address on which no thread waits, and what to tell the user about the address."""

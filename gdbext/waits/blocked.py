@@ -12,7 +12,7 @@ import re
 import signal
 import socket
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.errors import GdbextError
@@ -100,12 +100,11 @@ class BlockedWait:
 class Blocked:
     """The waits of a target's threads that are no locks."""
 
-    def __init__(self, target: Target, code: Code, threads: Iterable[SeenThread], sites: Sites) -> None:
+    def __init__(self, target: Target, code: Code, sites: Sites) -> None:
         self._memory = target.memory
         self._proc = target.proc
         self._descriptors = Descriptors(target)
         self._code = code
-        self._threads = threads
         self._sites = sites
         # threads may wait for the same descriptor in several ways
         self._locks: dict[str, dict[Lock, None]] = {}
@@ -146,12 +145,8 @@ class Blocked:
             found = replace(found, why="the call has written only a part: the stop of the thread has ended it")
         return found if call.name is not None else replace(found, syscall=name)
 
-    def locks(self) -> list[Lock]:
+    def locks(self, waiters: Mapping[str, Sequence[Waiter]]) -> list[Lock]:
         """The descriptors that threads wait for, with their waiters."""
-        waiters: dict[str, list[Waiter]] = {}
-        for seen in self._threads:
-            if seen.wait is not None and seen.wait.lock in self._locks:
-                waiters.setdefault(seen.wait.lock, []).append(Waiter(seen.number, seen.wait.mode))
         found = []
         for lock_id, ways in self._locks.items():
             first = next(iter(ways))

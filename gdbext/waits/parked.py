@@ -76,7 +76,7 @@ class ParkedWaits:
 
     def _read_sections(self, seen: SeenThread) -> None:
         found: list[CriticalSection] = []
-        for python, tstate in seen.tstates:
+        for python, tstate in self._side.thread(seen.number).tstates:
             layouts = python.runtime.layouts
             if not has_critical_sections(layouts):
                 continue
@@ -183,7 +183,7 @@ class ParkedWaits:
     def _parked_at(self, seen: SeenThread, futex: int) -> tuple[Python, Parked] | None:
         """Where a thread is parked that sleeps on a word, and by which runtime."""
         low = seen.registers["rsp"]
-        for python in [python for python, _ in seen.tstates] or self._pythons:
+        for python in [python for python, _ in self._side.thread(seen.number).tstates] or self._pythons:
             parked = parked_on(self._memory, python.runtime.layouts, futex, low, low + PARKING_SPAN)
             if parked is not None:
                 return python, parked
@@ -230,7 +230,7 @@ class ParkedWaits:
 
     def _view(self, python: Python, parked: Parked, seen: SeenThread) -> View:
         layouts, address = python.runtime.layouts, parked.address
-        for owner, tstate in seen.tstates:
+        for owner, tstate in self._side.thread(seen.number).tstates:
             if owner is python and address == tstate.address + layouts["PyThreadState"].offset("state"):
                 going_on = self._going_on(python, tstate)
                 if going_on is not None:

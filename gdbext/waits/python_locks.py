@@ -24,7 +24,7 @@ from gdbext.model.kinds import id_of_lock, kind_of
 from gdbext.record import record
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.python_side import Python
+from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.parked import ParkedWaits
 
@@ -87,8 +87,9 @@ class _Holding:
 class PythonLocks:
     """The locks of Python code that threads wait for."""
 
-    def __init__(self, memory: Memory, threads: Threads, parked: ParkedWaits, gone: GoneOwners,
+    def __init__(self, memory: Memory, threads: Threads, side: PythonSide, parked: ParkedWaits, gone: GoneOwners,
                  findings: Findings) -> None:
+        self._side = side
         self._memory = memory
         self._gone = gone
         self._threads = threads
@@ -108,7 +109,7 @@ class PythonLocks:
         futex = seen.futex
         if futex is None or futex.expected:  # who waits for a semaphore expects it to be 0
             return None
-        for python, tstate in seen.tstates:
+        for python, tstate in self._side.thread(seen.number).tstates:
             try:
                 found = self._recognise(self._reader(python), seen, tstate.address, futex.address)
             except GdbextError as error:
@@ -174,14 +175,14 @@ class PythonLocks:
         """Whether this is a lock that some thread waits for in the interpreter's own code."""
         return lock in self._found
 
-    def wants_alone(self, seen: SeenThread) -> bool:
+    def wants_alone(self, seen: SeenThread, wait: Wait | None) -> bool:
         """Whether a thread waits at a `with` statement, its own or one of Python's library on its behalf.
 
         Nobody waits so for something to happen, as may be with ``acquire``: it wants what the lock protects.
         """
-        if seen.futex is None or seen.wait is None or seen.wait.lock not in self._found:
+        if seen.futex is None or wait is None or wait.lock not in self._found:
             return False
-        for python, tstate in seen.tstates:
+        for python, tstate in self._side.thread(seen.number).tstates:
             try:
                 if self._reader(python).enters(tstate.address, self._word(seen)):
                     return True
@@ -189,14 +190,14 @@ class PythonLocks:
                 continue
         return False
 
-    def waits_of_compiled_code(self, locks: Mapping[str, Lock]) -> list[int]:
+    def waits_of_compiled_code(self, waits: Mapping[int, Wait], locks: Mapping[str, Lock]) -> list[int]:
         """Threads in which compiled code waits, without a timeout, for a lock whose holder is not known.
 
         What Cython, Nuitka and the like have made of a `with` statement leaves nothing that names the holder.
         """
-        return [seen.number for seen in self._threads if seen.wait is not None and not seen.wait.timed
-                and seen.wait.lock in self._found and self._has_unknown_holder(locks[seen.wait.lock])
-                and not self._is_called_from_python(seen)]
+        return [number for number, wait in waits.items() if not wait.timed
+                and wait.lock in self._found and self._has_unknown_holder(locks[wait.lock])
+                and not self._is_called_from_python(self._threads[number])]
 
     @staticmethod
     def _has_unknown_holder(lock: Lock) -> bool:
@@ -204,7 +205,7 @@ class PythonLocks:
 
     def _is_called_from_python(self, seen: SeenThread) -> bool:
         """Whether a thread waits for a lock that its Python frames have; also true where that cannot be read."""
-        for python, tstate in seen.tstates:
+        for python, tstate in self._side.thread(seen.number).tstates:
             reader = self._reader(python)
             try:
                 stack = reader.frames.raw(tstate.address, DEPTH)
@@ -230,17 +231,14 @@ class PythonLocks:
                     return named[0]
         return None
 
-    def locks(self) -> list[Lock]:
+    def locks(self, waiters: Mapping[str, Sequence[Waiter]]) -> list[Lock]:
         """Every lock of Python's that a thread waits for, with holders and waiters."""
-        waiters: dict[str, list[Waiter]] = {}
-        for seen in self._threads:
-            if seen.wait is not None and seen.wait.lock in self._found:
-                waiters.setdefault(seen.wait.lock, []).append(Waiter(seen.number, seen.wait.mode))
         return self._as_locks(self._found, waiters)
 
     def at(self, address: int) -> Lock | None:
         """The lock that the Python object at an address is, whether a thread waits for it or not."""
-        pythons = {id(python): python for seen in self._threads for python, _ in seen.tstates}
+        pythons = {id(python): python for seen in self._threads
+                   for python, _ in self._side.thread(seen.number).tstates}
         for python in pythons.values():
             reader = self._reader(python)
             try:
@@ -351,7 +349,7 @@ class PythonLocks:
         known = self._stacks.get(number)
         if known is None:
             known = self._stacks[number] = []
-            for python, tstate in self._threads[number].tstates:
+            for python, tstate in self._side.thread(number).tstates:
                 reader = self._reader(python)
                 try:
                     known.append((reader, reader.frames.raw(tstate.address)))

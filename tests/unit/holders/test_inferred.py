@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -36,6 +37,7 @@ class Process:
         self.seen: list[SeenThread] = []
         self.frames: dict[int, list[tuple[int, int]]] = {}
         self.kept: dict[int, dict[str, int]] = {}
+        self.waits: dict[int, Wait] = {}
 
     def thread(self, pcs: Sequence[int], words: Mapping[int, int] | None = None, **kept: int) -> int:
         """A thread with a frame of 64 bytes for each program counter, and words by their offset on its stack."""
@@ -44,9 +46,7 @@ class Process:
         self.memory.map(low, bytes(0x1000))
         for offset, word in (words or {}).items():
             self.memory.u64(low + offset, word)
-        seen = SeenThread(ThreadRef(number, 100 + number, None))
-        seen.registers = {"rip": pcs[0], "rsp": low}
-        self.seen.append(seen)
+        self.seen.append(SeenThread(ThreadRef(number, 100 + number, None), {"rip": pcs[0], "rsp": low}))
         self.frames[number] = [(pc, low + 64 * i) for i, pc in enumerate(pcs)]
         self.kept[number] = kept
         return number
@@ -84,7 +84,7 @@ class Process:
         code, threads, target = cast(Code, self), cast(Threads, self), cast(Target, self)
         finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2])
         view = View("mutex", lock, "any", count=count, find_holders=how)
-        finder.announce([view])
+        finder.announce([view], self.waits)
         return finder.find(view, waiters)
 
 
@@ -129,19 +129,19 @@ def test_barrier(process: Process) -> None:
 
 def test_barrier_whose_maker_waits_for_a_thread_to_end(process: Process) -> None:
     waiter = process.thread([LIBC + 0x410, WORK])
-    process[waiter].pthread = 0x7F00
+    process.seen[waiter - 1] = replace(process[waiter], pthread=0x7F00)
     late = process.thread([OTHER_WORK, WORK + 8])
     maker = process.thread([LIBC + 0x510, MAIN], {0x48: LOCK})
-    process[maker].wait = Wait("thread-exit:0x7f00", "exclusive", False)
+    process.waits[maker] = Wait("thread-exit:0x7f00", "exclusive", False)
     assert process.find(ARRIVING, [waiter], 1).holders == (late,)
-    process[maker].wait = Wait("thread-exit:0x7f08", "exclusive", False)
+    process.waits[maker] = Wait("thread-exit:0x7f08", "exclusive", False)
     assert process.find(ARRIVING, [waiter], 1).candidates == (maker,)
 
 
 def test_nothing_is_inferred_while_a_thread_cannot_be_read(process: Process) -> None:
     waiter = process.thread([LIBC + 0x410, WORK], {8: LOCK})
     late = process.thread([OTHER_WORK, WORK], {8: LOCK})
-    process[process.thread([MAIN])].unavailable = "it runs"
+    process.seen.append(SeenThread(ThreadRef(3, 103, None), unavailable="it runs"))
     for how in (READERS, ARRIVING):
         found = process.find(how, [waiter], 1)
         assert (found.holders, found.candidates) == ((), (late,))

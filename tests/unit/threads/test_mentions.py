@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.mentions import OUTERMOST, Mentions
-from gdbext.threads.threads import Threads
+from gdbext.threads.threads import read_threads
 from tests.support.fake_target import APP_TEXT, FakeTarget
 
 LOCK, OTHER = 0x40_4100, 0x40_4200
@@ -13,7 +13,7 @@ LOCK, OTHER = 0x40_4100, 0x40_4200
 
 def mentions_of(target: FakeTarget) -> Mentions:
     findings = Findings()
-    return Mentions(target, Code(target, findings), Threads(target, None, findings))
+    return Mentions(target, read_code(target, findings), read_threads(target, None, findings))
 
 
 def test_address_on_the_stack_or_in_a_saved_register() -> None:

@@ -5,6 +5,8 @@ import random
 import pytest
 
 import gdbext.verdict.tasks
+from gdbext.cpython.frames import FrameReader
+from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
 from gdbext.inferior.protocol import Module
 from gdbext.model import Awaited, EventLoop, Problem, Task, TaskStatus
@@ -27,9 +29,9 @@ def python_of(fake: FakeTasks) -> Python:
     at = fake.build.member("_PyRuntimeState", fake.runtime_address, "interpreters_head")
     runtime = PythonRuntime(fake.runtime_address, Module("/usr/lib/libpython.so", ()), fake.version, "default",
                             fake.layouts, at)
-    python = Python(fake.memory, runtime)
-    python.interpreters = list(iter_interpreters(fake.memory, runtime))
-    return python
+    objects = Objects(fake.memory, fake.layouts)
+    return Python(runtime, objects, FrameReader(fake.memory, fake.layouts, objects),
+                  interpreters=list(iter_interpreters(fake.memory, runtime)))
 
 
 def look(fake: FakeTasks, number: int | None = 1) -> tuple[AsyncioTasks, list[Problem]]:

@@ -15,7 +15,7 @@ from gdbext.errors import MemoryUnreadable
 from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait, Syscall, decode_futex_waits, decode_syscall
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import EXCLUSIVE, Lock, Thread, Wait, Waiter
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
@@ -475,16 +475,15 @@ def test_five_thousand_threads_in_read(live: FakeTarget, fake: FakeProc) -> None
     for number in range(5000):
         fake.open(2 * number, f"pipe:[{number}]")
         fake.open(2 * number + 1, f"pipe:[{number}]", os.O_WRONLY)
-        seen = SeenThread(ThreadRef(number, number, None))
-        seen.call = Syscall(READ, "read", (2 * number, 0, 0, 0, 0, 0), True)
-        threads.append(seen)
-    code = Code(live, Findings())
+        call = Syscall(READ, "read", (2 * number, 0, 0, 0, 0, 0), True)
+        threads.append(SeenThread(ThreadRef(number, number, None), call=call))
+    code = read_code(live, Findings())
     begin = time.process_time()
-    blocked = Blocked(live, code, threads, Sites(live.memory, code, ()))
+    blocked = Blocked(live, code, Sites(live.memory, code, ()))
     for seen in threads:
         found = blocked.look(seen)
         assert found is not None
-    locks = blocked.locks()
+    locks = blocked.locks({})
     spent = time.process_time() - begin
     assert len(locks) == 5000
     assert locks[0].why == "only this process has the other end: fd 1"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -77,19 +77,18 @@ class Process:
         self.memory.map(pointer - 0x100, bytes(0x200))
         self.memory.u64(pointer + TEAM, team)
         self.memory.u32(pointer + NUMBER, number)
-        seen = SeenThread(ThreadRef(index, 100 + index, None))
-        seen.registers = {"rip": pcs[0], "rsp": low}
-        seen.pthread = pointer
-        self.seen.append(seen)
+        self.seen.append(SeenThread(ThreadRef(index, 100 + index, None), {"rip": pcs[0], "rsp": low}, pointer))
         self.frames[index] = [(pc, low + 64 * i) for i, pc in enumerate(pcs)]
         return index
 
     def sleep(self, thread: int, word: int, expected: int = 0) -> int:
         """Let a thread sleep on a word; its innermost frame tells who waits."""
-        seen = self[thread]
-        seen.futex = FutexWait(word, 0x80, expected, False)
-        seen.call = Syscall(202, "futex", (word, 0x80, expected), True)
+        self.change(thread, futex=FutexWait(word, 0x80, expected, False),
+                    call=Syscall(202, "futex", (word, 0x80, expected), True))
         return thread
+
+    def change(self, thread: int, **values: object) -> None:
+        self.seen[thread - 1] = replace(self[thread], **values)  # type: ignore[arg-type]
 
     def asleep(self, pcs: Sequence[int], word: int, expected: int = 0, team: int = 0, number: int = 0,
                words: Mapping[int, int] | None = None) -> int:
@@ -177,9 +176,9 @@ def test_wait_of_another_operation(process: Process) -> None:
     thread = process.asleep(MASTER, word_of(team), 0, team)
     futex = process[thread].futex
     assert futex is not None
-    process[thread].futex = dataclasses.replace(futex, op=0x89)
+    process.change(thread, futex=replace(futex, op=0x89))
     assert process.view(thread) is None
-    process[thread].futex = futex
+    process.change(thread, futex=futex)
     assert process.view(thread) is not None
 
 
@@ -258,7 +257,7 @@ def test_thread_that_sleeps_elsewhere_in_the_library_is_missing(process: Process
 def test_member_that_cannot_be_read(process: Process) -> None:
     team = process.team(missing=1)
     waits = process.asleep(MASTER, word_of(team), 0, team, 0)
-    process[process.thread([READ, BODY, *WORKER], team, 1)].unavailable = "it runs"
+    process.change(process.thread([READ, BODY, *WORKER], team, 1), unavailable="it runs")
     for i in (2, 3):
         process.asleep(WORKER, word_of(team), 0, team, i)
     wait = process.wait(waits)
@@ -469,7 +468,7 @@ def test_thread_that_cannot_be_read_may_be_inside(process: Process) -> None:
     enter = process.call(BODY, STARTS)
     waits = process.asleep([enter, *MASTER], GOMP_FILE + 0x8100, HELD)
     inside = process.thread([READ, BODY + 0x20, *WORKER])
-    process[process.thread([READ, BODY + 0x20, *WORKER])].unavailable = "it runs"
+    process.change(process.thread([READ, BODY + 0x20, *WORKER]), unavailable="it runs")
     wait = process.wait(waits)
     assert (wait.holders, wait.candidates) == ((), (inside,))
 
