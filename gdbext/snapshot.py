@@ -8,34 +8,17 @@ wait-for graph. Stacks are merged and named last, and only those that the report
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gdbext.cpython.signals import handled_signals
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
-from gdbext.holders.owners import NativeLocks
+from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.inferior.cache import read_u32
-from gdbext.model import (
-    DERIVED,
-    EXCLUSIVE,
-    RECORDED,
-    Crash,
-    Deadlock,
-    Evidence,
-    Hold,
-    Local,
-    Lock,
-    MixedStack,
-    Report,
-    TargetInfo,
-    Thread,
-    ThreadStatus,
-    Wait,
-    Waiter,
-)
-from gdbext.model.kinds import kind_of_id
+from gdbext.model import Crash, Deadlock, Local, Lock, MixedStack, Report, TargetInfo, Thread, ThreadStatus, Wait
+from gdbext.model.kinds import kind_of
 from gdbext.stacks.mixed import MixedStacks
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
@@ -47,10 +30,10 @@ from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, read_threads
 from gdbext.verdict.tasks import AsyncioTasks, find_tasks
 from gdbext.verdict.wait_for import find_deadlocks, find_standstill
-from gdbext.waits.blocked import Blocked, BlockedWait
-from gdbext.waits.gil import GilWaits
-from gdbext.waits.parked import ParkedWaits
-from gdbext.waits.python_locks import PythonLocks
+from gdbext.waits.context import Context, read_context
+from gdbext.waits.lock_kinds import member_of_lock, recognise_address, size_of_lock
+from gdbext.waits.recognisers import find_waits
+from gdbext.waits.seen import BlockedWait
 
 #: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
 #: which glibc itself tells threads to end or to change their user.
@@ -58,91 +41,55 @@ _HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGF
                        signal.SIGTRAP, signal.SIGSYS, 32, 33))
 
 
-#: How many of the waiters of an object's lock are asked what they call the object.
-_MAX_LOOKS = 4
 #: How many threads are named in the reason why there is no verdict.
 _MAX_NAMED = 8
 
 
-class Snapshot:
-    """A look at a target, which must stay stopped while this lives.
+def take_snapshot(target: TargetWithTypes) -> Snapshot:
+    """Read the threads, what each waits for, and which threads hold that.
 
     :raises GdbextError: nothing at all can be told: all threads run, or the architecture is unknown.
     """
+    if target.architecture != "x86_64":
+        raise GdbextError(f"the target's architecture is {target.architecture}",
+                          "only x86-64 is decoded so far")
+    memory, findings = target.memory, Findings()
+    for where, what, why in target.problems():
+        findings.problem(where, what, why)
+    code = read_code(target, findings)
+    library = find_c_library(memory, code.modules, target.architecture)
+    if library.layouts is None:
+        unknown = "GDB does not list the libraries" if code.unlisted is not None else library.why
+        findings.problem("C library", "not applicable", f"{unknown}; native locks are not decoded")
+    sites = Sites(memory, code, library.modules)
+    threads = take_back(target, code, read_threads(target, library.layouts, findings), findings)
+    if library.layouts is not None:
+        threads = find_restarted_waits(memory, library.layouts, code, threads, sites)
+    gone = GoneOwners(target, library.layouts, threads)
+    python = read_python_side(target, code, threads, gone, findings)
+    context = read_context(target, code, library, threads, sites, python, findings)
+    waits = find_waits(context)
+    return Snapshot(context, waits, find_locks(context, waits, gone))
 
-    def __init__(self, target: TargetWithTypes) -> None:
-        if target.architecture != "x86_64":
-            raise GdbextError(f"the target's architecture is {target.architecture}",
-                              "only x86-64 is decoded so far")
-        self._target = target
-        self._findings = Findings()
-        for where, what, why in target.problems():
-            self._findings.problem(where, what, why)
-        self._code = read_code(target, self._findings)
-        self._library = find_c_library(target.memory, self._code.modules, target.architecture)
-        if self._library.layouts is None:
-            unknown = "GDB does not list the libraries" if self._code.unlisted is not None else self._library.why
-            self._findings.problem("C library", "not applicable", f"{unknown}; native locks are not decoded")
-        sites = self._sites = Sites(target.memory, self._code, self._library.modules)
-        threads = read_threads(target, self._library.layouts, self._findings)
-        threads = take_back(target, self._code, threads, self._findings)
-        if self._library.layouts is not None:
-            threads = find_restarted_waits(target.memory, self._library.layouts, self._code, threads, sites)
-        self._threads = threads
-        gone = GoneOwners(target, self._library.layouts, self._threads)
-        self._python = read_python_side(target, self._code, self._threads, gone, self._findings)
-        self._parked = ParkedWaits(target.memory, self._code, self._threads, self._python, self._findings)
-        self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._parked, gone,
-                                         self._findings)
-        self._python_locks = PythonLocks(target.memory, self._threads, self._python, self._parked, gone, self._findings)
-        self._blocked = Blocked(target, self._code, sites)
-        self._find_waits()
-        waiters: dict[str, list[Waiter]] = {}
-        for seen in threads:
-            wait = self._waits.get(seen.number)
-            if wait is not None:
-                waiters.setdefault(wait.lock, []).append(Waiter(seen.number, wait.mode))
-        self._locks = {lock.id: lock for lock in [*self._native_locks.locks(self._waits, waiters),
-                                                  *self._python_locks.locks(waiters), *self._blocked.locks(waiters)]}
-        self._locks.update((gil.lock, gil.as_lock(waiters.get(gil.lock, ()))) for gil in self._python.gils)
-        self._name_objects()
-        self._holds: dict[int, list[Hold]] = {}
-        for lock in self._locks.values():
-            for holder in lock.holders:
-                self._holds.setdefault(holder.thread, []).append(Hold(
-                    lock.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
+
+class Snapshot:
+    """What was found in a target, which must stay stopped while this lives; stacks are read when asked for."""
+
+    def __init__(self, context: Context, waits: Mapping[int, BlockedWait], locks: FoundLocks) -> None:
+        self._context = context
+        self._target = context.target
+        self._findings = context.findings
+        self._code = context.code
+        self._library = context.library
+        self._threads = context.threads
+        self._python = context.python
+        self._waits = waits
+        self._found = locks
+        self._locks = dict(locks.locks)
         self._mixed = MixedStacks(self._code, self._python.interpreter_code.__getitem__)
         self._stacks: dict[int, MixedStack] = {}
         #: How much of a variable is told where variables are asked for.
         self.limits = DEFAULT_LIMITS
-
-    def _find_waits(self) -> None:
-        gil_waits = GilWaits(self._target.memory, self._code, self._threads, self._python)
-        waits: dict[int, Wait] = {}
-        self._blocked_on: dict[int, BlockedWait] = {}
-        for seen in self._threads:
-            wait = gil_waits.wait(seen) or self._python_locks.wait(seen) or self._native_locks.wait(seen)
-            blocked = self._blocked.look(seen) if wait is None else None
-            if blocked is not None:
-                self._blocked_on[seen.number] = blocked
-                if blocked.lock is not None:
-                    evidence: Evidence = RECORDED if blocked.why is None else DERIVED
-                    wait = Wait(blocked.lock.id, EXCLUSIVE, blocked.timed, evidence, blocked.why)
-            if wait is not None:
-                waits[seen.number] = wait
-        waits.update(gil_waits.lone_waits(waits))
-        self._waits = self._native_locks.joined(waits)
-
-    def _name_objects(self) -> None:
-        """Call the object whose lock threads wait for as their frames do."""
-        for lock in list(self._locks.values()):
-            if lock.kind == "py-critical-section" and lock.waiters and lock.address in self._parked.objects:
-                at, kind = self._parked.objects[lock.address]
-                threads = [*(waiter.thread for waiter in lock.waiters[:_MAX_LOOKS]),
-                           *(holder.thread for holder in lock.holders)]
-                name = self._python_locks.name_of(at, threads)
-                if name is not None:
-                    self._locks[lock.id] = replace(lock, name=f"{name} ({kind})")
 
     @property
     def incomplete(self) -> GdbextError | None:
@@ -174,19 +121,21 @@ class Snapshot:
         """
         self._target.memory.read(address, 4)
         sizes = {gil.lock: gil.state.size for gil in self._python.gils}
+        layouts = self._library.layouts
         for lock in self._locks.values():
-            size = sizes.get(lock.id) or self._native_locks.size(lock.kind)
+            size = sizes.get(lock.id) or size_of_lock(layouts, lock.kind)
             if lock.address <= address < lock.address + size:
                 note = None
                 if address != lock.address:
-                    member = self._native_locks.member(lock, address)
+                    member = member_of_lock(layouts, lock, address)
                     note = f"{address:#x} is {member} of the {lock.kind} at {lock.address:#x}"
                 return lock, note
-        found, note = self._python_locks.at(address) if kind is None else None, None
-        if found is None:
-            found, note = self._native_locks.at(address, kind)
-        if found is not None:
-            self._locks[found.id] = found
+        view, note = self._context.python_locks.at(address) if kind is None else None, None
+        if view is None and self._context.words is not None:
+            view, note = recognise_address(self._context.words, address, kind)
+        if view is None:
+            return None, note
+        found = self._locks[view.id] = self._found.find_more(view)
         return found, note
 
     def mixed(self, number: int, limits: Limits | None = None) -> MixedStack:
@@ -213,7 +162,7 @@ class Snapshot:
         # no other command needs it, and what is loaded with it takes as long as a small look
         from gdbext.crash.reader import CrashReader
 
-        return CrashReader(self._target, self._code, self._threads, self._python, self._sites, self._mixed,
+        return CrashReader(self._target, self._code, self._threads, self._python, self._context.sites, self._mixed,
                            self._library.modules).read(report, self.limits)
 
     def tasks(self) -> AsyncioTasks:
@@ -244,7 +193,8 @@ class Snapshot:
 
     def _standstill(self, threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
         first = self._threads.first
-        wants_alone = bool(first) and self._python_locks.wants_alone(self._threads[first], self._waits.get(first))
+        wants_alone = bool(first) and self._waits_in_python(first) and self._context.python_locks.wants_alone(
+            self._threads[first])
         found = find_standstill(threads, self._locks.values(), first, wants_alone)
         if found is None or self._no_verdict() or not self._all_would_sleep_again():
             return ()
@@ -284,8 +234,18 @@ class Snapshot:
         caught = self._target.proc.caught_signals() if self._target.proc is not None else None
         if caught is not None:
             return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
-        wait = self._waits.get(self._threads.first) if self._python.gils else None
-        return wait is None or self._python_locks.knows(wait.lock) and None in handled
+        if not self._python.gils or not self._waits_for_lock(self._threads.first):
+            return True
+        return self._waits_in_python(self._threads.first) and None in handled
+
+    def _waits_for_lock(self, number: int) -> bool:
+        wait = self._waits.get(number)
+        return wait is not None and wait.lock is not None
+
+    def _waits_in_python(self, number: int) -> bool:
+        """Whether a thread waits for one of Python's own locks."""
+        wait = self._waits.get(number)
+        return wait is not None and wait.lock is not None and wait.lock.python is not None
 
     def _no_verdict(self) -> str | None:
         if self.incomplete is not None:
@@ -306,7 +266,9 @@ class Snapshot:
 
     def _unknown_holders(self) -> str | None:
         """Why no deadlock can be ruled out, where compiled code waits for a lock that anybody may hold."""
-        numbers = self._python_locks.waits_of_compiled_code(self._waits, self._locks)
+        numbers = [number for number, wait in self._waits.items() if not wait.timed and wait.lock is not None
+                   and self._waits_in_python(number) and _has_unknown_holder(self._locks[wait.lock.id])
+                   and not self._context.python_locks.is_called_from_python(self._threads[number])]
         if not numbers:
             return None
         named = ", ".join(map(str, numbers[:_MAX_NAMED])) + (" ..." if len(numbers) > _MAX_NAMED else "")
@@ -316,18 +278,25 @@ class Snapshot:
     def _thread(self, seen: SeenThread) -> Thread:
         status: ThreadStatus = "unknown"
         syscall = None
-        blocked, wait = self._blocked_on.get(seen.number), self._waits.get(seen.number)
-        python = self._python.thread(seen.number)
+        wait, python = self._waits.get(seen.number), self._python.thread(seen.number)
+        lock = wait.lock if wait is not None else None
         if seen.unavailable is None:
             # a thread that only repeats its wait for the GIL is blocked also in the moment between two of them
-            waits = wait is not None and not kind_of_id(wait.lock).spins
+            waits = lock is not None and not kind_of(lock.kind).spins
             status = "blocked" if waits or (seen.call and seen.call.blocked) else "running"
-            if blocked is not None and not blocked.is_known:
+            if wait is not None and not wait.is_known:
                 status = "unknown"
             if seen.call is not None and status != "running":
-                syscall = seen.call.name or (blocked.syscall if blocked else "futex" if wait is not None else None)
+                syscall = seen.call.name or (wait.syscall if wait is not None and wait.text is not None else
+                                             "futex" if lock is not None else None)
         return Thread(seen.number, seen.ref.lwp, seen.tid, seen.ref.name, python.name,
                       python.tstate.address if python.tstate is not None else None, self._python.state(seen), status,
-                      syscall, tuple(self._holds.get(seen.number, ())), wait,
-                      blocked_on=blocked.text if blocked else None,
-                      critical_sections=self._parked.sections(seen.number))
+                      syscall, tuple(self._found.holds.get(seen.number, ())),
+                      Wait(lock.id, wait.mode, wait.timed, wait.evidence, wait.why) if wait and lock else None,
+                      blocked_on=wait.text if wait is not None else None,
+                      critical_sections=self._context.parked.sections(seen.number))
+
+
+def _has_unknown_holder(lock: Lock) -> bool:
+    return (lock.state == "locked" and not kind_of(lock.kind).records_owner
+            and not lock.holders and not lock.orphan)

@@ -23,17 +23,13 @@ from gdbext.errors import GdbextError, RuntimeNotFound
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.layout.table import Struct
 from gdbext.model import (
-    EXCLUSIVE,
     RECORDED,
     Evidence,
     Gil,
-    Holder,
     Interpreter,
-    Lock,
     PythonState,
     Runtime,
     StopTheWorld,
-    Waiter,
 )
 from gdbext.record import record
 from gdbext.runtimes.other_pythons import find_other_pythons
@@ -91,9 +87,9 @@ NO_PYTHON = PythonThread()
 
 @record
 class SeenGil:
-    """A distinct GIL: interpreters that share it share this. `lock` is its id; `why` says why it has no holder."""
+    """A distinct GIL, by `number`: interpreters that share it share this. `why` says why it has no holder."""
 
-    lock: str
+    number: int
     state: GilState
     python: Python
     holder: int | None = None
@@ -101,12 +97,10 @@ class SeenGil:
     orphan_evidence: Evidence = RECORDED
     why: str | None = None
 
-    def as_lock(self, waiters: Sequence[Waiter]) -> Lock:
-        """The GIL as a lock among the others."""
-        holders = (Holder(self.holder, EXCLUSIVE, RECORDED),) if self.holder is not None else ()
-        return Lock(self.lock, "gil", self.state.address, None, self.state.state, holders,
-                    tuple(waiters), (), self.orphan,
-                    orphan_evidence=self.orphan_evidence, why=self.why)
+    @property
+    def lock(self) -> str:
+        """Its id among the locks."""
+        return f"gil:{self.number}"
 
 
 def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int], findings: Findings) -> list[Python]:
@@ -176,7 +170,7 @@ def read_python_side(target: TargetWithTypes, code: Code, threads: Threads, gone
         for interpreter in python.interpreters:
             state = interpreter.gil
             if state is not None and state.address not in gils:
-                gil = SeenGil(f"gil:{len(gils)}", state, python)
+                gil = SeenGil(len(gils), state, python)
                 gils[state.address] = _with_holder(gil, number_of_tstate, gone, findings)
     holders = {gil.state.holder for gil in gils.values()}
     seen = {number: PythonThread(found, *choose_tstate(found, holders), names.get(number))

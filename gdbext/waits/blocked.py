@@ -12,22 +12,26 @@ import re
 import signal
 import socket
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import decode_futex_waits
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc import Descriptor, FileLock, address_text
 from gdbext.inferior.protocol import Target
-from gdbext.model import Lock, Waiter
-from gdbext.model.kinds import DESCRIPTOR, id_of_lock, kind_of
-from gdbext.record import record
+from gdbext.model import DERIVED
+from gdbext.model.kinds import DESCRIPTOR
 from gdbext.threads.code import Code
 from gdbext.threads.cut_short import is_cut_short
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.descriptors import MANY, Descriptors, listed
+from gdbext.waits.seen import BlockedWait, View
+
+if TYPE_CHECKING:
+    from gdbext.waits.context import Context
 
 READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
 FILE_LOCK, DISK = "waiting for a file lock", "waiting for the disk"
@@ -80,23 +84,6 @@ _RESTARTED = {"poll": "poll", "poll_chk": "poll", "nanosleep": "clock_nanosleep"
 _INTERNAL = re.compile(r"^_*(?:GI_)?_*")
 
 
-@record
-class BlockedWait:
-    """What a thread is blocked on: in words, and as a lock without waiters where it is a descriptor.
-
-    `timed` tells whether the wait can end by itself, `syscall` which call it is if its number was lost and it is known.
-    `why` says how it is known that the thread was blocked where the kernel does not say so; where `is_known` is false
-    the thread may have been running.
-    """
-
-    text: str
-    lock: Lock | None = None
-    timed: bool = False
-    syscall: str | None = None
-    why: str | None = None
-    is_known: bool = True
-
-
 class Blocked:
     """The waits of a target's threads that are no locks."""
 
@@ -106,8 +93,6 @@ class Blocked:
         self._descriptors = Descriptors(target)
         self._code = code
         self._sites = sites
-        # threads may wait for the same descriptor in several ways
-        self._locks: dict[str, dict[Lock, None]] = {}
         self._calls: dict[str, Callable[[str, Sequence[int]], BlockedWait | None]] = {
             **dict.fromkeys(("poll", "ppoll"), self._poll),
             **dict.fromkeys(("select", "pselect6"), self._select),
@@ -139,23 +124,10 @@ class Blocked:
         found = self._calls[name](name, call.arguments) if name in self._calls else self._simple(name, call.arguments)
         if found is None:
             return None
-        if found.lock is not None:
-            self._locks.setdefault(found.lock.id, {})[found.lock] = None
         if is_cut:
-            found = replace(found, why="the call has written only a part: the stop of the thread has ended it")
+            found = replace(found, evidence=DERIVED,
+                            why="the call has written only a part: the stop of the thread has ended it")
         return found if call.name is not None else replace(found, syscall=name)
-
-    def locks(self, waiters: Mapping[str, Sequence[Waiter]]) -> list[Lock]:
-        """The descriptors that threads wait for, with their waiters."""
-        found = []
-        for lock_id, ways in self._locks.items():
-            first = next(iter(ways))
-            if len(ways) > 1:
-                whys = dict.fromkeys(lock.why for lock in ways if lock.why is not None)
-                first = replace(first, state=" or ".join(dict.fromkeys(lock.state for lock in ways)),
-                                why="; ".join(list(whys)[:MANY]) or None)
-            found.append(replace(first, waiters=tuple(waiters.get(lock_id, ()))))
-        return found
 
     # -- calls on a descriptor -------------------------------------------------------------------------------
 
@@ -445,9 +417,13 @@ class Blocked:
         return values[0] + values[1] / 1e9
 
 
-def _lock(address: int, name: str, state: str, why: str | None) -> Lock:
-    return Lock(id_of_lock(DESCRIPTOR, address), DESCRIPTOR, address, name, state,
-                wait_for=kind_of(DESCRIPTOR).wait_for, why=why)
+def blocked_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
+    """What a thread is blocked on in a system call that is no futex call."""
+    return context.blocked.look(seen)
+
+
+def _lock(address: int, name: str, state: str, why: str | None) -> View:
+    return View(DESCRIPTOR, address, state, name=name, why=why)
 
 
 def _words(text: str, timed: bool) -> BlockedWait:

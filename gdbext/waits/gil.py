@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FutexWait
-from gdbext.inferior.protocol import Memory
-from gdbext.model import DERIVED, EXCLUSIVE, Wait
+from gdbext.model import DERIVED
 from gdbext.runtimes.names import public_name
-from gdbext.threads.code import Code
-from gdbext.threads.python_side import PythonSide, SeenGil
-from gdbext.threads.threads import SeenThread, Threads
+from gdbext.threads.python_side import SeenGil
+from gdbext.threads.threads import SeenThread
+from gdbext.waits.seen import BlockedWait, View, held_by
+
+if TYPE_CHECKING:
+    from gdbext.waits.context import Context
 
 #: Among how many frames on top of a stack `take_gil` is looked for.
 _TAKE_GIL_DEPTH = 8
@@ -21,113 +24,118 @@ _WAITING_FUNCTIONS = ("pthread_cond_timedwait", "pthread_cond_clockwait", "pthre
 _MAX_WAIT_FRAMES = 4096
 
 
-class GilWaits:
-    """Finds the threads that wait for a GIL."""
+def view_gil(gil: SeenGil) -> View:
+    """A GIL as a `View`."""
+    return View("gil", gil.state.address, gil.state.state, holders=held_by((gil.holder,)), orphan=gil.orphan,
+                orphan_evidence=gil.orphan_evidence, why=gil.why, number=gil.number)
 
-    def __init__(self, memory: Memory, code: Code, threads: Threads, side: PythonSide) -> None:
-        self._memory = memory
-        self._code = code
-        self._threads = threads
-        self._side = side
 
-    def wait(self, seen: SeenThread) -> Wait | None:
-        """A thread's wait for a GIL, or None."""
-        has_state = self._side.thread(seen.number).tstate is not None
-        for gil in self._side.gils:
-            wait = None
-            if gil.holder != seen.number:
-                if seen.futex is not None:
-                    wait = self._sleeping_wait(gil, seen.futex)
-                elif has_state and not (seen.call is not None and seen.call.blocked):
-                    wait = self._wait_between_sleeps(gil, seen)
-            if wait is not None:
-                return wait
+def gil_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
+    """A thread's wait for a GIL."""
+    has_state = context.python.thread(seen.number).tstate is not None
+    for gil in context.python.gils:
+        wait = None
+        if gil.holder != seen.number:
+            if seen.futex is not None:
+                wait = _sleeping_wait(context, gil, seen.futex)
+            elif has_state and not (seen.call is not None and seen.call.blocked):
+                wait = _wait_between_sleeps(context, gil, seen)
+        if wait is not None:
+            return wait
+    return None
+
+
+def lone_gil_waits(waits: Mapping[int, BlockedWait], context: Context) -> dict[int, BlockedWait]:
+    """Waits for a GIL that are known because somebody asked its holder for it and only one thread can have.
+
+    From 3.9 on the request is taken back when a thread gets the GIL, so while it stands somebody waits; a waiter
+    that is caught in the few microseconds between two sleeps cannot be told by its system call. Since 3.13 the
+    request is one to the thread that holds the GIL; before it is the interpreter's, and may be left over from
+    before where interpreters share a GIL.
+
+    Source: CPython 3.12 and 3.13 Python/ceval_gil.c, take_gil and drop_gil.
+    """
+    found: dict[int, BlockedWait] = {}
+    waited = {wait.lock.id for wait in waits.values() if wait.lock is not None}
+    has_lock = {number for number, wait in waits.items() if wait.lock is not None}
+    for gil in context.python.gils:
+        interpreters = [interpreter for interpreter in gil.python.interpreters
+                        if interpreter.gil is not None and interpreter.gil.address == gil.state.address]
+        layouts = gil.python.runtime.layouts
+        if gil.holder is None or gil.lock in waited or not any(each.drop_requested for each in interpreters):
+            continue
+        if not layouts.has("PyThreadState", "eval_breaker") and len(interpreters) != 1:
+            continue
+        able = [seen for seen in context.threads if seen.number != gil.holder and seen.number not in has_lock
+                and seen.number not in found and context.python.thread(seen.number).tstates
+                and (seen.call is None or not seen.call.blocked)]
+        if len(able) == 1 and context.threads.all_available:
+            found[able[0].number] = BlockedWait(None, view_gil(gil), evidence=DERIVED, why=(
+                "the holder was asked for the GIL, and no other thread can have asked"))
+    return found
+
+
+def _sleeping_wait(context: Context, gil: SeenGil, futex: FutexWait) -> BlockedWait | None:
+    if gil.state.state == "disabled":
         return None
+    if gil.state.is_waited_for(futex.address, futex.timed, _static_name(context, gil, futex.address)):
+        # its sleep has a timeout, but the code only asks for the GIL again and repeats it
+        return BlockedWait(None, view_gil(gil))
+    return None
 
-    def lone_waits(self, waits: Mapping[int, Wait]) -> dict[int, Wait]:
-        """Waits for a GIL that are known because somebody asked its holder for it and only one thread can have.
 
-        From 3.9 on the request is taken back when a thread gets the GIL, so while it stands somebody waits; a waiter
-        that is caught in the few microseconds between two sleeps cannot be told by its system call. Since 3.13 the
-        request is one to the thread that holds the GIL; before it is the interpreter's, and may be left over from
-        before where interpreters share a GIL.
-
-        Source: CPython 3.12 and 3.13 Python/ceval_gil.c, take_gil and drop_gil.
-        """
-        found: dict[int, Wait] = {}
-        waited = {wait.lock for wait in waits.values()}
-        for gil in self._side.gils:
-            interpreters = [interpreter for interpreter in gil.python.interpreters
-                            if interpreter.gil is not None and interpreter.gil.address == gil.state.address]
-            layouts = gil.python.runtime.layouts
-            if gil.holder is None or gil.lock in waited or not any(each.drop_requested for each in interpreters):
-                continue
-            if not layouts.has("PyThreadState", "eval_breaker") and len(interpreters) != 1:
-                continue
-            able = [seen for seen in self._threads if seen.number != gil.holder and seen.number not in waits
-                    and seen.number not in found and self._side.thread(seen.number).tstates
-                    and (seen.call is None or not seen.call.blocked)]
-            if len(able) == 1 and self._threads.all_available:
-                found[able[0].number] = Wait(gil.lock, EXCLUSIVE, False, DERIVED,
-                                             "the holder was asked for the GIL, and no other thread can have asked")
-        return found
-
-    def _sleeping_wait(self, gil: SeenGil, futex: FutexWait) -> Wait | None:
-        if gil.state.state == "disabled":
-            return None
-        if gil.state.is_waited_for(futex.address, futex.timed, self._static_name(gil, futex.address)):
-            # its sleep has a timeout, but the code only asks for the GIL again and repeats it
-            return Wait(gil.lock, EXCLUSIVE, False)
+def _wait_between_sleeps(context: Context, gil: SeenGil, seen: SeenThread) -> BlockedWait | None:
+    """A thread that wants the GIL wakes every 5 ms, asks for it and sleeps again: it may be caught awake."""
+    if gil.state.state != "held":
         return None
+    call, thread = seen.call, context.python.thread(seen.number)
+    if thread.tstate is not None and thread.python is gil.python and thread.tstate.gil_requested:
+        return BlockedWait(None, view_gil(gil))  # CPython 3.15 and later record it
+    if call is not None and call.name in ("futex", None):
+        # the kernel has just let it go, and it has not run a single instruction since: it still waits
+        address, timeout = call.arguments[0], call.arguments[3]
+        if gil.state.is_waited_for(address, timeout != 0, _static_name(context, gil, address)):
+            return BlockedWait(None, view_gil(gil))
+    elif call is None and thread.python is gil.python and _in_wait_for(context, gil, seen):
+        return BlockedWait(None, view_gil(gil))
+    elif call is None and thread.python is gil.python and _in_take_gil(context, seen):
+        return BlockedWait(None, view_gil(gil), evidence=DERIVED,
+                           why="it runs take_gil, and another holds the GIL")
+    return None
 
-    def _wait_between_sleeps(self, gil: SeenGil, seen: SeenThread) -> Wait | None:
-        """A thread that wants the GIL wakes every 5 ms, asks for it and sleeps again: it may be caught awake."""
-        if gil.state.state != "held":
-            return None
-        call, thread = seen.call, self._side.thread(seen.number)
-        if thread.tstate is not None and thread.python is gil.python and thread.tstate.gil_requested:
-            return Wait(gil.lock, EXCLUSIVE, False)  # CPython 3.15 and later record it
-        if call is not None and call.name in ("futex", None):
-            # the kernel has just let it go, and it has not run a single instruction since: it still waits
-            address, timeout = call.arguments[0], call.arguments[3]
-            if gil.state.is_waited_for(address, timeout != 0, self._static_name(gil, address)):
-                return Wait(gil.lock, EXCLUSIVE, False)
-        elif call is None and thread.python is gil.python and self._in_wait_for(gil, seen):
-            return Wait(gil.lock, EXCLUSIVE, False)
-        elif call is None and thread.python is gil.python and self._in_take_gil(seen):
-            return Wait(gil.lock, EXCLUSIVE, False, DERIVED, "it runs take_gil, and another holds the GIL")
+
+def _static_name(context: Context, gil: SeenGil, address: int) -> str | None:
+    # CPython 3.6 keeps its GIL in static variables, which only symbols tell apart
+    if not gil.state.shared or context.code.module(address) is not gil.python.runtime.module:
         return None
+    return context.code.symbol(address).function
 
-    def _static_name(self, gil: SeenGil, address: int) -> str | None:
-        # CPython 3.6 keeps its GIL in static variables, which only symbols tell apart
-        if not gil.state.shared or self._code.module(address) is not gil.python.runtime.module:
-            return None
-        return self._code.symbol(address).function
 
-    def _in_wait_for(self, gil: SeenGil, seen: SeenThread) -> bool:
-        """Whether a thread is awake inside of a function of the C library in which it waits for the GIL.
+def _in_wait_for(context: Context, gil: SeenGil, seen: SeenThread) -> bool:
+    """Whether a thread is awake inside of a function of the C library in which it waits for the GIL.
 
-        The interpreter has called that function, and one of the GIL's own words is at hand in it: in a register, or on
-        the stack below the interpreter's frame. The names of these functions are exported.
-        """
-        native = seen.native(self._code)[:_TAKE_GIL_DEPTH]
-        depth = next((i for i, (pc, _) in enumerate(native) if self._side.interpreter_code[pc]), 0)
-        if not depth or not any(public_name(self._code.symbol(pc, i).function or "") in _WAITING_FUNCTIONS
-                                for i, (pc, _) in enumerate(native[:depth])):
-            return False
-        low, high = seen.registers["rsp"] & ~7, native[depth][1]
-        if not 0 < high - low <= _MAX_WAIT_FRAMES:
-            return False
-        try:
-            words = struct.unpack(f"<{(high - low) // 8}Q", self._memory.read(low, (high - low) // 8 * 8))
-        except GdbextError:
-            return False
-        return any(gil.state.is_waited_for(word, True, self._static_name(gil, word))
-                   for word in {*words, *seen.registers.values()})
-
-    def _in_take_gil(self, seen: SeenThread) -> bool:
-        # it may have called others of the interpreter, and these the C library, to find out when to wake
-        for i, (pc, _) in enumerate(seen.native(self._code)[:_TAKE_GIL_DEPTH]):
-            if self._side.interpreter_code[pc] and public_name(self._code.symbol(pc, i).function or "") == "take_gil":
-                return True
+    The interpreter has called that function, and one of the GIL's own words is at hand in it: in a register, or on
+    the stack below the interpreter's frame. The names of these functions are exported.
+    """
+    native = seen.native(context.code)[:_TAKE_GIL_DEPTH]
+    depth = next((i for i, (pc, _) in enumerate(native) if context.python.interpreter_code[pc]), 0)
+    if not depth or not any(public_name(context.code.symbol(pc, i).function or "") in _WAITING_FUNCTIONS
+                            for i, (pc, _) in enumerate(native[:depth])):
         return False
+    low, high = seen.registers["rsp"] & ~7, native[depth][1]
+    if not 0 < high - low <= _MAX_WAIT_FRAMES:
+        return False
+    try:
+        words = struct.unpack(f"<{(high - low) // 8}Q", context.memory.read(low, (high - low) // 8 * 8))
+    except GdbextError:
+        return False
+    return any(gil.state.is_waited_for(word, True, _static_name(context, gil, word))
+               for word in {*words, *seen.registers.values()})
+
+
+def _in_take_gil(context: Context, seen: SeenThread) -> bool:
+    # it may have called others of the interpreter, and these the C library, to find out when to wake
+    for i, (pc, _) in enumerate(seen.native(context.code)[:_TAKE_GIL_DEPTH]):
+        if context.python.interpreter_code[pc] and public_name(context.code.symbol(pc, i).function or "") == "take_gil":
+            return True
+    return False

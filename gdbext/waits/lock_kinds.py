@@ -24,18 +24,11 @@ from gdbext.glibc.futex import (
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
-from gdbext.model import EXCLUSIVE, RECORDED, Evidence, Mode, WaitFor
-from gdbext.model.kinds import LockKind, id_of_lock, kind_of
+from gdbext.model import EXCLUSIVE, Lock, Mode
+from gdbext.model.kinds import LockKind, kind_of
 from gdbext.record import record
 from gdbext.threads.site import NOWHERE, Site
-
-#: How the holders of a lock are found that does not record them; see `analysis.holders`.
-READERS = "readers"
-ARRIVING = "arriving"
-RUNS_ONCE = "runs once"
-INITIALISES = "initialises"
-ALLOCATES = "allocates"
-MENTIONS = "mentions"
+from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View, held_by
 
 # libstdc++'s guard of a static variable with waiters: being initialised (bit 8), waited for (bit 16); GCC 12
 # libstdc++-v3/libsupc++/guard.cc
@@ -46,48 +39,6 @@ _FUTURE_NOT_READY = 0x80000000
 _ONCE_IN_PROGRESS, _ONCE_BITS = 1, 3
 #: The word of a low-level lock that is held and perhaps waited for (glibc 2.36 sysdeps/nptl/lowlevellock.h).
 _CONTENDED = 2
-
-
-@record
-class View:
-    """A lock as its memory tells it, before owners are matched with threads.
-
-    `owner` is the recorded TID, `owner_descriptor` a recorded ``struct pthread *`` that is not a thread's here;
-    `owner_thread` a thread number where the lock names a thread otherwise, and
-    `owner_threads` are several that all have to let go, both known as `owner_evidence` has it. `repeats` tells that
-    waits with a timeout are only repeated. `count` is how many holders it counts and does not name, `find_holders` how
-    these are looked for, unless circumstance has told the `holders` already, or `candidates`. `elsewhere` tells that
-    the owner may be in another process.
-    """
-
-    kind: LockKind
-    address: int
-    state: str
-    mode: Mode = EXCLUSIVE
-    owner: int | None = None
-    owner_thread: int | None = None
-    owner_threads: tuple[int, ...] = ()
-    owner_descriptor: int | None = None
-    owner_evidence: Evidence = RECORDED
-    repeats: bool = False
-    count: int = 0
-    find_holders: str | None = None
-    holders: tuple[int, ...] = ()
-    candidates: tuple[int, ...] = ()
-    elsewhere: bool = False
-    why: str | None = None
-    name: str | None = None
-    orphan: str | None = None
-
-    @property
-    def id(self) -> str:
-        """The lock's id in reports."""
-        return id_of_lock(self.kind, self.address)
-
-    @property
-    def wait_for(self) -> WaitFor:
-        """Whether a waiter needs all holders to release the lock, or any one of them."""
-        return kind_of(self.kind).wait_for
 
 
 @record
@@ -170,7 +121,7 @@ def _join(context: Context, wait: FutexWait, site: Site) -> View | None:
     address = pthread.pthread_of_join(context.layouts, wait.address, context.descriptors)
     if address is None:
         return None
-    return View("thread-exit", address, "running", owner_thread=context.descriptors[address])
+    return View("thread-exit", address, "running", holders=held_by((context.descriptors[address],)))
 
 
 def _linker(context: Context, wait: FutexWait, site: Site) -> View | None:
@@ -199,7 +150,7 @@ def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> View 
         kind, name = "mutex", "the lock of exit()"
     elif not _STDIO & set(site.functions):
         kind, name = "mutex", "a lock of the C library"
-    return View(kind, wait.address, "locked", owner_thread=number, name=name,
+    return View(kind, wait.address, "locked", holders=held_by((number,)), name=name,
                 owner_descriptor=state.owner if number is None and state.owner else None,
                 why=None if state.owner else "no owner is recorded")
 
@@ -401,5 +352,21 @@ def _view_file(context: Context, lock: int, file: int, descriptor: int) -> View 
     except GdbextError:
         return None
     return View("stdio", lock, "locked" if state.word else "free",
-                owner_thread=context.descriptors.get(state.owner or 0) if state.word else None,
+                holders=held_by((context.descriptors.get(state.owner or 0) if state.word else None,)),
                 name=f"FILE {file:#x}" + (f", fd {descriptor}" if descriptor >= 0 else ""))
+
+
+def size_of_lock(layouts: Layouts | None, kind: str) -> int:
+    """Size of a lock of a kind, in bytes."""
+    structure = kind_of(kind).structure
+    return 8 if layouts is None or structure is None else layouts[structure].size
+
+
+def member_of_lock(layouts: Layouts | None, lock: Lock, address: int) -> str:
+    """What is stored at an address inside a lock."""
+    structure = kind_of(lock.kind).structure
+    if layouts is not None and structure is not None:
+        for name, member in layouts[structure].fields.items():
+            if lock.address + member.offset == address:
+                return name
+    return f"byte {address - lock.address}"

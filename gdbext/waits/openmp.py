@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gdbext.arch.x86_64.calls import called
@@ -19,8 +20,7 @@ from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.layout.select import libgomp_layouts
 from gdbext.layout.table import Layouts
-from gdbext.model.kinds import LockKind
-from gdbext.record import record
+from gdbext.model import INFERRED
 from gdbext.runtimes.libgomp import (
     MUTEX_WAITED_FOR,
     POINTER_LOCK_WAITED_FOR,
@@ -38,6 +38,7 @@ from gdbext.threads.mentions import Mentions
 from gdbext.threads.sections import Section, Sections
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
+from gdbext.waits.seen import View, held_by
 
 BARRIER: Final = "openmp-barrier"
 LOCK: Final = "openmp-lock"
@@ -49,23 +50,6 @@ _TASKS_LEFT = "tasks are left, and who runs them is not recorded"
 _LIBOMP = re.compile(r"^lib(?:omp|iomp5)(?:-[0-9a-f]+)?\.so[.0-9]*$")
 #: How the names of those of its functions begin that a program calls.
 _ENTRIES = ("__kmpc_", "GOMP_", "omp_", "kmp_")
-
-
-@record
-class OpenMPWait:
-    """What a thread waits for inside libgomp; holders and candidates are thread numbers.
-
-    All holders are inferred; `why` tells from what, or why there are none. `orphan` tells why threads that are waited
-    for do not exist any more.
-    """
-
-    kind: LockKind
-    address: int
-    state: str
-    holders: tuple[int, ...] = ()
-    candidates: tuple[int, ...] = ()
-    why: str | None = None
-    orphan: str | None = None
 
 
 class _Library:
@@ -107,9 +91,9 @@ class OpenMP:
         self._mentions = Mentions(target, code, threads)
         self._sections = Sections(target.memory, code)
         self._libraries: dict[str, _Library | None] = {}
-        self._known: dict[tuple[int, int], OpenMPWait | None] = {}
+        self._known: dict[tuple[int, int], View | None] = {}
 
-    def view(self, seen: SeenThread, futex: FutexWait) -> OpenMPWait | None:
+    def view(self, seen: SeenThread, futex: FutexWait) -> View | None:
         """What a thread waits for that sleeps on a futex word of libgomp; None if it is not libgomp that waits."""
         library = self._library(seen.registers["rip"])
         if library is None or futex.command != FUTEX_WAIT:
@@ -117,7 +101,9 @@ class OpenMP:
         key = (futex.address, futex.expected)
         if key not in self._known:
             try:
-                self._known[key] = self._look(library, seen, futex)
+                found = self._look(library, seen, futex)
+                self._known[key] = replace(found, holders=held_by(
+                    [holder.thread for holder in found.holders], INFERRED, found.why)) if found is not None else None
             except GdbextError:
                 self._known[key] = None
         return self._known[key]
@@ -198,7 +184,7 @@ class OpenMP:
 
     # -- what a thread sleeps on -------------------------------------------------------------------------------
 
-    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> OpenMPWait | None:
+    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> View | None:
         if futex.expected == MUTEX_WAITED_FOR:
             return self._mutex(library, futex.address)
         if futex.expected == SEMAPHORE_WAITED_FOR:
@@ -210,10 +196,10 @@ class OpenMP:
             return self._mentioned(futex.address, "a lock of libgomp itself records no owner")
         return None
 
-    def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> OpenMPWait:
+    def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> View:
         arrived = f"{barrier.total - barrier.missing} of {barrier.total} arrived"
         if barrier.passed:
-            return OpenMPWait(BARRIER, barrier.address, arrived, why="all have arrived, the threads are to wake up")
+            return View(BARRIER, barrier.address, arrived, why="all have arrived, the threads are to wake up")
         try:
             team = team_of_barrier(self._memory, self._layouts, barrier)
         except GdbextError:
@@ -227,11 +213,11 @@ class OpenMP:
             return self._tasks_left(barrier, members, missing)
         return self._gone(library, barrier, arrived, members) or self._counted(barrier, arrived, members, missing)
 
-    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> OpenMPWait:
+    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> View:
         """The barrier at which a pool waits for work, and the thread that has some waits for its pool."""
         if all(self._is_pooled(library, self._threads[number]) for number in sleepers):
-            return OpenMPWait(BARRIER, barrier.address, "idle", why="a pool of threads that have no work")
-        return self._gone(library, barrier, arrived, sleepers) or OpenMPWait(
+            return View(BARRIER, barrier.address, "idle", why="a pool of threads that have no work")
+        return self._gone(library, barrier, arrived, sleepers) or View(
             BARRIER, barrier.address, arrived, why="the threads of a team are about to start or to end")
 
     def _members(self, library: _Library, team: int) -> set[int]:
@@ -247,24 +233,24 @@ class OpenMP:
         return self._inside(library, seen) and not (seen.call and seen.call.blocked)
 
     def _counted(self, barrier: BarrierState, state: str, members: Collection[int],
-                 missing: Sequence[int]) -> OpenMPWait:
+                 missing: Sequence[int]) -> View:
         counted = f"{barrier.missing} thread{' has' if barrier.missing == 1 else 's have'} not arrived"
         if len(members) == barrier.total and len(missing) == barrier.missing:
-            return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(missing),
+            return View(BARRIER, barrier.address, state, holders=held_by(missing, INFERRED),
                               why=f"{counted}, and just as many members of the team do not wait there")
-        return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(missing),
+        return View(BARRIER, barrier.address, state, candidates=tuple(missing),
                           why=f"{counted}; {len(members)} of its {barrier.total} members are seen, "
                               f"{len(missing)} of them elsewhere")
 
-    def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> OpenMPWait:
+    def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> View:
         state = f"{barrier.total} of {barrier.total} arrived, tasks left"
         if len(members) == barrier.total and busy:
-            return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(busy),
+            return View(BARRIER, barrier.address, state, holders=held_by(busy, INFERRED),
                               why="all threads of the team have arrived, and those that do not sleep run tasks")
-        return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(busy),
+        return View(BARRIER, barrier.address, state, candidates=tuple(busy),
                           why=_TASKS_LEFT)
 
-    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> OpenMPWait | None:
+    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> View | None:
         """A barrier that waits for threads which do not exist any more; None if they may.
 
         Nobody else is inside libgomp, or so young that it may be on the way there. A child of fork has the thread only
@@ -274,7 +260,7 @@ class OpenMP:
                 seen.number not in known and self._may_come(library, seen) for seen in self._readable):
             return None
         why = f"{barrier.total - len(known)} of its {barrier.total} threads do not exist in this process"
-        return OpenMPWait(BARRIER, barrier.address, state, why=why,
+        return View(BARRIER, barrier.address, state, why=why,
                           orphan="left behind by fork" if len(known) == 1 else "thread exited")
 
     def _may_come(self, library: _Library, seen: SeenThread) -> bool:
@@ -284,21 +270,21 @@ class OpenMP:
         return (any(self._code.module(pc) is library.module for pc, _ in native)
                 or all(self._sites.in_runtime(pc) for pc, _ in native))
 
-    def _semaphore(self, library: _Library, seen: SeenThread, address: int) -> OpenMPWait:
+    def _semaphore(self, library: _Library, seen: SeenThread, address: int) -> View:
         """A turn in an ordered loop, or the end of tasks that other threads run."""
         members = self._members(library, library.team_of.get(seen.number, 0))
         awake = tuple(sorted(number for number in members if not self._inside(library, self._threads[number])))
         functions = self._sites.site(seen.native(self._code)).functions
         if any("task" in name for name in functions):
-            return OpenMPWait(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
+            return View(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
         why = "who is in the ordered section, or is the next to enter it, is not recorded"
         if "GOMP_ordered_start" not in functions:
             why = "a semaphore of libgomp records no owner"
-        return OpenMPWait(LOCK, address, "locked", candidates=awake, why=why)
+        return View(LOCK, address, "locked", candidates=awake, why=why)
 
     # -- critical sections and locks ---------------------------------------------------------------------------
 
-    def _mutex(self, library: _Library, address: int) -> OpenMPWait:
+    def _mutex(self, library: _Library, address: int) -> View:
         starts: dict[str, set[int]] = {}
         waiters: dict[int, int] = {}
         for number in self._asleep[address]:
@@ -313,10 +299,10 @@ class OpenMP:
             return self._mentioned(address, "a lock of OpenMP records no owner")
         inside = self._in_section(library, address, starts, waiters)
         if len(inside) == 1 and self._threads.all_available:
-            return OpenMPWait(LOCK, address, "locked", holders=inside,
+            return View(LOCK, address, "locked", holders=held_by(inside, INFERRED),
                               why="the only thread inside the critical section")
         if inside:
-            return OpenMPWait(LOCK, address, "locked", candidates=inside,
+            return View(LOCK, address, "locked", candidates=inside,
                               why="threads that may be inside the critical section")
         return self._mentioned(address, "no thread is seen inside the critical section")
 
@@ -336,6 +322,6 @@ class OpenMP:
                             if self._sections.contains(section, seen.native(self._code),
                                                        waiters.get(seen.number, -1) + 1)))
 
-    def _mentioned(self, address: int, why: str) -> OpenMPWait:
+    def _mentioned(self, address: int, why: str) -> View:
         found = self._mentions.of(address) - self._asleep[address]
-        return OpenMPWait(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)
+        return View(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)

@@ -8,7 +8,7 @@ from gdbext.crash.pointers import Pointers
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import SignalInfo
 from gdbext.model import Crash, Fault
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.threads import read_threads
@@ -78,5 +78,5 @@ class Scene:
 
 
 def crash_of(target: FakeTarget) -> Crash:
-    snapshot = Snapshot(target)
+    snapshot = take_snapshot(target)
     return snapshot.crash(snapshot.report(lambda thread: False))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gdbext.model import Lock, Report, TargetKind, Thread
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import WAIT_BITSET_REALTIME, FakeTarget, FakeThread
 from tests.support.round_trip import checked
 
 
 def report_of(target: FakeTarget) -> Report:
-    return checked(Snapshot(target).report(lambda thread: False))
+    return checked(take_snapshot(target).report(lambda thread: False))
 
 
 def lock_of(report: Report, address: int) -> Lock:

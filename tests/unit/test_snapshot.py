@@ -21,7 +21,7 @@ from gdbext.model import (
     Wait,
     Waiter,
 )
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython
@@ -309,7 +309,7 @@ def test_gil_and_rwlock(version: str, kind: TargetKind) -> None:
 def test_only_chosen_stacks_are_in_the_report() -> None:
     target, _, _, _ = gil_and_rwlock("3.12.1")
     target.thread()
-    snapshot = Snapshot(target)
+    snapshot = take_snapshot(target)
     assert [bool(thread.stack) for thread in snapshot.report(lambda thread: False).threads] == [True, True, False]
     assert all(thread.stack for thread in snapshot.report(lambda thread: True).threads)
 
@@ -375,7 +375,7 @@ def test_architecture_that_is_not_decoded() -> None:
     target = FakeTarget()
     target.architecture = "aarch64"
     with pytest.raises(GdbextError, match="aarch64"):
-        Snapshot(target)
+        take_snapshot(target)
 
 
 def test_c_library_that_is_not_known() -> None:
@@ -430,7 +430,7 @@ def test_noise(seed: int) -> None:
     target.memory = Mixed()
     start = time.monotonic()
     try:
-        snapshot = Snapshot(target)
+        snapshot = take_snapshot(target)
         report = snapshot.report(lambda thread: True)
         assert len(report.threads) == 8
         for address in range(0x10000, 0x10400, 4):

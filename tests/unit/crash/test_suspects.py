@@ -11,7 +11,7 @@ from gdbext.inferior.address_space import Region
 from gdbext.inferior.cache import CachedMemory
 from gdbext.layout.select import glibc_layouts
 from gdbext.model import CriticalSection, Hold, Report, Suspect, TargetInfo, Thread
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
@@ -70,7 +70,7 @@ class Pool:
                                Pointers(target, code, threads, side.pythons), side.interpreter_code,
                                lambda number: side.thread(number).tstates, lambda seen: seen.registers)
         died = threads[1]
-        report = report or Snapshot(target).report(lambda thread: False)
+        report = report or take_snapshot(target).report(lambda thread: False)
         found = finder.find(died, died.native(code), died.registers, objects, threads, report)
         return {suspect.thread: suspect for suspect in found}
 

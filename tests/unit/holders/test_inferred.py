@@ -3,18 +3,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import pytest
 
 from gdbext.errors import ThreadUnavailable
-from gdbext.holders.inferred import Found, HolderFinder
+from gdbext.holders.inferred import HolderFinder
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
-from gdbext.model import Wait
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.lock_kinds import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View
+from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View
 from tests.support.fake_memory import FakeMemory
 
 LOCK = 0x40_4100
@@ -28,6 +27,14 @@ NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "mall
 TRAMPOLINE = LIBC + 0x300
 
 
+class Found(NamedTuple):
+    """What was found out: numbers of threads, and how or why not."""
+
+    holders: tuple[int, ...]
+    candidates: tuple[int, ...]
+    why: str | None
+
+
 class Process:
     """Threads with frames and words on their stacks; a `Target`, a `Code` and `Threads` as far as holders need."""
 
@@ -37,7 +44,7 @@ class Process:
         self.seen: list[SeenThread] = []
         self.frames: dict[int, list[tuple[int, int]]] = {}
         self.kept: dict[int, dict[str, int]] = {}
-        self.waits: dict[int, Wait] = {}
+        self.waits: dict[int, str] = {}
 
     def thread(self, pcs: Sequence[int], words: Mapping[int, int] | None = None, **kept: int) -> int:
         """A thread with a frame of 64 bytes for each program counter, and words by their offset on its stack."""
@@ -82,10 +89,11 @@ class Process:
 
     def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
         code, threads, target = cast(Code, self), cast(Threads, self), cast(Target, self)
-        finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2])
         view = View("mutex", lock, "any", count=count, find_holders=how)
-        finder.announce([view], self.waits)
-        return finder.find(view, waiters)
+        finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2], [view],
+                              self.waits)
+        found = finder.find(view, waiters)
+        return Found(tuple(holder.thread for holder in found.holders), found.candidates, found.why)
 
 
 @pytest.fixture
@@ -132,9 +140,9 @@ def test_barrier_whose_maker_waits_for_a_thread_to_end(process: Process) -> None
     process.seen[waiter - 1] = replace(process[waiter], pthread=0x7F00)
     late = process.thread([OTHER_WORK, WORK + 8])
     maker = process.thread([LIBC + 0x510, MAIN], {0x48: LOCK})
-    process.waits[maker] = Wait("thread-exit:0x7f00", "exclusive", False)
+    process.waits[maker] = "thread-exit:0x7f00"
     assert process.find(ARRIVING, [waiter], 1).holders == (late,)
-    process.waits[maker] = Wait("thread-exit:0x7f08", "exclusive", False)
+    process.waits[maker] = "thread-exit:0x7f08"
     assert process.find(ARRIVING, [waiter], 1).candidates == (maker,)
 
 

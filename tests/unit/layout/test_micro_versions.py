@@ -14,7 +14,7 @@ from gdbext.layout.table import Field, Layouts
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython
 from tests.support.fake_target import FakeTarget
@@ -166,7 +166,7 @@ def test_the_report_says_which_table_stood_in(laid_out: str, version: str, neare
     target.loaded.append(python.runtime())
     python.thread(python.interpreter(), main.pthread)
     pretend(python, version)
-    report = Snapshot(target).report(lambda thread: False)
+    report = take_snapshot(target).report(lambda thread: False)
     assert report.problems == ()
     assert report.no_verdict is None
     notes = [note for note in report.notes if version in note]

@@ -478,12 +478,14 @@ def test_five_thousand_threads_in_read(live: FakeTarget, fake: FakeProc) -> None
         call = Syscall(READ, "read", (2 * number, 0, 0, 0, 0, 0), True)
         threads.append(SeenThread(ThreadRef(number, number, None), call=call))
     code = read_code(live, Findings())
+    locks = []
     begin = time.process_time()
     blocked = Blocked(live, code, Sites(live.memory, code, ()))
     for seen in threads:
         found = blocked.look(seen)
         assert found is not None
-    locks = blocked.locks({})
+        assert found.lock is not None
+        locks.append(found.lock)
     spent = time.process_time() - begin
     assert len(locks) == 5000
     assert locks[0].why == "only this process has the other end: fd 1"

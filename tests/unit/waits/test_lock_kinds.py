@@ -8,19 +8,8 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FutexWait
 from gdbext.layout.select import glibc_layouts
 from gdbext.threads.site import NOWHERE, Site
-from gdbext.waits.lock_kinds import (
-    ALLOCATES,
-    ARRIVING,
-    INITIALISES,
-    KINDS,
-    MENTIONS,
-    READERS,
-    RUNS_ONCE,
-    Context,
-    View,
-    recognise,
-    recognise_address,
-)
+from gdbext.waits.lock_kinds import KINDS, Context, recognise, recognise_address
+from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View, held_by
 from tests.support.fake_memory import Builder, FakeMemory, NoiseMemory
 
 AT = 0x7F00_0000_1000
@@ -64,7 +53,8 @@ def test_mutex_that_elides_records_no_owner() -> None:
 ], ids=["plain", "timed", "shared", "ceiling", "robust", "PI", "robust PI"])
 def test_mutexes(members: dict[str, int], op: int, expected: int, functions: tuple[str, ...]) -> None:
     view = seen(laid_out("pthread_mutex_t", **members), FutexWait(AT, op, expected, False), *functions)
-    assert (view.kind, view.address, view.owner, view.mode, view.wait_for) == ("mutex", AT, TID, "exclusive", "all")
+    assert (view.kind, view.address, view.owner, view.mode, view.as_lock(()).wait_for) == (
+        "mutex", AT, TID, "exclusive", "all")
 
 
 def test_shared_mutex_may_be_held_elsewhere() -> None:
@@ -100,7 +90,7 @@ def test_rwlocks(members: dict[str, int], offset: int, expected: int, mode: str,
 
 def test_semaphore() -> None:
     view = seen(laid_out("sem_t", data=2 << 32), FutexWait(AT, 0x189, 0, False), sleepers=2)
-    assert (view.kind, view.address, view.wait_for, view.owner) == ("semaphore", AT, "any", None)
+    assert (view.kind, view.address, view.as_lock(()).wait_for, view.owner) == ("semaphore", AT, "any", None)
 
 
 def test_semaphore_that_counts_fewer_than_sleep_is_none() -> None:
@@ -109,7 +99,7 @@ def test_semaphore_that_counts_fewer_than_sleep_is_none() -> None:
 
 def test_condition_variable() -> None:
     view = seen(laid_out("pthread_cond_t", __wrefs=0x10, __wseq=4), FutexWait(AT + 40, 0x189, 0, False), sleepers=2)
-    assert (view.kind, view.address, view.wait_for) == ("condvar", AT, "any")
+    assert (view.kind, view.address, view.as_lock(()).wait_for) == ("condvar", AT, "any")
 
 
 def test_mutex_that_a_waiter_of_a_condition_variable_takes_again() -> None:
@@ -122,7 +112,7 @@ def test_mutex_that_a_waiter_of_a_condition_variable_takes_again() -> None:
 def test_join(op: int, functions: tuple[str, ...]) -> None:
     memory = laid_out("struct pthread", tid=TID)
     view = seen(memory, FutexWait(AT + 720, op, TID, False), *functions, descriptors={AT: 7, AT + 0x8000: 8})
-    assert (view.kind, view.address, view.owner_thread) == ("thread-exit", AT, 7)
+    assert (view.kind, view.address, view.holders) == ("thread-exit", AT, held_by((7,)))
 
 
 def test_names_on_the_stack_rule_kinds_out() -> None:
@@ -136,7 +126,7 @@ def test_names_on_the_stack_rule_kinds_out() -> None:
 def test_word_of_unknown_meaning(wait: FutexWait) -> None:
     view = seen(laid_out("sem_t"), wait)
     assert (view.kind, view.address) == ("futex", wait.address)
-    assert (view.owner, view.owner_thread, view.find_holders) == (None, None, MENTIONS)
+    assert (view.owner, view.holders, view.find_holders) == (None, (), MENTIONS)
     assert view.why
 
 
@@ -177,7 +167,7 @@ def test_malloc_arena() -> None:
 def test_lock_that_a_descriptor_owns(functions: tuple[str, ...], kind: str) -> None:
     memory = laid_out("_IO_lock_t", lock=2, owner=0x7EEE0700)
     view = seen(memory, FutexWait(AT, 0x80, 2, False), *functions, descriptors={0x7EEE0700: 7})
-    assert (view.kind, view.address, view.owner_thread, view.state) == (kind, AT, 7, "locked")
+    assert (view.kind, view.address, view.holders, view.state) == (kind, AT, held_by((7,)), "locked")
 
 
 @pytest.mark.parametrize(("wait", "words"), [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, CriticalSection, Holder, Lock, Report, Wait
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_python import FREE_THREADED, FakePython
 from tests.support.fake_target import WAIT_BITSET_REALTIME, FakeTarget, FakeThread
 
@@ -56,7 +56,7 @@ class Program:
 
     def look(self) -> Report:
         """What gdbext says."""
-        return Snapshot(self.target).report(lambda thread: False)
+        return take_snapshot(self.target).report(lambda thread: False)
 
 
 @pytest.fixture(params=FREE_THREADED)

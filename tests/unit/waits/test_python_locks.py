@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, Lock, PyFrame, Report, Wait
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python import VERSIONS, Exit, FakePython
 from tests.support.fake_target import WAIT_BITSET_REALTIME, WAIT_BITSET_SHARED, FakeTarget, FakeThread
@@ -52,7 +52,7 @@ class Program:
 
     def look(self) -> Report:
         """What gdbext says."""
-        return Snapshot(self.target).report(lambda thread: False)
+        return take_snapshot(self.target).report(lambda thread: False)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -397,7 +397,7 @@ def test_lock_that_nobody_waits_for(program: Program) -> None:
     lock = program.python.lock()
     program.thread(program.frame([lock]))
     program.waiter(program.python.lock(), variables=[("lock", lock)])
-    snapshot = Snapshot(program.target)
+    snapshot = take_snapshot(program.target)
     found, note = snapshot.lock_at(lock)
     assert found is not None
     assert (found.id, found.holders, note) == (f"py-lock:{lock:#x}", (Holder(1, EXCLUSIVE, DERIVED, INSIDE,
