@@ -17,8 +17,20 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.inferior.cache import read_u32
-from gdbext.model import Crash, Deadlock, Local, Lock, MixedStack, Report, TargetInfo, Thread, ThreadStatus, Wait
+from gdbext.model import (
+    Crash,
+    Deadlock,
+    Local,
+    Lock,
+    MixedStack,
+    Report,
+    TargetInfo,
+    Thread,
+    ThreadStatus,
+    Wait,
+)
 from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.stacks.mixed import MixedStacks
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
@@ -55,12 +67,12 @@ def take_snapshot(target: TargetWithTypes) -> Snapshot:
                           "only x86-64 is decoded so far")
     memory, findings = target.memory, Findings()
     for where, what, why in target.problems():
-        findings.problem(where, what, why)
+        findings.problem(where, what, because("text", text=why))
     code = read_code(target, findings)
     library = find_c_library(memory, code.modules, target.architecture)
     if library.layouts is None:
-        unknown = "GDB does not list the libraries" if code.unlisted is not None else library.why
-        findings.problem("C library", "not applicable", f"{unknown}; native locks are not decoded")
+        unknown = because("libraries-unlisted") if code.unlisted is not None else library.why
+        findings.problem("C library", "not applicable", because("locks-not-decoded", why=unknown))
     sites = Sites(memory, code, library.modules)
     threads = take_back(target, code, read_threads(target, library.layouts, findings), findings)
     if library.layouts is not None:
@@ -113,7 +125,7 @@ class Snapshot:
         """All locks that a thread waits for, and the GILs."""
         return list(self._locks.values())
 
-    def lock_at(self, address: int, kind: str | None = None) -> tuple[Lock | None, str | None]:
+    def lock_at(self, address: int, kind: str | None = None) -> tuple[Lock | None, Reason | None]:
         """The lock at an address, or that has a member there, and what to tell the user about the address.
 
         :param kind: what the user takes it for, if they said.
@@ -127,8 +139,8 @@ class Snapshot:
             if lock.address <= address < lock.address + size:
                 note = None
                 if address != lock.address:
-                    member = member_of_lock(layouts, lock, address)
-                    note = f"{address:#x} is {member} of the {lock.kind} at {lock.address:#x}"
+                    note = because("address-inside", address=address, base=lock.address, structure=lock.kind,
+                                   member=member_of_lock(layouts, lock, address))
                 return lock, note
         view, note = self._context.python_locks.at(address) if kind is None else None, None
         if view is None and self._context.words is not None:
@@ -182,7 +194,7 @@ class Snapshot:
                 thread = replace(thread, stack=mixed.frames, parts=mixed.parts, unmerged=mixed.unmerged)
                 if mixed.unmerged:
                     self._findings.problem(f"thread {thread.number}", "not applicable",
-                                           f"Python and native frames are not interleaved: {mixed.unmerged}")
+                                           because("not-interleaved", why=mixed.unmerged))
             filled.append(thread)
         target = self._target
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name)
@@ -200,10 +212,8 @@ class Snapshot:
             return ()
         if len(threads) == 1 and wants_alone:
             # typical of a child of fork; a handler of a signal does not release what it has not taken
-            why = "the process has no other thread that could release the lock"
-            if not self._locks[found.edges[0].lock].candidates:
-                why += ": its owner may have been left behind by fork"
-            return (replace(found, why=why),)
+            candidates = self._locks[found.edges[0].lock].candidates
+            return (replace(found, why=because("no-other-thread", owner_unknown=int(not candidates))),)
         return () if self._may_get_signals() else (found,)
 
     def _all_would_sleep_again(self) -> bool:
@@ -247,33 +257,33 @@ class Snapshot:
         wait = self._waits.get(number)
         return wait is not None and wait.lock is not None and wait.lock.python is not None
 
-    def _no_verdict(self) -> str | None:
+    def _no_verdict(self) -> Reason | None:
         if self.incomplete is not None:
-            return str(self.incomplete)
+            return because_of(self.incomplete)
         if self._code.truncated is not None:
-            return self._code.unlisted or self._code.truncated
+            return because("text", text=self._code.unlisted or self._code.truncated)
         if self._library.layouts is None:
             return self._library.why
         for gil in self.gils():
             if gil.waiters and gil.state == "held" and not gil.holders and gil.orphan is None:
-                return f"threads wait for {gil.id}, and its holder is not known"
+                return because("gil-holder-unknown", lock=gil.id)
         unread = sum(seen.unavailable is not None for seen in self._threads)
         if unread:
-            return f"{unread} of {len(self._threads)} threads cannot be read"
+            return because("threads-unreadable", count=unread, total=len(self._threads))
         doubts = list(dict.fromkeys(self._findings.doubts))
-        more = [f"and {len(doubts) - _MAX_NAMED} more"] if len(doubts) > _MAX_NAMED else []
-        return "; ".join([*doubts[:_MAX_NAMED], *more]) or None
+        if len(doubts) <= 1:
+            return doubts[0] if doubts else None
+        return because("doubts", doubts=tuple(doubts[:_MAX_NAMED]), more=max(len(doubts) - _MAX_NAMED, 0))
 
-    def _unknown_holders(self) -> str | None:
+    def _unknown_holders(self) -> Reason | None:
         """Why no deadlock can be ruled out, where compiled code waits for a lock that anybody may hold."""
         numbers = [number for number, wait in self._waits.items() if not wait.timed and wait.lock is not None
                    and self._waits_in_python(number) and _has_unknown_holder(self._locks[wait.lock.id])
                    and not self._context.python_locks.is_called_from_python(self._threads[number])]
         if not numbers:
             return None
-        named = ", ".join(map(str, numbers[:_MAX_NAMED])) + (" ..." if len(numbers) > _MAX_NAMED else "")
-        threads = f"thread {named} waits" if len(numbers) == 1 else f"threads {named} wait"
-        return f"compiled Python code is not decoded: in it, {threads} for locks that do not record their holder"
+        return because("compiled-code-waits", threads=tuple(numbers[:_MAX_NAMED]),
+                       more=max(len(numbers) - _MAX_NAMED, 0))
 
     def _thread(self, seen: SeenThread) -> Thread:
         status: ThreadStatus = "unknown"

@@ -16,6 +16,7 @@ from gdbext.holders.proven import ProvenReaders
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
 from gdbext.model.kinds import THREAD_EXIT, id_of_lock
+from gdbext.model.reasons import Reason, because
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
 from gdbext.threads.mentions import MAX_STACK_SCAN, OUTERMOST, Mentions
@@ -56,10 +57,10 @@ class HolderFinder:
         """What threads inside a piece of code that only one can be in tell."""
         numbers = tuple(sorted(inside))
         if len(numbers) == 1 and self._threads.all_available:
-            return _inferred(view, numbers, f"the only thread inside {where}")
+            return _inferred(view, numbers, because("only-thread-inside", where=where))
         if not numbers:
-            return replace(view, why=f"no thread is seen inside {where}")
-        return replace(view, candidates=numbers, why=f"threads that may be inside {where}")
+            return replace(view, why=because("nobody-inside", where=where))
+        return replace(view, candidates=numbers, why=because("maybe-inside", where=where))
 
     # -- counted or merely mentioned -------------------------------------------------------------------------
 
@@ -72,21 +73,18 @@ class HolderFinder:
         A thread that waits for the lock may read it as well.
         """
         count = view.count
-        said = f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
         mentioning = self._mentions.of(view.address) - set(waiters)
         proven = {seen.number for seen in self._threads
                   if seen.unavailable is None and self._proven.holds(seen, view.address)}
         if len(proven) > count:
             return replace(view, candidates=tuple(sorted(proven | mentioning)),
-                         why=f"{said}, yet the code of {len(proven)} threads acquires it")
+                           why=because("too-many-readers", count=count, threads=len(proven)))
         candidates = tuple(sorted(mentioning - proven)) if len(proven) < count else ()
         if proven:
-            each = "the holder" if len(proven) == 1 else "each holder"
-            why = f"{said}; the code of {each} acquires the lock and has not released it"
+            why = because("proven-readers", count=count, threads=len(proven))
             return replace(view, holders=held_by(sorted(proven), DERIVED, why, SHARED), candidates=candidates, why=why)
-        on_stack = "thread has" if len(candidates) == 1 else "threads have"
         return replace(view, candidates=candidates,
-                     why=f"{said}; {len(candidates) or 'no'} {on_stack} the lock's address on the stack")
+                       why=because("readers-not-recorded", count=count, candidates=len(candidates)))
 
     def _arriving(self, view: View, waiters: Collection[int]) -> View:
         """Who has not come to a barrier: all other threads, if they are just as many.
@@ -94,14 +92,13 @@ class HolderFinder:
         A thread with the barrier's address on its stack may as well have made it, or use what lies beside it. Who waits
         for one of those at the barrier to end does not come before they have gone on.
         """
-        missing = f"{view.count} {'thread has' if view.count == 1 else 'threads have'} not arrived"
         ends = {id_of_lock(THREAD_EXIT, self._threads[number].pthread) for number in waiters}
         others = tuple(seen.number for seen in self._threads if seen.number not in waiters
                        and self._waits.get(seen.number) not in ends)
         if self._threads.all_available and len(others) == view.count:
-            return _inferred(view, others, f"{missing}, and there are just as many others")
+            return _inferred(view, others, because("as-many-others", missing=view.count))
         mentioning = self._mentions.of(view.address) - set(waiters)
-        return replace(view, candidates=tuple(sorted(mentioning)), why=f"{missing}; who that is is not recorded")
+        return replace(view, candidates=tuple(sorted(mentioning)), why=because("maybe-not-arrived", missing=view.count))
 
     # -- inside a function -----------------------------------------------------------------------------------
 
@@ -125,7 +122,7 @@ class HolderFinder:
                         and helpers.intersection(self._starts([pc - 1]))):
                     inside.add(number)
                     break
-        return self._one_inside(view, inside, "its initialiser")
+        return self._one_inside(view, inside, "initialiser")
 
     def _starts(self, pcs: Iterable[int]) -> list[int]:
         return [found[0] for found in map(self._code.function_range, pcs) if found is not None]
@@ -150,7 +147,7 @@ class HolderFinder:
         inside = {seen.number for seen in self._threads if seen.unavailable is None
                   and any(self._sections.contains(section, seen.native(self._code), outside.get(seen.number, 1))
                           for section in sections)}
-        return self._one_inside(view, inside, "the initialiser of the static variable")
+        return self._one_inside(view, inside, "static-initialiser")
 
     def _guard_depth(self, native: Sequence[tuple[int, int]]) -> int | None:
         """Index of the frame of `__cxa_guard_acquire`: it calls `syscall` of the C library."""
@@ -174,7 +171,7 @@ class HolderFinder:
                 if (self._mentions.between(native[start][1], high, {view.address}) if start else
                         seen.number in self._mentions.of(view.address)):
                     inside.add(seen.number)
-        return self._one_inside(view, inside, "the allocator with this arena")
+        return self._one_inside(view, inside, "allocator")
 
     def _allocates(self, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether a frame is a function of the allocator, or calls one."""
@@ -189,5 +186,5 @@ class HolderFinder:
         return function is not None and public_name(function) in MALLOC
 
 
-def _inferred(view: View, numbers: Collection[int], why: str) -> View:
+def _inferred(view: View, numbers: Collection[int], why: Reason) -> View:
     return replace(view, holders=held_by(numbers, INFERRED, why), why=why)

@@ -10,6 +10,7 @@ from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
 from gdbext.model import Lock, Waiter
 from gdbext.model.kinds import FUTEX, kind_of
+from gdbext.model.reasons import because
 from gdbext.record import record
 from gdbext.threads.gone import GoneOwners
 from gdbext.threads.threads import Threads
@@ -68,14 +69,12 @@ def recorded_tid(lock: View, waiters: Collection[int], context: HolderContext) -
     if lock.owner in threads.number_of_tid:
         return replace(lock, holders=held_by((threads.number_of_tid[lock.owner],)))
     if lock.elsewhere and not _is_private(context, lock.address):
-        why = f"its owner has TID {lock.owner}, which is not a thread of this process; the lock is shared"
-        return replace(lock, foreign_owner=lock.owner, why=why)
+        return replace(lock, foreign_owner=lock.owner, why=because("foreign-owner", tid=lock.owner))
     orphan, evidence, why = context.gone.by_tid(lock.owner)
     first_waits = len(threads) == 1 or threads.first in waiters
     if (orphan is not None and lock.owner < threads.process_tid and not first_waits
             and _may_be_first(context, lock.owner)):
-        why = (f"its owner had TID {lock.owner} in the process that forked this one; the thread that "
-               "called fork is the first thread here")
+        why = because("owner-called-fork", tid=lock.owner)
         return replace(lock, candidates=(threads.first,), orphan_evidence=evidence, why=why)
     return replace(lock, orphan=orphan, orphan_evidence=evidence, why=why)
 

@@ -17,6 +17,7 @@ from gdbext.cpython.taken import TakenLock
 from gdbext.errors import GdbextError
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import because
 from gdbext.threads.threads import Threads
 from gdbext.waits.python_locks import PythonLocks, Reader
 from gdbext.waits.seen import View, held_by
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 #: What follows the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
 _VARIABLE = re.compile(r"[.\[]")
-_INSIDE = "inside of a `with` block of the lock"
+_INSIDE = because("in-with-block")
 
 
 class PythonFrames:
@@ -100,25 +101,23 @@ def python_owner(found: View, waiters: Collection[int], context: HolderContext) 
         return None
     kind = kind_of(lock.kind)
     if kind.no_owner is not None:
-        return replace(found, why=kind.no_owner)
+        return replace(found, why=because(kind.no_owner))
     if not lock.locked:
-        return replace(found, why="it is free, and about to be taken")
+        return replace(found, why=because("lock-about-to-be-taken"))
     passed_on = next((context.parked.passed_on[word] for word in lock.words if word in context.parked.passed_on), None)
     if passed_on is not None:
         return replace(found, holders=held_by((passed_on,)))
     if lock.owner is None:
-        return replace(found, why="no thread of this process has it; another process may") if lock.shared else None
+        return replace(found, why=because("held-by-another-process")) if lock.shared else None
     number = context.threads.number_of_pthread.get(lock.owner)
     if number is not None:
         taken = context.frames.taken_by(number).get(lock.address)
         # a handle to join a thread records the ident of a thread that has not ended
         if not kind.ends_thread and taken is None and not context.frames.refers(number, found):
             if not context.frames.is_searchable(number):
-                why = f"its owner has the ident of thread {number}, whose code is compiled and cannot be searched"
+                why = because("owner-ident-compiled", thread=number)
                 return replace(found, holders=held_by((number,), INFERRED, why))
-            return replace(found, candidates=(number,), why=(
-                f"its owner has the ident of thread {number}, but no frame of that thread refers to the lock: the "
-                "owner may be an earlier thread that had the ident"))
+            return replace(found, candidates=(number,), why=because("owner-ident-reused", thread=number))
         return replace(found, holders=held_by((number,), taken_at=taken.at if taken else None))
     orphan, evidence, why = context.gone.by_descriptor(lock.owner)
     return replace(found, orphan=orphan, orphan_evidence=evidence, why=why)
@@ -129,12 +128,12 @@ def inside_with(found: View, waiters: Collection[int], context: HolderContext) -
     takers = context.frames.inside.get(found.python.address, ()) if found.python is not None else ()
     if len(takers) > 1:
         return replace(found, candidates=tuple(sorted(number for number, _ in takers)),
-                       why="several threads are inside of `with` blocks of it")
+                       why=because("in-several-with-blocks"))
     for number, taken in takers:
         waits = number in waiters
         doubtful = context.frames.released_by_others(number, found) if waits else taken.unless_waiting
         if taken.released or doubtful:
-            return replace(found, candidates=(number,), why=f"{_INSIDE}, but may have released it since")
+            return replace(found, candidates=(number,), why=because("maybe-left-with-block"))
         return replace(found, holders=held_by((number,), DERIVED, _INSIDE, taken_at=taken.at))
     return None
 
@@ -145,7 +144,7 @@ def known_by_frames(found: View, waiters: Collection[int], context: HolderContex
         return None
     users = context.frames.users.get(found.id, ())
     return replace(found, candidates=tuple(sorted(set(users) - set(waiters))),
-                   why="a lock of this kind records no owner")
+                   why=because("records-no-owner", what="python-lock"))
 
 
 class _Known:

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Final, Literal, NamedTuple, Union
 
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import Reason
 from gdbext.record import record
 
 #: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
@@ -53,7 +54,7 @@ class Problem:
 
     where: str
     what: ProblemKind
-    why: str
+    why: Reason
 
 
 class Columns(NamedTuple):
@@ -128,7 +129,7 @@ class MixedStack:
 
     frames: tuple[Frame, ...] = ()
     parts: tuple[Part, ...] = ()
-    unmerged: str | None = None
+    unmerged: Reason | None = None
     variables: Mapping[int, tuple[Local, ...]] = field(default_factory=dict)
     left_out: int = 0
 
@@ -140,7 +141,7 @@ class Hold:
     lock: str
     mode: Mode
     evidence: Evidence
-    why: str | None = None
+    why: Reason | None = None
     taken_at: PyFrame | None = None
 
 
@@ -155,7 +156,7 @@ class Wait:
     mode: Mode
     timed: bool
     evidence: Evidence = RECORDED
-    why: str | None = None
+    why: Reason | None = None
 
 
 @record
@@ -188,9 +189,9 @@ class Thread:
     waits: Wait | None = None
     stack: tuple[Frame, ...] = ()
     #: why Python and native frames are not interleaved, or None where they are
-    unmerged: str | None = None
-    #: what it is blocked on in the system call, in words, where that is no lock
-    blocked_on: str | None = None
+    unmerged: Reason | None = None
+    #: what it is blocked on in the system call, where that is not a lock
+    blocked_on: Reason | None = None
     #: innermost first; None where there is no free-threaded Python
     critical_sections: tuple[CriticalSection, ...] | None = None
     #: what the stack is shown as; empty: each frame as it is
@@ -206,7 +207,7 @@ class Holder:
     thread: int
     mode: Mode
     evidence: Evidence
-    why: str | None = None
+    why: Reason | None = None
     taken_at: PyFrame | None = None
 
 
@@ -233,12 +234,12 @@ class Lock:
     holders: tuple[Holder, ...] = ()
     waiters: tuple[Waiter, ...] = ()
     candidates: tuple[int, ...] = ()
-    orphan: str | None = None
+    orphan: Reason | None = None
     wait_for: WaitFor = "all"
     #: how it is known that the recorded owner is not a living thread
     orphan_evidence: Evidence = RECORDED
     #: what a reader should know about how the holders were found, or why they were not
-    why: str | None = None
+    why: Reason | None = None
     #: whether another process may let it go
     shared: bool = False
     #: the TID that a shared lock records as its owner, where it is not a thread of this process
@@ -253,7 +254,7 @@ class Edge:
     lock: str
     holder: int | None
     evidence: Evidence = RECORDED
-    why: str | None = None
+    why: Reason | None = None
 
 
 @record
@@ -267,7 +268,7 @@ class Deadlock:
     threads: tuple[int, ...]
     evidence: Evidence
     edges: tuple[Edge, ...]
-    why: str | None = None
+    why: Reason | None = None
     stuck_behind: tuple[int, ...] = ()
     standstill: bool = False
 
@@ -293,7 +294,7 @@ class Gil:
     evidence: Evidence = RECORDED
     waiters: tuple[int, ...] = ()
     drop_requested: bool | None = None
-    orphan: str | None = None
+    orphan: Reason | None = None
 
 
 @record
@@ -501,9 +502,9 @@ class Report:
     deadlocks: tuple[Deadlock, ...] = ()
     problems: tuple[Problem, ...] = ()
     #: extra words for the reader of the text, one line each
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Reason, ...] = ()
     #: why no deadlock may be ruled out, or None
-    no_verdict: str | None = None
+    no_verdict: Reason | None = None
     #: asyncio, where it was asked for
     event_loops: tuple[EventLoop, ...] = ()
     tasks: tuple[Task, ...] = ()

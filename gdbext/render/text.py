@@ -26,6 +26,8 @@ from gdbext.model import (
     Thread,
 )
 from gdbext.model.kinds import GIL, kind_of
+from gdbext.model.reasons import Reason
+from gdbext.narrate.reasons import explain
 from gdbext.render.escape import printable
 from gdbext.render.phrases import ON_DESCRIPTOR, held_words, holding_world, is_event, wait_mode
 from gdbext.render.style import Style, columns, excerpt, shorten_path
@@ -128,10 +130,10 @@ class TextRenderer:
         return f" ({', '.join(texts)}{more})" if texts else ""
 
     @staticmethod
-    def _evidence(evidence: str, why: str | None) -> str:
+    def _evidence(evidence: str, why: Reason | None) -> str:
         if evidence == RECORDED:
             return ""
-        return f" ({evidence}: {printable(why)})" if why else f" ({evidence})"
+        return f" ({evidence}: {printable(explain(why))})" if why else f" ({evidence})"
 
     def _held_by(self, lock: Lock) -> str:
         """Who holds a lock, as the end of a sentence."""
@@ -146,14 +148,14 @@ class TextRenderer:
                 names = ", ".join(self.thread_name(holder.thread) for holder in lock.holders)
             return f", {words} {names}{self._evidence(lock.holders[0].evidence, lock.holders[0].why)}"
         if lock.orphan:
-            why = f" ({printable(lock.why)})" if lock.why else ""
-            return f", held by nobody alive: {printable(lock.orphan)}{why}"
+            why = f" ({printable(explain(lock.why))})" if lock.why else ""
+            return f", held by nobody alive: {printable(explain(lock.orphan))}{why}"
         if lock.candidates:
             return (f", {printable(lock.state)}; holders not recorded, candidates: {self._numbers(lock.candidates)}"
-                    + (f" ({printable(lock.why)})" if lock.why else ""))
+                    + (f" ({printable(explain(lock.why))})" if lock.why else ""))
         if lock.state == "free":
             return ", free"
-        return f", {printable(lock.state)}" + (f" ({printable(lock.why)})" if lock.why else "")
+        return f", {printable(lock.state)}" + (f" ({printable(explain(lock.why))})" if lock.why else "")
 
     def _hold(self, hold: Hold, indent: str) -> list[str]:
         """What a thread holds, and where it took it; that others wait for its end is told where they are."""
@@ -188,14 +190,14 @@ class TextRenderer:
         if thread.waits is not None and thread.waits.lock in self._locks:
             lock = self._locks[thread.waits.lock]
             if kind_of(lock.kind).outside:
-                why = f"; {printable(lock.why)}" if lock.why else ""
+                why = f"; {printable(explain(lock.why))}" if lock.why else ""
                 timed = ", with a timeout" if thread.waits.timed else ""
                 # threads may wait for it in several ways
                 doing = ON_DESCRIPTOR.get(lock.state, f"is in {thread.syscall} on")
                 return f"{doing} {printable(lock.name or lock.id)}{timed}{why}"
             return f"waits for {self._wait(thread, lock)}"
         if thread.blocked_on is not None:
-            return printable(thread.blocked_on)
+            return printable(explain(thread.blocked_on))
         if thread.status == "blocked":
             return f"is in the system call {thread.syscall}" if thread.syscall else "is in a system call"
         return {"running": "runs", "unknown": "cannot be read"}[thread.status]
@@ -294,7 +296,7 @@ class TextRenderer:
         for hold in thread.holds:
             lines += self._hold(hold, "  holds ")
         if mixed.unmerged:
-            lines.append(f"  Python frames first, then native ones: {printable(mixed.unmerged)}")
+            lines.append(f"  Python frames first, then native ones: {printable(explain(mixed.unmerged))}")
         entries = list(_numbered(mixed.parts))
         shown = entries if count is None else entries[:count] if count > 0 else entries[count:]
         for index, part in shown:
@@ -390,7 +392,7 @@ class TextRenderer:
         else:
             what = f"{count} threads wait for each other"
         title = self.style.mark(f"Deadlock {index}: {what}", "bad")
-        why = f": {printable(deadlock.why)}" if deadlock.why and deadlock.evidence != RECORDED else ""
+        why = f": {printable(explain(deadlock.why))}" if deadlock.why and deadlock.evidence != RECORDED else ""
         lines = [f"{title} ({deadlock.evidence}{why})", ""]
         groups = self._alike(deadlock)
         for members in groups[:_MANY]:
@@ -469,7 +471,7 @@ class TextRenderer:
         running = sum(thread.status == "running" and not lock for thread, lock in zip(threads, waits))
         if self._report.no_verdict:
             found = self.style.mark("Whether there is a deadlock cannot be told", "bad")
-            found += f" ({printable(self._report.no_verdict)}); none is seen"
+            found += f" ({printable(explain(self._report.no_verdict))}); none is seen"
         else:
             found = self.style.mark("No deadlock found", "good")
         text = (f"{found} among {len(threads)} threads: {waiting} wait for a lock or event, {blocked} are in other "
@@ -513,7 +515,8 @@ class TextRenderer:
                 lines.append(f"    which {self.doing(holder)}")
                 lines += self._verdict_stack(holder, "      ")
         elif gil.state == "held":
-            lines.append(f"  {name}GIL held by no living thread" + (f": {gil.orphan}" if gil.orphan else ""))
+            orphan = f": {printable(explain(gil.orphan))}" if gil.orphan else ""
+            lines.append(f"  {name}GIL held by no living thread{orphan}")
         else:
             words = {"free": "GIL free", "disabled": "no GIL (free-threaded)", "unknown": "GIL unknown"}
             lines.append(f"  {name}{words[gil.state]}")
@@ -636,7 +639,7 @@ class TextRenderer:
                 what = f"{section.type} object at {section.object:#x}" if section.object is not None else "a mutex"
                 lines.append(f"  has suspended its critical section of {printable(what)}")
         if first.unmerged:
-            lines.append(f"  Python frames first, then native ones: {printable(first.unmerged)}")
+            lines.append(f"  Python frames first, then native ones: {printable(explain(first.unmerged))}")
         return lines
 
     def problems(self) -> list[str]:
@@ -644,8 +647,8 @@ class TextRenderer:
         lines = []
         if self._report.problems or self._report.notes:
             lines.append("")
-        lines += [f"Note: {printable(note)}" for note in self._report.notes]
-        lines += [f"Not known: {printable(problem.where)}: {problem.what}: {printable(problem.why)}"
+        lines += [f"Note: {printable(explain(note))}" for note in self._report.notes]
+        lines += [f"Not known: {printable(problem.where)}: {problem.what}: {printable(explain(problem.why))}"
                   for problem in self._report.problems]
         return lines
 

@@ -19,6 +19,7 @@ from gdbext.inferior.cache import read_u64
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Module, Symbol, Target, ThreadRef
 from gdbext.model import NativeFrame
+from gdbext.model.reasons import Reason, ReasonCode, because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.findings import Findings
 
@@ -114,7 +115,7 @@ class Code:
         try:
             return self._believable(thread, self._target.unwind(thread, MAX_NATIVE_FRAMES))
         except GdbextError as error:
-            self._findings.problem(f"thread {thread.number}", "unreadable", f"its native stack: {error}")
+            self._findings.problem(f"thread {thread.number}", "unreadable", because_of(error, "native-stack"))
             return innermost
 
     def _believable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -122,13 +123,11 @@ class Code:
         for i, (pc, _) in enumerate(frames):
             path = self._unknown_file(pc)
             if path is not None:
-                if self.unlisted is not None:
-                    why = "which GDB does not list"
-                else:
-                    is_here = self._target.has_file(path)
-                    why = "which has no usable frame description" if is_here else "whose file is missing"
+                code: ReasonCode = "frames-unlisted"
+                if self.unlisted is None:
+                    code = "frames-without-description" if self._target.has_file(path) else "frames-without-file"
                 self._findings.problem(f"thread {thread.number}", "unreadable",
-                                       f"its native stack outside of {path.rpartition('/')[2]}, {why}")
+                                       because(code, file=path.rpartition("/")[2]))
                 return frames[:i + 1]
         return frames
 
@@ -177,7 +176,7 @@ def read_code(target: Target, findings: Findings) -> Code:
     truncated = f"the core is truncated: {kept[0]:,} of {kept[1]:,} bytes are there" if kept else None
     code = Code(target, findings, listed, _wrong_files(target, listed, findings), truncated)
     if code.unlisted is not None:
-        findings.problem("target", "not applicable", code.unlisted)
+        findings.problem("target", "not applicable", because("text", text=code.unlisted))
     return code
 
 
@@ -208,12 +207,12 @@ def _wrong_files(target: Target, modules: Sequence[Module], findings: Findings) 
     return wrong
 
 
-def _mismatch(target: Target, module: Module, page: int, start: int) -> str | None:
+def _mismatch(target: Target, module: Module, page: int, start: int) -> Reason | None:
     loaded, file = build_id_at(target.memory, start), target.file_build_id(module)
     if loaded is not None and file is not None and loaded != file:
-        return f"the core was made with build {loaded}, the file {module.path} is build {file}"
+        return because("build-differs", core=loaded, path=module.path, file=file)
     if page < start:  # a debugger shifts a file whose `.dynamic` is not where the process had it
-        return f"the file {module.path} does not fit where the core has it mapped"
+        return because("file-does-not-fit", path=module.path)
     return None
 
 

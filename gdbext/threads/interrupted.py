@@ -17,6 +17,7 @@ from gdbext.glibc.futex import decode_syscall
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory, Target
 from gdbext.layout.select import syscall_names
+from gdbext.model.reasons import because
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 from gdbext.threads.threads import SeenThread, Threads, decode_futex
@@ -58,9 +59,7 @@ def take_back(target: Target, code: Code, threads: Threads, findings: Findings) 
         call = decode_syscall(registers)
         changed.append(replace(seen, registers=registers, call=call, futex=decode_futex(target.memory, call),
                                is_taken_back=True, handler=native[:depth], frames=native[depth:]))
-        findings.notes.append(
-            f"thread {seen.number} died of {CORE_SIGNALS[interrupted.signal]} that it sent from a handler of a "
-            "signal; what is told of it is what it did when that signal came")
+        findings.notes.append(because("died-in-handler", thread=seen.number, signal=CORE_SIGNALS[interrupted.signal]))
     return threads.replaced(changed)
 
 

@@ -31,6 +31,7 @@ from gdbext.model import (
     Runtime,
     StopTheWorld,
 )
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 from gdbext.runtimes.other_pythons import find_other_pythons
 from gdbext.threads.code import Code, InterpreterCode
@@ -93,9 +94,9 @@ class SeenGil:
     state: GilState
     python: Python
     holder: int | None = None
-    orphan: str | None = None
+    orphan: Reason | None = None
     orphan_evidence: Evidence = RECORDED
-    why: str | None = None
+    why: Reason | None = None
 
     @property
     def lock(self) -> str:
@@ -117,10 +118,10 @@ def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int],
         pass
     if not troubles:
         others = find_other_pythons(target.memory, code.modules, [runtime.module for runtime in runtimes])
-        findings.doubts += [f"{name} in {module.name} is not decoded" for name, module in others]
+        findings.doubts += [because("other-python", name=name, module=module.name) for name, module in others]
     for trouble in troubles:
         if code.unlisted is not None:  # what is lost is a matter of the whole core, and reported as one
-            findings.problem("Python", "unreadable", str(trouble))
+            findings.problem("Python", "unreadable", because_of(trouble))
         elif code.truncated is not None:
             findings.fail(f"{trouble}; {code.truncated}", "")
         else:
@@ -138,11 +139,10 @@ def _read_python(memory: Memory, runtime: PythonRuntime, findings: Findings) -> 
     try:
         python = replace(python, interpreters=list(iter_interpreters(memory, runtime)))
     except GdbextError as error:
-        findings.doubt(f"Python {runtime.version}", f"its interpreters: {error}")
+        findings.doubt(f"Python {runtime.version}", because_of(error, "interpreters"))
         return python
     if not python.interpreters:
-        findings.problem(f"Python {runtime.version}", "not applicable",
-                         "the runtime is not initialised, or already finalised")
+        findings.problem(f"Python {runtime.version}", "not applicable", because("runtime-not-initialised"))
     return python
 
 
@@ -157,7 +157,7 @@ def read_python_side(target: TargetWithTypes, code: Code, threads: Threads, gone
     for python in pythons:
         for interpreter in python.interpreters:
             if interpreter.problem:
-                findings.doubt(f"interpreter {interpreter.id}", interpreter.problem)
+                findings.doubt(f"interpreter {interpreter.id}", because("text", text=interpreter.problem))
             for tstate in interpreter.threads:
                 if tstate.thread_id in number_of:
                     tstates.setdefault(number_of[tstate.thread_id], []).append((python, tstate))
@@ -184,7 +184,7 @@ def _thread_names(memory: Memory, python: Python, interpreter: InterpreterState,
     try:
         return thread_names(memory, python.runtime.layouts, python.objects, interpreter.address)
     except GdbextError as error:
-        findings.problem(f"interpreter {interpreter.id}", "unreadable", f"names of Python threads: {error}")
+        findings.problem(f"interpreter {interpreter.id}", "unreadable", because_of(error, "python-names"))
         return {}
 
 
@@ -196,8 +196,7 @@ def _finalizing(memory: Memory, python: Python, number_of_pthread: Mapping[int, 
     number = next((number_of_pthread.get(tstate.thread_id) for interpreter in python.interpreters
                    for tstate in interpreter.threads if tstate.address == address), None)
     if number is not None:
-        findings.notes.append(f"Python {python.runtime.version} is finalising, in thread {number}: threads "
-                              "that want the GIL end or stand still on purpose")
+        findings.notes.append(because("finalizing", version=python.runtime.version, thread=number))
     return number
 
 
@@ -211,18 +210,17 @@ def _with_holder(gil: SeenGil, number_of_tstate: Mapping[int, int], gone: GoneOw
     noted = {tstate.address for interpreter, tstate in tstates if tstate.holds_gil
              and interpreter.gil is not None and interpreter.gil.address == gil.state.address}
     if noted and holder not in noted:
-        findings.problem(gil.lock, "ambiguous", f"the GIL names the thread state {holder:#x} as its holder, "
-                         f"{', '.join(map(hex, sorted(noted)))} claims to hold it")
+        findings.problem(gil.lock, "ambiguous", because(
+            "gil-claimed-by-others", holder=holder, others=tuple(sorted(noted))))
     if holder in number_of_tstate:
         return replace(gil, holder=number_of_tstate[holder])
     thread_id = next((tstate.thread_id for _, tstate in tstates if tstate.address == holder), None)
     if thread_id is None:
-        findings.problem(gil.lock, "not recorded",
-                         f"the thread state {holder:#x} that holds it is in no list")
+        findings.problem(gil.lock, "not recorded", because("owner-in-no-list", tstate=holder))
         return gil
     orphan, evidence, why = gone.by_descriptor(thread_id)
     if orphan is None:
-        findings.problem(gil.lock, "not recorded", f"the thread state {holder:#x} holds it: {why}")
+        findings.problem(gil.lock, "not recorded", because("owner-tstate-gone", tstate=holder, why=why))
     return replace(gil, orphan=orphan, orphan_evidence=evidence, why=why)
 
 
@@ -291,7 +289,8 @@ class PythonSide:
         thread = self.thread(seen.number)
         stack = combined_stack(thread.tstates, thread.tstate)
         if stack.problem:
-            self._findings.problem(f"thread {seen.number}", "unreadable", f"its Python stack: {stack.problem}")
+            self._findings.problem(f"thread {seen.number}", "unreadable",
+                                   because("part-unreadable", part="python-stack", error=stack.problem))
         return stack
 
     def state(self, seen: SeenThread) -> PythonState | None:

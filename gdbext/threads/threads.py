@@ -11,6 +11,7 @@ from gdbext.glibc.pthread import read_tid
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.protocol import Memory, Target, ThreadRef
 from gdbext.layout.table import Layouts
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
@@ -34,7 +35,7 @@ class SeenThread:
     tid: int | None = None
     call: Syscall | None = None
     futex: FutexWait | None = None
-    unavailable: str | None = None
+    unavailable: Reason | None = None
     is_taken_back: bool = False
     handler: Sequence[tuple[int, int]] = ()
     frames: Sequence[tuple[int, int]] | None = None
@@ -110,8 +111,7 @@ def read_threads(target: Target, layouts: Layouts | None, findings: Findings) ->
     threads = Threads(seen, target.pid)
     if not threads.all_tids_known and layouts is not None:
         untold = sum(each.tid is None for each in seen)
-        findings.doubt("threads", f"{untold} of {len(seen)} threads do not tell their own TID, so "
-                       "owners that are recorded as TIDs may not be found")
+        findings.doubt("threads", because("tids-unknown", count=untold, total=len(seen)))
     return threads
 
 
@@ -119,7 +119,7 @@ def _read_thread(target: Target, layouts: Layouts | None, ref: ThreadRef) -> See
     try:
         registers = target.registers(ref)
     except ThreadUnavailable as error:
-        return SeenThread(ref, unavailable=str(error))
+        return SeenThread(ref, unavailable=because_of(error))
     call = decode_syscall(registers)
     futex = decode_futex(target.memory, call)
     pthread = registers.get("fs_base", 0)

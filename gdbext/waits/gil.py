@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FutexWait
 from gdbext.model import DERIVED
+from gdbext.model.reasons import because
 from gdbext.runtimes.names import public_name
 from gdbext.threads.python_side import SeenGil
 from gdbext.threads.threads import SeenThread
@@ -70,8 +71,7 @@ def lone_gil_waits(waits: Mapping[int, BlockedWait], context: Context) -> dict[i
                 and seen.number not in found and context.python.thread(seen.number).tstates
                 and (seen.call is None or not seen.call.blocked)]
         if len(able) == 1 and context.threads.all_available:
-            found[able[0].number] = BlockedWait(None, view_gil(gil), evidence=DERIVED, why=(
-                "the holder was asked for the GIL, and no other thread can have asked"))
+            found[able[0].number] = BlockedWait(None, view_gil(gil), evidence=DERIVED, why=because("holder-was-asked"))
     return found
 
 
@@ -99,8 +99,7 @@ def _wait_between_sleeps(context: Context, gil: SeenGil, seen: SeenThread) -> Bl
     elif call is None and thread.python is gil.python and _in_wait_for(context, gil, seen):
         return BlockedWait(None, view_gil(gil))
     elif call is None and thread.python is gil.python and _in_take_gil(context, seen):
-        return BlockedWait(None, view_gil(gil), evidence=DERIVED,
-                           why="it runs take_gil, and another holds the GIL")
+        return BlockedWait(None, view_gil(gil), evidence=DERIVED, why=because("runs-take-gil"))
     return None
 
 

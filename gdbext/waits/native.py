@@ -11,6 +11,7 @@ from gdbext.glibc.mutex import decode_mutex
 from gdbext.glibc.robust import iter_robust_mutexes
 from gdbext.model import INFERRED, RECORDED, Evidence
 from gdbext.model.kinds import CONDVAR, kind_of
+from gdbext.model.reasons import because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.lock_kinds import recognise, unknown, view_mutex, view_spin_lock
@@ -36,8 +37,8 @@ def futex_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
         else:
             view = context.openmp.view(seen, futex) or recognise(context.words, futex, site)
             worker = context.openmp.of_condvar(seen) if view.kind == CONDVAR else None
-            if worker is not None:
-                view = replace(view, why=f"{worker}; {view.why}")
+            if worker is not None and view.why is not None:
+                view = replace(view, why=because("several", reasons=(worker, view.why)))
         context.views[key] = view
     # a lock that does not record its owner does not record either that nobody is left
     evidence: Evidence = INFERRED if view.orphan and not kind_of(view.kind).records_owner else RECORDED
@@ -70,4 +71,4 @@ def read_robust_mutexes(context: Context) -> Iterator[View]:
                 if state.plausible and state.locked:
                     yield view_mutex(state)
         except GdbextError as error:
-            context.findings.problem(f"thread {seen.number}", "unreadable", f"its list of robust mutexes: {error}")
+            context.findings.problem(f"thread {seen.number}", "unreadable", because_of(error, "robust-list"))

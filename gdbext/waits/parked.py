@@ -16,7 +16,7 @@ from gdbext.cpython.stop_the_world import StopState, not_stopped
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.model import DERIVED, WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
-from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import because, because_of
 from gdbext.record import record
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python, PythonSide
@@ -39,7 +39,7 @@ _ONCE = ("_once", "_once_flag")  # a _PyOnceFlag
 _FIRM = ("interpreters_mutex", "xi_registry_mutex", "allocators_mutex", "pending_mutex", "gc_mutex", "imports_lock",
          "imports_lazy_mutex", "codecs_search_path_mutex")
 
-_ATTACHED, _ASKED = "attached, in an active critical section of it", "attached, and asked to stop"
+_ATTACHED, _ASKED = because("in-critical-section"), because("asked-to-stop")
 
 
 @record
@@ -91,7 +91,7 @@ class ParkedWaits:
                         if section.active and mutex is not None and tstate.state == "attached":
                             self._held.setdefault(mutex, set()).add(seen.number)
             except GdbextError as error:
-                self._findings.problem(f"thread {seen.number}", "unreadable", f"its critical sections: {error}")
+                self._findings.problem(f"thread {seen.number}", "unreadable", because_of(error, "critical-sections"))
         if found:
             self._sections[seen.number] = tuple(found)
 
@@ -121,7 +121,7 @@ class ParkedWaits:
             try:
                 yield self._object_lock(python, mutex)
             except GdbextError as error:
-                self._findings.problem(f"critical section of {mutex:#x}", "unreadable", str(error))
+                self._findings.problem(f"critical section of {mutex:#x}", "unreadable", because_of(error))
 
     def _object_lock(self, python: Python, mutex: int) -> View:
         """The lock of an object, at the address of its ``ob_mutex``."""
@@ -134,8 +134,7 @@ class ParkedWaits:
         if len(holders) == 1:
             return View("py-critical-section", mutex, "locked", holders=held_by(holders, DERIVED, _ATTACHED),
                         name=name, why=_ATTACHED)
-        why = ("several threads have it in their critical sections" if holders else
-               "no attached thread is in a critical section of it")
+        why = because("in-several-critical-sections" if holders else "in-no-critical-section")
         return View("py-critical-section", mutex, "locked" if locked else "free", candidates=tuple(sorted(holders)),
                     name=name, why=why)
 
@@ -148,7 +147,7 @@ class ParkedWaits:
                 requester = self._side.number_of_tstate.get(world.stop.requester)
                 return View("stop-the-world", world.stop.address, "stopped" if world.stop.stopped else "stopping",
                             holders=held_by((requester,)), name=WORLD_TO_GO_ON,
-                            why=None if requester is not None else "who asked for it is not known")
+                            why=None if requester is not None else because("requester-unknown"))
         return None
 
     def _stopping(self, world: _World) -> View:
@@ -161,7 +160,7 @@ class ParkedWaits:
             return View("stop-the-world", world.stop.event, state, holders=held_by(numbers, DERIVED, _ASKED),
                         repeats=True, name=WORLD_TO_STOP, why=_ASKED)
         return View("stop-the-world", world.stop.event, state, repeats=True, candidates=numbers, name=WORLD_TO_STOP,
-                    why=f"{world.stop.countdown} threads counted, {len(numbers)} seen that have not stopped")
+                    why=because("not-all-stopped", count=world.stop.countdown, seen=len(numbers)))
 
     # -- what a thread waits for -----------------------------------------------------------------------------
 
@@ -217,7 +216,7 @@ class ParkedWaits:
         try:
             return self._mutex(python, parked)
         except GdbextError as error:
-            return View("py-mutex", address, "unknown", why=f"it cannot be read: {error}")
+            return View("py-mutex", address, "unknown", why=because("lock-unreadable", error=str(error)))
 
     def _mutex(self, python: Python, parked: Parked) -> View:
         address = parked.address
@@ -225,14 +224,14 @@ class ParkedWaits:
         if member is not None and member.endswith(_RW_MUTEX):
             return self._rw_mutex(address, member)
         if member is not None and member.endswith(_ONCE):
-            return View("once", address, "running", name=member, why="a _PyOnceFlag does not record who runs it")
+            return View("once", address, "running", name=member, why=because("records-no-owner", what="once-flag"))
         if not parked.is_mutex:
-            return View("py-event", address, "not set", name=member, why=kind_of("py-event").no_owner)
+            return View("py-event", address, "not set", name=member, why=because("event-has-no-owner"))
         if member is None and self._object(python, address)[0] is not None:
             return self._object_lock(python, address)
         locked = bool(self._memory.read(address, 1)[0] & _LOCKED)
         view = View("py-mutex", address, "locked" if locked else "free", name=member, find_holders=MENTIONS,
-                    why="a PyMutex records no owner")
+                    why=because("records-no-owner", what="py-mutex"))
         if address in self.passed_on:
             return View("py-mutex", address, "locked", holders=held_by((self.passed_on[address],)), name=member)
         if member is not None and member.endswith(_RECURSIVE):
@@ -245,7 +244,7 @@ class ParkedWaits:
         # a writer is bit 0, readers are counted above bit 1 (Include/internal/pycore_lock.h)
         bits = int.from_bytes(self._memory.read(address, 8), "little")
         state = "write-locked" if bits & 1 else f"read-locked by {bits >> 2}" if bits >> 2 else "free"
-        return View("py-mutex", address, state, name=name, why="a _PyRWMutex records no owner")
+        return View("py-mutex", address, state, name=name, why=because("records-no-owner", what="rw-mutex"))
 
     def _owner_of_recursive(self, python: Python, address: int) -> int | None:
         layouts = python.runtime.layouts

@@ -16,6 +16,7 @@ from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import because_of
 from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.parked import ParkedWaits
@@ -201,7 +202,7 @@ def python_lock_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
         try:
             found = context.python_locks.find(python, seen, tstate.address, futex.address)
         except GdbextError as error:
-            context.findings.doubt(f"thread {seen.number}", f"what Python waits for there: {error}")
+            context.findings.doubt(f"thread {seen.number}", because_of(error, "python-wait"))
             continue
         if found is not None:
             return BlockedWait(None, found, futex.timed)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from gdbext.cpython.locks import PyLock
 from gdbext.model import EXCLUSIVE, RECORDED, Evidence, Holder, Lock, Mode, PyFrame, Waiter
 from gdbext.model.kinds import LockKind, id_of_lock, kind_of
+from gdbext.model.reasons import Reason, joined
 from gdbext.record import record
 
 #: How the holders of a lock are found that does not record them; see `holders.inferred`.
@@ -22,7 +23,7 @@ MENTIONS = "mentions"
 _MOST_REASONS = 4
 
 
-def held_by(numbers: Iterable[int | None], evidence: Evidence = RECORDED, why: str | None = None,
+def held_by(numbers: Iterable[int | None], evidence: Evidence = RECORDED, why: Reason | None = None,
             mode: Mode = EXCLUSIVE, taken_at: PyFrame | None = None) -> tuple[Holder, ...]:
     """Threads, by number, as holders; nothing for None."""
     return tuple([Holder(number, mode, evidence, why, taken_at) for number in numbers if number is not None])
@@ -53,9 +54,9 @@ class View:
     find_holders: str | None = None
     candidates: tuple[int, ...] = ()
     elsewhere: bool = False
-    why: str | None = None
+    why: Reason | None = None
     name: str | None = None
-    orphan: str | None = None
+    orphan: Reason | None = None
     orphan_evidence: Evidence = RECORDED
     foreign_owner: int | None = None
     python: PyLock | None = None
@@ -83,11 +84,11 @@ class BlockedWait:
     been running.
     """
 
-    text: str | None = None
+    text: Reason | None = None
     lock: View | None = None
     timed: bool = False
     syscall: str | None = None
-    why: str | None = None
+    why: Reason | None = None
     is_known: bool = True
     mode: Mode = EXCLUSIVE
     evidence: Evidence = RECORDED
@@ -99,8 +100,8 @@ def merge(ways: Sequence[View]) -> View:
     if len(ways) == 1:
         return first
     if kind_of(first.kind).outside:
-        whys = dict.fromkeys(lock.why for lock in ways if lock.why is not None)
+        whys = tuple(dict.fromkeys(lock.why for lock in ways if lock.why is not None))[:_MOST_REASONS]
         return replace(first, state=" or ".join(dict.fromkeys(lock.state for lock in ways)),
-                       why="; ".join(list(whys)[:_MOST_REASONS]) or None)
+                       why=joined(whys))
     return replace(first, name=next((lock.name for lock in ways if lock.name is not None), None),
                    known_by=frozenset().union(*(lock.known_by for lock in ways)))

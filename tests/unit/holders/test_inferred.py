@@ -10,11 +10,14 @@ import pytest
 from gdbext.errors import ThreadUnavailable
 from gdbext.holders.inferred import HolderFinder
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.model.reasons import Reason
+from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View
 from tests.support.fake_memory import FakeMemory
+from tests.support.reasons import said, text
 
 LOCK = 0x40_4100
 APP, LIBC, LIBCXX = 0x40_1000, 0x7E00_0001_0000, 0x7E00_0010_0000
@@ -32,7 +35,7 @@ class Found(NamedTuple):
 
     holders: tuple[int, ...]
     candidates: tuple[int, ...]
-    why: str | None
+    why: Reason | None
 
 
 class Process:
@@ -121,7 +124,7 @@ def test_readers_with_the_address_on_the_stack_are_candidates(process: Process, 
     found = process.find(READERS, [waiter], count)
     assert (found.holders, found.candidates) == ((), readers)
     assert found.why is not None
-    assert f"{count} reader" in found.why
+    assert f"{count} reader" in explain(found.why)
 
 
 def test_barrier(process: Process) -> None:
@@ -149,7 +152,7 @@ def test_barrier_whose_maker_waits_for_a_thread_to_end(process: Process) -> None
 def test_nothing_is_inferred_while_a_thread_cannot_be_read(process: Process) -> None:
     waiter = process.thread([LIBC + 0x410, WORK], {8: LOCK})
     late = process.thread([OTHER_WORK, WORK], {8: LOCK})
-    process.seen.append(SeenThread(ThreadRef(3, 103, None), unavailable="it runs"))
+    process.seen.append(SeenThread(ThreadRef(3, 103, None), unavailable=text("it runs")))
     for how in (READERS, ARRIVING):
         found = process.find(how, [waiter], 1)
         assert (found.holders, found.candidates) == ((), (late,))
@@ -221,7 +224,7 @@ def test_static_guard(process: Process) -> None:
     inside = process.thread([LIBC + 0x410, OTHER_WORK, guarded.inside, MAIN])
     found = process.find(INITIALISES, [waiter])
     assert found.holders == (inside,)
-    assert found.why == "the only thread inside the initialiser of the static variable"
+    assert said(found.why) == "the only thread inside the initialiser of the static variable"
 
 
 def test_static_guard_entered_again_by_its_own_initialiser(process: Process) -> None:
