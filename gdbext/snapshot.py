@@ -7,19 +7,15 @@ wait-for graph. Stacks are merged and named last, and only those that the report
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from gdbext.cpython.signals import handled_signals
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.holders.locks import FoundLocks, find_locks
-from gdbext.inferior.cache import read_u32
 from gdbext.model import (
     Crash,
-    Deadlock,
     Local,
     Lock,
     MixedStack,
@@ -30,7 +26,7 @@ from gdbext.model import (
     Wait,
 )
 from gdbext.model.kinds import kind_of
-from gdbext.model.reasons import Reason, because, because_of
+from gdbext.model.reasons import Reason, because
 from gdbext.stacks.mixed import MixedStacks
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
@@ -40,21 +36,13 @@ from gdbext.threads.python_side import TargetWithTypes, read_python_side
 from gdbext.threads.restarted import find_restarted_waits
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, read_threads
+from gdbext.verdict.doubts import standstill, why_no_verdict, why_unknown_holders
 from gdbext.verdict.tasks import AsyncioTasks, find_tasks
-from gdbext.verdict.wait_for import find_deadlocks, find_standstill
+from gdbext.verdict.wait_for import find_deadlocks
 from gdbext.waits.context import Context, read_context
 from gdbext.waits.lock_kinds import member_of_lock, recognise_address, size_of_lock
 from gdbext.waits.recognisers import find_waits
-from gdbext.waits.seen import BlockedWait
-
-#: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
-#: which glibc itself tells threads to end or to change their user.
-_HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT,
-                       signal.SIGTRAP, signal.SIGSYS, 32, 33))
-
-
-#: How many threads are named in the reason why there is no verdict.
-_MAX_NAMED = 8
+from gdbext.waits.seen import SeenWait
 
 
 def take_snapshot(target: TargetWithTypes) -> Snapshot:
@@ -87,7 +75,7 @@ def take_snapshot(target: TargetWithTypes) -> Snapshot:
 class Snapshot:
     """What was found in a target, which must stay stopped while this lives; stacks are read when asked for."""
 
-    def __init__(self, context: Context, waits: Mapping[int, BlockedWait], locks: FoundLocks) -> None:
+    def __init__(self, context: Context, waits: Mapping[int, SeenWait], locks: FoundLocks) -> None:
         self._context = context
         self._target = context.target
         self._findings = context.findings
@@ -185,7 +173,8 @@ class Snapshot:
     def report(self, stacks: Callable[[Thread], bool]) -> Report:
         """All that was found out; only threads that `stacks` chooses come with their stacks."""
         threads = [self._thread(seen) for seen in self._threads]
-        deadlocks = find_deadlocks(threads, self._locks.values()) or self._standstill(threads)
+        deadlocks = find_deadlocks(threads, self._locks.values()) or standstill(
+            self._context, self._waits, self._locks, threads)
         involved = {number for deadlock in deadlocks for number in deadlock.involved}
         filled = []
         for thread in threads:
@@ -201,89 +190,8 @@ class Snapshot:
         waiters = {gil.lock: [waiter.thread for waiter in self._locks[gil.lock].waiters] for gil in self._python.gils}
         return Report(info, self._python.runtimes(waiters), tuple(filled), tuple(self._locks.values()), deadlocks,
                       tuple(self._findings.problems), tuple(self._findings.notes),
-                      self._no_verdict() or (None if deadlocks else self._unknown_holders()))
-
-    def _standstill(self, threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
-        first = self._threads.first
-        wants_alone = bool(first) and self._waits_in_python(first) and self._context.python_locks.wants_alone(
-            self._threads[first])
-        found = find_standstill(threads, self._locks.values(), first, wants_alone)
-        if found is None or self._no_verdict() or not self._all_would_sleep_again():
-            return ()
-        if len(threads) == 1 and wants_alone:
-            # typical of a child of fork; a handler of a signal does not release what it has not taken
-            candidates = self._locks[found.edges[0].lock].candidates
-            return (replace(found, why=because("no-other-thread", owner_unknown=int(not candidates))),)
-        return () if self._may_get_signals() else (found,)
-
-    def _all_would_sleep_again(self) -> bool:
-        """Whether each thread that was stopped in its sleep would go on sleeping: its word is as it was.
-
-        Threads are stopped one after another, so one may have been woken by another that was stopped only later.
-        """
-        for seen in self._threads:
-            futex = seen.futex
-            try:
-                if futex is None or read_u32(self._target.memory, futex.address) != futex.expected:
-                    return False
-            except GdbextError:
-                return False
-        return True
-
-    def _may_get_signals(self) -> bool:
-        """Whether some signal's handler may set a thread going.
-
-        The interpreter's own of SIGINT and those of errors do not. Of a core only the handlers are known that Python
-        keeps itself; where it does not, the worst is assumed, but for a Python program whose first thread, which would
-        run them, waits in native code: the interpreter runs handlers in its own waits only.
-        """
-        handled = [handled_signals(self._target.memory, python.runtime, python.objects)
-                   for python in self._python.pythons]
-        if any(handled):
-            return True
-        caught = self._target.proc.caught_signals() if self._target.proc is not None else None
-        if caught is not None:
-            return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
-        if not self._python.gils or not self._waits_for_lock(self._threads.first):
-            return True
-        return self._waits_in_python(self._threads.first) and None in handled
-
-    def _waits_for_lock(self, number: int) -> bool:
-        wait = self._waits.get(number)
-        return wait is not None and wait.lock is not None
-
-    def _waits_in_python(self, number: int) -> bool:
-        """Whether a thread waits for one of Python's own locks."""
-        wait = self._waits.get(number)
-        return wait is not None and wait.lock is not None and wait.lock.python is not None
-
-    def _no_verdict(self) -> Reason | None:
-        if self.incomplete is not None:
-            return because_of(self.incomplete)
-        if self._code.truncated is not None:
-            return because("text", text=self._code.unlisted or self._code.truncated)
-        if self._library.layouts is None:
-            return self._library.why
-        for gil in self.gils():
-            if gil.waiters and gil.state == "held" and not gil.holders and gil.orphan is None:
-                return because("gil-holder-unknown", lock=gil.id)
-        unread = sum(seen.unavailable is not None for seen in self._threads)
-        if unread:
-            return because("threads-unreadable", count=unread, total=len(self._threads))
-        doubts = list(dict.fromkeys(self._findings.doubts))
-        if len(doubts) <= 1:
-            return doubts[0] if doubts else None
-        return because("doubts", doubts=tuple(doubts[:_MAX_NAMED]), more=max(len(doubts) - _MAX_NAMED, 0))
-
-    def _unknown_holders(self) -> Reason | None:
-        """Why no deadlock can be ruled out, where compiled code waits for a lock that anybody may hold."""
-        numbers = [number for number, wait in self._waits.items() if not wait.timed and wait.lock is not None
-                   and self._waits_in_python(number) and _has_unknown_holder(self._locks[wait.lock.id])
-                   and not self._context.python_locks.is_called_from_python(self._threads[number])]
-        if not numbers:
-            return None
-        return because("compiled-code-waits", threads=tuple(numbers[:_MAX_NAMED]),
-                       more=max(len(numbers) - _MAX_NAMED, 0))
+                      why_no_verdict(self._context, self._locks) or (None if deadlocks else why_unknown_holders(
+                          self._context, self._waits, self._locks)))
 
     def _thread(self, seen: SeenThread) -> Thread:
         status: ThreadStatus = "unknown"
@@ -305,8 +213,3 @@ class Snapshot:
                       Wait(lock.id, wait.mode, wait.timed, wait.evidence, wait.why) if wait and lock else None,
                       blocked_on=wait.text if wait is not None else None,
                       critical_sections=self._context.parked.sections(seen.number))
-
-
-def _has_unknown_holder(lock: Lock) -> bool:
-    return (lock.state == "locked" and not kind_of(lock.kind).records_owner
-            and not lock.holders and not lock.orphan)

@@ -24,14 +24,14 @@ from gdbext.threads.sections import Section, Sections
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import Threads
 from gdbext.waits.lock_kinds import MALLOC
-from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View, held_by
+from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 
 
 class HolderFinder:
     """Finds holders by circumstance, in the ways that `lock_kinds` names."""
 
     def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites, library: Sequence[Module],
-                 locks: Iterable[View], waits: Mapping[int, str]) -> None:
+                 locks: Iterable[SeenLock], waits: Mapping[int, str]) -> None:
         self._memory = target.memory
         self._code = code
         self._threads = threads
@@ -41,19 +41,19 @@ class HolderFinder:
         self._mentions = Mentions(target, code, threads, [
             lock.address for lock in locks if lock.find_holders not in (None, INITIALISES)])
         self._sections = Sections(target.memory, code)
-        self._ways: dict[str, Callable[[View, Collection[int]], View]] = {
+        self._ways: dict[str, Callable[[SeenLock, Collection[int]], SeenLock]] = {
             READERS: self._readers, ARRIVING: self._arriving, RUNS_ONCE: self._running_once,
             INITIALISES: self._initialising, ALLOCATES: self._allocating, MENTIONS: self._mentioning,
         }
 
-    def find(self, view: View, waiters: Collection[int]) -> View:
+    def find(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
         """A lock with the threads that hold it, or may.
 
         :param waiters: numbers of the threads that wait for it.
         """
         return self._ways[view.find_holders or MENTIONS](view, waiters)
 
-    def _one_inside(self, view: View, inside: Collection[int], where: str) -> View:
+    def _one_inside(self, view: SeenLock, inside: Collection[int], where: str) -> SeenLock:
         """What threads inside a piece of code that only one can be in tell."""
         numbers = tuple(sorted(inside))
         if len(numbers) == 1 and self._threads.all_available:
@@ -64,10 +64,10 @@ class HolderFinder:
 
     # -- counted or merely mentioned -------------------------------------------------------------------------
 
-    def _mentioning(self, view: View, waiters: Collection[int]) -> View:
+    def _mentioning(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
         return replace(view, candidates=tuple(sorted(self._mentions.of(view.address) - set(waiters))), why=view.why)
 
-    def _readers(self, view: View, waiters: Collection[int]) -> View:
+    def _readers(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
         """The threads whose code proves that they read; those that have the lock's address may be the others.
 
         A thread that waits for the lock may read it as well.
@@ -86,7 +86,7 @@ class HolderFinder:
         return replace(view, candidates=candidates,
                        why=because("readers-not-recorded", count=count, candidates=len(candidates)))
 
-    def _arriving(self, view: View, waiters: Collection[int]) -> View:
+    def _arriving(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
         """Who has not come to a barrier: all other threads, if they are just as many.
 
         A thread with the barrier's address on its stack may as well have made it, or use what lies beside it. Who waits
@@ -102,7 +102,7 @@ class HolderFinder:
 
     # -- inside a function -----------------------------------------------------------------------------------
 
-    def _running_once(self, view: View, waiters: Collection[int]) -> View:
+    def _running_once(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
         """Whose stack has the functions in which the others wait as callers of the initialiser."""
         helpers: set[int] = set()
         inside = set()
@@ -127,7 +127,7 @@ class HolderFinder:
     def _starts(self, pcs: Iterable[int]) -> list[int]:
         return [found[0] for found in map(self._code.function_range, pcs) if found is not None]
 
-    def _initialising(self, view: View, waiters: Collection[int]) -> View:
+    def _initialising(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
         """Whose stack is between the acquisition of a guard and its release."""
         # function that acquires, function that releases -> return addresses of the waiters' own calls
         calls: dict[tuple[int, int], set[int]] = {}
@@ -156,7 +156,7 @@ class HolderFinder:
                 return i
         return None
 
-    def _allocating(self, view: View, waiters: Collection[int]) -> View:
+    def _allocating(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
         """Who is inside the allocator with the arena; a waiter is, if a signal interrupted it there before."""
         inside = set()
         for seen in self._threads:
@@ -186,5 +186,5 @@ class HolderFinder:
         return function is not None and public_name(function) in MALLOC
 
 
-def _inferred(view: View, numbers: Collection[int], why: Reason) -> View:
+def _inferred(view: SeenLock, numbers: Collection[int], why: Reason) -> SeenLock:
     return replace(view, holders=held_by(numbers, INFERRED, why), why=why)

@@ -12,7 +12,7 @@ from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
 from gdbext.waits.gil import view_gil
 from gdbext.waits.native import read_robust_mutexes
-from gdbext.waits.seen import BlockedWait, View, merge
+from gdbext.waits.seen import SeenLock, SeenWait, merge
 
 #: How many of the waiters of an object's lock are asked what they call the object.
 _MAX_LOOKS = 4
@@ -26,15 +26,15 @@ class FoundLocks:
     holds: Mapping[int, Sequence[Hold]]
     context: HolderContext
 
-    def find_more(self, view: View) -> Lock:
+    def find_more(self, view: SeenLock) -> Lock:
         """A lock that no thread waits for, with its holders."""
         return find_holders(view, (), self.context)
 
 
-def find_locks(context: Context, waits: Mapping[int, BlockedWait], gone: GoneOwners) -> FoundLocks:
+def find_locks(context: Context, waits: Mapping[int, SeenWait], gone: GoneOwners) -> FoundLocks:
     """Find the holders of each lock that a thread waits for, and the locks that threads are known to hold anyway."""
     waiters: dict[str, list[Waiter]] = {}
-    ways: dict[str, dict[View, None]] = {}
+    ways: dict[str, dict[SeenLock, None]] = {}
     for view in [*context.parked.held(), *read_robust_mutexes(context)]:
         ways.setdefault(view.id, {})[view] = None
     for number, wait in waits.items():

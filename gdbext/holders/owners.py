@@ -16,7 +16,7 @@ from gdbext.threads.gone import GoneOwners
 from gdbext.threads.threads import Threads
 from gdbext.waits.context import Context
 from gdbext.waits.parked import ParkedWaits
-from gdbext.waits.seen import BlockedWait, View, held_by
+from gdbext.waits.seen import SeenLock, SeenWait, held_by
 
 
 @record
@@ -39,8 +39,8 @@ class HolderContext:
         return self.waits.parked
 
 
-def holder_context(context: Context, gone: GoneOwners, locks: Collection[View],
-                   waits: Mapping[int, BlockedWait]) -> HolderContext:
+def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLock],
+                   waits: Mapping[int, SeenWait]) -> HolderContext:
     """Prepare to find holders.
 
     :param locks: those whose holders will be looked for: each stack is searched for all of them at once.
@@ -53,15 +53,15 @@ def holder_context(context: Context, gone: GoneOwners, locks: Collection[View],
 
 
 #: Gives a lock with its holders, or with what is known instead; None to let the next way try.
-Way = Callable[[View, Collection[int], HolderContext], Optional[View]]
+Way = Callable[[SeenLock, Collection[int], HolderContext], Optional[SeenLock]]
 
 
-def named(lock: View, waiters: Collection[int], context: HolderContext) -> View | None:
+def named(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The threads that the lock itself names, as it was recognised."""
     return lock if lock.holders else None
 
 
-def recorded_tid(lock: View, waiters: Collection[int], context: HolderContext) -> View | None:
+def recorded_tid(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The thread whose TID the lock records; or what happened to that thread, or which process has it."""
     threads = context.threads
     if lock.owner is None:
@@ -79,7 +79,7 @@ def recorded_tid(lock: View, waiters: Collection[int], context: HolderContext) -
     return replace(lock, orphan=orphan, orphan_evidence=evidence, why=why)
 
 
-def recorded_descriptor(lock: View, waiters: Collection[int], context: HolderContext) -> View | None:
+def recorded_descriptor(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """What happened to the thread whose descriptor the lock records."""
     if lock.owner_descriptor is None:
         return None
@@ -87,7 +87,7 @@ def recorded_descriptor(lock: View, waiters: Collection[int], context: HolderCon
     return replace(lock, orphan=orphan, orphan_evidence=evidence, why=why)
 
 
-def by_circumstance(lock: View, waiters: Collection[int], context: HolderContext) -> View | None:
+def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The threads that stacks and registers single out."""
     return context.finder.find(lock, waiters) if lock.find_holders is not None else None
 
@@ -96,7 +96,7 @@ WAYS: tuple[Way, ...] = (named, recorded_tid, recorded_descriptor, python_owner,
                          by_circumstance)
 
 
-def find_holders(lock: View, waiters: Sequence[Waiter], context: HolderContext) -> Lock:
+def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:
     """A lock with its name, its waiters and its holders, as far as any way finds them."""
     numbers = [waiter.thread for waiter in waiters]
     found = next(filter(None, (way(lock, numbers, context) for way in WAYS)), lock)
@@ -122,7 +122,7 @@ def _is_private(context: HolderContext, address: int) -> bool:
     return proc is not None and proc.is_private(address)
 
 
-def _name(view: View, waiters: Collection[int], context: HolderContext) -> str | None:
+def _name(view: SeenLock, waiters: Collection[int], context: HolderContext) -> str | None:
     """The variable that a lock is, or the library that uses it."""
     if view.name is not None or view.python is not None or view.number is not None:
         return view.name

@@ -20,7 +20,7 @@ from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because
 from gdbext.threads.threads import Threads
 from gdbext.waits.python_locks import PythonLocks, Reader
-from gdbext.waits.seen import View, held_by
+from gdbext.waits.seen import SeenLock, held_by
 
 if TYPE_CHECKING:
     from gdbext.holders.owners import HolderContext
@@ -36,7 +36,7 @@ class PythonFrames:
     :param wanted: the locks that threads wait for.
     """
 
-    def __init__(self, threads: Threads, locks: PythonLocks, wanted: Collection[View]) -> None:
+    def __init__(self, threads: Threads, locks: PythonLocks, wanted: Collection[SeenLock]) -> None:
         self._threads = threads
         self._locks = locks
         self._wanted = wanted
@@ -73,7 +73,7 @@ class PythonFrames:
                         numbers.setdefault(found.id, set()).add(seen.number)
         return numbers
 
-    def refers(self, number: int, lock: View) -> bool:
+    def refers(self, number: int, lock: SeenLock) -> bool:
         """Whether a frame of a thread refers to a lock."""
         known = _Known([lock])
         return any(known.to(reader, raw) for reader, stack in self._locks.stacks_of(number) for raw in stack)
@@ -82,7 +82,7 @@ class PythonFrames:
         """Whether a thread has any Python frame."""
         return any(stack for _, stack in self._locks.stacks_of(number))
 
-    def released_by_others(self, number: int, lock: View) -> bool:
+    def released_by_others(self, number: int, lock: SeenLock) -> bool:
         """Whether another thread may release a lock whose taker waits for it: some programs use one as a signal."""
         known = _Known([lock])
         return any(reader.taken.releases(raw) and known.to(reader, raw)
@@ -90,7 +90,7 @@ class PythonFrames:
                    for reader, stack in self._locks.stacks_of(seen.number) for raw in stack)
 
 
-def python_owner(found: View, waiters: Collection[int], context: HolderContext) -> View | None:
+def python_owner(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The recorded owner of a lock of Python's; None if none is recorded though the lock is held.
 
     The owner is recorded as a thread's ident. If the owner exits without releasing the lock, a new thread may get
@@ -123,7 +123,7 @@ def python_owner(found: View, waiters: Collection[int], context: HolderContext) 
     return replace(found, orphan=orphan, orphan_evidence=evidence, why=why)
 
 
-def inside_with(found: View, waiters: Collection[int], context: HolderContext) -> View | None:
+def inside_with(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The thread that is inside of a `with` block of a lock of Python's, as far as that is certain."""
     takers = context.frames.inside.get(found.python.address, ()) if found.python is not None else ()
     if len(takers) > 1:
@@ -138,7 +138,7 @@ def inside_with(found: View, waiters: Collection[int], context: HolderContext) -
     return None
 
 
-def known_by_frames(found: View, waiters: Collection[int], context: HolderContext) -> View | None:
+def known_by_frames(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The threads that may hold a lock of Python's of which nothing more is known: those whose frames know it."""
     if found.python is None:
         return None
@@ -150,15 +150,15 @@ def known_by_frames(found: View, waiters: Collection[int], context: HolderContex
 class _Known:
     """Tells which of some locks a frame knows: as a variable, as an attribute of one, or as a global that it uses."""
 
-    def __init__(self, wanted: Iterable[View]) -> None:
-        self._by_object: dict[int, list[View]] = {}
+    def __init__(self, wanted: Iterable[SeenLock]) -> None:
+        self._by_object: dict[int, list[SeenLock]] = {}
         for found in wanted:
             for address in found.known_by:
                 self._by_object.setdefault(address, []).append(found)
         # by ``dict`` of globals: the names of those of them that are global variables
         self._globals: dict[int, list[tuple[str, int]]] = {}
 
-    def to(self, reader: Reader, raw: RawFrame) -> list[View]:
+    def to(self, reader: Reader, raw: RawFrame) -> list[SeenLock]:
         """The locks that a frame knows; those of them that can be read."""
         try:
             objects = self._by_object.keys() & reader.frames.variable_values(raw)

@@ -31,6 +31,7 @@ from gdbext.model import (
     Runtime,
     StopTheWorld,
 )
+from gdbext.model.kinds import GIL
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 from gdbext.runtimes.other_pythons import find_other_pythons
@@ -101,7 +102,7 @@ class SeenGil:
     @property
     def lock(self) -> str:
         """Its id among the locks."""
-        return f"gil:{self.number}"
+        return f"{GIL}:{self.number}"
 
 
 def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int], findings: Findings) -> list[Python]:

@@ -15,7 +15,7 @@ from gdbext.waits.blocked import Blocked
 from gdbext.waits.openmp import OpenMP
 from gdbext.waits.parked import ParkedWaits, read_parked
 from gdbext.waits.python_locks import PythonLocks
-from gdbext.waits.seen import View
+from gdbext.waits.seen import SeenLock
 
 
 @record
@@ -38,7 +38,7 @@ class Context:
     openmp: OpenMP
     blocked: Blocked
     words: lock_kinds.Context | None
-    views: dict[tuple[object, ...], View]
+    views: dict[tuple[object, ...], SeenLock]
 
     @property
     def memory(self) -> Memory:

@@ -13,7 +13,7 @@ from gdbext.model.reasons import because
 from gdbext.runtimes.names import public_name
 from gdbext.threads.python_side import SeenGil
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.seen import BlockedWait, View, held_by
+from gdbext.waits.seen import SeenLock, SeenWait, held_by
 
 if TYPE_CHECKING:
     from gdbext.waits.context import Context
@@ -25,13 +25,13 @@ _WAITING_FUNCTIONS = ("pthread_cond_timedwait", "pthread_cond_clockwait", "pthre
 _MAX_WAIT_FRAMES = 4096
 
 
-def view_gil(gil: SeenGil) -> View:
-    """A GIL as a `View`."""
-    return View("gil", gil.state.address, gil.state.state, holders=held_by((gil.holder,)), orphan=gil.orphan,
+def view_gil(gil: SeenGil) -> SeenLock:
+    """A GIL as a `SeenLock`."""
+    return SeenLock("gil", gil.state.address, gil.state.state, holders=held_by((gil.holder,)), orphan=gil.orphan,
                 orphan_evidence=gil.orphan_evidence, why=gil.why, number=gil.number)
 
 
-def gil_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
+def gil_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     """A thread's wait for a GIL."""
     has_state = context.python.thread(seen.number).tstate is not None
     for gil in context.python.gils:
@@ -46,7 +46,7 @@ def gil_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
     return None
 
 
-def lone_gil_waits(waits: Mapping[int, BlockedWait], context: Context) -> dict[int, BlockedWait]:
+def lone_gil_waits(waits: Mapping[int, SeenWait], context: Context) -> dict[int, SeenWait]:
     """Waits for a GIL that are known because somebody asked its holder for it and only one thread can have.
 
     From 3.9 on the request is taken back when a thread gets the GIL, so while it stands somebody waits; a waiter
@@ -56,7 +56,7 @@ def lone_gil_waits(waits: Mapping[int, BlockedWait], context: Context) -> dict[i
 
     Source: CPython 3.12 and 3.13 Python/ceval_gil.c, take_gil and drop_gil.
     """
-    found: dict[int, BlockedWait] = {}
+    found: dict[int, SeenWait] = {}
     waited = {wait.lock.id for wait in waits.values() if wait.lock is not None}
     has_lock = {number for number, wait in waits.items() if wait.lock is not None}
     for gil in context.python.gils:
@@ -71,35 +71,35 @@ def lone_gil_waits(waits: Mapping[int, BlockedWait], context: Context) -> dict[i
                 and seen.number not in found and context.python.thread(seen.number).tstates
                 and (seen.call is None or not seen.call.blocked)]
         if len(able) == 1 and context.threads.all_available:
-            found[able[0].number] = BlockedWait(None, view_gil(gil), evidence=DERIVED, why=because("holder-was-asked"))
+            found[able[0].number] = SeenWait(None, view_gil(gil), evidence=DERIVED, why=because("holder-was-asked"))
     return found
 
 
-def _sleeping_wait(context: Context, gil: SeenGil, futex: FutexWait) -> BlockedWait | None:
+def _sleeping_wait(context: Context, gil: SeenGil, futex: FutexWait) -> SeenWait | None:
     if gil.state.state == "disabled":
         return None
     if gil.state.is_waited_for(futex.address, futex.timed, _static_name(context, gil, futex.address)):
         # its sleep has a timeout, but the code only asks for the GIL again and repeats it
-        return BlockedWait(None, view_gil(gil))
+        return SeenWait(None, view_gil(gil))
     return None
 
 
-def _wait_between_sleeps(context: Context, gil: SeenGil, seen: SeenThread) -> BlockedWait | None:
+def _wait_between_sleeps(context: Context, gil: SeenGil, seen: SeenThread) -> SeenWait | None:
     """A thread that wants the GIL wakes every 5 ms, asks for it and sleeps again: it may be caught awake."""
     if gil.state.state != "held":
         return None
     call, thread = seen.call, context.python.thread(seen.number)
     if thread.tstate is not None and thread.python is gil.python and thread.tstate.gil_requested:
-        return BlockedWait(None, view_gil(gil))  # CPython 3.15 and later record it
+        return SeenWait(None, view_gil(gil))  # CPython 3.15 and later record it
     if call is not None and call.name in ("futex", None):
         # the kernel has just let it go, and it has not run a single instruction since: it still waits
         address, timeout = call.arguments[0], call.arguments[3]
         if gil.state.is_waited_for(address, timeout != 0, _static_name(context, gil, address)):
-            return BlockedWait(None, view_gil(gil))
+            return SeenWait(None, view_gil(gil))
     elif call is None and thread.python is gil.python and _in_wait_for(context, gil, seen):
-        return BlockedWait(None, view_gil(gil))
+        return SeenWait(None, view_gil(gil))
     elif call is None and thread.python is gil.python and _in_take_gil(context, seen):
-        return BlockedWait(None, view_gil(gil), evidence=DERIVED, why=because("runs-take-gil"))
+        return SeenWait(None, view_gil(gil), evidence=DERIVED, why=because("runs-take-gil"))
     return None
 
 

@@ -15,7 +15,7 @@ from gdbext.model.reasons import because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.lock_kinds import recognise, unknown, view_mutex, view_spin_lock
-from gdbext.waits.seen import BlockedWait, View
+from gdbext.waits.seen import SeenLock, SeenWait
 
 if TYPE_CHECKING:
     from gdbext.waits.context import Context
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SPINNING = ("pthread_spin_lock",)
 
 
-def futex_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
+def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     """A thread's sleep on a futex word."""
     futex = seen.futex
     if futex is None or context.parked.is_over(seen):
@@ -42,11 +42,11 @@ def futex_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
         context.views[key] = view
     # a lock that does not record its owner does not record either that nobody is left
     evidence: Evidence = INFERRED if view.orphan and not kind_of(view.kind).records_owner else RECORDED
-    return BlockedWait(None, view, futex.timed, None, view.why if evidence == INFERRED else None, True, view.mode,
+    return SeenWait(None, view, futex.timed, None, view.why if evidence == INFERRED else None, True, view.mode,
                        evidence)
 
 
-def spinning_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
+def spinning_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     """A thread's wait in a loop for a spin lock."""
     if seen.futex is not None or seen.unavailable is not None or seen.call is not None:
         return None
@@ -56,10 +56,10 @@ def spinning_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
     function = context.code.symbol(seen.registers["rip"]).function
     if function is None or public_name(function) not in _SPINNING:
         return None
-    return BlockedWait(None, view_spin_lock(seen.registers.get("rdi", 0)))
+    return SeenWait(None, view_spin_lock(seen.registers.get("rdi", 0)))
 
 
-def read_robust_mutexes(context: Context) -> Iterator[View]:
+def read_robust_mutexes(context: Context) -> Iterator[SeenLock]:
     """Robust mutexes are on a list of the thread that holds them, whether anybody waits or not."""
     layouts = context.library.layouts
     for seen in context.threads:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from gdbext.layout.select import libgomp_layouts
 from gdbext.layout.table import Layouts
 from gdbext.model import INFERRED
 from gdbext.model.reasons import Reason, because
+from gdbext.record import record
 from gdbext.runtimes.libgomp import (
     MUTEX_WAITED_FOR,
     POINTER_LOCK_WAITED_FOR,
@@ -39,7 +40,7 @@ from gdbext.threads.mentions import Mentions
 from gdbext.threads.sections import Section, Sections
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.seen import View, held_by
+from gdbext.waits.seen import SeenLock, held_by
 
 BARRIER: Final = "openmp-barrier"
 LOCK: Final = "openmp-lock"
@@ -53,6 +54,7 @@ _LIBOMP = re.compile(r"^lib(?:omp|iomp5)(?:-[0-9a-f]+)?\.so[.0-9]*$")
 _ENTRIES = ("__kmpc_", "GOMP_", "omp_", "kmp_")
 
 
+@record
 class _Library:
     """One libgomp of a process, which may have several: the system's, and copies that wheels brought.
 
@@ -60,23 +62,26 @@ class _Library:
     if the code of this libgomp does not show where it notes which team a thread is in.
     """
 
-    def __init__(self, memory: Memory, module: Module, threads: Threads, layouts: Layouts) -> None:
-        self.module = module
-        self.members: dict[int, set[int]] = {}
-        self.team_of: dict[int, int] = {}
-        places = find_team_places(memory, module)
-        self.tells = places is not None
-        if places is None:
-            return
-        for seen in threads:
-            if not seen.pthread:
-                continue
-            try:
-                for team in iter_teams(memory, layouts, places, seen.pthread):
-                    self.team_of.setdefault(seen.number, team)
-                    self.members.setdefault(team, set()).add(seen.number)
-            except GdbextError:
-                continue  # its team then has too few members to tell who is missing
+    module: Module
+    tells: bool
+    members: Mapping[int, set[int]]
+    team_of: Mapping[int, int]
+
+
+def _read_library(memory: Memory, module: Module, threads: Threads, layouts: Layouts) -> _Library:
+    members: dict[int, set[int]] = {}
+    team_of: dict[int, int] = {}
+    places = find_team_places(memory, module)
+    for seen in threads:
+        if not seen.pthread or places is None:
+            continue
+        try:
+            for team in iter_teams(memory, layouts, places, seen.pthread):
+                team_of.setdefault(seen.number, team)
+                members.setdefault(team, set()).add(seen.number)
+        except GdbextError:
+            continue  # its team then has too few members to tell who is missing
+    return _Library(module, places is not None, members, team_of)
 
 
 class OpenMP:
@@ -92,9 +97,9 @@ class OpenMP:
         self._mentions = Mentions(target, code, threads)
         self._sections = Sections(target.memory, code)
         self._libraries: dict[str, _Library | None] = {}
-        self._known: dict[tuple[int, int], View | None] = {}
+        self._known: dict[tuple[int, int], SeenLock | None] = {}
 
-    def view(self, seen: SeenThread, futex: FutexWait) -> View | None:
+    def view(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         """What a thread waits for that sleeps on a futex word of libgomp; None if it is not libgomp that waits."""
         library = self._library(seen.registers["rip"])
         if library is None or futex.command != FUTEX_WAIT:
@@ -143,7 +148,7 @@ class OpenMP:
 
     def _read(self, module: Module) -> _Library | None:
         try:
-            return _Library(self._memory, module, self._threads, self._layouts)
+            return _read_library(self._memory, module, self._threads, self._layouts)
         except GdbextError:
             return None
 
@@ -185,7 +190,7 @@ class OpenMP:
 
     # -- what a thread sleeps on -------------------------------------------------------------------------------
 
-    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> View | None:
+    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         if futex.expected == MUTEX_WAITED_FOR:
             return self._mutex(library, futex.address)
         if futex.expected == SEMAPHORE_WAITED_FOR:
@@ -197,10 +202,10 @@ class OpenMP:
             return self._mentioned(futex.address, because("records-no-owner", what="libgomp-lock"))
         return None
 
-    def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> View:
+    def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> SeenLock:
         arrived = f"{barrier.total - barrier.missing} of {barrier.total} arrived"
         if barrier.passed:
-            return View(BARRIER, barrier.address, arrived, why=because("all-arrived"))
+            return SeenLock(BARRIER, barrier.address, arrived, why=because("all-arrived"))
         try:
             team = team_of_barrier(self._memory, self._layouts, barrier)
         except GdbextError:
@@ -214,11 +219,11 @@ class OpenMP:
             return self._tasks_left(barrier, members, missing)
         return self._gone(library, barrier, arrived, members) or self._counted(barrier, arrived, members, missing)
 
-    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> View:
+    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> SeenLock:
         """The barrier at which a pool waits for work, and the thread that has some waits for its pool."""
         if all(self._is_pooled(library, self._threads[number]) for number in sleepers):
-            return View(BARRIER, barrier.address, "idle", why=because("idle-pool"))
-        return self._gone(library, barrier, arrived, sleepers) or View(
+            return SeenLock(BARRIER, barrier.address, "idle", why=because("idle-pool"))
+        return self._gone(library, barrier, arrived, sleepers) or SeenLock(
             BARRIER, barrier.address, arrived, why=because("team-starts-or-ends"))
 
     def _members(self, library: _Library, team: int) -> set[int]:
@@ -234,23 +239,23 @@ class OpenMP:
         return self._inside(library, seen) and not (seen.call and seen.call.blocked)
 
     def _counted(self, barrier: BarrierState, state: str, members: Collection[int],
-                 missing: Sequence[int]) -> View:
+                 missing: Sequence[int]) -> SeenLock:
         if len(members) == barrier.total and len(missing) == barrier.missing:
-            return View(BARRIER, barrier.address, state, holders=held_by(missing, INFERRED),
-                              why=because("members-missing", missing=barrier.missing))
-        return View(BARRIER, barrier.address, state, candidates=tuple(missing),
+            return SeenLock(BARRIER, barrier.address, state, holders=held_by(missing, INFERRED),
+                            why=because("members-missing", missing=barrier.missing))
+        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(missing),
                           why=because("members-elsewhere", missing=barrier.missing, seen=len(members),
                                       total=barrier.total, elsewhere=len(missing)))
 
-    def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> View:
+    def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> SeenLock:
         state = f"{barrier.total} of {barrier.total} arrived, tasks left"
         if len(members) == barrier.total and busy:
-            return View(BARRIER, barrier.address, state, holders=held_by(busy, INFERRED),
-                              why=because("tasks-run"))
-        return View(BARRIER, barrier.address, state, candidates=tuple(busy),
+            return SeenLock(BARRIER, barrier.address, state, holders=held_by(busy, INFERRED),
+                            why=because("tasks-run"))
+        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(busy),
                           why=_TASKS_LEFT)
 
-    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> View | None:
+    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> SeenLock | None:
         """A barrier that waits for threads which do not exist any more; None if they may.
 
         Nobody else is inside libgomp, or so young that it may be on the way there. A child of fork has the thread only
@@ -260,7 +265,7 @@ class OpenMP:
                 seen.number not in known and self._may_come(library, seen) for seen in self._readable):
             return None
         why = because("members-not-existing", missing=barrier.total - len(known), total=barrier.total)
-        return View(BARRIER, barrier.address, state, why=why,
+        return SeenLock(BARRIER, barrier.address, state, why=why,
                           orphan=because("left-behind-by-fork" if len(known) == 1 else "thread-exited"))
 
     def _may_come(self, library: _Library, seen: SeenThread) -> bool:
@@ -270,21 +275,21 @@ class OpenMP:
         return (any(self._code.module(pc) is library.module for pc, _ in native)
                 or all(self._sites.in_runtime(pc) for pc, _ in native))
 
-    def _semaphore(self, library: _Library, seen: SeenThread, address: int) -> View:
+    def _semaphore(self, library: _Library, seen: SeenThread, address: int) -> SeenLock:
         """A turn in an ordered loop, or the end of tasks that other threads run."""
         members = self._members(library, library.team_of.get(seen.number, 0))
         awake = tuple(sorted(number for number in members if not self._inside(library, self._threads[number])))
         functions = self._sites.site(seen.native(self._code)).functions
         if any("task" in name for name in functions):
-            return View(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
+            return SeenLock(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
         why = because("ordered-section")
         if "GOMP_ordered_start" not in functions:
             why = because("records-no-owner", what="libgomp-semaphore")
-        return View(LOCK, address, "locked", candidates=awake, why=why)
+        return SeenLock(LOCK, address, "locked", candidates=awake, why=why)
 
     # -- critical sections and locks ---------------------------------------------------------------------------
 
-    def _mutex(self, library: _Library, address: int) -> View:
+    def _mutex(self, library: _Library, address: int) -> SeenLock:
         starts: dict[str, set[int]] = {}
         waiters: dict[int, int] = {}
         for number in self._asleep[address]:
@@ -299,11 +304,11 @@ class OpenMP:
             return self._mentioned(address, because("records-no-owner", what="openmp-lock"))
         inside = self._in_section(library, address, starts, waiters)
         if len(inside) == 1 and self._threads.all_available:
-            return View(LOCK, address, "locked", holders=held_by(inside, INFERRED),
-                              why=because("only-thread-inside", where="critical-section"))
+            return SeenLock(LOCK, address, "locked", holders=held_by(inside, INFERRED),
+                            why=because("only-thread-inside", where="critical-section"))
         if inside:
-            return View(LOCK, address, "locked", candidates=inside,
-                              why=because("maybe-inside", where="critical-section"))
+            return SeenLock(LOCK, address, "locked", candidates=inside,
+                            why=because("maybe-inside", where="critical-section"))
         return self._mentioned(address, because("nobody-inside", where="critical-section"))
 
     def _in_section(self, library: _Library, address: int, starts: dict[str, set[int]],
@@ -322,6 +327,6 @@ class OpenMP:
                             if self._sections.contains(section, seen.native(self._code),
                                                        waiters.get(seen.number, -1) + 1)))
 
-    def _mentioned(self, address: int, why: Reason) -> View:
+    def _mentioned(self, address: int, why: Reason) -> SeenLock:
         found = self._mentions.of(address) - self._asleep[address]
-        return View(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)
+        return SeenLock(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)

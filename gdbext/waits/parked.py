@@ -21,7 +21,7 @@ from gdbext.record import record
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.seen import MENTIONS, BlockedWait, View, held_by
+from gdbext.waits.seen import MENTIONS, SeenLock, SeenWait, held_by
 
 if TYPE_CHECKING:
     from gdbext.waits.context import Context
@@ -114,7 +114,7 @@ class ParkedWaits:
             return None
         return self._sections.get(number, ())
 
-    def held(self) -> Iterator[View]:
+    def held(self) -> Iterator[SeenLock]:
         """The locks of objects that threads hold, whether anybody waits or not."""
         for mutex in self._held:
             python = next(python for python in self._pythons if has_critical_sections(python.runtime.layouts))
@@ -123,43 +123,44 @@ class ParkedWaits:
             except GdbextError as error:
                 self._findings.problem(f"critical section of {mutex:#x}", "unreadable", because_of(error))
 
-    def _object_lock(self, python: Python, mutex: int) -> View:
+    def _object_lock(self, python: Python, mutex: int) -> SeenLock:
         """The lock of an object, at the address of its ``ob_mutex``."""
         at, kind = self._object(python, mutex)
         name = f"{kind} object at {at:#x}" if at is not None else None
         locked = bool(self._memory.read(mutex, 1)[0] & _LOCKED)
         if mutex in self.passed_on:
-            return View("py-critical-section", mutex, "locked", holders=held_by((self.passed_on[mutex],)), name=name)
+            return SeenLock("py-critical-section", mutex, "locked", holders=held_by((self.passed_on[mutex],)),
+                            name=name)
         holders = self._held.get(mutex, set()) if locked else set()
         if len(holders) == 1:
-            return View("py-critical-section", mutex, "locked", holders=held_by(holders, DERIVED, _ATTACHED),
+            return SeenLock("py-critical-section", mutex, "locked", holders=held_by(holders, DERIVED, _ATTACHED),
                         name=name, why=_ATTACHED)
         why = because("in-several-critical-sections" if holders else "in-no-critical-section")
-        return View("py-critical-section", mutex, "locked" if locked else "free", candidates=tuple(sorted(holders)),
+        return SeenLock("py-critical-section", mutex, "locked" if locked else "free", candidates=tuple(sorted(holders)),
                     name=name, why=why)
 
     # -- stopping the world ----------------------------------------------------------------------------------
 
-    def _going_on(self, python: Python, tstate: ThreadState) -> View | None:
+    def _going_on(self, python: Python, tstate: ThreadState) -> SeenLock | None:
         """What a thread waits for that is parked at its own thread state: the end of the stop that is about it."""
         for other, world in self._worlds:
             if other is python and any(about.address == tstate.address for about in world.tstates):
                 requester = self._side.number_of_tstate.get(world.stop.requester)
-                return View("stop-the-world", world.stop.address, "stopped" if world.stop.stopped else "stopping",
+                return SeenLock("stop-the-world", world.stop.address, "stopped" if world.stop.stopped else "stopping",
                             holders=held_by((requester,)), name=WORLD_TO_GO_ON,
                             why=None if requester is not None else because("requester-unknown"))
         return None
 
-    def _stopping(self, world: _World) -> View:
+    def _stopping(self, world: _World) -> SeenLock:
         """What the thread waits for that has asked all others to stop."""
         left = not_stopped(world.stop, world.tstates)
         numbers = tuple(sorted(self._side.number_of_tstate[tstate.address] for tstate in left
                                if tstate.address in self._side.number_of_tstate))
         state = f"{world.stop.countdown} not stopped"
         if len(numbers) == world.stop.countdown:
-            return View("stop-the-world", world.stop.event, state, holders=held_by(numbers, DERIVED, _ASKED),
+            return SeenLock("stop-the-world", world.stop.event, state, holders=held_by(numbers, DERIVED, _ASKED),
                         repeats=True, name=WORLD_TO_STOP, why=_ASKED)
-        return View("stop-the-world", world.stop.event, state, repeats=True, candidates=numbers, name=WORLD_TO_STOP,
+        return SeenLock("stop-the-world", world.stop.event, state, repeats=True, candidates=numbers, name=WORLD_TO_STOP,
                     why=because("not-all-stopped", count=world.stop.countdown, seen=len(numbers)))
 
     # -- what a thread waits for -----------------------------------------------------------------------------
@@ -186,7 +187,7 @@ class ParkedWaits:
         parked = self.parked(seen)
         return parked is not None and parked.handed_off
 
-    def view(self, seen: SeenThread) -> View | None:
+    def view(self, seen: SeenThread) -> SeenLock | None:
         """What a thread waits for that is parked, or that stops the world; None for any other."""
         if not self._pythons:
             return None
@@ -203,7 +204,7 @@ class ParkedWaits:
         return next((self._stopping(world) for _, world in self._worlds if not world.stop.stopped
                      and self._side.number_of_tstate.get(world.stop.requester) == seen.number), None)
 
-    def _view(self, python: Python, parked: Parked, seen: SeenThread) -> View:
+    def _view(self, python: Python, parked: Parked, seen: SeenThread) -> SeenLock:
         layouts, address = python.runtime.layouts, parked.address
         for owner, tstate in self._side.thread(seen.number).tstates:
             if owner is python and address == tstate.address + layouts["PyThreadState"].offset("state"):
@@ -216,35 +217,35 @@ class ParkedWaits:
         try:
             return self._mutex(python, parked)
         except GdbextError as error:
-            return View("py-mutex", address, "unknown", why=because("lock-unreadable", error=str(error)))
+            return SeenLock("py-mutex", address, "unknown", why=because("lock-unreadable", error=str(error)))
 
-    def _mutex(self, python: Python, parked: Parked) -> View:
+    def _mutex(self, python: Python, parked: Parked) -> SeenLock:
         address = parked.address
         member = self._member(python, address)
         if member is not None and member.endswith(_RW_MUTEX):
             return self._rw_mutex(address, member)
         if member is not None and member.endswith(_ONCE):
-            return View("once", address, "running", name=member, why=because("records-no-owner", what="once-flag"))
+            return SeenLock("once", address, "running", name=member, why=because("records-no-owner", what="once-flag"))
         if not parked.is_mutex:
-            return View("py-event", address, "not set", name=member, why=because("event-has-no-owner"))
+            return SeenLock("py-event", address, "not set", name=member, why=because("event-has-no-owner"))
         if member is None and self._object(python, address)[0] is not None:
             return self._object_lock(python, address)
         locked = bool(self._memory.read(address, 1)[0] & _LOCKED)
-        view = View("py-mutex", address, "locked" if locked else "free", name=member, find_holders=MENTIONS,
+        view = SeenLock("py-mutex", address, "locked" if locked else "free", name=member, find_holders=MENTIONS,
                     why=because("records-no-owner", what="py-mutex"))
         if address in self.passed_on:
-            return View("py-mutex", address, "locked", holders=held_by((self.passed_on[address],)), name=member)
+            return SeenLock("py-mutex", address, "locked", holders=held_by((self.passed_on[address],)), name=member)
         if member is not None and member.endswith(_RECURSIVE):
             owner = self._owner_of_recursive(python, address)
             if owner is not None:
-                return View("py-mutex", address, "locked", holders=held_by((owner,)), name=member)
+                return SeenLock("py-mutex", address, "locked", holders=held_by((owner,)), name=member)
         return view
 
-    def _rw_mutex(self, address: int, name: str) -> View:
+    def _rw_mutex(self, address: int, name: str) -> SeenLock:
         # a writer is bit 0, readers are counted above bit 1 (Include/internal/pycore_lock.h)
         bits = int.from_bytes(self._memory.read(address, 8), "little")
         state = "write-locked" if bits & 1 else f"read-locked by {bits >> 2}" if bits >> 2 else "free"
-        return View("py-mutex", address, state, name=name, why=because("records-no-owner", what="rw-mutex"))
+        return SeenLock("py-mutex", address, state, name=name, why=because("records-no-owner", what="rw-mutex"))
 
     def _owner_of_recursive(self, python: Python, address: int) -> int | None:
         layouts = python.runtime.layouts
@@ -316,10 +317,10 @@ def _parked_at(memory: Memory, side: PythonSide, seen: SeenThread, futex: int) -
     return None
 
 
-def parked_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
+def parked_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     """A thread's wait in CPython's parking lot, or for a world to stop."""
     view = context.parked.view(seen)
     if view is None:
         return None
     timed = not view.repeats and seen.futex is not None and seen.futex.timed
-    return BlockedWait(None, view, timed, mode=view.mode)
+    return SeenWait(None, view, timed, mode=view.mode)

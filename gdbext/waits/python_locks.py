@@ -20,7 +20,7 @@ from gdbext.model.reasons import because_of
 from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.parked import ParkedWaits
-from gdbext.waits.seen import BlockedWait, View
+from gdbext.waits.seen import SeenLock, SeenWait
 
 if TYPE_CHECKING:
     from gdbext.waits.context import Context
@@ -61,7 +61,7 @@ class PythonLocks:
         self._parked = parked
         self._readers: dict[int, Reader] = {}
         # by id: what is known of it so far, and how many threads were asked for its name
-        self._found: dict[str, View] = {}
+        self._found: dict[str, SeenLock] = {}
         self._looks: dict[str, int] = {}
         # by runtime and word: the id of the lock that each thread waits for that sleeps there
         self._by_word: dict[tuple[int, int], str] = {}
@@ -77,7 +77,7 @@ class PythonLocks:
             self._readers[id(python)] = reader
         return reader
 
-    def find(self, python: Python, seen: SeenThread, tstate: int, word: int) -> View | None:
+    def find(self, python: Python, seen: SeenThread, tstate: int, word: int) -> SeenLock | None:
         """The lock of Python's that a thread waits for, asleep on a word; None if there is none.
 
         :raises GdbextError: what the thread waits for cannot be read.
@@ -158,7 +158,7 @@ class PythonLocks:
                     return named[0]
         return None
 
-    def at(self, address: int) -> View | None:
+    def at(self, address: int) -> SeenLock | None:
         """The lock that the Python object at an address is, whether a thread waits for it or not."""
         pythons = {id(python): python for seen in self._threads
                    for python, _ in self._side.thread(seen.number).tstates}
@@ -186,14 +186,14 @@ class PythonLocks:
         return known
 
 
-def _view(lock: PyLock) -> View:
+def _view(lock: PyLock) -> SeenLock:
     # a thread in pthread_join waits for the same lock
     address = lock.address if not kind_of(lock.kind).ends_thread else lock.owner or 0
-    return View(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock,
+    return SeenLock(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock,
                 known_by=frozenset((lock.address,)))
 
 
-def python_lock_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
+def python_lock_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     """A thread's wait for one of Python's locks."""
     futex = seen.futex
     if futex is None or futex.expected:  # a thread that waits for a semaphore expects it to be 0
@@ -205,5 +205,5 @@ def python_lock_wait(seen: SeenThread, context: Context) -> BlockedWait | None:
             context.findings.doubt(f"thread {seen.number}", because_of(error, "python-wait"))
             continue
         if found is not None:
-            return BlockedWait(None, found, futex.timed)
+            return SeenWait(None, found, futex.timed)
     return None

@@ -14,9 +14,9 @@ from gdbext.waits.lock_kinds import NAMED_KINDS
 from gdbext.waits.native import futex_wait, spinning_wait
 from gdbext.waits.parked import parked_wait
 from gdbext.waits.python_locks import python_lock_wait
-from gdbext.waits.seen import BlockedWait
+from gdbext.waits.seen import SeenWait
 
-Recogniser = Callable[[SeenThread, Context], "BlockedWait | None"]
+Recogniser = Callable[[SeenThread, Context], "SeenWait | None"]
 
 RECOGNISERS: tuple[Recogniser, ...] = (
     # its words look like those of a condition variable and a mutex
@@ -31,9 +31,9 @@ RECOGNISERS: tuple[Recogniser, ...] = (
 )
 
 
-def find_waits(context: Context) -> dict[int, BlockedWait]:
+def find_waits(context: Context) -> dict[int, SeenWait]:
     """What each thread waits for, by its number."""
-    waits: dict[int, BlockedWait] = {}
+    waits: dict[int, SeenWait] = {}
     for seen in context.threads:
         found = next(filter(None, (recognise(seen, context) for recognise in RECOGNISERS)), None)
         if found is not None:
@@ -42,7 +42,7 @@ def find_waits(context: Context) -> dict[int, BlockedWait]:
     return _joined(waits)
 
 
-def _joined(waits: Mapping[int, BlockedWait]) -> dict[int, BlockedWait]:
+def _joined(waits: Mapping[int, SeenWait]) -> dict[int, SeenWait]:
     """The waits, those for one word as waits for one lock: what one waiter's stack shows holds for the others."""
     locks = [wait.lock for wait in waits.values() if wait.lock is not None]
     named = {lock.address: lock for lock in locks if lock.kind in NAMED_KINDS}

@@ -30,7 +30,7 @@ def held_by(numbers: Iterable[int | None], evidence: Evidence = RECORDED, why: R
 
 
 @record
-class View:
+class SeenLock:
     """A lock as its memory shows it, before all its holders are found.
 
     `holders` are those that the lock or circumstance names already, or `candidates`. `owner` is a recorded TID,
@@ -76,7 +76,7 @@ class View:
 
 
 @record
-class BlockedWait:
+class SeenWait:
     """What a thread waits for: a lock, or what `text` says.
 
     `timed` is true where the wait can end by itself. `syscall` is the call if its number was lost and it is known.
@@ -85,7 +85,7 @@ class BlockedWait:
     """
 
     text: Reason | None = None
-    lock: View | None = None
+    lock: SeenLock | None = None
     timed: bool = False
     syscall: str | None = None
     why: Reason | None = None
@@ -94,7 +94,7 @@ class BlockedWait:
     evidence: Evidence = RECORDED
 
 
-def merge(ways: Sequence[View]) -> View:
+def merge(ways: Sequence[SeenLock]) -> SeenLock:
     """One lock as several waits show it: in states of its own for each way to wait, under the first name found."""
     first = ways[0]
     if len(ways) == 1:

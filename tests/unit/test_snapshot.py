@@ -23,14 +23,12 @@ from gdbext.model import (
 )
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
-from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import (
     DRIVER_TEXT,
     ERESTART_RESTARTBLOCK,
-    LOCK_PI,
     POLL,
     READ,
     RESTART_SYSCALL,
@@ -88,18 +86,6 @@ def test_two_separate_deadlocks() -> None:
     abba(target)
     abba(target)
     assert [deadlock.threads for deadlock in report_of(target).deadlocks] == [(1, 2), (3, 4)]
-
-
-@pytest.mark.parametrize(("members", "op", "expected"), [
-    ({"__lock": 0x80000064, "__owner": 100, "__nusers": 1, "__kind": 0x20}, LOCK_PI, 0),
-    ({"__lock": 0x80000064, "__owner": 100, "__nusers": 1, "__kind": 0x90}, 0, 0x80000064),
-])
-def test_locks_that_the_kernel_checks(members: dict[str, int], op: int, expected: int) -> None:
-    target = FakeTarget()
-    target.thread()
-    mutex = target.mutex(100, **members)
-    target.waits(target.thread(), mutex, expected, op)
-    assert lock_of(report_of(target), mutex).holders == (Holder(1, EXCLUSIVE, RECORDED),)
 
 
 def test_thread_joined_by_one_that_it_waits_for() -> None:
@@ -240,26 +226,6 @@ def test_timed_wait_in_a_cycle() -> None:
     assert waits.timed
 
 
-def test_timed_wait_that_a_stop_has_restarted() -> None:
-    target = FakeTarget()
-    one, _, _, b = abba(target)
-    target.blocked(one, RESTART_SYSCALL, b, WAIT_BITSET_REALTIME, 2, one.stack + 0x400, rax=ERESTART_RESTARTBLOCK)
-    report = report_of(target)
-    assert report.deadlocks == ()
-    first = thread_of(report, one)
-    assert first.waits == Wait(f"mutex:{b:#x}", EXCLUSIVE, True)
-    assert first.syscall == "futex"
-
-
-def test_wait_that_has_just_ended() -> None:
-    target = FakeTarget()
-    one, _, _, _ = abba(target)
-    one.registers["rax"] = 0
-    report = report_of(target)
-    assert report.deadlocks == ()
-    assert (thread_of(report, one).status, thread_of(report, one).waits) == ("running", None)
-
-
 def test_semaphore_that_some_thread_may_post() -> None:
     target = FakeTarget()
     one, two = target.thread(), target.thread()
@@ -336,42 +302,6 @@ def test_runtime_that_has_no_interpreter_yet(version: str) -> None:
 
 
 # -- what cannot be read --------------------------------------------------------------------------------------
-
-def test_no_verdict_of_no_deadlock_in_a_truncated_core() -> None:
-    target = FakeTarget()
-    target.thread()
-    assert report_of(target).no_verdict is None
-    target.kept = (1_000, 124_456)
-    assert said(report_of(target).no_verdict) == "the core is truncated: 1,000 of 124,456 bytes are there"
-
-
-def test_no_verdict_of_no_deadlock_while_a_thread_cannot_be_read() -> None:
-    target = FakeTarget()
-    target.thread()
-    assert report_of(target).problems == ()
-    target.thread().available = False
-    assert len(report_of(target).problems) == 1
-
-
-def test_no_verdict_of_no_deadlock_in_a_python_that_is_not_decoded() -> None:
-    target = FakeTarget()
-    target.thread()
-    assert report_of(target).no_verdict is None
-    _, library = fake_elf(0x7F88_0000_0000, {"pypy_main_startup": (0x1000, 8)}, "/lib/libpypy3.9-c.so",
-                          memory=target.ram)
-    target.loaded.append(library)
-    assert said(report_of(target).no_verdict) == "PyPy in libpypy3.9-c.so is not decoded"
-
-
-def test_no_verdict_of_no_deadlock_while_thread_states_cannot_be_read() -> None:
-    target = PythonTarget("3.11.7")
-    _, first = target.python_thread()
-    _, second = target.python_thread()
-    assert report_of(target).no_verdict is None
-    target.python.build.put("PyThreadState", second, next=second)
-    target.python.build.put("PyThreadState", first, next=second)
-    assert said(report_of(target).no_verdict) == "interpreter 0: the list of thread states has a loop"
-
 
 def test_architecture_that_is_not_decoded() -> None:
     target = FakeTarget()

@@ -15,7 +15,7 @@ from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View
+from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock
 from tests.support.fake_memory import FakeMemory
 from tests.support.reasons import said, text
 
@@ -92,7 +92,7 @@ class Process:
 
     def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
         code, threads, target = cast(Code, self), cast(Threads, self), cast(Target, self)
-        view = View("mutex", lock, "any", count=count, find_holders=how)
+        view = SeenLock("mutex", lock, "any", count=count, find_holders=how)
         finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2], [view],
                               self.waits)
         found = finder.find(view, waiters)

@@ -10,7 +10,7 @@ from gdbext.layout.select import glibc_layouts
 from gdbext.narrate.reasons import explain
 from gdbext.threads.site import NOWHERE, Site
 from gdbext.waits.lock_kinds import KINDS, Context, recognise, recognise_address
-from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View, held_by
+from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 from tests.support.fake_memory import Builder, FakeMemory, NoiseMemory
 from tests.support.reasons import said
 
@@ -26,7 +26,7 @@ def laid_out(struct_name: str, **members: int) -> FakeMemory:
 
 
 def seen(memory: FakeMemory, wait: FutexWait, *functions: str, sleepers: int = 1,
-         descriptors: dict[int, int] | None = None, tids: tuple[int, ...] = (TID,)) -> View:
+         descriptors: dict[int, int] | None = None, tids: tuple[int, ...] = (TID,)) -> SeenLock:
     context = Context(memory, LAYOUTS, {wait.address: sleepers}, descriptors or {}, (), tids)
     return recognise(context, wait, Site(functions, None))
 
@@ -190,7 +190,7 @@ def test_each_kind_has_functions_that_block_on_it() -> None:
 
 # -- an address that a user gave -------------------------------------------------------------------------------
 
-def given(memory: FakeMemory, address: int) -> tuple[View | None, str | None]:
+def given(memory: FakeMemory, address: int) -> tuple[SeenLock | None, str | None]:
     view, note = recognise_address(Context(memory, LAYOUTS, {}, {}, ()), address)
     return view, said(note)
 
@@ -230,7 +230,7 @@ def test_noise(seed: int) -> None:
         wait = FutexWait(address, (0x80, 0x189, 0x86, 0x109)[i % 4], (2, 3, 0, 0xE)[i % 3], False)
         context = Context(memory, LAYOUTS, {address: 1}, {address - 720: 1} if i % 7 == 0 else {},
                           ())
-        assert isinstance(recognise(context, wait, NOWHERE), View)
+        assert isinstance(recognise(context, wait, NOWHERE), SeenLock)
         try:
             recognise_address(context, address)
         except GdbextError:

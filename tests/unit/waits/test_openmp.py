@@ -13,7 +13,7 @@ from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.openmp import OpenMP
-from gdbext.waits.seen import View
+from gdbext.waits.seen import SeenLock
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import Builder
 from tests.support.reasons import said, text
@@ -107,14 +107,14 @@ class Process:
 
     # -- looking --
 
-    def view(self, thread: int) -> View | None:
+    def view(self, thread: int) -> SeenLock | None:
         if self.look is None:
             self.look = OpenMP(cast(Target, self), cast(Code, self), cast(Threads, self))
         futex = self[thread].futex
         assert futex is not None
         return self.look.view(self[thread], futex)
 
-    def wait(self, thread: int) -> View:
+    def wait(self, thread: int) -> SeenLock:
         found = self.view(thread)
         assert found is not None
         return found
@@ -147,7 +147,7 @@ class Process:
         return self.seen[number - 1]
 
 
-def holders(lock: View) -> tuple[int, ...]:
+def holders(lock: SeenLock) -> tuple[int, ...]:
     return tuple(holder.thread for holder in lock.holders)
 
 
