@@ -173,7 +173,7 @@ def test_the_report_says_which_table_stood_in(laid_out: str, version: str, neare
     notes = [note for note in map(explain, report.notes) if version in note]
     assert len(notes) == 1
     assert nearest in notes[0]
-    assert document(report)["notes"] == list(report.notes)
+    assert document(report)["notes"] == [explain(note) for note in report.notes]
     assert notes[0] in TextRenderer(report, Style(False), lambda file, line: None).deadlocks()
 
 
