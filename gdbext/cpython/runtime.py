@@ -18,6 +18,7 @@ from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import cpython_candidates, with_debug_offsets
 from gdbext.layout.table import Layouts, Struct
+from gdbext.model import PythonState
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 
@@ -32,7 +33,7 @@ _NAME_VERSION = re.compile(r"^(?:lib)?python(3\.\d+)")
 _FULL_VERSION = re.compile(rb"(?<![\d.])(3\.\d{1,2}\.\d{1,2})(?:(?:a|b|rc)\d+)?\+?\0")
 
 #: ``PyThreadState.state`` since CPython 3.13 (Include/internal/pycore_pystate.h).
-THREAD_STATES = {0: "detached", 1: "attached", 2: "suspended"}
+THREAD_STATES: Mapping[int, PythonState] = {0: "detached", 1: "attached", 2: "suspended"}
 
 
 @record
@@ -45,7 +46,7 @@ class ThreadState:
     address: int
     interpreter: int
     thread_id: int
-    state: str | None
+    state: PythonState | None
     eval_breaker: int | None
     holds_gil: bool | None = None
     gil_requested: bool | None = None

@@ -9,14 +9,16 @@ Sources: CPython 3.7, 3.11, 3.13 and 3.14 Modules/_asynciomodule.c, Lib/asyncio/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Final
 
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Field, Layouts
+from gdbext.model import TaskStatus
 from gdbext.record import record
 from gdbext.remembered import remembered
 
@@ -29,10 +31,12 @@ _MAX_BASES = 64
 #: Most callbacks of one future.
 _MAX_CALLBACKS = 1_000
 
-PENDING, CANCELLED, DONE = "pending", "cancelled", "done"
+PENDING: Final = "pending"
+CANCELLED: Final = "cancelled"
+DONE: Final = "done"
 #: ``fut_state`` of `_asynciomodule.c`, and ``_state`` of asyncio's Python implementation.
-_STATES = {0: PENDING, 1: CANCELLED, 2: DONE}
-_STATE_NAMES = {"PENDING": PENDING, "CANCELLED": CANCELLED, "FINISHED": DONE}
+_STATES: Mapping[int, TaskStatus] = {0: PENDING, 1: CANCELLED, 2: DONE}
+_STATE_NAMES: Mapping[str | None, TaskStatus] = {"PENDING": PENDING, "CANCELLED": CANCELLED, "FINISHED": DONE}
 
 _GENERATORS = ("coroutine", "generator", "async_generator")
 #: What stands for another awaitable: type name -> structure and member that has it.
@@ -65,7 +69,7 @@ class TaskState:
     address: int
     name: str | None
     loop: int
-    state: str
+    state: TaskStatus
     coroutine: int
     waiter: int | None
 
@@ -302,7 +306,7 @@ class AsyncioReader:
         return TaskState(address, self._name(values.get("_name")), values["_loop"], state, values["_coro"],
                          self._not_none(values.get("_fut_waiter")))
 
-    def _python_state(self, address: int | None) -> str:
+    def _python_state(self, address: int | None) -> TaskStatus:
         if not address:
             return PENDING  # an attribute of the class until it changes
         state = _STATE_NAMES.get(self._objects.string(address))

@@ -108,7 +108,7 @@ class GilRules:
         if python.finalizing is not None and python.finalizing != seen.number:
             yield Finding("after-finalisation", seen.number,
                           because("api-during-finalisation", finalizer=python.finalizing, **where))
-        if not seen.tstates:
+        if not self._side.thread(seen.number).tstates:
             # a finalised interpreter has deleted the states of the other threads
             yield Finding("no-thread-state", seen.number, because("api-without-thread-state", **where), DERIVED,
                           because("no-thread-state"))
@@ -116,10 +116,10 @@ class GilRules:
             yield Finding("without-gil", seen.number, self._not_attached(seen, where))
 
     def _not_attached(self, seen: SeenThread, where: Mapping[str, str]) -> Reason:
-        if seen.python is not None and seen.python.runtime.build.startswith("free-threaded"):
+        running = self._side.thread(seen.number).python
+        if running is not None and running.runtime.build.startswith("free-threaded"):
             return because("api-not-attached", state=self._side.state(seen), **where)
-        holder = next((gil.holder for gil in self._side.gils
-                       if gil.python is seen.python and gil.holder is not None), None)
+        holder = next((gil.holder for gil in self._side.gils if gil.python is running and gil.holder is not None), None)
         return because("api-without-gil", holder=holder, **where)
 
     def blocking(self, report: Report) -> Iterator[Finding]:
@@ -159,7 +159,7 @@ class GilRules:
         :return: names of the variables by the address of the object.
         """
         found: dict[int, list[str]] = {}
-        for python, tstate in seen.tstates:
+        for python, tstate in self._side.thread(seen.number).tstates:
             try:
                 raws = python.frames.raw(tstate.address, _MAX_FRAMES)
             except GdbextError:

@@ -101,6 +101,7 @@ class CrashReader:
             # to read a register again costs as much as to read another one
             others = [name for name in self._cpu.FRAME if name not in self._cpu.AT_STOP]
             finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code,
+                                   lambda number: self._side.thread(number).tstates,
                                    lambda other: {**other.registers, **self._target.registers(other.ref, others)})
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
         # a bad address that was called is not a function
@@ -175,7 +176,7 @@ class CrashReader:
             native = native[at:] if at is not None else self._code.unwind(seen.ref, site.registers)
         if len(native) < 2 and self._code.module(pc) is None:
             native = [(pc, sp), *self._callers(seen, site.registers)]
-        return seen.at(site.registers, native)
+        return replace(seen, registers=site.registers, frames=native, handler=())
 
     def _callers(self, seen: SeenThread, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """The frames outside a call of a bad address: the return address is on top of the stack."""
@@ -195,7 +196,8 @@ class CrashReader:
                 return []
             return [Local(*each) for each in self._target.variables(seen.ref, index + offset)]
 
-        return self._mixed.with_variables(seen, self._side.stack(seen), self._memory, variables, limits,
+        return self._mixed.with_variables(seen, self._side.thread(seen.number), self._side.stack(seen), self._memory,
+                                          variables, limits,
                                           self._kept(native))
 
     def _kept(self, native: Sequence[tuple[int, int]]) -> frozenset[int]:

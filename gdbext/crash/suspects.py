@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from gdbext.cpython.runtime import ThreadState
 from gdbext.crash.pointers import CPLUSPLUS, DATA, MEMORY, PYTHON, Pointers, function_name
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_available
@@ -23,6 +24,7 @@ from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.runtimes.names import rust_name, short_name
 from gdbext.threads.code import Code
+from gdbext.threads.python_side import Python
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 
@@ -79,17 +81,20 @@ class SuspectFinder:
     """Compares threads with the one that died.
 
     :param is_interpreter: whether a program counter is in the interpreter.
+    :param tstates: the thread states of a thread, by its number.
     :param registers: all general ones of a thread; those that calls preserve contain what a blocked thread works on.
     """
 
     def __init__(self, memory: Memory, code: Code, sites: Sites, pointers: Pointers,
                  is_interpreter: Mapping[int, bool],
+                 tstates: Callable[[int], Sequence[tuple[Python, ThreadState]]],
                  registers: Callable[[SeenThread], Mapping[str, int]]) -> None:
         self._memory = memory
         self._code = code
         self._sites = sites
         self._pointers = pointers
         self._is_interpreter = is_interpreter
+        self._tstates_of = tstates
         self._registers = registers
         self._tstates: frozenset[int] = frozenset()
 
@@ -103,7 +108,7 @@ class SuspectFinder:
         """
         others = list(others)
         # thread states are linked with each other: each leads to all
-        self._tstates = frozenset(tstate.address for seen in others for _, tstate in seen.tstates)
+        self._tstates = frozenset(tstate.address for seen in others for _, tstate in self._tstates_of(seen.number))
         own = self.functions(native)
         wanted = [address for address in objects if self._is_data(address)]
         nearby = self._nearby(native, registers) - set(wanted)
@@ -130,7 +135,7 @@ class SuspectFinder:
                     what=self._pointers.describe(address).what), address))
             if same_library:
                 reasons += self._reaching({*wanted, *nearby}, words, frames)
-            if variables and seen.tstates and asked < _MAX_PYTHON_THREADS:
+            if variables and self._tstates_of(seen.number) and asked < _MAX_PYTHON_THREADS:
                 asked += 1
                 reasons += self._same_variables(variables, seen)
         _drop_common(cases.values())
@@ -171,7 +176,7 @@ class SuspectFinder:
     def _variables(self, seen: SeenThread) -> dict[int, tuple[str, str]]:
         """Names and types of objects in variables of a thread's innermost Python frames, by address."""
         found: dict[int, tuple[str, str]] = {}
-        for python, tstate in seen.tstates:
+        for python, tstate in self._tstates_of(seen.number):
             try:
                 for raw in python.frames.raw(tstate.address, _MAX_PYTHON_FRAMES):
                     for name, address in python.frames.variables(raw)[:_MAX_OBJECTS]:

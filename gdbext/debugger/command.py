@@ -21,7 +21,7 @@ from gdbext.render.output_file import write_private
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import as_json
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 
 # what makes an expression write to the target; comparisons are fine
 _OPERATORS = re.compile(r"<<=|>>=|[-+*/%&|^]=|<=|>=|==|!=|\+\+|--|=")
@@ -75,7 +75,7 @@ class GdbCommand(gdb.Command):
             addresses = [_address(target, expression)] if expression else []
             if self._command.takes == "thread":
                 addresses = _selected_thread()
-            snapshot = Snapshot(target)
+            snapshot = take_snapshot(target)
             snapshot.limits = settings().limits
             result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)

@@ -14,7 +14,7 @@ from gdbext.debugger.interrupts import interrupts_blocked
 from gdbext.debugger.target import Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model import Report
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import Snapshot, take_snapshot
 from gdbext.verdict.confirm import sleepers, what_stayed
 
 #: How long a process that was let go is given to get back into the system calls that the stop interrupted, in seconds.
@@ -44,7 +44,7 @@ class SecondLook:
         pid = self._process()
         started = time.monotonic()
         with Session() as target:
-            first = look(Snapshot(target))
+            first = look(take_snapshot(target))
         lwp = _selected_lwp()
         execute("detach")
         self.stopped += time.monotonic() - started
@@ -67,7 +67,7 @@ class SecondLook:
                               "it may have ended; attach to it again by hand") from None
         _select(lwp)
         with Session() as target:
-            second = look(Snapshot(target))
+            second = look(take_snapshot(target))
         self.stopped += time.monotonic() - started
         return what_stayed(first, second, moved)
 

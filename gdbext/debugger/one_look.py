@@ -41,7 +41,7 @@ from gdbext.render.escape import printable
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import Snapshot, take_snapshot
 
 _PARTS = ("runtimes", "threads", "locks", "deadlocks", "crash", "problems")
 _INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
@@ -175,7 +175,7 @@ class _OneLook:
 
     def _look(self) -> _Found:
         target = GdbTarget()
-        snapshot = Snapshot(target)
+        snapshot = take_snapshot(target)
         # all of them: threads are grouped by their stacks, and the document has them
         report = snapshot.report(lambda thread: True)
         if target.kind == "core":

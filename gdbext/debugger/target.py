@@ -31,6 +31,7 @@ from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol
 from gdbext.inferior.signals import FAULT_SIGNALS
 from gdbext.layout.members import read_specs
 from gdbext.layout.table import Struct
+from gdbext.model import ProblemKind, TargetKind
 from gdbext.remembered import remembered
 from gdbext.runtimes.names import without_parameters
 
@@ -121,7 +122,7 @@ class GdbTarget:
         self.pid = inferior.pid
         self._selected = _selected_number()
         self._connection = _connection_kind(inferior)
-        self.kind = "core" if self._connection == "core" else "live"
+        self.kind: TargetKind = "core" if self._connection == "core" else "live"
         self.executable = _executable(inferior)
         self.architecture = _architecture()
         self.proc = Proc(self.pid) if self._connection == "native" else None
@@ -426,7 +427,7 @@ class GdbTarget:
         read = _open_first(places)
         return (read(0, limit) or None) if read is not None else None
 
-    def problems(self) -> tuple[tuple[str, str, str], ...]:
+    def problems(self) -> tuple[tuple[str, ProblemKind, str], ...]:
         """See `Target.problems`; GDB reports none."""
         return ()
 

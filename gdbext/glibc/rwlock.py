@@ -8,6 +8,7 @@ from __future__ import annotations
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts, Struct
+from gdbext.model import Mode
 from gdbext.record import record
 
 # __readers (glibc 2.25 and later, nptl/pthread_rwlock_common.c)
@@ -100,7 +101,7 @@ def _decode_old(memory: Memory, known: Struct, address: int) -> RwlockState:
 
 
 def find_rwlock(memory: Memory, layouts: Layouts, futex: int, expected: int,
-                sleepers: int = 0) -> tuple[RwlockState, str] | None:
+                sleepers: int = 0) -> tuple[RwlockState, Mode] | None:
     """The rwlock one of whose futex words lies at an address, and the mode in which a sleeper there wants it.
 
     A writer behind a writer sleeps on ``__writers_futex``, a reader behind a writer and a writer behind readers on
@@ -152,7 +153,7 @@ def _fits_old(memory: Memory, known: Struct, member: str, expected: int, sleeper
     return fits and (waiting >= max(sleepers, 1) if state.process_shared or not sleepers else waiting == sleepers)
 
 
-def _mode(member: str, expected: int) -> str:
+def _mode(member: str, expected: int) -> Mode:
     if member == "__wrphase_futex":
         return "exclusive" if expected == 2 else "shared"
     return "exclusive" if member in ("__writers_futex", "__writer_wakeup") else "shared"

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.proc import Proc
+from gdbext.model import ProblemKind, TargetKind
 from gdbext.record import record
 
 
@@ -98,7 +99,7 @@ class SignalInfo:
 class Target(Protocol):
     """A stopped process, or a core."""
 
-    kind: str
+    kind: TargetKind
     pid: int
     executable: str | None
     architecture: str
@@ -188,6 +189,6 @@ class Target(Protocol):
         """Whether a mapped file can be opened by the path of its mapping."""
         ...
 
-    def problems(self) -> Iterable[tuple[str, str, str]]:
+    def problems(self) -> Iterable[tuple[str, ProblemKind, str]]:
         """(where, what, why) of what the debugger could not read."""
         ...

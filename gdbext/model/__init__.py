@@ -8,17 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import NamedTuple, Union
+from typing import Final, Literal, NamedTuple, Union
 
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import Reason
 from gdbext.record import record
 
 #: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
-RECORDED = "recorded"
-DERIVED = "derived"
-INFERRED = "inferred"
-EVIDENCE = (RECORDED, DERIVED, INFERRED)
+Evidence = Literal["recorded", "derived", "inferred"]
+RECORDED: Final = "recorded"
+DERIVED: Final = "derived"
+INFERRED: Final = "inferred"
+EVIDENCE: tuple[Evidence, ...] = (RECORDED, DERIVED, INFERRED)
+
+#: How a lock is held or waited for.
+Mode = Literal["exclusive", "shared"]
+EXCLUSIVE: Final = "exclusive"
+SHARED: Final = "shared"
+
+TargetKind = Literal["live", "core"]
+ThreadStatus = Literal["blocked", "running", "unknown"]
+PythonState = Literal["attached", "detached", "suspended"]
+GilStatus = Literal["held", "free", "disabled", "unknown"]
+TaskStatus = Literal["running", "pending", "done", "cancelled"]
+#: Whether a waiter needs all holders to release a lock, or any one of them.
+WaitFor = Literal["all", "any"]
+ProblemKind = Literal["unreadable", "not recorded", "not applicable", "ambiguous"]
 
 #: Names of the locks of kind ``stop-the-world``: what stopped threads wait for, and what who stops them waits for.
 WORLD_TO_GO_ON = "for the world to go on"
@@ -27,24 +42,18 @@ WORLD_TO_STOP = "for the world to stop"
 #: States of locks whose waiters need work to be done: a result, or room in a queue.
 RESULT_STATES = frozenset(("result is pending", "not all tasks are done", "queue is full"))
 
-EXCLUSIVE = "exclusive"
-SHARED = "shared"
 
-
-def weakest(evidence: list[str]) -> str:
+def weakest(evidence: list[Evidence]) -> Evidence:
     """The weakest of several kinds of evidence; `RECORDED` for none."""
     return max(evidence, key=EVIDENCE.index, default=RECORDED)
 
 
 @record
 class Problem:
-    """Something that could not be found out: where, what it is called, and why.
-
-    `what` is one of ``unreadable``, ``not recorded``, ``not applicable``, ``ambiguous``.
-    """
+    """Something that could not be found out: where, what it is called, and why."""
 
     where: str
-    what: str
+    what: ProblemKind
     why: Reason
 
 
@@ -130,8 +139,8 @@ class Hold:
     """A lock that a thread holds. `taken_at` is the frame that took it, at the line where, if that is known."""
 
     lock: str
-    mode: str
-    evidence: str
+    mode: Mode
+    evidence: Evidence
     why: Reason | None = None
     taken_at: PyFrame | None = None
 
@@ -144,9 +153,9 @@ class Wait:
     """
 
     lock: str
-    mode: str
+    mode: Mode
     timed: bool
-    evidence: str = RECORDED
+    evidence: Evidence = RECORDED
     why: Reason | None = None
 
 
@@ -173,8 +182,8 @@ class Thread:
     name: str | None
     python_name: str | None = None
     tstate: int | None = None
-    python_state: str | None = None
-    status: str = "unknown"
+    python_state: PythonState | None = None
+    status: ThreadStatus = "unknown"
     syscall: str | None = None
     holds: tuple[Hold, ...] = ()
     waits: Wait | None = None
@@ -196,8 +205,8 @@ class Holder:
     """A thread that holds a lock, as seen from the lock; see `Hold`."""
 
     thread: int
-    mode: str
-    evidence: str
+    mode: Mode
+    evidence: Evidence
     why: Reason | None = None
     taken_at: PyFrame | None = None
 
@@ -207,7 +216,7 @@ class Waiter:
     """A thread that waits for a lock, as seen from the lock."""
 
     thread: int
-    mode: str
+    mode: Mode
 
 
 @record
@@ -226,9 +235,9 @@ class Lock:
     waiters: tuple[Waiter, ...] = ()
     candidates: tuple[int, ...] = ()
     orphan: Reason | None = None
-    wait_for: str = "all"
+    wait_for: WaitFor = "all"
     #: how it is known that the recorded owner is not a living thread
-    orphan_evidence: str = RECORDED
+    orphan_evidence: Evidence = RECORDED
     #: what a reader should know about how the holders were found, or why they were not
     why: Reason | None = None
     #: whether another process may let it go
@@ -244,7 +253,7 @@ class Edge:
     waiter: int
     lock: str
     holder: int | None
-    evidence: str = RECORDED
+    evidence: Evidence = RECORDED
     why: Reason | None = None
 
 
@@ -257,7 +266,7 @@ class Deadlock:
     """
 
     threads: tuple[int, ...]
-    evidence: str
+    evidence: Evidence
     edges: tuple[Edge, ...]
     why: Reason | None = None
     stuck_behind: tuple[int, ...] = ()
@@ -271,7 +280,7 @@ class Deadlock:
 
 @record
 class Gil:
-    """The GIL of one interpreter: ``held``, ``free``, ``disabled`` or ``unknown``.
+    """The GIL of one interpreter.
 
     `lock` is its lock id; interpreters that share a GIL share the id. `drop_requested` is None when it is not
     known. `holder` is a thread number; when the holding thread state belongs to no living thread, `holder` is
@@ -280,9 +289,9 @@ class Gil:
 
     lock: str
     address: int
-    state: str
+    state: GilStatus
     holder: int | None = None
-    evidence: str = RECORDED
+    evidence: Evidence = RECORDED
     waiters: tuple[int, ...] = ()
     drop_requested: bool | None = None
     orphan: Reason | None = None
@@ -324,7 +333,7 @@ class Runtime:
 class TargetInfo:
     """What was looked at."""
 
-    kind: str
+    kind: TargetKind
     pid: int
     executable: str | None
     architecture: str
@@ -360,7 +369,7 @@ class Awaited:
 
 @record
 class Task:
-    """A task of asyncio: ``running``, ``pending``, ``done`` or ``cancelled``.
+    """A task of asyncio.
 
     `thread` is the one that its loop runs in, None if the loop does not run. `stack` has the coroutines that await
     one another, innermost first; of a task that runs, with the functions that they call.
@@ -370,7 +379,7 @@ class Task:
     name: str | None
     loop: int
     thread: int | None
-    state: str
+    state: TaskStatus
     stack: tuple[PyFrame, ...] = ()
     awaits: Awaited = Awaited()
     awaited_by: tuple[int, ...] = ()

@@ -59,6 +59,8 @@ class Kind:
     passed_on: bool = False
     #: whether its waiters wake up regularly to ask for it
     waiters_wake: bool = False
+    #: whether its waiters run while they wait
+    spins: bool = False
     #: whether it is not a lock but something outside of the process
     outside: bool = False
     #: whether it is the end of a thread: the holder is that thread
@@ -118,7 +120,7 @@ KINDS: Mapping[LockKind, Kind] = {
     "openmp-lock": Kind(
         "inferred: the only thread inside the critical section, candidates otherwise"),
     "spin-lock": Kind(
-        "not recorded: candidates only"),
+        "not recorded: candidates only", spins=True),
     "py-lock": Kind(
         "derived: the thread inside a `with` block of it; candidates otherwise",
         own_threads_only=True, may_await_signal=True),

@@ -19,6 +19,7 @@ from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.cache import read_cstring, read_u64
 from gdbext.inferior.protocol import Memory, Module
+from gdbext.model import Evidence
 from gdbext.record import record
 from gdbext.runtimes.libstdcxx import CxxException, is_text, read_string
 
@@ -94,7 +95,7 @@ class FatalError:
 
     function: str | None
     message: str | None
-    evidence: str
+    evidence: Evidence
     is_format: bool = False
 
 

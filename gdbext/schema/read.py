@@ -10,14 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TypeVar, cast, get_args
 
 from gdbext.errors import BadDocument
 from gdbext.model import (
-    EVIDENCE,
-    EXCLUSIVE,
     RECORDED,
-    SHARED,
     Awaited,
     Columns,
     Crash,
@@ -25,31 +22,40 @@ from gdbext.model import (
     Deadlock,
     Edge,
     EventLoop,
+    Evidence,
     Fault,
     Finding,
     Frame,
     Gil,
+    GilStatus,
     Hold,
     Holder,
     Interpreter,
     Local,
     Lock,
     MixedStack,
+    Mode,
     NativeFrame,
     Operand,
     Part,
     Problem,
+    ProblemKind,
     PyFrame,
+    PythonState,
     Recursion,
     Report,
     Runtime,
     StopTheWorld,
     Suspect,
     TargetInfo,
+    TargetKind,
     Task,
+    TaskStatus,
     Thread,
+    ThreadStatus,
     Wait,
     Waiter,
+    WaitFor,
 )
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import Argument, Reason, ReasonCode, because
@@ -127,11 +133,11 @@ def _address(value: object) -> int:
     return int(text, 16)
 
 
-def _one_of(*values: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
+def _one_of(*values: _T) -> Callable[[object], _T]:
+    def read(value: object) -> _T:
         if value not in values:
             raise BadDocument("expected " + " or ".join(f'"{each}"' for each in values))
-        return _text(value)
+        return values[values.index(value)]
 
     return read
 
@@ -236,8 +242,15 @@ def _with_codes(sentences: tuple[str, ...], codes: tuple[Reason | None, ...]) ->
     return tuple(code or because("text", text=sentence) for sentence, code in zip(sentences, codes))
 
 
-_evidence = _one_of(*EVIDENCE)
-_mode = _one_of(EXCLUSIVE, SHARED)
+_evidence: Callable[[object], Evidence] = _one_of(*get_args(Evidence))
+_mode: Callable[[object], Mode] = _one_of(*get_args(Mode))
+_wait_for: Callable[[object], WaitFor] = _one_of(*get_args(WaitFor))
+_target_kind: Callable[[object], TargetKind] = _one_of(*get_args(TargetKind))
+_gil_status: Callable[[object], GilStatus] = _one_of(*get_args(GilStatus))
+_thread_status: Callable[[object], ThreadStatus] = _one_of(*get_args(ThreadStatus))
+_python_state: Callable[[object], PythonState] = _one_of(*get_args(PythonState))
+_task_status: Callable[[object], TaskStatus] = _one_of(*get_args(TaskStatus))
+_problem_kind: Callable[[object], ProblemKind] = _one_of(*get_args(ProblemKind))
 _text_or_none = _or_none(_text)
 _integer_or_none = _or_none(_integer)
 _address_or_none = _or_none(_address)
@@ -251,7 +264,7 @@ _addresses = _each(_address)
 
 def _target(value: object) -> TargetInfo:
     made = _Object(value)
-    return TargetInfo(made.get("kind", _text), made.get("pid", _integer), made.get("executable", _text_or_none),
+    return TargetInfo(made.get("kind", _target_kind), made.get("pid", _integer), made.get("executable", _text_or_none),
                       made.get("architecture", _text), made.get("libc", _text_or_none))
 
 
@@ -270,7 +283,7 @@ def _interpreter(value: object) -> Interpreter:
 
 def _gil(value: object) -> Gil:
     made = _Object(value)
-    return Gil(made.get("lock", _text_or_none) or "", made.get("address", _address), made.get("state", _text),
+    return Gil(made.get("lock", _text_or_none) or "", made.get("address", _address), made.get("state", _gil_status),
                made.get("holder", _integer_or_none), made.get("evidence", _evidence), made.get("waiters", _integers),
                made.get("drop_requested", _or_none(_flag)), made.reason("orphan", optional=True))
 
@@ -284,7 +297,8 @@ def _stop_the_world(value: object) -> StopTheWorld:
 def _problem(value: object) -> Problem:
     made = _Object(value)
     why = made.get("why", _text)
-    return Problem(made.get("where", _text), made.get("what", _text), made.reason("why") or because("text", text=why))
+    return Problem(made.get("where", _text), made.get("what", _problem_kind),
+                   made.reason("why") or because("text", text=why))
 
 
 # -- threads -------------------------------------------------------------------------------------------------------
@@ -297,7 +311,8 @@ def _thread(value: object) -> Thread:
     return Thread(
         made.get("number", _integer), made.get("lwp", _integer), made.get("tid", _integer_or_none),
         made.get("name", _text_or_none), made.get("python_name", _text_or_none),
-        made.get("tstate", _address_or_none), made.get("python_state", _text_or_none), made.get("status", _text),
+        made.get("tstate", _address_or_none), made.get("python_state", _or_none(_python_state)),
+        made.get("status", _thread_status),
         made.get("syscall", _text_or_none), made.get("holds", _each(_hold)), made.get("waits", _or_none(_wait)), stack,
         made.reason("unmerged", optional=True), made.reason("blocked_on"),
         made.optional("critical_sections", _each(_critical_section), None),
@@ -397,7 +412,7 @@ def _lock(value: object) -> Lock:
     return Lock(made.get("id", _text), made.get("kind", _kind), made.get("address", _address),
                 made.get("name", _text_or_none), made.get("state", _text), made.get("holders", _each(_holder)),
                 made.get("waiters", _each(_waiter)), made.get("candidates", _integers),
-                made.reason("orphan"), made.get("wait_for", _one_of("all", "any")),
+                made.reason("orphan"), made.get("wait_for", _wait_for),
                 made.optional("orphan_evidence", _evidence, RECORDED), made.reason("why"),
                 made.get("shared", _flag), made.optional("foreign_owner", _integer_or_none, None))
 
@@ -436,7 +451,8 @@ def _event_loop(value: object) -> EventLoop:
 def _task(value: object) -> Task:
     made = _Object(value)
     return Task(made.get("id", _address), made.get("name", _text_or_none), made.get("loop", _address),
-                made.get("thread", _integer_or_none), made.get("state", _text), made.get("stack", _each(_py_frame)),
+                made.get("thread", _integer_or_none), made.get("state", _task_status),
+                made.get("stack", _each(_py_frame)),
                 made.get("awaits", _awaited), made.get("awaited_by", _addresses))
 
 

@@ -17,7 +17,7 @@ from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.stacks.merge import eval_frames
 from gdbext.stacks.mixed import python_variables
-from gdbext.threads.code import Code, InterpreterCode
+from gdbext.threads.code import InterpreterCode, read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python, TargetWithTypes, choose_tstate, combined_stack, read_pythons
 
@@ -49,7 +49,7 @@ class ThreadStacks:
     def __init__(self, target: TargetWithTypes) -> None:
         findings = Findings()
         self._memory = target.memory
-        self._code = Code(target, findings)
+        self._code = read_code(target, findings)
         pythons = read_pythons(target, self._code, (), findings)
         self._interpreter_code = InterpreterCode(self._code, [python.runtime.module for python in pythons])
         self._tstates: dict[int, list[tuple[Python, ThreadState]]] = {}

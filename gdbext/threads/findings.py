@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdbext.errors import GdbextError
-from gdbext.model import Problem
+from gdbext.model import Problem, ProblemKind
 from gdbext.model.reasons import Reason, because
 
 
@@ -20,7 +20,7 @@ class Findings:
         self.doubts: list[Reason] = []
         self.incomplete: GdbextError | None = None
 
-    def problem(self, where: str, what: str, why: Reason) -> None:
+    def problem(self, where: str, what: ProblemKind, why: Reason) -> None:
         """Note that something is not known; see `Problem`."""
         self.problems.append(Problem(where, what, why))
 

@@ -13,7 +13,7 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.pthread import Descriptor, descriptor_state
 from gdbext.inferior.protocol import Target
 from gdbext.layout.table import Layouts
-from gdbext.model import DERIVED, INFERRED, RECORDED
+from gdbext.model import DERIVED, INFERRED, RECORDED, Evidence
 from gdbext.model.reasons import Reason, because
 from gdbext.threads.threads import Threads
 
@@ -32,7 +32,7 @@ class Gone(NamedTuple):
     """
 
     orphan: Reason | None
-    evidence: str
+    evidence: Evidence
     why: Reason
 
 

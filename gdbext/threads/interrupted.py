@@ -8,14 +8,17 @@ it hung in is outside of the handler's frames, with the registers that the kerne
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from gdbext.arch.protocol import Architecture
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory, Target
 from gdbext.inferior.signals import CORE_SIGNALS, SI_TKILL
+from gdbext.model.reasons import because
 from gdbext.threads.code import Code
-from gdbext.threads.threads import SeenThread
+from gdbext.threads.findings import Findings
+from gdbext.threads.threads import SeenThread, Threads, decode_futex
 
 #: How many frames a handler may have.
 MAX_HANDLER = 64
@@ -33,6 +36,21 @@ class Interrupted(NamedTuple):
     registers: Mapping[str, int]
     handler: int
     signal: int
+
+
+def take_back(target: Target, code: Code, threads: Threads, findings: Findings) -> Threads:
+    """The threads, those that died in a handler as they were when its signal came."""
+    changed = []
+    for seen in threads:
+        interrupted = find_interrupted(target, code, seen) if seen.unavailable is None else None
+        if interrupted is None:
+            continue
+        native, depth, registers = seen.native(code), interrupted.handler, interrupted.registers
+        call = seen.cpu.system_call(registers)
+        changed.append(replace(seen, registers=registers, call=call, futex=decode_futex(target.memory, call),
+                               is_taken_back=True, handler=native[:depth], frames=native[depth:]))
+        findings.notes.append(because("died-in-handler", thread=seen.number, signal=CORE_SIGNALS[interrupted.signal]))
+    return threads.replaced(changed)
 
 
 def find_interrupted(target: Target, code: Code, seen: SeenThread) -> Interrupted | None:

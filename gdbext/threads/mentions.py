@@ -19,19 +19,15 @@ OUTERMOST = 256
 class Mentions:
     """Which threads have an address on their stack, or in a register that their caller's frame may keep it in.
 
-    All addresses that are announced are looked for at once, and each stack is read once.
+    :param addresses: what will be asked for, so that each stack is read once for all of it.
     """
 
-    def __init__(self, target: Target, code: Code, threads: Threads) -> None:
+    def __init__(self, target: Target, code: Code, threads: Threads, addresses: Iterable[int] = ()) -> None:
         self._target = target
         self._code = code
         self._threads = threads
-        self._announced: set[int] = set()
+        self._announced = set(addresses)
         self._known: dict[int, set[int]] = {}
-
-    def announce(self, addresses: Iterable[int]) -> None:
-        """Say what will be asked for."""
-        self._announced.update(addresses)
 
     def of(self, address: int) -> set[int]:
         """Numbers of the threads that mention an address."""

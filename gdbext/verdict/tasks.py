@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.runtime import InterpreterState
@@ -18,14 +19,14 @@ from gdbext.cpython.tasks import MAX_TASKS, PENDING, AsyncioReader, TaskState, u
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory, Module
-from gdbext.model import Awaited, EventLoop, Task
+from gdbext.model import Awaited, EventLoop, ProblemKind, Task
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 from gdbext.remembered import remembered
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
 
-RUNNING = "running"
+RUNNING: Final = "running"
 
 _LIBRARY = re.compile(r"(?:^|/)asyncio/(\w+)\.py$")
 #: Classes of asyncio whose methods wait for the object itself.
@@ -89,7 +90,7 @@ def find_tasks(memory: Memory, pythons: Iterable[Python], number_of_tstate: Mapp
                 tasks += asyncio.tasks()
                 loops += asyncio.loops()
             except GdbextError as error:
-                what = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
+                what: ProblemKind = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
                 findings.problem(f"asyncio in interpreter {interpreter.id}", what, because_of(error))
     return AsyncioTasks(tuple(loops), tuple(tasks), find_cycles(tasks))
 

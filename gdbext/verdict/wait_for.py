@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gdbext.model import INFERRED, RECORDED, RESULT_STATES, Deadlock, Edge, Lock, Thread, weakest
+from gdbext.model import INFERRED, RECORDED, RESULT_STATES, Deadlock, Edge, Evidence, Lock, Thread, weakest
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because, joined
 
@@ -84,7 +84,7 @@ def _stuck(waits: Mapping[int, Lock]) -> set[int]:
     return stuck
 
 
-def _edges(waiter: int, lock: Lock, stuck: set[int], wait: tuple[str, Reason | None]) -> list[Edge]:
+def _edges(waiter: int, lock: Lock, stuck: set[int], wait: tuple[Evidence, Reason | None]) -> list[Edge]:
     found = [Edge(waiter, lock.id, holder.thread, weakest([holder.evidence, wait[0]]), holder.why or wait[1])
              for holder in lock.holders if holder.thread in stuck]
     if lock.orphan:

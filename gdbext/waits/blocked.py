@@ -12,23 +12,27 @@ import re
 import signal
 import socket
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import decode_futex_waits
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc import Descriptor, FileLock, address_text
 from gdbext.inferior.protocol import Target
-from gdbext.model import Lock, Waiter
-from gdbext.model.kinds import DESCRIPTOR, id_of_lock, kind_of
+from gdbext.model import DERIVED
+from gdbext.model.kinds import DESCRIPTOR
 from gdbext.model.reasons import Reason, ReasonCode, because, joined
-from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.cut_short import is_cut_short
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.descriptors import MANY, Descriptors
+from gdbext.waits.seen import SeenLock, SeenWait
+
+if TYPE_CHECKING:
+    from gdbext.waits.context import Context
 
 READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
 FILE_LOCK, DISK = "waiting for a file lock", "waiting for the disk"
@@ -81,36 +85,16 @@ _RESTARTED = {"poll": "poll", "poll_chk": "poll", "nanosleep": "clock_nanosleep"
 _INTERNAL = re.compile(r"^_*(?:GI_)?_*")
 
 
-@record
-class BlockedWait:
-    """What a thread is blocked on, `text`, and as a lock without waiters where it is a descriptor.
-
-    `timed` tells whether the wait can end by itself, `syscall` which call it is if its number was lost and it is known.
-    `why` says how it is known that the thread was blocked where the kernel does not say so; where `is_known` is false
-    the thread may have been running.
-    """
-
-    text: Reason
-    lock: Lock | None = None
-    timed: bool = False
-    syscall: str | None = None
-    why: Reason | None = None
-    is_known: bool = True
-
-
 class Blocked:
     """The waits of a target's threads that are no locks."""
 
-    def __init__(self, target: Target, code: Code, threads: Iterable[SeenThread], sites: Sites) -> None:
+    def __init__(self, target: Target, code: Code, sites: Sites) -> None:
         self._memory = target.memory
         self._proc = target.proc
         self._descriptors = Descriptors(target)
         self._code = code
-        self._threads = threads
         self._sites = sites
-        # threads may wait for the same descriptor in several ways
-        self._locks: dict[str, dict[Lock, None]] = {}
-        self._calls: dict[str, Callable[[str, Sequence[int]], BlockedWait | None]] = {
+        self._calls: dict[str, Callable[[str, Sequence[int]], SeenWait | None]] = {
             **dict.fromkeys(("poll", "ppoll"), self._poll),
             **dict.fromkeys(("select", "pselect6"), self._select),
             "ioctl": self._ioctl, "flock": self._flock, "fcntl": self._fcntl,
@@ -122,49 +106,31 @@ class Blocked:
             "io_getevents": self._io_getevents, "open": self._open, "openat": self._openat,
         }
 
-    def look(self, seen: SeenThread) -> BlockedWait | None:
+    def look(self, seen: SeenThread) -> SeenWait | None:
         """What a thread is blocked on that sleeps on no futex word; None if it is not blocked, or nothing is known."""
         call = seen.call
         if call is None or seen.futex is not None:
             return None
         is_cut = is_cut_short(self._memory, self._proc, call)
         if is_cut is None:
-            return BlockedWait(because("maybe-blocked", call=call.name), is_known=False)
+            return SeenWait(because("maybe-blocked", call=call.name), is_known=False)
         if not call.blocked and not is_cut:
             return None
         if call.name == "futex_waitv":
             return self._futex_waitv(seen)
         name = call.name or self._restarted(seen, call.arguments)
         if name is None:
-            return BlockedWait(because("in-timed-wait"), timed=True)
+            return SeenWait(because("in-timed-wait"), timed=True)
         found = self._calls[name](name, call.arguments) if name in self._calls else self._simple(name, call.arguments)
         if found is None:
             return None
-        if found.lock is not None:
-            self._locks.setdefault(found.lock.id, {})[found.lock] = None
         if is_cut:
-            found = replace(found, why=because("wrote-a-part"))
+            found = replace(found, evidence=DERIVED, why=because("wrote-a-part"))
         return found if call.name is not None else replace(found, syscall=name)
-
-    def locks(self) -> list[Lock]:
-        """The descriptors that threads wait for, with their waiters."""
-        waiters: dict[str, list[Waiter]] = {}
-        for seen in self._threads:
-            if seen.wait is not None and seen.wait.lock in self._locks:
-                waiters.setdefault(seen.wait.lock, []).append(Waiter(seen.number, seen.wait.mode))
-        found = []
-        for lock_id, ways in self._locks.items():
-            first = next(iter(ways))
-            if len(ways) > 1:
-                whys = tuple(dict.fromkeys(lock.why for lock in ways if lock.why is not None))[:MANY]
-                first = replace(first, state=" or ".join(dict.fromkeys(lock.state for lock in ways)),
-                                why=joined(whys))
-            found.append(replace(first, waiters=tuple(waiters.get(lock_id, ()))))
-        return found
 
     # -- calls on a descriptor -------------------------------------------------------------------------------
 
-    def _simple(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _simple(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         state = _STATES.get(name)
         fd = _fd(arguments[0])
         if state is None or fd is None:
@@ -178,11 +144,11 @@ class Blocked:
         return self._on(fd, state, self._timed(name, arguments), more, other_end=state != DISK)
 
     def _on(self, fd: int, state: str, timed: bool = False, more: Reason | None = None, *,
-            other_end: bool = True) -> BlockedWait:
+            other_end: bool = True) -> SeenWait:
         name = self._descriptors.name(fd)
         known = self._descriptors.end(fd) if other_end else self._descriptors.unknown(fd)
         why = joined([each for each in (known, more) if each is not None])
-        return BlockedWait(because("descriptor", name=name), _lock(fd, name, state, why), timed)
+        return SeenWait(because("descriptor", name=name), _lock(fd, name, state, why), timed)
 
     def _timed(self, name: str, arguments: Sequence[int]) -> bool:
         if name in _MILLISECONDS:
@@ -194,14 +160,14 @@ class Blocked:
             return values is not None and values[3] != 0
         return False
 
-    def _ioctl(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _ioctl(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         fd = _fd(arguments[0])
         if fd is None:
             return None
         return self._on(fd, "waiting in ioctl", False, because("ioctl-request", request=arguments[1] & 0xFFFFFFFF),
                         other_end=False)
 
-    def _poll(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _poll(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         array, count = arguments[:2]
         count &= 0xFFFFFFFF
         timed = self._timed(name, arguments)
@@ -220,7 +186,7 @@ class Blocked:
             return self._nothing(self._left(arguments[2]), timed)
         return self._nothing(because("sleeps-for", seconds=_seconds(_int(arguments[2]) / 1000)), timed)
 
-    def _select(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _select(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         count = max(_int(arguments[0]), 0)
         timed = self._timed(name, arguments)
         sets = [at for at in arguments[1:4] if at and count]
@@ -239,7 +205,7 @@ class Blocked:
             return self._onjoined(fds, sets[0], timed)
         return self._nothing(self._left(arguments[4]), timed)
 
-    def _onjoined(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> BlockedWait:
+    def _onjoined(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> SeenWait:
         """A wait for any of several descriptors, or of one; the address is that of the array or set."""
         fds = list(dict.fromkeys(fds))
         if len(fds) == 1:
@@ -251,12 +217,12 @@ class Blocked:
         else:
             ends = [(fd, self._descriptors.end(fd)) for fd in fds[:MANY]]
             why = joined([because("of-descriptor", fd=fd, end=end) for fd, end in ends if end is not None])
-        return BlockedWait(because("descriptor", name=name), _lock(address, name, EVENTS, why), timed)
+        return SeenWait(because("descriptor", name=name), _lock(address, name, EVENTS, why), timed)
 
     @staticmethod
-    def _nothing(sleep: Reason, timed: bool) -> BlockedWait:
+    def _nothing(sleep: Reason, timed: bool) -> SeenWait:
         """A wait for none of no descriptors."""
-        return BlockedWait(sleep if timed else because("waits-for-signal"), timed=timed)
+        return SeenWait(sleep if timed else because("waits-for-signal"), timed=timed)
 
     def _connecting(self, address: int, size: int) -> Reason | None:
         """Where a socket is being connected to, and who listens there."""
@@ -280,13 +246,13 @@ class Blocked:
 
     # -- locks on files --------------------------------------------------------------------------------------
 
-    def _flock(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _flock(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         fd, shared = _fd(arguments[0]), bool(arguments[1] & _LOCK_SH)
         if fd is None:
             return None
         return self._on_file(fd, lambda lock: lock.kind == "FLOCK" and (lock.write or not shared))
 
-    def _fcntl(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _fcntl(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         fd, command = _fd(arguments[0]), _int(arguments[1])
         if fd is None or command not in (_F_SETLKW, _F_OFD_SETLKW):
             return None
@@ -307,53 +273,53 @@ class Blocked:
 
         return self._on_file(fd, conflicts)
 
-    def _on_file(self, fd: int, conflicts: Callable[[FileLock], bool]) -> BlockedWait:
+    def _on_file(self, fd: int, conflicts: Callable[[FileLock], bool]) -> SeenWait:
         """A wait for a file that is locked; `conflicts` tells which locks stand in the way."""
         return self._on(fd, FILE_LOCK, False, self._descriptors.lockers(fd, conflicts), other_end=False)
 
     # -- waits without a descriptor --------------------------------------------------------------------------
 
-    def _wait4(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _wait4(self, name: str, arguments: Sequence[int]) -> SeenWait:
         return self._child(_int(arguments[0]))
 
-    def _waitid(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _waitid(self, name: str, arguments: Sequence[int]) -> SeenWait:
         kind, number = arguments[0] & 0xFFFFFFFF, _int(arguments[1])
         if kind == _P_PIDFD:
             info = self._proc.info(Descriptor(self._proc.pid, number)) if self._proc is not None else None
             if self._proc is None or info is None or not info.process or info.process < 0:
-                return BlockedWait(because("waits-for-pidfd", fd=number))
-            return BlockedWait(because("waits-for-child", process=self._descriptors.process(info.process)))
+                return SeenWait(because("waits-for-pidfd", fd=number))
+            return SeenWait(because("waits-for-child", process=self._descriptors.process(info.process)))
         if kind == _P_PID:
             return self._child(number)
         return self._child(-number if kind == _P_PGID else -1)
 
-    def _child(self, number: int) -> BlockedWait:
+    def _child(self, number: int) -> SeenWait:
         proc = self._proc
         if number > 0:
             here = proc.child(number) if proc is not None else None
             if proc is None or here is None:
-                return BlockedWait(because("waits-for-child-number", number=number))
+                return SeenWait(because("waits-for-child-number", number=number))
             process = self._descriptors.process(here)
             if here == number:
-                return BlockedWait(because("waits-for-child", process=process))
-            return BlockedWait(because("waits-for-child-number", number=number, process=process))
+                return SeenWait(because("waits-for-child", process=process))
+            return SeenWait(because("waits-for-child-number", number=number, process=process))
         if number == -1:
             children = proc.children() if proc is not None else ()
             if not children:
-                return BlockedWait(because("waits-for-any-child"))
+                return SeenWait(because("waits-for-any-child"))
             named = tuple([self._descriptors.process(pid) for pid in children[:MANY]])
-            return BlockedWait(because("waits-for-children", children=named, count=len(children)))
-        return BlockedWait(because("waits-for-group", group=-number) if number else because("waits-for-own-group"))
+            return SeenWait(because("waits-for-children", children=named, count=len(children)))
+        return SeenWait(because("waits-for-group", group=-number) if number else because("waits-for-own-group"))
 
-    def _nanosleep(self, name: str, arguments: Sequence[int]) -> BlockedWait:
-        return BlockedWait(self._sleep(arguments[0]), timed=True)
+    def _nanosleep(self, name: str, arguments: Sequence[int]) -> SeenWait:
+        return SeenWait(self._sleep(arguments[0]), timed=True)
 
-    def _clock_nanosleep(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _clock_nanosleep(self, name: str, arguments: Sequence[int]) -> SeenWait:
         if arguments[1] & _TIMER_ABSTIME:
             until, now = self._timespec(arguments[2]), self._proc.now(arguments[0]) if self._proc is not None else None
             text = because("sleeps-until") if until is None or now is None else self._more(until - now)
-            return BlockedWait(text, timed=True)
-        return BlockedWait(self._sleep(arguments[2]), timed=True)
+            return SeenWait(text, timed=True)
+        return SeenWait(self._sleep(arguments[2]), timed=True)
 
     def _sleep(self, at: int) -> Reason:
         seconds = self._timespec(at)
@@ -368,38 +334,38 @@ class Blocked:
     def _more(seconds: float) -> Reason:
         return because("sleeps-more", seconds=_seconds(round(max(seconds, 0), 1)))
 
-    def _signal(self, name: str, arguments: Sequence[int]) -> BlockedWait:
-        return BlockedWait(because("waits-for-signal"))
+    def _signal(self, name: str, arguments: Sequence[int]) -> SeenWait:
+        return SeenWait(because("waits-for-signal"))
 
-    def _sigtimedwait(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _sigtimedwait(self, name: str, arguments: Sequence[int]) -> SeenWait:
         values = self._unpack(_UINT64, arguments[0])
         mask = values[0] if values is not None else 0
         numbers = [bit + 1 for bit in range(64) if mask >> bit & 1]
         signals = tuple(map(_signal_name, numbers)) if len(numbers) <= MANY else ()
         return _with_timeout(because("waits-for-signal", signals=signals), self._timed(name, arguments))
 
-    def _system_v(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _system_v(self, name: str, arguments: Sequence[int]) -> SeenWait:
         codes: dict[str, ReasonCode] = {"msgrcv": "waits-for-message", "msgsnd": "waits-for-room"}
         wait = because(codes.get(name, "waits-for-semaphores"), number=_int(arguments[0]))
         return _with_timeout(wait, self._timed(name, arguments))
 
-    def _io_getevents(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _io_getevents(self, name: str, arguments: Sequence[int]) -> SeenWait:
         return _with_timeout(because("waits-for-aio"), self._timed(name, arguments))
 
-    def _open(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _open(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         return self._opening(*arguments[:2])
 
-    def _openat(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _openat(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         return self._opening(*arguments[1:3])
 
-    def _opening(self, path: int, flags: int) -> BlockedWait | None:
+    def _opening(self, path: int, flags: int) -> SeenWait | None:
         try:
             text = read_cstring(self._memory, path, _MAX_PATH).decode("utf-8", "backslashreplace")
         except GdbextError:
             return None
-        return BlockedWait(because("opens", path=text, access=flags & 3))
+        return SeenWait(because("opens", path=text, access=flags & 3))
 
-    def _futex_waitv(self, seen: SeenThread) -> BlockedWait | None:
+    def _futex_waitv(self, seen: SeenThread) -> SeenWait | None:
         try:
             waits = decode_futex_waits(self._memory, seen.call)
         except GdbextError:
@@ -450,13 +416,17 @@ class Blocked:
         return values[0] + values[1] / 1e9
 
 
-def _lock(address: int, name: str, state: str, why: Reason | None) -> Lock:
-    return Lock(id_of_lock(DESCRIPTOR, address), DESCRIPTOR, address, name, state,
-                wait_for=kind_of(DESCRIPTOR).wait_for, why=why)
+def blocked_wait(seen: SeenThread, context: Context) -> SeenWait | None:
+    """What a thread is blocked on in a system call that is no futex call."""
+    return context.blocked.look(seen)
 
 
-def _with_timeout(wait: Reason, timed: bool) -> BlockedWait:
-    return BlockedWait(because("with-timeout", wait=wait) if timed else wait, timed=timed)
+def _lock(address: int, name: str, state: str, why: Reason | None) -> SeenLock:
+    return SeenLock(DESCRIPTOR, address, state, name=name, why=why)
+
+
+def _with_timeout(wait: Reason, timed: bool) -> SeenWait:
+    return SeenWait(because("with-timeout", wait=wait) if timed else wait, timed=timed)
 
 
 def _int(value: int) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gdbext.arch.protocol import Architecture
@@ -19,7 +20,7 @@ from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.layout.select import libgomp_layouts
 from gdbext.layout.table import Layouts
-from gdbext.model.kinds import LockKind
+from gdbext.model import INFERRED
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.runtimes.libgomp import (
@@ -39,6 +40,7 @@ from gdbext.threads.mentions import Mentions
 from gdbext.threads.sections import Section, Sections
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
+from gdbext.waits.seen import SeenLock, held_by
 
 BARRIER: Final = "openmp-barrier"
 LOCK: Final = "openmp-lock"
@@ -53,22 +55,6 @@ _ENTRIES = ("__kmpc_", "GOMP_", "omp_", "kmp_")
 
 
 @record
-class OpenMPWait:
-    """What a thread waits for inside libgomp; holders and candidates are thread numbers.
-
-    All holders are inferred; `why` tells from what, or why there are none. `orphan` tells why threads that are waited
-    for do not exist any more.
-    """
-
-    kind: LockKind
-    address: int
-    state: str
-    holders: tuple[int, ...] = ()
-    candidates: tuple[int, ...] = ()
-    why: Reason | None = None
-    orphan: Reason | None = None
-
-
 class _Library:
     """One libgomp of a process, which may have several: the system's, and copies that wheels brought.
 
@@ -76,23 +62,26 @@ class _Library:
     if the code of this libgomp does not show where it notes which team a thread is in.
     """
 
-    def __init__(self, cpu: Architecture, memory: Memory, module: Module, threads: Threads, layouts: Layouts) -> None:
-        self.module = module
-        self.members: dict[int, set[int]] = {}
-        self.team_of: dict[int, int] = {}
-        places = find_team_places(cpu, memory, module)
-        self.tells = places is not None
-        if places is None:
-            return
-        for seen in threads:
-            if not seen.pthread:
-                continue
-            try:
-                for team in iter_teams(memory, layouts, places, seen.pthread):
-                    self.team_of.setdefault(seen.number, team)
-                    self.members.setdefault(team, set()).add(seen.number)
-            except GdbextError:
-                continue  # its team then has too few members to tell who is missing
+    module: Module
+    tells: bool
+    members: Mapping[int, set[int]]
+    team_of: Mapping[int, int]
+
+
+def _read_library(cpu: Architecture, memory: Memory, module: Module, threads: Threads, layouts: Layouts) -> _Library:
+    members: dict[int, set[int]] = {}
+    team_of: dict[int, int] = {}
+    places = find_team_places(cpu, memory, module)
+    for seen in threads:
+        if not seen.pthread or places is None:
+            continue
+        try:
+            for team in iter_teams(memory, layouts, places, seen.pthread):
+                team_of.setdefault(seen.number, team)
+                members.setdefault(team, set()).add(seen.number)
+        except GdbextError:
+            continue  # its team then has too few members to tell who is missing
+    return _Library(module, places is not None, members, team_of)
 
 
 class OpenMP:
@@ -108,9 +97,9 @@ class OpenMP:
         self._mentions = Mentions(target, code, threads)
         self._sections = Sections(target.memory, code)
         self._libraries: dict[str, _Library | None] = {}
-        self._known: dict[tuple[int, int], OpenMPWait | None] = {}
+        self._known: dict[tuple[int, int], SeenLock | None] = {}
 
-    def view(self, seen: SeenThread, futex: FutexWait) -> OpenMPWait | None:
+    def view(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         """What a thread waits for that sleeps on a futex word of libgomp; None if it is not libgomp that waits."""
         library = self._library(seen.pc)
         if library is None or futex.command != FUTEX_WAIT:
@@ -118,7 +107,9 @@ class OpenMP:
         key = (futex.address, futex.expected)
         if key not in self._known:
             try:
-                self._known[key] = self._look(library, seen, futex)
+                found = self._look(library, seen, futex)
+                self._known[key] = replace(found, holders=held_by(
+                    [holder.thread for holder in found.holders], INFERRED, found.why)) if found is not None else None
             except GdbextError:
                 self._known[key] = None
         return self._known[key]
@@ -157,7 +148,7 @@ class OpenMP:
 
     def _read(self, module: Module) -> _Library | None:
         try:
-            return _Library(self._code.cpu, self._memory, module, self._threads, self._layouts)
+            return _read_library(self._code.cpu, self._memory, module, self._threads, self._layouts)
         except GdbextError:
             return None
 
@@ -199,7 +190,7 @@ class OpenMP:
 
     # -- what a thread sleeps on -------------------------------------------------------------------------------
 
-    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> OpenMPWait | None:
+    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         if futex.expected == MUTEX_WAITED_FOR:
             return self._mutex(library, futex.address)
         if futex.expected == SEMAPHORE_WAITED_FOR:
@@ -211,10 +202,10 @@ class OpenMP:
             return self._mentioned(futex.address, because("records-no-owner", what="libgomp-lock"))
         return None
 
-    def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> OpenMPWait:
+    def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> SeenLock:
         arrived = f"{barrier.total - barrier.missing} of {barrier.total} arrived"
         if barrier.passed:
-            return OpenMPWait(BARRIER, barrier.address, arrived, why=because("all-arrived"))
+            return SeenLock(BARRIER, barrier.address, arrived, why=because("all-arrived"))
         try:
             team = team_of_barrier(self._memory, self._layouts, barrier)
         except GdbextError:
@@ -228,11 +219,11 @@ class OpenMP:
             return self._tasks_left(barrier, members, missing)
         return self._gone(library, barrier, arrived, members) or self._counted(barrier, arrived, members, missing)
 
-    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> OpenMPWait:
+    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> SeenLock:
         """The barrier at which a pool waits for work, and the thread that has some waits for its pool."""
         if all(self._is_pooled(library, self._threads[number]) for number in sleepers):
-            return OpenMPWait(BARRIER, barrier.address, "idle", why=because("idle-pool"))
-        return self._gone(library, barrier, arrived, sleepers) or OpenMPWait(
+            return SeenLock(BARRIER, barrier.address, "idle", why=because("idle-pool"))
+        return self._gone(library, barrier, arrived, sleepers) or SeenLock(
             BARRIER, barrier.address, arrived, why=because("team-starts-or-ends"))
 
     def _members(self, library: _Library, team: int) -> set[int]:
@@ -248,23 +239,23 @@ class OpenMP:
         return self._inside(library, seen) and not (seen.call and seen.call.blocked)
 
     def _counted(self, barrier: BarrierState, state: str, members: Collection[int],
-                 missing: Sequence[int]) -> OpenMPWait:
+                 missing: Sequence[int]) -> SeenLock:
         if len(members) == barrier.total and len(missing) == barrier.missing:
-            return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(missing),
-                              why=because("members-missing", missing=barrier.missing))
-        return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(missing),
+            return SeenLock(BARRIER, barrier.address, state, holders=held_by(missing, INFERRED),
+                            why=because("members-missing", missing=barrier.missing))
+        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(missing),
                           why=because("members-elsewhere", missing=barrier.missing, seen=len(members),
                                       total=barrier.total, elsewhere=len(missing)))
 
-    def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> OpenMPWait:
+    def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> SeenLock:
         state = f"{barrier.total} of {barrier.total} arrived, tasks left"
         if len(members) == barrier.total and busy:
-            return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(busy),
-                              why=because("tasks-run"))
-        return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(busy),
+            return SeenLock(BARRIER, barrier.address, state, holders=held_by(busy, INFERRED),
+                            why=because("tasks-run"))
+        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(busy),
                           why=_TASKS_LEFT)
 
-    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> OpenMPWait | None:
+    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> SeenLock | None:
         """A barrier that waits for threads which do not exist any more; None if they may.
 
         Nobody else is inside libgomp, or so young that it may be on the way there. A child of fork has the thread only
@@ -274,7 +265,7 @@ class OpenMP:
                 seen.number not in known and self._may_come(library, seen) for seen in self._readable):
             return None
         why = because("members-not-existing", missing=barrier.total - len(known), total=barrier.total)
-        return OpenMPWait(BARRIER, barrier.address, state, why=why,
+        return SeenLock(BARRIER, barrier.address, state, why=why,
                           orphan=because("left-behind-by-fork" if len(known) == 1 else "thread-exited"))
 
     def _may_come(self, library: _Library, seen: SeenThread) -> bool:
@@ -284,21 +275,21 @@ class OpenMP:
         return (any(self._code.module(pc) is library.module for pc, _ in native)
                 or all(self._sites.in_runtime(pc) for pc, _ in native))
 
-    def _semaphore(self, library: _Library, seen: SeenThread, address: int) -> OpenMPWait:
+    def _semaphore(self, library: _Library, seen: SeenThread, address: int) -> SeenLock:
         """A turn in an ordered loop, or the end of tasks that other threads run."""
         members = self._members(library, library.team_of.get(seen.number, 0))
         awake = tuple(sorted(number for number in members if not self._inside(library, self._threads[number])))
         functions = self._sites.site(seen.native(self._code)).functions
         if any("task" in name for name in functions):
-            return OpenMPWait(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
+            return SeenLock(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
         why = because("ordered-section")
         if "GOMP_ordered_start" not in functions:
             why = because("records-no-owner", what="libgomp-semaphore")
-        return OpenMPWait(LOCK, address, "locked", candidates=awake, why=why)
+        return SeenLock(LOCK, address, "locked", candidates=awake, why=why)
 
     # -- critical sections and locks ---------------------------------------------------------------------------
 
-    def _mutex(self, library: _Library, address: int) -> OpenMPWait:
+    def _mutex(self, library: _Library, address: int) -> SeenLock:
         starts: dict[str, set[int]] = {}
         waiters: dict[int, int] = {}
         for number in self._asleep[address]:
@@ -313,11 +304,11 @@ class OpenMP:
             return self._mentioned(address, because("records-no-owner", what="openmp-lock"))
         inside = self._in_section(library, address, starts, waiters)
         if len(inside) == 1 and self._threads.all_available:
-            return OpenMPWait(LOCK, address, "locked", holders=inside,
-                              why=because("only-thread-inside", where="critical-section"))
+            return SeenLock(LOCK, address, "locked", holders=held_by(inside, INFERRED),
+                            why=because("only-thread-inside", where="critical-section"))
         if inside:
-            return OpenMPWait(LOCK, address, "locked", candidates=inside,
-                              why=because("maybe-inside", where="critical-section"))
+            return SeenLock(LOCK, address, "locked", candidates=inside,
+                            why=because("maybe-inside", where="critical-section"))
         return self._mentioned(address, because("nobody-inside", where="critical-section"))
 
     def _in_section(self, library: _Library, address: int, starts: dict[str, set[int]],
@@ -336,6 +327,6 @@ class OpenMP:
                             if self._sections.contains(section, seen.native(self._code),
                                                        waiters.get(seen.number, -1) + 1)))
 
-    def _mentioned(self, address: int, why: Reason) -> OpenMPWait:
+    def _mentioned(self, address: int, why: Reason) -> SeenLock:
         found = self._mentions.of(address) - self._asleep[address]
-        return OpenMPWait(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)
+        return SeenLock(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from gdbext.model import Lock, Thread
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_target import ERESTARTSYS, FakeTarget
 from tests.support.reasons import said
 
 
 def look(target: FakeTarget) -> tuple[list[Thread], dict[str, Lock]]:
-    report = Snapshot(target).report(lambda thread: False)
+    report = take_snapshot(target).report(lambda thread: False)
     assert report.deadlocks == ()
     return list(report.threads), {lock.id: lock for lock in report.locks}
 
@@ -47,6 +47,6 @@ def put(target: FakeTarget, data: bytes) -> int:
 
 
 def rendered(target: FakeTarget) -> str:
-    report = Snapshot(target).report(lambda thread: False)
+    report = take_snapshot(target).report(lambda thread: False)
     return TextRenderer(report, Style(), lambda file, line: None).threads(
         [thread.number for thread in report.threads], True, "none")

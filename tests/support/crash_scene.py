@@ -9,10 +9,10 @@ from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import SignalInfo
 from gdbext.inferior.signals import SI_KERNEL, SIGSEGV
 from gdbext.model import Crash, Fault
-from gdbext.snapshot import Snapshot
-from gdbext.threads.code import Code
+from gdbext.snapshot import take_snapshot
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
-from gdbext.threads.threads import Threads
+from gdbext.threads.threads import read_threads
 from tests.support.fake_eh_frame import describe_functions
 from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, LIBC_TEXT, STACK_SIZE, FakeTarget, FakeThread
 
@@ -64,8 +64,8 @@ class Scene:
     def read(self, info: SignalInfo, access: str | None = None, **registers: int) -> SeenFault:
         findings = Findings()
         self.registers.update(registers)
-        code = Code(self.target, findings)
-        threads = Threads(self.target, None, findings)
+        code = read_code(self.target, findings)
+        threads = read_threads(self.target, None, findings)
         reader = FaultReader(self.target, code, Pointers(self.target, code, threads, ()))
         frames = [(self.registers["rip"], self.registers["rsp"]), *self.frames[1:]]
         return reader.read(FaultSite(self.target.fakes[0].ref, info, self.registers, access, frames=frames))
@@ -79,5 +79,5 @@ class Scene:
 
 
 def crash_of(target: FakeTarget) -> Crash:
-    snapshot = Snapshot(target)
+    snapshot = take_snapshot(target)
     return snapshot.crash(snapshot.report(lambda thread: False))

@@ -9,7 +9,7 @@ from gdbext.errors import GdbextError, UsageError
 from gdbext.inferior.protocol import SignalInfo
 from gdbext.inferior.signals import SIGSEGV
 from gdbext.schema.write import document
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeTarget
 
@@ -41,7 +41,7 @@ def test_py_crash_tells_the_threads_that_it_is_about() -> None:
     died.frames = [(APP_TEXT + 0x10, died.stack)]
     bystander.frames = [(DRIVER_TEXT + 0x10, bystander.stack)]
     target.signals[1] = SignalInfo(SIGSEGV, 1, 0)
-    result = py_crash.COMMAND.run(Snapshot(target), Arguments({}, ()), ())
+    result = py_crash.COMMAND.run(take_snapshot(target), Arguments({}, ()), ())
     assert result.report.crash is not None
     assert [thread.number for thread in result.report.threads] == [1]
     assert [lock.id for lock in result.report.locks] == ["gil:0"]
@@ -54,7 +54,7 @@ def test_py_crash_of_a_process_that_runs() -> None:
     target = FakeTarget()
     target.thread()
     with pytest.raises(GdbextError, match="no thread was stopped by a signal that ends programs"):
-        py_crash.COMMAND.run(Snapshot(target), Arguments({}, ()), ())
+        py_crash.COMMAND.run(take_snapshot(target), Arguments({}, ()), ())
 
 
 def test_py_crash_takes_nothing_else() -> None:

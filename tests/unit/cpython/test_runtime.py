@@ -17,6 +17,7 @@ from gdbext.cpython.runtime import (
 )
 from gdbext.errors import GdbextError, RuntimeNotFound
 from gdbext.inferior.protocol import Module, Section
+from gdbext.model import PythonState
 from gdbext.narrate.reasons import explain
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory, NoiseMemory
@@ -52,7 +53,7 @@ def test_runtime_is_found_and_recognised(python: FakePython) -> None:
     assert (runtime.version, runtime.build, runtime.note) == (python.version, "default", None)
     assert runtime.layouts.source == ("debug-offsets" if python.version_tuple >= (3, 13) else "table")
     interpreter, = interpreters(python)
-    state = "detached" if python.version_tuple >= (3, 13) else None
+    state: PythonState | None = "detached" if python.version_tuple >= (3, 13) else None
     breaker = 0 if python.version_tuple >= (3, 13) else None
     holds = False if python.version_tuple >= (3, 13) else None
     requested = False if python.version_tuple >= (3, 15) else None

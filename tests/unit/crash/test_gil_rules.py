@@ -7,7 +7,7 @@ import pytest
 from gdbext.model import DERIVED, RECORDED, Finding
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.crash_rules import API, API_INNER, Rules, alive, with_variables
 from tests.support.fake_python import VERSIONS, Call
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, READ, FakeThread
@@ -254,7 +254,7 @@ def test_while_another_thread_finalises(version: str) -> None:
 # -- blocked with the GIL ------------------------------------------------------------------------------------------
 
 def blocking(rules: Rules) -> list[Finding]:
-    report = Snapshot(rules.target).report(lambda thread: False)
+    report = take_snapshot(rules.target).report(lambda thread: False)
     return list(rules.look()[0].blocking(report))
 
 

@@ -24,11 +24,11 @@ from gdbext.crash.pointers import (
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import Module, Section
 from gdbext.narrate.reasons import explain
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.python_side import PythonSide
-from gdbext.threads.threads import Threads
+from gdbext.threads.python_side import read_python_side
+from gdbext.threads.threads import read_threads
 from tests.support import fake_cxx
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python_target import PythonTarget
@@ -39,9 +39,9 @@ HEAP, FILE_AT, GUARD = 0x50_0000_0000, 0x60_0000, 0x70_0000
 
 def pointers_of(target: FakeTarget) -> Pointers:
     findings = Findings()
-    code = Code(target, findings)
-    threads = Threads(target, None, findings)
-    side = PythonSide(target, code, threads, GoneOwners(target, None, threads), findings)
+    code = read_code(target, findings)
+    threads = read_threads(target, None, findings)
+    side = read_python_side(target, code, threads, GoneOwners(target, None, threads), findings)
     return Pointers(target, code, threads, side.pythons)
 
 

@@ -12,7 +12,7 @@ from gdbext.inferior.protocol import SignalInfo
 from gdbext.inferior.signals import SI_KERNEL, SI_TKILL, SIGABRT, SIGFPE, SIGSEGV, SIGTRAP
 from gdbext.model import INFERRED, Crash, Local, NativeFrame, PyFrame
 from gdbext.narrate.reasons import explain
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.crash_rules import API, API_INNER, Rules, alive, with_variables
 from tests.support.crash_scene import ACCERR, FUNCTION, HEAP, MAPERR, Scene, crash_of
 from tests.support.fake_eh_frame import describe_functions
@@ -261,7 +261,7 @@ def test_interpreter_frames_that_the_fault_was_in_are_shown(version: str) -> Non
     assert isinstance(crash.stack.frames[2], PyFrame)
     assert crash.stack.unmerged is None
     # as long as nothing has died there, they are no one's concern
-    thread = Snapshot(rules.target).mixed(1)
+    thread = take_snapshot(rules.target).mixed(1)
     assert "list_dealloc" not in [frame.function for frame in thread.frames]
 
 
@@ -490,7 +490,7 @@ def test_damaged_memory_is_explained_all_the_same(version: str, seed: int) -> No
     rules.target.signals[1] = SignalInfo(number, SI_TKILL if number == SIGABRT else 1,
                                          None if number == SIGABRT else chooser.getrandbits(48))
     start = time.process_time()
-    snapshot = Snapshot(rules.target)
+    snapshot = take_snapshot(rules.target)
     report = snapshot.report(lambda thread: False)
     for memory in list(rules.target.ram._ranges.values()):
         for _ in range(max(len(memory) // 200, 1)):
@@ -519,7 +519,7 @@ def test_many_threads() -> None:
         fake.frames = [(DRIVER_TEXT + 0x340, fake.stack), (APP_TEXT + 0x80, fake.stack + 0x1F00)]
         rules.target.ram.u64(fake.stack, *[HEAP + 16 * ((i * 977 + j) % 4096) for j in range(0x1F00 // 8)])
     rules.target.memory = CachedMemory(rules.target.ram)
-    snapshot = Snapshot(rules.target)
+    snapshot = take_snapshot(rules.target)
     report = snapshot.report(lambda thread: False)
     start = time.process_time()
     assert snapshot.crash(report).fault.kind == "null-pointer"

@@ -13,13 +13,13 @@ from gdbext.layout.select import glibc_layouts
 from gdbext.model import CriticalSection, Hold, Report, Suspect, TargetInfo, Thread
 from gdbext.narrate.crash import covered
 from gdbext.narrate.reasons import explain
-from gdbext.snapshot import Snapshot
-from gdbext.threads.code import Code
+from gdbext.snapshot import take_snapshot
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.python_side import PythonSide
+from gdbext.threads.python_side import read_python_side
 from gdbext.threads.site import Sites
-from gdbext.threads.threads import Threads
+from gdbext.threads.threads import read_threads
 from tests.support.crash_rules import Rules, with_variables
 from tests.support.crash_scene import HEAP
 from tests.support.fake_eh_frame import describe_functions
@@ -65,14 +65,14 @@ class Pool:
         """The suspects by number, in their order."""
         self.map()
         target, findings = self.target, Findings()
-        code = Code(target, findings)
-        threads = Threads(target, glibc_layouts("2.36", "x86_64"), findings)
-        side = PythonSide(target, code, threads, GoneOwners(target, None, threads), findings)
+        code = read_code(target, findings)
+        threads = read_threads(target, glibc_layouts("2.36", "x86_64"), findings)
+        side = read_python_side(target, code, threads, GoneOwners(target, None, threads), findings)
         finder = SuspectFinder(target.memory, code, Sites(target.memory, code, target.loaded[2:3]),
                                Pointers(target, code, threads, side.pythons), side.interpreter_code,
-                               lambda seen: seen.registers)
+                               lambda number: side.thread(number).tstates, lambda seen: seen.registers)
         died = threads[1]
-        report = report or Snapshot(target).report(lambda thread: False)
+        report = report or take_snapshot(target).report(lambda thread: False)
         found = finder.find(died, died.native(code), died.registers, objects, threads, report)
         return {suspect.thread: suspect for suspect in found}
 

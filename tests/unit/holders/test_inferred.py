@@ -2,20 +2,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from dataclasses import replace
+from typing import NamedTuple, cast
 
 import pytest
 
 from gdbext.arch import x86_64
 from gdbext.errors import ThreadUnavailable
-from gdbext.holders.inferred import Found, HolderFinder
+from gdbext.holders.inferred import HolderFinder
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
-from gdbext.model import Wait
+from gdbext.model.reasons import Reason
 from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.lock_kinds import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View
+from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock
 from tests.support.fake_memory import FakeMemory
 from tests.support.reasons import said, text
 
@@ -30,6 +31,14 @@ NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "mall
 TRAMPOLINE = LIBC + 0x300
 
 
+class Found(NamedTuple):
+    """What was found out: numbers of threads, and how or why not."""
+
+    holders: tuple[int, ...]
+    candidates: tuple[int, ...]
+    why: Reason | None
+
+
 class Process:
     """Threads with frames and words on their stacks; a `Target`, a `Code` and `Threads` as far as holders need."""
 
@@ -41,6 +50,7 @@ class Process:
         self.seen: list[SeenThread] = []
         self.frames: dict[int, list[tuple[int, int]]] = {}
         self.kept: dict[int, dict[str, int]] = {}
+        self.waits: dict[int, str] = {}
 
     def thread(self, pcs: Sequence[int], words: Mapping[int, int] | None = None, **kept: int) -> int:
         """A thread with a frame of 64 bytes for each program counter, and words by their offset on its stack."""
@@ -49,9 +59,7 @@ class Process:
         self.memory.map(low, bytes(0x1000))
         for offset, word in (words or {}).items():
             self.memory.u64(low + offset, word)
-        seen = SeenThread(ThreadRef(number, 100 + number, None), x86_64)
-        seen.registers = {"rip": pcs[0], "rsp": low}
-        self.seen.append(seen)
+        self.seen.append(SeenThread(ThreadRef(number, 100 + number, None), x86_64, {"rip": pcs[0], "rsp": low}))
         self.frames[number] = [(pc, low + 64 * i) for i, pc in enumerate(pcs)]
         self.kept[number] = kept
         return number
@@ -87,10 +95,11 @@ class Process:
 
     def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
         code, threads, target = cast(Code, self), cast(Threads, self), cast(Target, self)
-        finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2])
-        view = View("mutex", lock, "any", count=count, find_holders=how)
-        finder.announce([view])
-        return finder.find(view, waiters)
+        view = SeenLock("mutex", lock, "any", count=count, find_holders=how)
+        finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2], [view],
+                              self.waits)
+        found = finder.find(view, waiters)
+        return Found(tuple(holder.thread for holder in found.holders), found.candidates, found.why)
 
 
 @pytest.fixture
@@ -134,19 +143,19 @@ def test_barrier(process: Process) -> None:
 
 def test_barrier_whose_maker_waits_for_a_thread_to_end(process: Process) -> None:
     waiter = process.thread([LIBC + 0x410, WORK])
-    process[waiter].pthread = 0x7F00
+    process.seen[waiter - 1] = replace(process[waiter], pthread=0x7F00)
     late = process.thread([OTHER_WORK, WORK + 8])
     maker = process.thread([LIBC + 0x510, MAIN], {0x48: LOCK})
-    process[maker].wait = Wait("thread-exit:0x7f00", "exclusive", False)
+    process.waits[maker] = "thread-exit:0x7f00"
     assert process.find(ARRIVING, [waiter], 1).holders == (late,)
-    process[maker].wait = Wait("thread-exit:0x7f08", "exclusive", False)
+    process.waits[maker] = "thread-exit:0x7f08"
     assert process.find(ARRIVING, [waiter], 1).candidates == (maker,)
 
 
 def test_nothing_is_inferred_while_a_thread_cannot_be_read(process: Process) -> None:
     waiter = process.thread([LIBC + 0x410, WORK], {8: LOCK})
     late = process.thread([OTHER_WORK, WORK], {8: LOCK})
-    process[process.thread([MAIN])].unavailable = text("it runs")
+    process.seen.append(SeenThread(ThreadRef(3, 103, None), x86_64, unavailable=text("it runs")))
     for how in (READERS, ARRIVING):
         found = process.find(how, [waiter], 1)
         assert (found.holders, found.candidates) == ((), (late,))

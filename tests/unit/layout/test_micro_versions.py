@@ -15,7 +15,7 @@ from gdbext.narrate.reasons import explain
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython
 from tests.support.fake_target import FakeTarget
@@ -167,7 +167,7 @@ def test_the_report_says_which_table_stood_in(laid_out: str, version: str, neare
     target.loaded.append(python.runtime())
     python.thread(python.interpreter(), main.pthread)
     pretend(python, version)
-    report = Snapshot(target).report(lambda thread: False)
+    report = take_snapshot(target).report(lambda thread: False)
     assert report.problems == ()
     assert report.no_verdict is None
     notes = [note for note in map(explain, report.notes) if version in note]

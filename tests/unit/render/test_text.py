@@ -24,6 +24,7 @@ from gdbext.model import (
     Report,
     StopTheWorld,
     Thread,
+    ThreadStatus,
     Wait,
     Waiter,
 )
@@ -299,7 +300,7 @@ def test_the_same_frames_that_import_other_modules_are_told_apart() -> None:
 
 def test_what_tells_most_comes_first() -> None:
     """Deadlocked, holding a lock, stuck behind, waiting for a lock or result, running, in a call, unread, an event."""
-    def thread(number: int, lock: str | None = None, status: str = "blocked") -> Thread:
+    def thread(number: int, lock: str | None = None, status: ThreadStatus = "blocked") -> Thread:
         waits = Wait(lock, EXCLUSIVE, False) if lock is not None else None
         return Thread(number, number, number, None, status=status, waits=waits)
 

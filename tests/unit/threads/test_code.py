@@ -8,7 +8,7 @@ from gdbext.errors import CorruptStructure
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import Module, Section, Symbol
 from gdbext.narrate.reasons import explain
-from gdbext.threads.code import Code, InterpreterCode
+from gdbext.threads.code import Code, InterpreterCode, read_code
 from gdbext.threads.findings import Findings
 from tests.support.fake_eh_frame import describe_functions
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, FakeTarget, FakeThread
@@ -20,7 +20,7 @@ OTHER = "/app/libwork.so.1"
 
 def code_of(target: FakeTarget) -> tuple[Code, Findings]:
     findings = Findings()
-    return Code(target, findings), findings
+    return read_code(target, findings), findings
 
 
 def first_page(build_id: bytes) -> bytes:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.model import INFERRED
+from gdbext.model import INFERRED, TargetKind
 from gdbext.narrate.reasons import explain
 from tests.support.fake_target import LIBC_TEXT, WAIT_BITSET_REALTIME, FakeTarget
 from tests.support.reasons import said
@@ -30,7 +30,7 @@ OWNER = 4242
      "a thread of another process"),
     ("live", {"4242/status": b"\nTgid:\t100\n"}, None, "the debugger does not list"),
 ])
-def test_owner_that_is_not_a_thread(kind: str, files: dict[str, bytes], orphan: str | None, why: str) -> None:
+def test_owner_that_is_not_a_thread(kind: TargetKind, files: dict[str, bytes], orphan: str | None, why: str) -> None:
     target = FakeTarget(kind)
     target.files.update((f"/proc/{name}", data) for name, data in files.items())
     mutex = target.mutex(OWNER)

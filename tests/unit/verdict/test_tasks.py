@@ -5,9 +5,11 @@ import random
 import pytest
 
 import gdbext.verdict.tasks
+from gdbext.cpython.frames import FrameReader
+from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
 from gdbext.inferior.protocol import Module
-from gdbext.model import Awaited, EventLoop, Problem, Task
+from gdbext.model import Awaited, EventLoop, Problem, Task, TaskStatus
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.threads.findings import Findings
@@ -30,9 +32,9 @@ def python_of(fake: FakeTasks) -> Python:
     at = fake.build.member("_PyRuntimeState", fake.runtime_address, "interpreters_head")
     runtime = PythonRuntime(fake.runtime_address, Module("/usr/lib/libpython.so", ()), fake.version, "default",
                             fake.layouts, at)
-    python = Python(fake.memory, runtime)
-    python.interpreters = list(iter_interpreters(fake.memory, runtime))
-    return python
+    objects = Objects(fake.memory, fake.layouts)
+    return Python(runtime, objects, FrameReader(fake.memory, fake.layouts, objects),
+                  interpreters=list(iter_interpreters(fake.memory, runtime)))
 
 
 def look(fake: FakeTasks, number: int | None = 1) -> tuple[AsyncioTasks, list[Problem]]:
@@ -319,7 +321,7 @@ def damage(memory: FakeMemory, seed: int, low: int, high: int) -> None:
 
 # -- circles --------------------------------------------------------------------------------------------------------
 
-def waits(address: int, *others: int, state: str = "pending", **more: object) -> Task:
+def waits(address: int, *others: int, state: TaskStatus = "pending", **more: object) -> Task:
     """A task that waits for the end of others."""
     awaits = Awaited(others, **more)  # type: ignore[arg-type]
     return Task(address, None, 0, None, state, (), awaits)

@@ -16,11 +16,13 @@ from gdbext.model import (
     SHARED,
     Deadlock,
     Edge,
+    Evidence,
     Holder,
     Lock,
     Thread,
     Wait,
     Waiter,
+    WaitFor,
 )
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import Reason, because
@@ -29,14 +31,14 @@ from gdbext.verdict.wait_for import find_deadlocks, find_standstill
 from tests.support.reasons import said, text
 
 
-def lock(name: str, *holders: int, wait_for: str = "all", evidence: str = RECORDED, why: Reason | None = None,
+def lock(name: str, *holders: int, wait_for: WaitFor = "all", evidence: Evidence = RECORDED, why: Reason | None = None,
          candidates: tuple[int, ...] = (), orphan: Reason | None = None, kind: LockKind = "mutex") -> Lock:
     held = tuple(Holder(number, EXCLUSIVE, evidence, why) for number in holders)
     return Lock(name, kind, 0x1000, None, "locked", held, (), candidates, orphan, wait_for)
 
 
 def threads(waits: dict[int, str], running: tuple[int, ...] = (), timed: tuple[int, ...] = (),
-            evidence: str = RECORDED) -> list[Thread]:
+            evidence: Evidence = RECORDED) -> list[Thread]:
     made = [Thread(number, 100 + number, None, None, status="blocked",
                    waits=Wait(name, EXCLUSIVE, number in timed, evidence)) for number, name in waits.items()]
     return made + [Thread(number, 100 + number, None, None, status="running") for number in running]
@@ -110,7 +112,8 @@ def test_gil_and_lock() -> None:
     (RECORDED, RECORDED, RECORDED), (DERIVED, RECORDED, DERIVED), (INFERRED, DERIVED, INFERRED),
     (RECORDED, DERIVED, DERIVED), (DERIVED, INFERRED, INFERRED),
 ])
-def test_a_deadlock_is_as_sure_as_its_weakest_edge(of_lock: str, of_wait: str, expected: str) -> None:
+def test_a_deadlock_is_as_sure_as_its_weakest_edge(
+        of_lock: Evidence, of_wait: Evidence, expected: Evidence) -> None:
     found, = find_deadlocks(threads({1: "B", 2: "A"}, evidence=of_wait),
                             [lock("A", 1), lock("B", 2, evidence=of_lock, why=text("a reason"))])
     assert found.evidence == expected

@@ -19,7 +19,7 @@ from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait, decode_futex_wait
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import EXCLUSIVE, Lock, Thread, Wait, Waiter
 from gdbext.narrate.reasons import explain
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
@@ -482,16 +482,17 @@ def test_five_thousand_threads_in_read(live: FakeTarget, fake: FakeProc) -> None
     for number in range(5000):
         fake.open(2 * number, f"pipe:[{number}]")
         fake.open(2 * number + 1, f"pipe:[{number}]", os.O_WRONLY)
-        seen = SeenThread(ThreadRef(number, number, None), x86_64)
-        seen.call = Syscall(READ, "read", (2 * number, 0, 0, 0, 0, 0), True)
-        threads.append(seen)
-    code = Code(live, Findings())
+        call = Syscall(READ, "read", (2 * number, 0, 0, 0, 0, 0), True)
+        threads.append(SeenThread(ThreadRef(number, number, None), x86_64, call=call))
+    code = read_code(live, Findings())
+    locks = []
     begin = time.process_time()
-    blocked = Blocked(live, code, threads, Sites(live.memory, code, ()))
+    blocked = Blocked(live, code, Sites(live.memory, code, ()))
     for seen in threads:
         found = blocked.look(seen)
         assert found is not None
-    locks = blocked.locks()
+        assert found.lock is not None
+        locks.append(found.lock)
     spent = time.process_time() - begin
     assert len(locks) == 5000
     assert said(locks[0].why) == "only this process has the other end: fd 1"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -14,7 +14,8 @@ from gdbext.layout.select import libgomp_layouts
 from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.openmp import OpenMP, OpenMPWait
+from gdbext.waits.openmp import OpenMP
+from gdbext.waits.seen import SeenLock
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import Builder
 from tests.support.reasons import said, text
@@ -82,19 +83,18 @@ class Process:
         self.memory.map(pointer - 0x100, bytes(0x200))
         self.memory.u64(pointer + TEAM, team)
         self.memory.u32(pointer + NUMBER, number)
-        seen = SeenThread(ThreadRef(index, 100 + index, None), x86_64)
-        seen.registers = {"rip": pcs[0], "rsp": low}
-        seen.pthread = pointer
-        self.seen.append(seen)
+        self.seen.append(SeenThread(ThreadRef(index, 100 + index, None), x86_64, {"rip": pcs[0], "rsp": low}, pointer))
         self.frames[index] = [(pc, low + 64 * i) for i, pc in enumerate(pcs)]
         return index
 
     def sleep(self, thread: int, word: int, expected: int = 0) -> int:
         """Let a thread sleep on a word; its innermost frame tells who waits."""
-        seen = self[thread]
-        seen.futex = FutexWait(word, 0x80, expected, False)
-        seen.call = Syscall(202, "futex", (word, 0x80, expected), True)
+        self.change(thread, futex=FutexWait(word, 0x80, expected, False),
+                    call=Syscall(202, "futex", (word, 0x80, expected), True))
         return thread
+
+    def change(self, thread: int, **values: object) -> None:
+        self.seen[thread - 1] = replace(self[thread], **values)  # type: ignore[arg-type]
 
     def asleep(self, pcs: Sequence[int], word: int, expected: int = 0, team: int = 0, number: int = 0,
                words: Mapping[int, int] | None = None) -> int:
@@ -110,14 +110,14 @@ class Process:
 
     # -- looking --
 
-    def view(self, thread: int) -> OpenMPWait | None:
+    def view(self, thread: int) -> SeenLock | None:
         if self.look is None:
             self.look = OpenMP(cast(Target, self), cast(Code, self), cast(Threads, self))
         futex = self[thread].futex
         assert futex is not None
         return self.look.view(self[thread], futex)
 
-    def wait(self, thread: int) -> OpenMPWait:
+    def wait(self, thread: int) -> SeenLock:
         found = self.view(thread)
         assert found is not None
         return found
@@ -148,6 +148,10 @@ class Process:
 
     def __getitem__(self, number: int) -> SeenThread:
         return self.seen[number - 1]
+
+
+def holders(lock: SeenLock) -> tuple[int, ...]:
+    return tuple(holder.thread for holder in lock.holders)
 
 
 @pytest.fixture
@@ -182,9 +186,9 @@ def test_wait_of_another_operation(process: Process) -> None:
     thread = process.asleep(MASTER, word_of(team), 0, team)
     futex = process[thread].futex
     assert futex is not None
-    process[thread].futex = dataclasses.replace(futex, op=0x89)
+    process.change(thread, futex=replace(futex, op=0x89))
     assert process.view(thread) is None
-    process[thread].futex = futex
+    process.change(thread, futex=futex)
     assert process.view(thread) is not None
 
 
@@ -212,7 +216,7 @@ def test_the_missing_hold_up_the_others(process: Process) -> None:
     process.thread([READ, APP + 0x20])
     wait = process.wait(waits)
     assert (wait.kind, wait.address, wait.state) == ("openmp-barrier", barrier_of(team), "2 of 4 arrived")
-    assert (wait.holders, wait.candidates, wait.orphan) == (missing, (), None)
+    assert (holders(wait), wait.candidates, wait.orphan) == (missing, (), None)
     assert wait.why is not None
     assert "2 threads have not arrived" in explain(wait.why)
 
@@ -222,7 +226,7 @@ def test_end_of_a_region(process: Process) -> None:
     process.barrier(barrier_of(team), total=TOTAL, awaited=TOTAL, awaited_final=1, generation=16)
     master = process.thread([READ, BODY, *MASTER], team)
     waits = [process.asleep(WORKER, word_of(team), 16, team, i) for i in (1, 2, 3)]
-    assert (process.wait(waits[0]).holders, process.wait(waits[0]).state) == ((master,), "3 of 4 arrived")
+    assert (holders(process.wait(waits[0])), process.wait(waits[0]).state) == ((master,), "3 of 4 arrived")
 
 
 def test_one_more_than_counted_is_elsewhere(process: Process) -> None:
@@ -231,7 +235,7 @@ def test_one_more_than_counted_is_elsewhere(process: Process) -> None:
     elsewhere = tuple(process.thread([READ, BODY, *WORKER], team, i) for i in (1, 2))
     process.asleep(WORKER, word_of(team), 0, team, 3)
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates) == ((), elsewhere)
+    assert (holders(wait), wait.candidates) == ((), elsewhere)
 
 
 def test_member_that_is_not_seen_as_one(process: Process) -> None:
@@ -241,7 +245,7 @@ def test_member_that_is_not_seen_as_one(process: Process) -> None:
     process.asleep(WORKER, word_of(team), 0, team, 2)
     process.thread([READ, BODY, *WORKER])
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates, wait.orphan) == ((), (elsewhere,), None)
+    assert (holders(wait), wait.candidates, wait.orphan) == ((), (elsewhere,), None)
 
 
 def test_thread_that_spins_in_the_library_has_arrived(process: Process) -> None:
@@ -250,24 +254,24 @@ def test_thread_that_spins_in_the_library_has_arrived(process: Process) -> None:
     missing = process.thread([READ, BODY, *WORKER], team, 1)
     process.thread([WAIT + 8, *WORKER], team, 2)
     process.asleep(WORKER, word_of(team), 0, team, 3)
-    assert process.wait(waits).holders == (missing,)
+    assert holders(process.wait(waits)) == (missing,)
 
 
 def test_thread_that_sleeps_elsewhere_in_the_library_is_missing(process: Process) -> None:
     team = process.team(2, missing=1)
     waits = process.asleep(MASTER, word_of(team), 0, team, 0)
     missing = process.asleep([BODY, *WORKER], process.build.alloc(8), 0xFFFFFFFF, team, 1)
-    assert process.wait(waits).holders == (missing,)
+    assert holders(process.wait(waits)) == (missing,)
 
 
 def test_member_that_cannot_be_read(process: Process) -> None:
     team = process.team(missing=1)
     waits = process.asleep(MASTER, word_of(team), 0, team, 0)
-    process[process.thread([READ, BODY, *WORKER], team, 1)].unavailable = text("it runs")
+    process.change(process.thread([READ, BODY, *WORKER], team, 1), unavailable=text("it runs"))
     for i in (2, 3):
         process.asleep(WORKER, word_of(team), 0, team, i)
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates, wait.orphan) == ((), (), None)
+    assert (holders(wait), wait.candidates, wait.orphan) == ((), (), None)
 
 
 def test_nested_teams(process: Process) -> None:
@@ -276,15 +280,15 @@ def test_nested_teams(process: Process) -> None:
     first = process.asleep(MASTER, word_of(outer), 0, outer, 0)
     second = process.asleep([BODY, *WORKER], word_of(inner), 0, inner, 0)
     third = process.thread([READ, BODY, *WORKER], inner, 1)
-    assert process.wait(first).holders == (second,)
-    assert process.wait(second).holders == (third,)
+    assert holders(process.wait(first)) == (second,)
+    assert holders(process.wait(second)) == (third,)
 
 
 def test_two_teams(process: Process) -> None:
     teams = [process.team(2, missing=1) for _ in range(2)]
     waits = [process.asleep(MASTER, word_of(team), 0, team, 0) for team in teams]
     missing = [process.thread([READ, BODY, *WORKER], team, 1) for team in teams]
-    assert [process.wait(thread).holders for thread in waits] == [(thread,) for thread in missing]
+    assert [holders(process.wait(thread)) for thread in waits] == [(thread,) for thread in missing]
 
 
 def test_tasks_are_left(process: Process) -> None:
@@ -294,7 +298,7 @@ def test_tasks_are_left(process: Process) -> None:
     runs = process.thread([READ, APP + 0x220, WAIT + 0x20, BODY, *WORKER], team, 1)
     process.asleep([BODY, *WORKER], word_of(team), 2, team, 2)
     wait = process.wait(waits)
-    assert (wait.holders, wait.state) == ((runs,), "3 of 3 arrived, tasks left")
+    assert (holders(wait), wait.state) == ((runs,), "3 of 3 arrived, tasks left")
 
 
 def test_tasks_are_left_to_nobody(process: Process) -> None:
@@ -303,7 +307,7 @@ def test_tasks_are_left_to_nobody(process: Process) -> None:
     waits = process.asleep([BODY, *MASTER], word_of(team), 0, team, 0)
     process.asleep([BODY, *WORKER], word_of(team), 0, team, 1)
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates) == ((), ())
+    assert (holders(wait), wait.candidates) == ((), ())
     assert said(wait.why) == "tasks are left, and the threads that run them are not recorded"
 
 
@@ -313,7 +317,7 @@ def test_barrier_that_has_ended(process: Process) -> None:
     waits = process.asleep([BODY, *MASTER], word_of(team), 0, team, 0)
     process.thread([READ, BODY, *WORKER], team, 1)
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates, wait.orphan) == ((), (), None)
+    assert (holders(wait), wait.candidates, wait.orphan) == ((), (), None)
 
 
 # -- pools -----------------------------------------------------------------------------------------------------
@@ -330,7 +334,7 @@ def test_idle_pool(process: Process) -> None:
     process.thread([READ, APP + 0x20])
     wait = process.wait(sleepers[0])
     assert (wait.kind, wait.address, wait.state) == ("openmp-barrier", at, "idle")
-    assert (wait.holders, wait.candidates, wait.orphan) == ((), (), None)
+    assert (holders(wait), wait.candidates, wait.orphan) == ((), (), None)
 
 
 def test_region_that_waits_for_its_pool(process: Process) -> None:
@@ -365,7 +369,7 @@ def test_new_threads_in_the_place_of_a_pool_left_behind(process: Process) -> Non
     for i in (1, 2, 3):
         process.thread([READ, APP + 0x20, CLONE], team, i)
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates, said(wait.orphan)) == ((), (), "left behind by fork")
+    assert (holders(wait), wait.candidates, said(wait.orphan)) == ((), (), "left behind by fork")
 
 
 def test_members_that_ended(process: Process) -> None:
@@ -382,7 +386,7 @@ def test_thread_that_may_yet_come(process: Process, pcs: list[int]) -> None:
     waits = process.asleep(MASTER, word_of(team), 0, team, 0)
     process.thread(pcs)
     wait = process.wait(waits)
-    assert (wait.holders, wait.orphan) == ((), None)
+    assert (holders(wait), wait.orphan) == ((), None)
 
 
 # -- a libgomp whose code is not understood ----------------------------------------------------------------------
@@ -395,7 +399,7 @@ def test_stacks_tell_the_only_team() -> None:
     for _ in range(2):
         process.asleep(WORKER, word_of(team))
     process.thread([READ, APP + 0x20])
-    assert process.wait(waits).holders == (missing,)
+    assert holders(process.wait(waits)) == (missing,)
 
 
 def test_stacks_do_not_tell_two_teams_apart() -> None:
@@ -431,7 +435,7 @@ def test_critical_section(process: Process) -> None:
     process.thread([READ, BODY - 0x10, *WORKER])  # before it
     wait = process.wait(waits)
     assert (wait.kind, wait.address, wait.state) == ("openmp-lock", GOMP_FILE + 0x8100, "locked")
-    assert (wait.holders, wait.candidates) == ((inside,), ())
+    assert (holders(wait), wait.candidates) == ((inside,), ())
     assert process.wait(also) is wait
 
 
@@ -441,7 +445,7 @@ def test_thread_that_runs_inside(process: Process) -> None:
     waits = process.asleep([enter, *MASTER], GOMP_FILE + 0x8100, HELD)
     inside = process.thread([enter, *WORKER])  # at the first instruction of the section
     process.thread([BODY + 0x45, *WORKER])  # at the first behind it
-    assert process.wait(waits).holders == (inside,)
+    assert holders(process.wait(waits)) == (inside,)
 
 
 def test_thread_that_is_about_to_leave(process: Process) -> None:
@@ -449,7 +453,7 @@ def test_thread_that_is_about_to_leave(process: Process) -> None:
     leave = process.call(BODY + 0x40, ENDS)
     waits = process.asleep([enter, *MASTER], GOMP_FILE + 0x8100, HELD)
     inside = process.thread([WAIT + 8, leave, *WORKER])
-    assert process.wait(waits).holders == (inside,)
+    assert holders(process.wait(waits)) == (inside,)
 
 
 def test_two_that_seem_to_be_inside(process: Process) -> None:
@@ -457,7 +461,7 @@ def test_two_that_seem_to_be_inside(process: Process) -> None:
     waits = process.asleep([enter, *MASTER], GOMP_FILE + 0x8100, HELD)
     inside = tuple(process.thread([READ, BODY + 0x20, *WORKER]) for _ in range(2))
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates) == ((), inside)
+    assert (holders(wait), wait.candidates) == ((), inside)
 
 
 def test_nobody_is_inside(process: Process) -> None:
@@ -467,16 +471,16 @@ def test_nobody_is_inside(process: Process) -> None:
     waits = process.asleep([enter, *MASTER], word, HELD)
     mentions = process.thread([READ, BODY + 0x60, *WORKER], words={0x80: word})
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates) == ((), (mentions,))
+    assert (holders(wait), wait.candidates) == ((), (mentions,))
 
 
 def test_thread_that_cannot_be_read_may_be_inside(process: Process) -> None:
     enter = process.call(BODY, STARTS)
     waits = process.asleep([enter, *MASTER], GOMP_FILE + 0x8100, HELD)
     inside = process.thread([READ, BODY + 0x20, *WORKER])
-    process[process.thread([READ, BODY + 0x20, *WORKER])].unavailable = text("it runs")
+    process.change(process.thread([READ, BODY + 0x20, *WORKER]), unavailable=text("it runs"))
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates) == ((), (inside,))
+    assert (holders(wait), wait.candidates) == ((), (inside,))
 
 
 def test_sections_of_other_names(process: Process) -> None:
@@ -492,7 +496,7 @@ def test_sections_of_other_names(process: Process) -> None:
     inside = process.thread([READ, elsewhere + 0x40, *WORKER])
     process.thread([READ, other + 0x40, *WORKER])
     process.thread([READ, other + 0x40, *WORKER])
-    assert process.wait(waits).holders == (inside,)
+    assert holders(process.wait(waits)) == (inside,)
 
 
 def test_section_whose_name_the_code_does_not_show(process: Process) -> None:
@@ -505,7 +509,7 @@ def test_section_whose_name_the_code_does_not_show(process: Process) -> None:
     process.thread([READ, elsewhere + 0x40, *WORKER])
     # whether its end is the end of this section is not told either
     process.thread([READ, BODY - 0x10, *WORKER])
-    assert process.wait(waits).holders == (inside,)
+    assert holders(process.wait(waits)) == (inside,)
 
 
 def test_section_inside_another(process: Process) -> None:
@@ -517,7 +521,7 @@ def test_section_inside_another(process: Process) -> None:
     waits = process.asleep([enter, *MASTER], NAME, HELD)
     behind_inner = process.thread([READ, BODY + 0x60, *WORKER])
     wants_inner = process.asleep([inner, *WORKER], OTHER_NAME, HELD)
-    assert process.wait(wants_inner).holders == ()
+    assert holders(process.wait(wants_inner)) == ()
     assert process.wait(waits).candidates == (behind_inner, wants_inner)
 
 
@@ -526,7 +530,7 @@ def test_section_entered_again_by_the_thread_that_is_inside(process: Process) ->
     process.call(BODY + 0x80, NAMED_ENDS, NAME)
     again = process.call(APP + 0x220, NAMED_STARTS, NAME)
     waits = process.asleep([again, BODY + 0x40, *MASTER], NAME, HELD)
-    assert process.wait(waits).holders == (waits,)
+    assert holders(process.wait(waits)) == (waits,)
 
 
 def test_waiter_is_not_inside_what_it_waits_for(process: Process) -> None:
@@ -534,7 +538,7 @@ def test_waiter_is_not_inside_what_it_waits_for(process: Process) -> None:
     enter = process.call(BODY, STARTS)
     waits = process.asleep([enter, *MASTER], GOMP_FILE + 0x8100, HELD)
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates) == ((), ())
+    assert (holders(wait), wait.candidates) == ((), ())
 
 
 # -- locks, turns, tasks -----------------------------------------------------------------------------------------
@@ -552,7 +556,7 @@ def test_lock(process: Process) -> None:
 def test_lock_on_a_pointer(process: Process) -> None:
     word = process.build.alloc(256) + 64
     waits = process.asleep([BODY, *WORKER], word, 2)
-    assert (process.wait(waits).kind, process.wait(waits).holders) == ("openmp-lock", ())
+    assert (process.wait(waits).kind, holders(process.wait(waits))) == ("openmp-lock", ())
 
 
 @pytest.mark.parametrize(("function", "kind", "state", "why"), [

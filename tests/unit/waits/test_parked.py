@@ -6,7 +6,7 @@ import pytest
 
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, CriticalSection, Holder, Lock, Report, Wait
 from gdbext.model.reasons import because
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_python import FREE_THREADED, FakePython
 from tests.support.fake_target import WAIT_BITSET_REALTIME, FakeTarget, FakeThread
 from tests.support.reasons import said
@@ -58,7 +58,7 @@ class Program:
 
     def look(self) -> Report:
         """What gdbext says."""
-        return Snapshot(self.target).report(lambda thread: False)
+        return take_snapshot(self.target).report(lambda thread: False)
 
 
 @pytest.fixture(params=FREE_THREADED)

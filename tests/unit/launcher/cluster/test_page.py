@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gdbext.launcher.cluster.page import Process, Survey, headline, merged, page
-from gdbext.model import Deadlock, Edge, Lock, NativeFrame, Report, Thread
+from gdbext.model import Deadlock, Edge, Lock, NativeFrame, Report, Thread, ThreadStatus
 from gdbext.schema.write import document
 from tests.support.fake_report import INFO
 
 
-def thread(number: int, status: str = "blocked", function: str = "read") -> Thread:
+def thread(number: int, status: ThreadStatus = "blocked", function: str = "read") -> Thread:
     return Thread(number, number, None, f"t{number}", status=status, stack=(NativeFrame(function, "libc.so.6", 1),))
 
 
