@@ -33,6 +33,7 @@ from gdbext.model import (
     Thread,
     Wait,
 )
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.stacks.mixed import MixedStacks
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
@@ -72,20 +73,19 @@ class Snapshot:
         self._target = target
         self._findings = Findings()
         for where, what, why in target.problems():
-            self._findings.problem(where, what, why)
+            self._findings.problem(where, what, because("text", text=why))
         self._code = Code(target, self._findings)
         self._library = find_c_library(target.memory, self._code.modules, target.architecture)
         if self._library.layouts is None:
-            unknown = "GDB does not list the libraries" if self._code.unlisted is not None else self._library.why
-            self._findings.problem("C library", "not applicable", f"{unknown}; native locks are not decoded")
+            unknown = because("libraries-unlisted") if self._code.unlisted is not None else self._library.why
+            self._findings.problem("C library", "not applicable", because("locks-not-decoded", why=unknown))
         self._threads = Threads(target, self._library.layouts, self._findings)
         for seen in self._threads:
             interrupted = find_interrupted(target, self._code, seen) if seen.unavailable is None else None
             if interrupted is not None:
                 self._threads.take_back(target, self._code, seen, interrupted.registers, interrupted.handler)
-                self._findings.notes.append(
-                    f"thread {seen.number} died of {CORE_SIGNALS[interrupted.signal]} that it sent from a handler of a "
-                    "signal; what is told of it is what it did when that signal came")
+                self._findings.notes.append(because("died-in-handler", thread=seen.number,
+                                                    signal=CORE_SIGNALS[interrupted.signal]))
         gone = GoneOwners(target, self._library.layouts, self._threads)
         self._python = PythonSide(target, self._code, self._threads, gone, self._findings)
         self._sites = sites = Sites(target.memory, self._code, self._library.modules)
@@ -151,7 +151,7 @@ class Snapshot:
         """All locks that a thread waits for, and the GILs."""
         return list(self._locks.values())
 
-    def lock_at(self, address: int, kind: str | None = None) -> tuple[Lock | None, str | None]:
+    def lock_at(self, address: int, kind: str | None = None) -> tuple[Lock | None, Reason | None]:
         """The lock at an address, or that has a member there, and what to tell the user about the address.
 
         :param kind: what the user takes it for, if they said.
@@ -164,8 +164,8 @@ class Snapshot:
             if lock.address <= address < lock.address + size:
                 note = None
                 if address != lock.address:
-                    member = self._native_locks.member(lock, address)
-                    note = f"{address:#x} is {member} of the {lock.kind} at {lock.address:#x}"
+                    note = because("address-inside", address=address, base=lock.address, structure=lock.kind,
+                                   member=self._native_locks.member(lock, address))
                 return lock, note
         found, note = self._python_locks.at(address) if kind is None else None, None
         if found is None:
@@ -217,7 +217,7 @@ class Snapshot:
                 thread = replace(thread, stack=mixed.frames, parts=mixed.parts, unmerged=mixed.unmerged)
                 if mixed.unmerged:
                     self._findings.problem(f"thread {thread.number}", "not applicable",
-                                           f"Python and native frames are not interleaved: {mixed.unmerged}")
+                                           because("not-interleaved", why=mixed.unmerged))
             filled.append(thread)
         target = self._target
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name)
@@ -233,10 +233,8 @@ class Snapshot:
             return ()
         if len(threads) == 1 and wants_alone:
             # typical of a child of fork; a handler of a signal does not release what it has not taken
-            why = "the process has no other thread that could release the lock"
-            if not self._locks[found.edges[0].lock].candidates:
-                why += ": its owner may have been left behind by fork"
-            return (replace(found, why=why),)
+            candidates = self._locks[found.edges[0].lock].candidates
+            return (replace(found, why=because("no-other-thread", owner_unknown=int(not candidates))),)
         return () if self._may_get_signals() else (found,)
 
     def _all_would_sleep_again(self) -> bool:
@@ -270,31 +268,31 @@ class Snapshot:
         wait = self._threads[self._threads.first].wait if self._python.gils else None
         return wait is None or self._python_locks.knows(wait.lock) and None in handled
 
-    def _no_verdict(self) -> str | None:
+    def _no_verdict(self) -> Reason | None:
         if self.incomplete is not None:
-            return str(self.incomplete)
+            return because_of(self.incomplete)
         if self._code.truncated is not None:
-            return self._code.unlisted or self._code.truncated
+            return because("text", text=self._code.unlisted or self._code.truncated)
         if self._library.layouts is None:
             return self._library.why
         for gil in self._python.gils:
             if gil.waiters and gil.state.state == "held" and gil.holder is None and gil.orphan is None:
-                return f"threads wait for {gil.lock}, and its holder is not known"
+                return because("gil-holder-unknown", lock=gil.lock)
         unread = sum(seen.unavailable is not None for seen in self._threads)
         if unread:
-            return f"{unread} of {len(self._threads)} threads cannot be read"
+            return because("threads-unreadable", count=unread, total=len(self._threads))
         doubts = list(dict.fromkeys(self._findings.doubts))
-        more = [f"and {len(doubts) - _MAX_NAMED} more"] if len(doubts) > _MAX_NAMED else []
-        return "; ".join([*doubts[:_MAX_NAMED], *more]) or None
+        if len(doubts) <= 1:
+            return doubts[0] if doubts else None
+        return because("doubts", doubts=tuple(doubts[:_MAX_NAMED]), more=max(len(doubts) - _MAX_NAMED, 0))
 
-    def _unknown_holders(self) -> str | None:
+    def _unknown_holders(self) -> Reason | None:
         """Why no deadlock can be ruled out, where compiled code waits for a lock that anybody may hold."""
         numbers = self._python_locks.waits_of_compiled_code(self._locks)
         if not numbers:
             return None
-        named = ", ".join(map(str, numbers[:_MAX_NAMED])) + (" ..." if len(numbers) > _MAX_NAMED else "")
-        threads = f"thread {named} waits" if len(numbers) == 1 else f"threads {named} wait"
-        return f"compiled Python code is not decoded: in it, {threads} for locks that do not record their holder"
+        return because("compiled-code-waits", threads=tuple(numbers[:_MAX_NAMED]),
+                       more=max(len(numbers) - _MAX_NAMED, 0))
 
     def _thread(self, seen: SeenThread) -> Thread:
         status, syscall = "unknown", None

@@ -17,6 +17,7 @@ from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import cpython_candidates, with_debug_offsets
 from gdbext.layout.table import Layouts, Struct
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 
 _COOKIE = b"xdebugpy"
@@ -76,7 +77,7 @@ class PythonRuntime:
     build: str
     layouts: Layouts
     head: int
-    note: str | None = None
+    note: Reason | None = None
 
     def finalizing(self, memory: Memory) -> int | None:
         """The ``PyThreadState *`` that runs ``Py_Finalize``, or None."""
@@ -203,7 +204,7 @@ class _Recogniser:
                 reasons.append(f"{table.source} {table.version}: {error}")
                 continue
             if table.version != version:
-                note = f"no table for CPython {version}; the one for {table.version} fits and is used"
+                note = because("table-of-other-version", version=version, table=table.version)
                 return replace(runtime, note=note)
             return runtime
         raise UnknownLayout(f"no layout fits CPython {version} ({'; '.join(reasons)[:300]})")

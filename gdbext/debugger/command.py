@@ -15,6 +15,7 @@ from gdbext.debugger.settings import settings, terminal_width
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget, Session
 from gdbext.errors import GdbextError, UsageError
+from gdbext.model.reasons import because
 from gdbext.render.escape import printable
 from gdbext.render.output_file import write_private
 from gdbext.render.style import Style
@@ -88,7 +89,7 @@ class GdbCommand(gdb.Command):
         assert self._command.confirmed is not None
         second = SecondLook(float(arguments.get("confirm", "1")))
         report = second.report(lambda snapshot: snapshot.report(lambda thread: False))
-        note = (f"two looks, {second.seconds:g} s apart; the process stood still for {second.stopped:.2f} s in all")
+        note = because("two-snapshots", seconds=f"{second.seconds:g}", paused=f"{second.stopped:.2f}")
         result = self._command.confirmed(replace(report, notes=(*report.notes, note)))
         with Session() as target:
             text = self._render(target, result, arguments)

@@ -24,6 +24,7 @@ from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import Local, PyFrame
+from gdbext.narrate.reasons import explain
 from gdbext.render.escape import printable
 from gdbext.render.source import SourceFiles
 from gdbext.stacks.thread_stacks import MergedStack, ThreadStacks
@@ -343,7 +344,7 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable
         return PythonFrame(frame, python, indented, text, own)
 
     if merged.unmerged is not None:
-        note = f"[Python frames cannot be placed: {printable(merged.unmerged, 200)}; by themselves they are]"
+        note = f"[Python frames cannot be placed: {printable(explain(merged.unmerged), 200)}; by themselves they are]"
         for base in itertools.islice(frames, 1):
             # GDB indents what is elided as far as its numbers
             if is_for_dap(base):  # editors do not show elided frames

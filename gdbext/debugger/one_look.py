@@ -32,6 +32,8 @@ from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.model import Problem, Report
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from gdbext.record import record
 from gdbext.render.crash import CrashPage
 from gdbext.render.dot import as_dot
@@ -189,7 +191,7 @@ class _OneLook:
         except GdbextError:  # nobody died
             return report
         except (gdb.error, *_INTERNAL) as error:
-            problem = Problem("crash", "unreadable", f"{type(error).__name__}: {error}")
+            problem = Problem("crash", "unreadable", because("text", text=f"{type(error).__name__}: {error}"))
             return replace(report, problems=(*report.problems, problem))
 
 
@@ -205,7 +207,8 @@ class _Found:
         report = self.report
         return {
             "document": document(report, _PARTS), "text": self._text(request), "dot": as_dot(report),
-            "deadlocks": len(report.deadlocks), "crash": report.crash is not None, "no_verdict": report.no_verdict,
+            "deadlocks": len(report.deadlocks), "crash": report.crash is not None,
+            "no_verdict": None if report.no_verdict is None else explain(report.no_verdict),
             "incomplete": None if self.incomplete is None else str(self.incomplete),
             "hint": "" if self.incomplete is None else self.incomplete.hint,
         }

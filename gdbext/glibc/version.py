@@ -17,6 +17,7 @@ from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import glibc_layouts, glibc_structs
 from gdbext.layout.table import Field, Layouts
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 
 #: File names of glibc's main library.
@@ -41,7 +42,7 @@ class CLibrary:
 
     name: str | None
     layouts: Layouts | None
-    why: str | None = None
+    why: Reason | None = None
     modules: tuple[Module, ...] = ()
 
 
@@ -53,19 +54,19 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> C
     libc = next((module for module in modules if LIBC.match(module.name)), None)
     if libc is None:
         if any(_MUSL.match(module.name) for module in modules):
-            return CLibrary("musl", None, "musl's locks are not decoded")
+            return CLibrary("musl", None, because("musl-not-decoded"))
         # a statically linked program carries glibc's banner itself
         libc = next((module for module in modules if module.is_main), None)
     if libc is None:
-        return CLibrary(None, None, "no C library is loaded")
+        return CLibrary(None, None, because("libc-not-loaded"))
     version = _version_by_function(memory, libc) or _version_by_banner(memory, libc)
     if version is None:
-        return CLibrary(None, None, "the C library does not tell its version")
+        return CLibrary(None, None, because("libc-version-unknown"))
     parts = (libc, *[module for module in modules if _PTHREAD.match(module.name)])
     try:
         layouts = glibc_layouts(version, machine)
     except UnknownLayout as error:
-        return CLibrary(f"glibc {version}", None, str(error), parts)
+        return CLibrary(f"glibc {version}", None, because_of(error), parts)
     layouts = _with_condvar(memory, parts, _with_thread_db(memory, parts, layouts))
     return CLibrary(f"glibc {version}", layouts, None, parts)
 

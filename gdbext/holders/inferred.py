@@ -15,6 +15,7 @@ from gdbext.holders.proven import ProvenReaders
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, Holder
 from gdbext.model.kinds import THREAD_EXIT, id_of_lock
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
@@ -40,7 +41,7 @@ class Found:
 
     holders: tuple[int, ...] = ()
     candidates: tuple[int, ...] = ()
-    why: str | None = None
+    why: Reason | None = None
     evidence: str = INFERRED
 
     def as_holders(self, mode: str) -> tuple[Holder, ...]:
@@ -84,10 +85,10 @@ class HolderFinder:
         """What threads inside a piece of code that only one can be in tell."""
         numbers = tuple(sorted(inside))
         if len(numbers) == 1 and self._threads.all_available:
-            return Found(holders=numbers, why=f"the only thread inside {where}")
+            return Found(holders=numbers, why=because("only-thread-inside", where=where))
         if not numbers:
-            return Found(why=f"no thread is seen inside {where}")
-        return Found(candidates=numbers, why=f"threads that may be inside {where}")
+            return Found(why=because("nobody-inside", where=where))
+        return Found(candidates=numbers, why=because("maybe-inside", where=where))
 
     # -- counted or merely mentioned -------------------------------------------------------------------------
 
@@ -100,21 +101,18 @@ class HolderFinder:
         A thread that waits for the lock may read it as well.
         """
         count = view.count
-        said = f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
         mentioning = self._mentions.of(view.address) - set(waiters)
         proven = {seen.number for seen in self._threads
                   if seen.unavailable is None and self._proven.holds(seen, view.address)}
         if len(proven) > count:
             return Found(candidates=tuple(sorted(proven | mentioning)),
-                         why=f"{said}, yet the code of {len(proven)} threads acquires it")
+                         why=because("too-many-readers", count=count, threads=len(proven)))
         candidates = tuple(sorted(mentioning - proven)) if len(proven) < count else ()
         if proven:
-            each = "the holder" if len(proven) == 1 else "each holder"
             return Found(tuple(sorted(proven)), candidates,
-                         f"{said}; the code of {each} acquires the lock and has not released it", DERIVED)
-        on_stack = "thread has" if len(candidates) == 1 else "threads have"
+                         because("proven-readers", count=count, threads=len(proven)), DERIVED)
         return Found(candidates=candidates,
-                     why=f"{said}; {len(candidates) or 'no'} {on_stack} the lock's address on the stack")
+                     why=because("readers-not-recorded", count=count, candidates=len(candidates)))
 
     def _arriving(self, view: View, waiters: Collection[int]) -> Found:
         """Who has not come to a barrier: all other threads, if they are just as many.
@@ -122,14 +120,13 @@ class HolderFinder:
         A thread with the barrier's address on its stack may as well have made it, or use what lies beside it. Who waits
         for one of those at the barrier to end does not come before they have gone on.
         """
-        missing = f"{view.count} {'thread has' if view.count == 1 else 'threads have'} not arrived"
         ends = {id_of_lock(THREAD_EXIT, self._threads[number].pthread) for number in waiters}
         others = tuple(seen.number for seen in self._threads if seen.number not in waiters
                        and not (seen.wait is not None and seen.wait.lock in ends))
         if self._threads.all_available and len(others) == view.count:
-            return Found(holders=others, why=f"{missing}, and there are just as many others")
+            return Found(holders=others, why=because("as-many-others", missing=view.count))
         mentioning = self._mentions.of(view.address) - set(waiters)
-        return Found(candidates=tuple(sorted(mentioning)), why=f"{missing}; who that is is not recorded")
+        return Found(candidates=tuple(sorted(mentioning)), why=because("maybe-not-arrived", missing=view.count))
 
     # -- inside a function -----------------------------------------------------------------------------------
 
@@ -153,7 +150,7 @@ class HolderFinder:
                         and helpers.intersection(self._starts([pc - 1]))):
                     inside.add(number)
                     break
-        return self._one_inside(inside, "its initialiser")
+        return self._one_inside(inside, "initialiser")
 
     def _starts(self, pcs: Iterable[int]) -> list[int]:
         return [found[0] for found in map(self._code.function_range, pcs) if found is not None]
@@ -178,7 +175,7 @@ class HolderFinder:
         inside = {seen.number for seen in self._threads if seen.unavailable is None
                   and any(self._sections.contains(section, seen.native(self._code), outside.get(seen.number, 1))
                           for section in sections)}
-        return self._one_inside(inside, "the initialiser of the static variable")
+        return self._one_inside(inside, "static-initialiser")
 
     def _guard_depth(self, native: list[tuple[int, int]]) -> int | None:
         """Index of the frame of `__cxa_guard_acquire`: it calls `syscall` of the C library."""
@@ -202,7 +199,7 @@ class HolderFinder:
                 if (self._mentions.between(native[start][1], high, {view.address}) if start else
                         seen.number in self._mentions.of(view.address)):
                     inside.add(seen.number)
-        return self._one_inside(inside, "the allocator with this arena")
+        return self._one_inside(inside, "allocator")
 
     def _allocates(self, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether a frame is a function of the allocator, or calls one."""

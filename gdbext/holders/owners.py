@@ -18,6 +18,7 @@ from gdbext.inferior.protocol import Target
 from gdbext.layout.table import Layouts
 from gdbext.model import EXCLUSIVE, INFERRED, RECORDED, SHARED, Holder, Lock, Wait, Waiter
 from gdbext.model.kinds import CONDVAR, FUTEX, kind_of
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
@@ -102,7 +103,7 @@ class NativeLocks:
                         view = view_mutex(state)
                         self._views[view.id] = view
             except GdbextError as error:
-                findings.problem(f"thread {seen.number}", "unreadable", f"its list of robust mutexes: {error}")
+                findings.problem(f"thread {seen.number}", "unreadable", because_of(error, "robust-list"))
 
     def wait(self, seen: SeenThread) -> Wait | None:
         """What a thread waits for: it sleeps on a futex word or spins; None if it does neither."""
@@ -124,8 +125,8 @@ class NativeLocks:
             else:
                 view = self._view_openmp(seen, futex) or recognise(self._context, futex, site)
                 worker = self._openmp.of_condvar(seen) if view.kind == CONDVAR else None
-                if worker is not None:
-                    view = replace(view, why=f"{worker}; {view.why}")
+                if worker is not None and view.why is not None:
+                    view = replace(view, why=because("several", reasons=(worker, view.why)))
             self._view_of_wait[key] = view
         self._views.setdefault(view.id, view)
         # a lock that does not record its owner does not record either that nobody is left
@@ -176,7 +177,7 @@ class NativeLocks:
                 self._threads[waiter.thread].wait = replace(wait, lock=told[view.address])
                 waiters.setdefault(told[view.address], []).append(waiter)
 
-    def at(self, address: int, kind: str | None) -> tuple[Lock | None, str | None]:
+    def at(self, address: int, kind: str | None) -> tuple[Lock | None, Reason | None]:
         """The lock at an address on which no thread waits, and what to tell the user about the address."""
         if self._context is None:
             return None, None
@@ -188,14 +189,14 @@ class NativeLocks:
         structure = kind_of(kind).structure
         return 8 if self._library.layouts is None or structure is None else self._library.layouts[structure].size
 
-    def member(self, lock: Lock, address: int) -> str:
-        """What lies at an address inside a lock."""
+    def member(self, lock: Lock, address: int) -> str | None:
+        """The member of a lock that begins at an address."""
         structure = kind_of(lock.kind).structure
         if self._library.layouts is not None and structure is not None:
             for name, member in self._library.layouts[structure].fields.items():
                 if lock.address + member.offset == address:
                     return name
-        return f"byte {address - lock.address}"
+        return None
 
     # -- who holds it ----------------------------------------------------------------------------------------
 
@@ -214,14 +215,13 @@ class NativeLocks:
                 holders = (Holder(number, EXCLUSIVE, RECORDED),)
             elif view.elsewhere and not self._is_private(view.address):
                 foreign_owner = view.owner
-                why = f"its owner has TID {view.owner}, which is not a thread of this process; the lock is shared"
+                why = because("foreign-owner", tid=view.owner)
             else:
                 orphan, evidence, why = self._gone.by_tid(view.owner)
                 if (orphan is not None and view.owner < self._threads.process_tid and not self._first_waits(waiters)
                         and self._may_be_first(view.owner)):
                     orphan, candidates = None, (self._threads.first,)
-                    why = (f"its owner had TID {view.owner} in the process that forked this one; the thread that "
-                           "called fork is the first thread here")
+                    why = because("owner-called-fork", tid=view.owner)
         elif view.owner_descriptor is not None:
             orphan, evidence, why = self._gone.by_descriptor(view.owner_descriptor)
         else:

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import NamedTuple, Union
 
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import Reason
 from gdbext.record import record
 
 #: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
@@ -44,7 +45,7 @@ class Problem:
 
     where: str
     what: str
-    why: str
+    why: Reason
 
 
 class Columns(NamedTuple):
@@ -119,7 +120,7 @@ class MixedStack:
 
     frames: tuple[Frame, ...] = ()
     parts: tuple[Part, ...] = ()
-    unmerged: str | None = None
+    unmerged: Reason | None = None
     variables: Mapping[int, tuple[Local, ...]] = field(default_factory=dict)
     left_out: int = 0
 
@@ -131,7 +132,7 @@ class Hold:
     lock: str
     mode: str
     evidence: str
-    why: str | None = None
+    why: Reason | None = None
     taken_at: PyFrame | None = None
 
 
@@ -146,7 +147,7 @@ class Wait:
     mode: str
     timed: bool
     evidence: str = RECORDED
-    why: str | None = None
+    why: Reason | None = None
 
 
 @record
@@ -179,9 +180,9 @@ class Thread:
     waits: Wait | None = None
     stack: tuple[Frame, ...] = ()
     #: why Python and native frames are not interleaved, or None where they are
-    unmerged: str | None = None
-    #: what it is blocked on in the system call, in words, where that is no lock
-    blocked_on: str | None = None
+    unmerged: Reason | None = None
+    #: what it is blocked on in the system call, where that is not a lock
+    blocked_on: Reason | None = None
     #: innermost first; None where there is no free-threaded Python
     critical_sections: tuple[CriticalSection, ...] | None = None
     #: what the stack is shown as; empty: each frame as it is
@@ -197,7 +198,7 @@ class Holder:
     thread: int
     mode: str
     evidence: str
-    why: str | None = None
+    why: Reason | None = None
     taken_at: PyFrame | None = None
 
 
@@ -224,12 +225,12 @@ class Lock:
     holders: tuple[Holder, ...] = ()
     waiters: tuple[Waiter, ...] = ()
     candidates: tuple[int, ...] = ()
-    orphan: str | None = None
+    orphan: Reason | None = None
     wait_for: str = "all"
     #: how it is known that the recorded owner is not a living thread
     orphan_evidence: str = RECORDED
     #: what a reader should know about how the holders were found, or why they were not
-    why: str | None = None
+    why: Reason | None = None
     #: whether another process may let it go
     shared: bool = False
     #: the TID that a shared lock records as its owner, where it is not a thread of this process
@@ -244,7 +245,7 @@ class Edge:
     lock: str
     holder: int | None
     evidence: str = RECORDED
-    why: str | None = None
+    why: Reason | None = None
 
 
 @record
@@ -258,7 +259,7 @@ class Deadlock:
     threads: tuple[int, ...]
     evidence: str
     edges: tuple[Edge, ...]
-    why: str | None = None
+    why: Reason | None = None
     stuck_behind: tuple[int, ...] = ()
     standstill: bool = False
 
@@ -284,7 +285,7 @@ class Gil:
     evidence: str = RECORDED
     waiters: tuple[int, ...] = ()
     drop_requested: bool | None = None
-    orphan: str | None = None
+    orphan: Reason | None = None
 
 
 @record
@@ -492,9 +493,9 @@ class Report:
     deadlocks: tuple[Deadlock, ...] = ()
     problems: tuple[Problem, ...] = ()
     #: extra words for the reader of the text, one line each
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Reason, ...] = ()
     #: why no deadlock may be ruled out, or None
-    no_verdict: str | None = None
+    no_verdict: Reason | None = None
     #: asyncio, where it was asked for
     event_loops: tuple[EventLoop, ...] = ()
     tasks: tuple[Task, ...] = ()

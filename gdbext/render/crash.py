@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdbext.model import RECORDED, Crash, Fault, Finding, NativeFrame, PyFrame, Suspect
+from gdbext.narrate.reasons import explain
 from gdbext.render.escape import printable
 from gdbext.render.text import TextRenderer
 
@@ -107,7 +108,7 @@ class CrashPage:
         stack = crash.stack
         yield f"Stack of {self._text.thread_name(crash.thread)}:"
         if stack.unmerged:
-            yield f"  Python frames first, then native ones: {printable(stack.unmerged)}"
+            yield f"  Python frames first, then native ones: {printable(explain(stack.unmerged))}"
         at, shown, told = 0, 0, 0
         for part in stack.parts:
             if shown >= _MAX_ENTRIES:

@@ -14,6 +14,7 @@ from gdbext.cpython.values import Limits
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import Local, PyFrame
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.stacks.merge import eval_frames
 from gdbext.stacks.mixed import python_variables
@@ -35,7 +36,7 @@ class MergedStack:
     native: Sequence[tuple[int, int]]
     python: Mapping[int, Sequence[PyFrame]]
     hidden: frozenset[int]
-    unmerged: str | None = None
+    unmerged: Reason | None = None
     apart: tuple[PyFrame, ...] = ()
     variables: Callable[[Limits], Sequence[Sequence[Local]]] = lambda limits: ()
 
@@ -76,7 +77,9 @@ class ThreadStacks:
         variables = partial(python_variables, self._memory, tstates, stack.frames)
         if at is None or stack.problem is not None:
             # the counts of a stack that was not read to its end explain nothing
-            return MergedStack(native, {}, frozenset(), stack.problem or unmerged, stack.frames, variables)
+            return MergedStack(native, {}, frozenset(),
+                               because("text", text=stack.problem) if stack.problem is not None else unmerged,
+                               stack.frames, variables)
         placed, frames = {}, iter(stack.frames)
         for index, (count, _) in zip(at, stack.calls):
             placed[index] = tuple(islice(frames, count))

@@ -19,6 +19,7 @@ from gdbext.inferior.cache import read_u64
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Module, Symbol, Target, ThreadRef
 from gdbext.model import NativeFrame
+from gdbext.model.reasons import Reason, ReasonCode, because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.findings import Findings
 
@@ -50,7 +51,7 @@ class Code:
         self.unlisted: str | None = None
         if everything and self.truncated is not None and self.unlisted_libraries():
             self.unlisted = f"{self.truncated}, without the dynamic linker's list of libraries"
-            findings.problem("target", "not applicable", self.unlisted)
+            findings.problem("target", "not applicable", because("text", text=self.unlisted))
         self.modules = self._reliable(everything)
         self._foreign = len(self.modules) < len(everything)
         self._unwinder = Unwinder(target.memory, self.modules)
@@ -83,12 +84,12 @@ class Code:
                                 told=True)
         return [module for module in modules if not any(module is other for other in wrong)]
 
-    def _mismatch(self, module: Module, page: int, start: int) -> str | None:
+    def _mismatch(self, module: Module, page: int, start: int) -> Reason | None:
         loaded, file = build_id_at(self._target.memory, start), self._target.file_build_id(module)
         if loaded is not None and file is not None and loaded != file:
-            return f"the core was made with build {loaded}, the file {module.path} is build {file}"
+            return because("build-differs", core=loaded, path=module.path, file=file)
         if page < start:  # a debugger shifts a file whose `.dynamic` is not where the process had it
-            return f"the file {module.path} does not fit where the core has it mapped"
+            return because("file-does-not-fit", path=module.path)
         return None
 
     @cached_property
@@ -141,7 +142,7 @@ class Code:
         try:
             return self._believable(thread, self._target.unwind(thread, MAX_NATIVE_FRAMES))
         except GdbextError as error:
-            self._findings.problem(f"thread {thread.number}", "unreadable", f"its native stack: {error}")
+            self._findings.problem(f"thread {thread.number}", "unreadable", because_of(error, "native-stack"))
             return innermost
 
     def _believable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -149,13 +150,11 @@ class Code:
         for i, (pc, _) in enumerate(frames):
             path = self._unknown_file(pc)
             if path is not None:
-                if self.unlisted is not None:
-                    why = "which GDB does not list"
-                else:
-                    is_here = self._target.has_file(path)
-                    why = "which has no usable frame description" if is_here else "whose file is missing"
+                code: ReasonCode = "frames-unlisted"
+                if self.unlisted is None:
+                    code = "frames-without-description" if self._target.has_file(path) else "frames-without-file"
                 self._findings.problem(f"thread {thread.number}", "unreadable",
-                                       f"its native stack outside of {path.rpartition('/')[2]}, {why}")
+                                       because(code, file=path.rpartition("/")[2]))
                 return frames[:i + 1]
         return frames
 

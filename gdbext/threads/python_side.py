@@ -36,6 +36,7 @@ from gdbext.model import (
     Wait,
     Waiter,
 )
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.runtimes.other_pythons import find_other_pythons
 from gdbext.threads.code import Code, InterpreterCode
@@ -88,10 +89,10 @@ class SeenGil:
         self.state = state
         self.python = python
         self.holder: int | None = None
-        self.orphan: str | None = None
+        self.orphan: Reason | None = None
         self.orphan_evidence = RECORDED
         #: why nobody is its holder though it is held
-        self.why: str | None = None
+        self.why: Reason | None = None
         self.waiters: list[int] = []
 
     def as_lock(self) -> Lock:
@@ -116,10 +117,10 @@ def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int],
         pass
     if not troubles:
         others = find_other_pythons(target.memory, code.modules, [runtime.module for runtime in runtimes])
-        findings.doubts += [f"{name} in {module.name} is not decoded" for name, module in others]
+        findings.doubts += [because("other-python", name=name, module=module.name) for name, module in others]
     for trouble in troubles:
         if code.unlisted is not None:  # what is lost is a matter of the whole core, and reported as one
-            findings.problem("Python", "unreadable", str(trouble))
+            findings.problem("Python", "unreadable", because_of(trouble))
         elif code.truncated is not None:
             findings.fail(f"{trouble}; {code.truncated}", "")
         else:
@@ -134,11 +135,10 @@ def _read_python(memory: Memory, runtime: PythonRuntime, findings: Findings) -> 
     try:
         python.interpreters = list(iter_interpreters(memory, runtime))
     except GdbextError as error:
-        findings.doubt(f"Python {runtime.version}", f"its interpreters: {error}")
+        findings.doubt(f"Python {runtime.version}", because_of(error, "interpreters"))
         return python
     if not python.interpreters:
-        findings.problem(f"Python {runtime.version}", "not applicable",
-                         "the runtime is not initialised, or already finalised")
+        findings.problem(f"Python {runtime.version}", "not applicable", because("runtime-not-initialised"))
     return python
 
 
@@ -206,7 +206,7 @@ class PythonSide:
     def _link_threads(self, python: Python, interpreter: InterpreterState) -> None:
         where = f"interpreter {interpreter.id}"
         if interpreter.problem:
-            self._findings.doubt(where, interpreter.problem)
+            self._findings.doubt(where, because("text", text=interpreter.problem))
         for tstate in interpreter.threads:
             seen = self._by_pthread.get(tstate.thread_id)
             if seen is not None:
@@ -214,7 +214,7 @@ class PythonSide:
         try:
             names = thread_names(self._memory, python.runtime.layouts, python.objects, interpreter.address)
         except GdbextError as error:
-            self._findings.problem(where, "unreadable", f"names of Python threads: {error}")
+            self._findings.problem(where, "unreadable", because_of(error, "python-names"))
             return
         for pthread, name in names.items():
             seen = self._by_pthread.get(pthread)
@@ -230,8 +230,7 @@ class PythonSide:
         number = next((seen.number for seen in self._threads for _, other in seen.tstates
                        if other.address == tstate), None)
         if number is not None:
-            self._findings.notes.append(f"Python {python.runtime.version} is finalising, in thread {number}: threads "
-                                        "that want the GIL end or stand still on purpose")
+            self._findings.notes.append(because("finalizing", version=python.runtime.version, thread=number))
         return number
 
     # -- the GIL ---------------------------------------------------------------------------------------------
@@ -260,18 +259,18 @@ class PythonSide:
         noted = {tstate.address for interpreter, tstate in tstates if tstate.holds_gil
                  and interpreter.gil is not None and interpreter.gil.address == gil.state.address}
         if noted and holder not in noted:
-            self._findings.problem(gil.lock, "ambiguous", f"the GIL names the thread state {holder:#x} as its holder, "
-                                   f"{', '.join(map(hex, sorted(noted)))} claims to hold it")
+            self._findings.problem(gil.lock, "ambiguous", because(
+                "gil-claimed-by-others", holder=holder, others=tuple(sorted(noted))))
         if gil.holder is not None:
             return
         if all(tstate.address != holder for _, tstate in tstates):
-            self._findings.problem(gil.lock, "not recorded",
-                                   f"the thread state {holder:#x} that holds it is in no list")
+            self._findings.problem(gil.lock, "not recorded", because("owner-in-no-list", tstate=holder))
         else:
             thread_id = next(tstate.thread_id for _, tstate in tstates if tstate.address == holder)
             gil.orphan, gil.orphan_evidence, gil.why = self._gone.by_descriptor(thread_id)
             if gil.orphan is None:
-                self._findings.problem(gil.lock, "not recorded", f"the thread state {holder:#x} holds it: {gil.why}")
+                self._findings.problem(gil.lock, "not recorded",
+                                       because("owner-tstate-gone", tstate=holder, why=gil.why))
 
     def gil_wait(self, seen: SeenThread) -> Wait | None:
         """A thread's wait for a GIL, or None; the GIL notes it among its waiters."""
@@ -309,8 +308,7 @@ class PythonSide:
                     and (seen.call is None or not seen.call.blocked)]
             if len(able) == 1 and self._threads.all_available:
                 gil.waiters.append(able[0].number)
-                able[0].wait = Wait(gil.lock, EXCLUSIVE, False, DERIVED,
-                                    "the holder was asked for the GIL, and no other thread can have asked")
+                able[0].wait = Wait(gil.lock, EXCLUSIVE, False, DERIVED, because("holder-was-asked"))
 
     def _sleeping_wait(self, gil: SeenGil, futex: FutexWait) -> Wait | None:
         if gil.state.state == "disabled":
@@ -335,7 +333,7 @@ class PythonSide:
         elif call is None and seen.python is gil.python and self._in_wait_for(gil, seen):
             return Wait(gil.lock, EXCLUSIVE, False)
         elif call is None and seen.python is gil.python and self._in_take_gil(seen):
-            return Wait(gil.lock, EXCLUSIVE, False, DERIVED, "it runs take_gil, and another holds the GIL")
+            return Wait(gil.lock, EXCLUSIVE, False, DERIVED, because("runs-take-gil"))
         return None
 
     def _static_name(self, gil: SeenGil, address: int) -> str | None:
@@ -382,7 +380,8 @@ class PythonSide:
         """The Python stack of a thread."""
         stack = combined_stack(seen.tstates, seen.tstate)
         if stack.problem:
-            self._findings.problem(f"thread {seen.number}", "unreadable", f"its Python stack: {stack.problem}")
+            self._findings.problem(f"thread {seen.number}", "unreadable",
+                                   because("part-unreadable", part="python-stack", error=stack.problem))
         return stack
 
     def state(self, seen: SeenThread) -> str | None:

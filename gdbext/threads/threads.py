@@ -13,6 +13,7 @@ from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.protocol import Memory, Target, ThreadRef
 from gdbext.layout.table import Layouts
 from gdbext.model import Hold, Wait
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 
@@ -44,7 +45,7 @@ class SeenThread:
         self.spins = False
         self.holds: list[Hold] = []
         #: Why nothing is known of it, None if it could be read.
-        self.unavailable: str | None = None
+        self.unavailable: Reason | None = None
         #: Whether it died of what a handler did: all is told of when the signal came, but for the handler's frames.
         self.is_taken_back = False
         self.handler: list[tuple[int, int]] = []
@@ -126,7 +127,7 @@ class Threads:
         try:
             seen.registers = target.registers(seen.ref)
         except ThreadUnavailable as error:
-            seen.unavailable = str(error)
+            seen.unavailable = because_of(error)
             return
         seen.call = decode_syscall(seen.registers)
         seen.futex = self._futex(target.memory, seen)
@@ -169,8 +170,7 @@ class Threads:
             # the debugger's own numbers will do for the threads that do not tell theirs
             self.number_of_tid.update((seen.ref.lwp, seen.number) for seen in self._seen)
         elif untold and have_layouts:
-            self._findings.doubt("threads", f"{untold} of {len(self._seen)} threads do not tell their own TID, so "
-                                 "owners that are recorded as TIDs may not be found")
+            self._findings.doubt("threads", because("tids-unknown", count=untold, total=len(self._seen)))
         #: Whether the debugger numbers threads as they do themselves.
         self.same_namespace = same_namespace
         self.all_tids_known = same_namespace or not untold

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gdbext.model import Deadlock, Report
 from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import because
 
 #: A deadlock by what does not change between two looks, which GDB's numbers of threads do.
 _Key = tuple["frozenset[int]", "frozenset[tuple[int, str, int | None]]"]
@@ -43,6 +44,5 @@ def what_stayed(first: Report, second: Report, moved: Collection[int]) -> Report
     dropped = max(len(first.deadlocks) - len(stayed), gone)
     notes = second.notes
     if dropped:
-        notes += (f"{dropped} deadlock{'s' if dropped != 1 else ''} seen in only one of the two looks, or with threads "
-                  "that ran in between, not shown",)
+        notes += (because("deadlocks-dropped", count=dropped),)
     return replace(second, deadlocks=tuple(stayed), notes=notes)

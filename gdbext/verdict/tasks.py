@@ -19,6 +19,7 @@ from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.model import Awaited, EventLoop, Task
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
@@ -88,7 +89,7 @@ def find_tasks(memory: Memory, pythons: Iterable[Python], number_of_tstate: Mapp
                 loops += look.loops()
             except GdbextError as error:
                 what = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
-                findings.problem(f"asyncio in interpreter {interpreter.id}", what, str(error))
+                findings.problem(f"asyncio in interpreter {interpreter.id}", what, because_of(error))
     return AsyncioTasks(tuple(loops), tuple(tasks), find_cycles(tasks))
 
 
@@ -126,14 +127,14 @@ class _Look:
         try:
             self._running.update(self._reader.current_tasks())
         except GdbextError as error:
-            self._findings.problem("tasks of asyncio", "unreadable", f"which of them run: {error}")
+            self._findings.problem("tasks of asyncio", "unreadable", because_of(error, "asyncio-running"))
         for tstate in self._tstates:
             try:
                 loop, task = self._reader.running(tstate)
                 if loop is None or not any("Loop" in name for name in self._objects.type_names(loop)):
                     continue
             except GdbextError as error:
-                self._findings.problem(f"thread state {tstate:#x}", "unreadable", f"its event loop: {error}")
+                self._findings.problem(f"thread state {tstate:#x}", "unreadable", because_of(error, "event-loop"))
                 continue
             self._tstate_of_loop[loop] = tstate
             if task is not None:
@@ -163,7 +164,7 @@ class _Look:
                 kind = self._objects.type_name(address).rpartition(".")[2]
             except GdbextError as error:
                 kind = "unreadable"
-                self._findings.problem(f"event loop {address:#x}", "unreadable", str(error))
+                self._findings.problem(f"event loop {address:#x}", "unreadable", because_of(error))
             found.append(EventLoop(address, kind, self._thread(address)))
         return sorted(found, key=lambda loop: (loop.thread is None, loop.thread or 0, loop.address))
 
@@ -172,7 +173,7 @@ class _Look:
     def _read_tasks(self) -> dict[int, _Seen]:
         addresses, problems = self._reader.tasks(self._tstates)
         for problem in problems:
-            self._findings.problem("tasks of asyncio", "unreadable", problem)
+            self._findings.problem("tasks of asyncio", "unreadable", because("text", text=problem))
         found: dict[int, _Seen] = {}
         for address in [*addresses, *self._running]:
             if address not in found:
@@ -196,12 +197,12 @@ class _Look:
             chain = self._reader.await_chain(state.coroutine)
             self._spend(len(chain.frames))
             if chain.problem is not None:
-                self._cannot_read(address, f"its coroutines: {chain.problem}")
+                self._cannot_read(address, because("part-unreadable", part="coroutines", error=chain.problem))
             return _Seen(state, chain.frames, False)
         except UnknownLayout:
             raise
         except GdbextError as error:
-            self._cannot_read(address, str(error))
+            self._cannot_read(address, because_of(error))
             return None
 
     def _spend(self, count: int) -> None:
@@ -210,7 +211,7 @@ class _Look:
         if self._looks > _MAX_LOOKS:
             raise CorruptStructure(0, f"more than {_MAX_LOOKS} coroutines and futures")
 
-    def _cannot_read(self, address: int, why: str) -> None:
+    def _cannot_read(self, address: int, why: Reason) -> None:
         self._unread += 1
         if self._unread <= _MAX_PROBLEMS:
             self._findings.problem(f"task {address:#x}", "unreadable", why)
@@ -223,7 +224,7 @@ class _Look:
             try:
                 seen.awaits = self._awaits(seen)
             except GdbextError as error:
-                self._cannot_read(seen.state.address, f"what it waits for: {error}")
+                self._cannot_read(seen.state.address, because_of(error, "task-wait"))
             for address in seen.awaits.tasks:
                 if address not in self._seen:
                     other = self._read(address)
@@ -236,7 +237,8 @@ class _Look:
             for address in seen.awaits.tasks:
                 awaited_by.setdefault(address, []).append(seen.state.address)
         if self._unread > _MAX_PROBLEMS:
-            self._findings.problem("tasks of asyncio", "unreadable", f"{self._unread - _MAX_PROBLEMS} more")
+            self._findings.problem("tasks of asyncio", "unreadable",
+                                   because("more-unreadable", count=self._unread - _MAX_PROBLEMS))
         made = [self._task(seen, awaited_by.get(address, ())) for address, seen in self._seen.items()]
         return sorted(made, key=_order)
 
@@ -401,7 +403,7 @@ class _Look:
                     if library is not None and library[1] == file:
                         yield from variables.items()
         except GdbextError as error:
-            self._cannot_read(future, f"its callbacks: {error}")
+            self._cannot_read(future, because_of(error, "callbacks"))
 
     # -- holders and names -----------------------------------------------------------------------------------
 
@@ -415,7 +417,7 @@ class _Look:
                 for lock in self._held(seen):
                     holders.setdefault(lock, set()).add(seen.state.address)
             except GdbextError as error:
-                self._cannot_read(seen.state.address, f"its `async with` blocks: {error}")
+                self._cannot_read(seen.state.address, because_of(error, "async-with"))
         for seen in waiting:
             found = holders.get(seen.awaits.address or 0, ())
             if len(found) == 1:  # of several none is sure to have what only one can have

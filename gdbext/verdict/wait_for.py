@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gdbext.model import INFERRED, RECORDED, RESULT_STATES, Deadlock, Edge, Lock, Thread, weakest
 from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import Reason, because, joined
 
 
 def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[Deadlock, ...]:
@@ -59,7 +60,7 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
     if not edges or first not in {edge.waiter for edge in edges}:
         return None
     return Deadlock(tuple(edge.waiter for edge in edges), INFERRED, tuple(edges),
-                    "every thread of the process waits, without a timeout, for what only its own threads could do",
+                    because("every-thread-waits"),
                     standstill=True)
 
 
@@ -83,7 +84,7 @@ def _stuck(waits: Mapping[int, Lock]) -> set[int]:
     return stuck
 
 
-def _edges(waiter: int, lock: Lock, stuck: set[int], wait: tuple[str, str | None]) -> list[Edge]:
+def _edges(waiter: int, lock: Lock, stuck: set[int], wait: tuple[str, Reason | None]) -> list[Edge]:
     found = [Edge(waiter, lock.id, holder.thread, weakest([holder.evidence, wait[0]]), holder.why or wait[1])
              for holder in lock.holders if holder.thread in stuck]
     if lock.orphan:
@@ -152,14 +153,6 @@ def _behind(members: Iterable[int], graph: Mapping[int, Sequence[int]]) -> tuple
     return tuple(sorted(seen - start))
 
 
-def _reasons(edges: Iterable[Edge]) -> str | None:
-    reasons: list[str] = []
-    for edge in edges:
-        if edge.why and edge.why not in reasons:
-            reasons.append(edge.why)
-    return "; ".join(reasons) or None
-
-
 def _in_order(members: Sequence[int], edges: Mapping[int, Sequence[Edge]]) -> list[Edge]:
     """The edges among the members, each thread's followed by those of the thread it waits for."""
     inside = set(members)
@@ -178,7 +171,8 @@ def _in_order(members: Sequence[int], edges: Mapping[int, Sequence[Edge]]) -> li
 
 def _cycle(members: list[int], edges: Mapping[int, Sequence[Edge]], graph: Mapping[int, Sequence[int]]) -> Deadlock:
     own = _in_order(members, edges)
-    return Deadlock(tuple(members), weakest([edge.evidence for edge in own]), tuple(own), _reasons(own),
+    return Deadlock(tuple(members), weakest([edge.evidence for edge in own]), tuple(own),
+                    joined(list(dict.fromkeys(edge.why for edge in own if edge.why is not None))),
                     _behind(members, graph))
 
 
@@ -197,6 +191,6 @@ def _orphans(stuck: set[int], waits: Mapping[int, Lock], edges: Mapping[int, Seq
     return found
 
 
-def _orphan_reason(lock: Lock) -> str:
-    reason = f"the owner of {lock.id} is gone: {lock.orphan}"
-    return f"{reason} ({lock.why})" if lock.orphan_evidence != RECORDED and lock.why else reason
+def _orphan_reason(lock: Lock) -> Reason:
+    return because("owner-gone", lock=lock.id, orphan=lock.orphan,
+                   why=lock.why if lock.orphan_evidence != RECORDED else None)

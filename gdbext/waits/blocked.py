@@ -22,12 +22,13 @@ from gdbext.inferior.proc import Descriptor, FileLock, address_text
 from gdbext.inferior.protocol import Target
 from gdbext.model import Lock, Waiter
 from gdbext.model.kinds import DESCRIPTOR, id_of_lock, kind_of
+from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.cut_short import is_cut_short
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.descriptors import MANY, Descriptors, listed
+from gdbext.waits.descriptors import MANY, Descriptors
 
 READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
 FILE_LOCK, DISK = "waiting for a file lock", "waiting for the disk"
@@ -82,18 +83,18 @@ _INTERNAL = re.compile(r"^_*(?:GI_)?_*")
 
 @record
 class BlockedWait:
-    """What a thread is blocked on: in words, and as a lock without waiters where it is a descriptor.
+    """What a thread is blocked on, `text`, and as a lock without waiters where it is a descriptor.
 
     `timed` tells whether the wait can end by itself, `syscall` which call it is if its number was lost and it is known.
     `why` says how it is known that the thread was blocked where the kernel does not say so; where `is_known` is false
     the thread may have been running.
     """
 
-    text: str
+    text: Reason
     lock: Lock | None = None
     timed: bool = False
     syscall: str | None = None
-    why: str | None = None
+    why: Reason | None = None
     is_known: bool = True
 
 
@@ -128,22 +129,21 @@ class Blocked:
             return None
         is_cut = is_cut_short(self._memory, self._proc, call)
         if is_cut is None:
-            return BlockedWait(f"was in {call.name} when it was stopped; whether it was blocked there is not known",
-                               is_known=False)
+            return BlockedWait(because("maybe-blocked", call=call.name), is_known=False)
         if not call.blocked and not is_cut:
             return None
         if call.name == "futex_waitv":
             return self._futex_waitv(seen)
         name = call.name or self._restarted(seen, call.arguments)
         if name is None:
-            return BlockedWait("is in a timed wait", timed=True)
+            return BlockedWait(because("in-timed-wait"), timed=True)
         found = self._calls[name](name, call.arguments) if name in self._calls else self._simple(name, call.arguments)
         if found is None:
             return None
         if found.lock is not None:
             self._locks.setdefault(found.lock.id, {})[found.lock] = None
         if is_cut:
-            found = replace(found, why="the call has written only a part: the stop of the thread has ended it")
+            found = replace(found, why=because("wrote-a-part"))
         return found if call.name is not None else replace(found, syscall=name)
 
     def locks(self) -> list[Lock]:
@@ -156,9 +156,9 @@ class Blocked:
         for lock_id, ways in self._locks.items():
             first = next(iter(ways))
             if len(ways) > 1:
-                whys = dict.fromkeys(lock.why for lock in ways if lock.why is not None)
+                whys = tuple(dict.fromkeys(lock.why for lock in ways if lock.why is not None))[:MANY]
                 first = replace(first, state=" or ".join(dict.fromkeys(lock.state for lock in ways)),
-                                why="; ".join(list(whys)[:MANY]) or None)
+                                why=joined(whys))
             found.append(replace(first, waiters=tuple(waiters.get(lock_id, ()))))
         return found
 
@@ -174,15 +174,15 @@ class Blocked:
             more = self._connecting(arguments[1], arguments[2])
         elif name in _COPIES_TO:
             other = _fd(arguments[_COPIES_TO[name]])
-            more = f"it copies to {self._descriptors.name(other)}" if other is not None else None
+            more = because("copies-to", name=self._descriptors.name(other)) if other is not None else None
         return self._on(fd, state, self._timed(name, arguments), more, other_end=state != DISK)
 
-    def _on(self, fd: int, state: str, timed: bool = False, more: str | None = None, *,
+    def _on(self, fd: int, state: str, timed: bool = False, more: Reason | None = None, *,
             other_end: bool = True) -> BlockedWait:
         name = self._descriptors.name(fd)
         known = self._descriptors.end(fd) if other_end else self._descriptors.unknown(fd)
-        why = "; ".join(filter(None, (known, more))) or None
-        return BlockedWait(name, _lock(fd, name, state, why), timed)
+        why = joined([each for each in (known, more) if each is not None])
+        return BlockedWait(because("descriptor", name=name), _lock(fd, name, state, why), timed)
 
     def _timed(self, name: str, arguments: Sequence[int]) -> bool:
         if name in _MILLISECONDS:
@@ -198,7 +198,8 @@ class Blocked:
         fd = _fd(arguments[0])
         if fd is None:
             return None
-        return self._on(fd, "waiting in ioctl", False, f"request {arguments[1] & 0xFFFFFFFF:#x}", other_end=False)
+        return self._on(fd, "waiting in ioctl", False, because("ioctl-request", request=arguments[1] & 0xFFFFFFFF),
+                        other_end=False)
 
     def _poll(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
         array, count = arguments[:2]
@@ -211,13 +212,13 @@ class Blocked:
             except GdbextError:
                 data = None
             if data is None:
-                return self._on_several([], array, timed, f"{count} descriptors")
+                return self._onjoined([], array, timed, f"{count} descriptors")
             fds = [fd for fd, _, _ in _POLLFD.iter_unpack(data) if fd >= 0]
         if fds:
-            return self._on_several(fds, array, timed)
+            return self._onjoined(fds, array, timed)
         if name == "ppoll":
             return self._nothing(self._left(arguments[2]), timed)
-        return self._nothing(f"sleeps for {_seconds(_int(arguments[2]) / 1000)}", timed)
+        return self._nothing(because("sleeps-for", seconds=_seconds(_int(arguments[2]) / 1000)), timed)
 
     def _select(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
         count = max(_int(arguments[0]), 0)
@@ -230,15 +231,15 @@ class Blocked:
             except GdbextError:
                 data = None
             if data is None:
-                return self._on_several([], at, timed, "several descriptors")
+                return self._onjoined([], at, timed, "several descriptors")
             waited |= int.from_bytes(data, "little")
         # the count is any number where there is no set
         fds = [fd for fd in range(min(count, waited.bit_length())) if waited >> fd & 1]
         if fds:
-            return self._on_several(fds, sets[0], timed)
+            return self._onjoined(fds, sets[0], timed)
         return self._nothing(self._left(arguments[4]), timed)
 
-    def _on_several(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> BlockedWait:
+    def _onjoined(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> BlockedWait:
         """A wait for any of several descriptors, or of one; the address is that of the array or set."""
         fds = list(dict.fromkeys(fds))
         if len(fds) == 1:
@@ -249,15 +250,15 @@ class Blocked:
             why = self._descriptors.unknown(fds[0])
         else:
             ends = [(fd, self._descriptors.end(fd)) for fd in fds[:MANY]]
-            why = "; ".join([f"of fd {fd}, {end}" for fd, end in ends if end is not None]) or None
-        return BlockedWait(name, _lock(address, name, EVENTS, why), timed)
+            why = joined([because("of-descriptor", fd=fd, end=end) for fd, end in ends if end is not None])
+        return BlockedWait(because("descriptor", name=name), _lock(address, name, EVENTS, why), timed)
 
     @staticmethod
-    def _nothing(sleep: str, timed: bool) -> BlockedWait:
+    def _nothing(sleep: Reason, timed: bool) -> BlockedWait:
         """A wait for none of no descriptors."""
-        return BlockedWait(sleep if timed else "waits for a signal", timed=timed)
+        return BlockedWait(sleep if timed else because("waits-for-signal"), timed=timed)
 
-    def _connecting(self, address: int, size: int) -> str | None:
+    def _connecting(self, address: int, size: int) -> Reason | None:
         """Where a socket is being connected to, and who listens there."""
         try:
             data = self._memory.read(address, min(size & 0xFFFFFFFF, _MAX_PATH))
@@ -275,8 +276,7 @@ class Blocked:
             place = address_text(rest[6:22], int.from_bytes(rest[:2], "big"))
         else:
             return None
-        listener = self._descriptors.listener(protocol, place)
-        return f"to {place}, where {listener} listens" if listener else f"to {place}"
+        return because("connects-to", place=place, listeners=self._descriptors.listeners(protocol, place))
 
     # -- locks on files --------------------------------------------------------------------------------------
 
@@ -321,8 +321,8 @@ class Blocked:
         if kind == _P_PIDFD:
             info = self._proc.info(Descriptor(self._proc.pid, number)) if self._proc is not None else None
             if self._proc is None or info is None or not info.process or info.process < 0:
-                return BlockedWait(f"waits for the child process of fd {number}")
-            return BlockedWait(f"waits for child {self._descriptors.process(info.process)}")
+                return BlockedWait(because("waits-for-pidfd", fd=number))
+            return BlockedWait(because("waits-for-child", process=self._descriptors.process(info.process)))
         if kind == _P_PID:
             return self._child(number)
         return self._child(-number if kind == _P_PGID else -1)
@@ -330,19 +330,20 @@ class Blocked:
     def _child(self, number: int) -> BlockedWait:
         proc = self._proc
         if number > 0:
-            text = f"waits for child process {number}"
             here = proc.child(number) if proc is not None else None
             if proc is None or here is None:
-                return BlockedWait(text)
+                return BlockedWait(because("waits-for-child-number", number=number))
+            process = self._descriptors.process(here)
             if here == number:
-                return BlockedWait(f"waits for child {self._descriptors.process(here)}")
-            return BlockedWait(f"{text}, which is {self._descriptors.process(here)} here")
-        text = "waits for any child process"
+                return BlockedWait(because("waits-for-child", process=process))
+            return BlockedWait(because("waits-for-child-number", number=number, process=process))
         if number == -1:
             children = proc.children() if proc is not None else ()
-            named = listed([self._descriptors.process(pid) for pid in children[:MANY]], len(children))
-            return BlockedWait(f"waits for any child: {named}" if named else text)
-        return BlockedWait(f"{text} of group {-number}" if number else f"{text} of its own group")
+            if not children:
+                return BlockedWait(because("waits-for-any-child"))
+            named = tuple([self._descriptors.process(pid) for pid in children[:MANY]])
+            return BlockedWait(because("waits-for-children", children=named, count=len(children)))
+        return BlockedWait(because("waits-for-group", group=-number) if number else because("waits-for-own-group"))
 
     def _nanosleep(self, name: str, arguments: Sequence[int]) -> BlockedWait:
         return BlockedWait(self._sleep(arguments[0]), timed=True)
@@ -350,40 +351,40 @@ class Blocked:
     def _clock_nanosleep(self, name: str, arguments: Sequence[int]) -> BlockedWait:
         if arguments[1] & _TIMER_ABSTIME:
             until, now = self._timespec(arguments[2]), self._proc.now(arguments[0]) if self._proc is not None else None
-            text = "sleeps until a set time" if until is None or now is None else self._more(until - now)
+            text = because("sleeps-until") if until is None or now is None else self._more(until - now)
             return BlockedWait(text, timed=True)
         return BlockedWait(self._sleep(arguments[2]), timed=True)
 
-    def _sleep(self, at: int) -> str:
+    def _sleep(self, at: int) -> Reason:
         seconds = self._timespec(at)
-        return f"sleeps for {_seconds(seconds)}" if seconds is not None else "sleeps"
+        return because("sleeps") if seconds is None else because("sleeps-for", seconds=_seconds(seconds))
 
-    def _left(self, at: int) -> str:
+    def _left(self, at: int) -> Reason:
         """A sleep in ``select`` or ``ppoll``, into whose time the kernel writes what is left of it."""
         seconds = self._timespec(at)
-        return self._more(seconds) if seconds is not None else "sleeps"
+        return self._more(seconds) if seconds is not None else because("sleeps")
 
     @staticmethod
-    def _more(seconds: float) -> str:
-        return f"sleeps for {_seconds(round(max(seconds, 0), 1))} more"
+    def _more(seconds: float) -> Reason:
+        return because("sleeps-more", seconds=_seconds(round(max(seconds, 0), 1)))
 
     def _signal(self, name: str, arguments: Sequence[int]) -> BlockedWait:
-        return BlockedWait("waits for a signal")
+        return BlockedWait(because("waits-for-signal"))
 
     def _sigtimedwait(self, name: str, arguments: Sequence[int]) -> BlockedWait:
         values = self._unpack(_UINT64, arguments[0])
         mask = values[0] if values is not None else 0
         numbers = [bit + 1 for bit in range(64) if mask >> bit & 1]
-        text = " or ".join(map(_signal_name, numbers)) if 0 < len(numbers) <= MANY else "a signal"
-        return _words(f"waits for {text}", self._timed(name, arguments))
+        signals = tuple(map(_signal_name, numbers)) if len(numbers) <= MANY else ()
+        return _with_timeout(because("waits-for-signal", signals=signals), self._timed(name, arguments))
 
     def _system_v(self, name: str, arguments: Sequence[int]) -> BlockedWait:
-        number = _int(arguments[0])
-        what = {"msgrcv": f"a message in System V queue {number}", "msgsnd": f"room in System V queue {number}"}
-        return _words(f"waits for {what.get(name, f'System V semaphore set {number}')}", self._timed(name, arguments))
+        codes: dict[str, ReasonCode] = {"msgrcv": "waits-for-message", "msgsnd": "waits-for-room"}
+        wait = because(codes.get(name, "waits-for-semaphores"), number=_int(arguments[0]))
+        return _with_timeout(wait, self._timed(name, arguments))
 
     def _io_getevents(self, name: str, arguments: Sequence[int]) -> BlockedWait:
-        return _words("waits for asynchronous I/O", self._timed(name, arguments))
+        return _with_timeout(because("waits-for-aio"), self._timed(name, arguments))
 
     def _open(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
         return self._opening(*arguments[:2])
@@ -396,7 +397,7 @@ class Blocked:
             text = read_cstring(self._memory, path, _MAX_PATH).decode("utf-8", "backslashreplace")
         except GdbextError:
             return None
-        return BlockedWait(f"opens {text} to {('read', 'write', 'read and write', 'be used')[flags & 3]}")
+        return BlockedWait(because("opens", path=text, access=flags & 3))
 
     def _futex_waitv(self, seen: SeenThread) -> BlockedWait | None:
         try:
@@ -405,9 +406,8 @@ class Blocked:
             return None
         if not waits:
             return None
-        words = ", ".join([f"{wait.address:#x}" for wait in waits[:MANY]])
-        more = f" and {len(waits) - MANY} more" if len(waits) > MANY else ""
-        return _words(f"waits for any of the futex words {words}{more}", waits[0].timed)
+        words = tuple([wait.address for wait in waits[:MANY]])
+        return _with_timeout(because("waits-for-futexes", words=words, count=len(waits)), waits[0].timed)
 
     # -- calls whose number is lost --------------------------------------------------------------------------
 
@@ -450,13 +450,13 @@ class Blocked:
         return values[0] + values[1] / 1e9
 
 
-def _lock(address: int, name: str, state: str, why: str | None) -> Lock:
+def _lock(address: int, name: str, state: str, why: Reason | None) -> Lock:
     return Lock(id_of_lock(DESCRIPTOR, address), DESCRIPTOR, address, name, state,
                 wait_for=kind_of(DESCRIPTOR).wait_for, why=why)
 
 
-def _words(text: str, timed: bool) -> BlockedWait:
-    return BlockedWait(f"{text}, with a timeout" if timed else text, timed=timed)
+def _with_timeout(wait: Reason, timed: bool) -> BlockedWait:
+    return BlockedWait(because("with-timeout", wait=wait) if timed else wait, timed=timed)
 
 
 def _int(value: int) -> int:
@@ -472,7 +472,7 @@ def _fd(value: int) -> int | None:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:.6f}".rstrip("0").rstrip(".") + " s"
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 def _signal_name(number: int) -> str:

@@ -26,6 +26,7 @@ from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
 from gdbext.model import EXCLUSIVE, RECORDED
 from gdbext.model.kinds import LockKind, id_of_lock, kind_of
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.threads.site import NOWHERE, Site
 
@@ -75,9 +76,9 @@ class View:
     holders: tuple[int, ...] = ()
     candidates: tuple[int, ...] = ()
     elsewhere: bool = False
-    why: str | None = None
+    why: Reason | None = None
     name: str | None = None
-    orphan: str | None = None
+    orphan: Reason | None = None
 
     @property
     def id(self) -> str:
@@ -138,7 +139,7 @@ def view_mutex(state: mutex.MutexState) -> View:
     # the kernel marks a robust mutex whose owner ends, so an owner that is no thread here is one elsewhere
     elsewhere = "process-shared" in state.kind or "robust" in state.kind
     return View("mutex", state.address, text, owner=state.owner, elsewhere=elsewhere,
-                why=None if state.owner or not state.locked else "the mutex is locked and records no owner")
+                why=None if state.owner or not state.locked else because("records-no-owner", what="mutex"))
 
 
 def view_rwlock(state: rwlock.RwlockState, mode: str) -> View:
@@ -156,12 +157,13 @@ def view_barrier(state: barrier.BarrierState) -> View:
 def view_semaphore(state: semaphore.SemaphoreState) -> View:
     """A semaphore as a `View`."""
     return View("semaphore", state.address, "zero" if not state.value else f"{state.value} free",
-                elsewhere=state.process_shared, why=kind_of("semaphore").no_owner)
+                elsewhere=state.process_shared, why=because("semaphore-has-no-owner"))
 
 
 def view_spin_lock(address: int) -> View:
     """A spin lock that a thread spins on, as a `View`; its word tells no more."""
-    return View("spin-lock", address, "locked", find_holders=MENTIONS, why="a spin lock records no owner")
+    return View("spin-lock", address, "locked", find_holders=MENTIONS,
+                why=because("records-no-owner", what="spin-lock"))
 
 
 def _join(context: Context, wait: FutexWait, site: Site) -> View | None:
@@ -179,7 +181,7 @@ def _linker(context: Context, wait: FutexWait, site: Site) -> View | None:
         return None
     state = mutex.decode_mutex(context.memory, context.layouts, wait.address)
     return View("dynamic-linker", wait.address, "locked", owner=state.owner, name=f"{name} of the dynamic linker",
-                why=None if state.owner else "the lock is held and records no owner")
+                why=None if state.owner else because("records-no-owner", what="linker"))
 
 
 def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> View | None:
@@ -201,7 +203,7 @@ def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> View 
         kind, name = "mutex", "a lock of the C library"
     return View(kind, wait.address, "locked", owner_thread=number, name=name,
                 owner_descriptor=state.owner if number is None and state.owner else None,
-                why=None if state.owner else "no owner is recorded")
+                why=None if state.owner else because("records-no-owner", what="stdio"))
 
 
 def _rwlock(context: Context, wait: FutexWait, site: Site) -> View | None:
@@ -227,7 +229,7 @@ def _mutex(context: Context, wait: FutexWait, site: Site) -> View | None:
     # that is no thread needs more than that the bytes look like a mutex
     called = not _MUTEX.isdisjoint(site.functions)
     if fits and not state.owner and state.elides and called:
-        return replace(view_mutex(state), why="the mutex uses lock elision (Intel TSX), which records no owner")
+        return replace(view_mutex(state), why=because("records-no-owner", what="elided-mutex"))
     known = state.owner in context.tids or called
     return view_mutex(state) if fits and state.owner and known else None
 
@@ -260,7 +262,7 @@ def _condvar(context: Context, wait: FutexWait, site: Site) -> View | None:
         if moved.plausible and moved.locked and moved.owner:
             return view_mutex(moved)
     return View("condvar", state.address, "waiting for a signal", elsewhere=state.process_shared,
-                why=kind_of("condvar").no_owner)
+                why=because("condvar-has-no-owner"))
 
 
 def _semaphore(context: Context, wait: FutexWait, site: Site) -> View | None:
@@ -352,15 +354,16 @@ def recognise(context: Context, wait: FutexWait, site: Site) -> View:
 
 def unknown(wait: FutexWait, site: Site = NOWHERE) -> View:
     """A futex word of which no more is known than who waits there."""
-    why = "a futex word of unknown meaning records no owner"
+    what = "futex"
     if wait.op == FUTEX_WAIT_BITSET | PRIVATE and not wait.timed:
-        why = "waited for as Rust's standard library does, which records no owner"
+        what = "rust"
     elif wait.op == FUTEX_WAIT and wait.expected == _FUTURE_NOT_READY:
-        why = "waited for as std::future does: whoever is to set the value is not recorded"
-    return View("futex", wait.address, "waited for", find_holders=MENTIONS, elsewhere=not wait.op & PRIVATE, why=why)
+        what = "future"
+    return View("futex", wait.address, "waited for", find_holders=MENTIONS, elsewhere=not wait.op & PRIVATE,
+                why=because("records-no-owner", what=what))
 
 
-def recognise_address(context: Context, address: int, kind: str | None = None) -> tuple[View | None, str | None]:
+def recognise_address(context: Context, address: int, kind: str | None = None) -> tuple[View | None, Reason | None]:
     """The lock at an address that a user gave, when nobody waits there.
 
     :param kind: what the user takes it for, if they said: a free lock is zeros, and so is much else.
@@ -374,7 +377,7 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
         if address in (file, lock):
             return _view_file(context, lock, file, descriptor), None
     views: list[View] = []
-    notes: list[str | None] = []
+    notes: list[Reason | None] = []
     state = mutex.decode_mutex(context.memory, context.layouts, address)
     if state.plausible and (state.locked and state.owner or state.owner_died):
         views.append(view_mutex(state))
@@ -384,14 +387,16 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
         if decoded.state in ("write-locked", "read-locked") or (base == address and kind == "rwlock"):
             views.append(view_rwlock(decoded, EXCLUSIVE))
             notes.append(None if base == address else
-                         f"{address:#x} is {member} of the pthread_rwlock_t at {base:#x}")
+                         because(
+                "address-inside", address=address, base=base, structure="pthread_rwlock_t", member=member))
     held = [i for i, view in enumerate(views) if view.owner or view.count]
     chosen = held if held else list(range(len(views)))
     if len(chosen) == 1:
         return views[chosen[0]], notes[chosen[0]]
     if len(chosen) > 1:
-        kinds = ", ".join(sorted({f"{views[i].kind} at {views[i].address:#x}" for i in chosen}))
-        return None, f"it could be any of: {kinds}"
+        places = sorted({(views[i].kind, views[i].address) for i in chosen})
+        return None, because("ambiguous-address", kinds=tuple(kind for kind, _ in places),
+                             addresses=tuple(at for _, at in places))
     return None, None
 
 

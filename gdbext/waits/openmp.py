@@ -20,6 +20,7 @@ from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.layout.select import libgomp_layouts
 from gdbext.layout.table import Layouts
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.runtimes.libgomp import (
     MUTEX_WAITED_FOR,
@@ -44,7 +45,7 @@ LOCK: Final = "openmp-lock"
 #: What starts a critical section -> what ends it. The second pair has the section's name as its argument.
 _SECTIONS = {"GOMP_critical_start": "GOMP_critical_end", "GOMP_critical_name_start": "GOMP_critical_name_end"}
 _NAMELESS = "GOMP_critical_start"
-_TASKS_LEFT = "tasks are left, and who runs them is not recorded"
+_TASKS_LEFT = because("tasks-left")
 #: LLVM's OpenMP, and Intel's, which is the same.
 _LIBOMP = re.compile(r"^lib(?:omp|iomp5)(?:-[0-9a-f]+)?\.so[.0-9]*$")
 #: How the names of those of its functions begin that a program calls.
@@ -64,8 +65,8 @@ class OpenMPWait:
     state: str
     holders: tuple[int, ...] = ()
     candidates: tuple[int, ...] = ()
-    why: str | None = None
-    orphan: str | None = None
+    why: Reason | None = None
+    orphan: Reason | None = None
 
 
 class _Library:
@@ -122,7 +123,7 @@ class OpenMP:
                 self._known[key] = None
         return self._known[key]
 
-    def of_condvar(self, seen: SeenThread) -> str | None:
+    def of_condvar(self, seen: SeenThread) -> Reason | None:
         """Where in LLVM's or Intel's OpenMP a thread waits that sleeps on a condition variable; None if in neither.
 
         Its threads each sleep on a condition variable of their own, whatever they wait for, so who holds them up is
@@ -141,8 +142,8 @@ class OpenMP:
         # a function whose last act it is to wait is not on the stack: then nothing but the library may be
         name = next((name for name in names if name and name.startswith(_ENTRIES)), None)
         if name is not None:
-            return f"OpenMP worker of {library.name} in {public_name(name)}"
-        return f"OpenMP worker of {library.name}" + (" without work" if depth == len(native) else "")
+            return because("openmp-worker-in", library=library.name, function=public_name(name))
+        return because("openmp-worker-idle" if depth == len(native) else "openmp-worker", library=library.name)
 
     # -- libraries, sleepers -----------------------------------------------------------------------------------
 
@@ -207,13 +208,13 @@ class OpenMP:
         if barrier is not None:
             return self._barrier(library, barrier, self._asleep[futex.address])
         if futex.expected == POINTER_LOCK_WAITED_FOR:
-            return self._mentioned(futex.address, "a lock of libgomp itself records no owner")
+            return self._mentioned(futex.address, because("records-no-owner", what="libgomp-lock"))
         return None
 
     def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> OpenMPWait:
         arrived = f"{barrier.total - barrier.missing} of {barrier.total} arrived"
         if barrier.passed:
-            return OpenMPWait(BARRIER, barrier.address, arrived, why="all have arrived, the threads are to wake up")
+            return OpenMPWait(BARRIER, barrier.address, arrived, why=because("all-arrived"))
         try:
             team = team_of_barrier(self._memory, self._layouts, barrier)
         except GdbextError:
@@ -230,9 +231,9 @@ class OpenMP:
     def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> OpenMPWait:
         """The barrier at which a pool waits for work, and the thread that has some waits for its pool."""
         if all(self._is_pooled(library, self._threads[number]) for number in sleepers):
-            return OpenMPWait(BARRIER, barrier.address, "idle", why="a pool of threads that have no work")
+            return OpenMPWait(BARRIER, barrier.address, "idle", why=because("idle-pool"))
         return self._gone(library, barrier, arrived, sleepers) or OpenMPWait(
-            BARRIER, barrier.address, arrived, why="the threads of a team are about to start or to end")
+            BARRIER, barrier.address, arrived, why=because("team-starts-or-ends"))
 
     def _members(self, library: _Library, team: int) -> set[int]:
         """The threads of a team.
@@ -248,19 +249,18 @@ class OpenMP:
 
     def _counted(self, barrier: BarrierState, state: str, members: Collection[int],
                  missing: Sequence[int]) -> OpenMPWait:
-        counted = f"{barrier.missing} thread{' has' if barrier.missing == 1 else 's have'} not arrived"
         if len(members) == barrier.total and len(missing) == barrier.missing:
             return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(missing),
-                              why=f"{counted}, and just as many members of the team do not wait there")
+                              why=because("members-missing", missing=barrier.missing))
         return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(missing),
-                          why=f"{counted}; {len(members)} of its {barrier.total} members are seen, "
-                              f"{len(missing)} of them elsewhere")
+                          why=because("members-elsewhere", missing=barrier.missing, seen=len(members),
+                                      total=barrier.total, elsewhere=len(missing)))
 
     def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> OpenMPWait:
         state = f"{barrier.total} of {barrier.total} arrived, tasks left"
         if len(members) == barrier.total and busy:
             return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(busy),
-                              why="all threads of the team have arrived, and those that do not sleep run tasks")
+                              why=because("tasks-run"))
         return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(busy),
                           why=_TASKS_LEFT)
 
@@ -273,9 +273,9 @@ class OpenMP:
         if not self._threads.all_available or len(known) >= barrier.total or any(
                 seen.number not in known and self._may_come(library, seen) for seen in self._readable):
             return None
-        why = f"{barrier.total - len(known)} of its {barrier.total} threads do not exist in this process"
+        why = because("members-not-existing", missing=barrier.total - len(known), total=barrier.total)
         return OpenMPWait(BARRIER, barrier.address, state, why=why,
-                          orphan="left behind by fork" if len(known) == 1 else "thread exited")
+                          orphan=because("left-behind-by-fork" if len(known) == 1 else "thread-exited"))
 
     def _may_come(self, library: _Library, seen: SeenThread) -> bool:
         native = seen.native(self._code)
@@ -291,9 +291,9 @@ class OpenMP:
         functions = self._sites.site(seen.native(self._code)).functions
         if any("task" in name for name in functions):
             return OpenMPWait(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
-        why = "who is in the ordered section, or is the next to enter it, is not recorded"
+        why = because("ordered-section")
         if "GOMP_ordered_start" not in functions:
-            why = "a semaphore of libgomp records no owner"
+            why = because("records-no-owner", what="libgomp-semaphore")
         return OpenMPWait(LOCK, address, "locked", candidates=awake, why=why)
 
     # -- critical sections and locks ---------------------------------------------------------------------------
@@ -310,15 +310,15 @@ class OpenMP:
             for name in _SECTIONS.keys() & set(site.functions):
                 starts.setdefault(name, set()).add(native[site.caller][0])
         if not starts:
-            return self._mentioned(address, "a lock of OpenMP records no owner")
+            return self._mentioned(address, because("records-no-owner", what="openmp-lock"))
         inside = self._in_section(library, address, starts, waiters)
         if len(inside) == 1 and self._threads.all_available:
             return OpenMPWait(LOCK, address, "locked", holders=inside,
-                              why="the only thread inside the critical section")
+                              why=because("only-thread-inside", where="critical-section"))
         if inside:
             return OpenMPWait(LOCK, address, "locked", candidates=inside,
-                              why="threads that may be inside the critical section")
-        return self._mentioned(address, "no thread is seen inside the critical section")
+                              why=because("maybe-inside", where="critical-section"))
+        return self._mentioned(address, because("nobody-inside", where="critical-section"))
 
     def _in_section(self, library: _Library, address: int, starts: dict[str, set[int]],
                     waiters: dict[int, int]) -> tuple[int, ...]:
@@ -336,6 +336,6 @@ class OpenMP:
                             if self._sections.contains(section, seen.native(self._code),
                                                        waiters.get(seen.number, -1) + 1)))
 
-    def _mentioned(self, address: int, why: str) -> OpenMPWait:
+    def _mentioned(self, address: int, why: Reason) -> OpenMPWait:
         found = self._mentions.of(address) - self._asleep[address]
         return OpenMPWait(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)

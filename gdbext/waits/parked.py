@@ -15,7 +15,7 @@ from gdbext.cpython.stop_the_world import StopState, not_stopped
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.model import DERIVED, WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
-from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import because, because_of
 from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
@@ -87,7 +87,7 @@ class ParkedWaits:
                         if section.active and mutex is not None and tstate.state == "attached":
                             self._held.setdefault(mutex, set()).add(seen.number)
             except GdbextError as error:
-                self._findings.problem(f"thread {seen.number}", "unreadable", f"its critical sections: {error}")
+                self._findings.problem(f"thread {seen.number}", "unreadable", because_of(error, "critical-sections"))
         if found:
             self._sections[seen.number] = tuple(found)
 
@@ -117,7 +117,7 @@ class ParkedWaits:
             try:
                 yield self._object_lock(python, mutex)
             except GdbextError as error:
-                self._findings.problem(f"critical section of {mutex:#x}", "unreadable", str(error))
+                self._findings.problem(f"critical section of {mutex:#x}", "unreadable", because_of(error))
 
     def _object_lock(self, python: Python, mutex: int) -> View:
         """The lock of an object, at the address of its ``ob_mutex``."""
@@ -129,9 +129,8 @@ class ParkedWaits:
         holders = self._held.get(mutex, set()) if locked else set()
         if len(holders) == 1:
             return View("py-critical-section", mutex, "locked", owner_thread=min(holders), owner_evidence=DERIVED,
-                        name=name, why="attached, in an active critical section of it")
-        why = ("several threads have it in their critical sections" if holders else
-               "no attached thread is in a critical section of it")
+                        name=name, why=because("in-critical-section"))
+        why = because("in-several-critical-sections" if holders else "in-no-critical-section")
         return View("py-critical-section", mutex, "locked" if locked else "free", candidates=tuple(sorted(holders)),
                     name=name, why=why)
 
@@ -152,7 +151,7 @@ class ParkedWaits:
                 requester = self._side.number_of_tstate.get(world.stop.requester)
                 return View("stop-the-world", world.stop.address, "stopped" if world.stop.stopped else "stopping",
                             owner_thread=requester, name=WORLD_TO_GO_ON,
-                            why=None if requester is not None else "who asked for it is not known")
+                            why=None if requester is not None else because("requester-unknown"))
         return None
 
     def _stopping(self, world: _World) -> View:
@@ -163,9 +162,9 @@ class ParkedWaits:
         state = f"{world.stop.countdown} not stopped"
         if len(numbers) == world.stop.countdown:
             return View("stop-the-world", world.stop.event, state, owner_threads=numbers, owner_evidence=DERIVED,
-                        repeats=True, name=WORLD_TO_STOP, why="attached, and asked to stop")
+                        repeats=True, name=WORLD_TO_STOP, why=because("asked-to-stop"))
         return View("stop-the-world", world.stop.event, state, repeats=True, candidates=numbers, name=WORLD_TO_STOP,
-                    why=f"{world.stop.countdown} threads counted, {len(numbers)} seen that have not stopped")
+                    why=because("not-all-stopped", count=world.stop.countdown, seen=len(numbers)))
 
     # -- what a thread waits for -----------------------------------------------------------------------------
 
@@ -241,7 +240,7 @@ class ParkedWaits:
         try:
             return self._mutex(python, parked)
         except GdbextError as error:
-            return View("py-mutex", address, "unknown", why=f"it cannot be read: {error}")
+            return View("py-mutex", address, "unknown", why=because("lock-unreadable", error=str(error)))
 
     def _mutex(self, python: Python, parked: Parked) -> View:
         address = parked.address
@@ -249,14 +248,14 @@ class ParkedWaits:
         if member is not None and member.endswith(_RW_MUTEX):
             return self._rw_mutex(address, member)
         if member is not None and member.endswith(_ONCE):
-            return View("once", address, "running", name=member, why="a _PyOnceFlag does not record who runs it")
+            return View("once", address, "running", name=member, why=because("records-no-owner", what="once-flag"))
         if not parked.is_mutex:
-            return View("py-event", address, "not set", name=member, why=kind_of("py-event").no_owner)
+            return View("py-event", address, "not set", name=member, why=because("event-has-no-owner"))
         if member is None and self._object(python, address)[0] is not None:
             return self._object_lock(python, address)
         locked = bool(self._memory.read(address, 1)[0] & _LOCKED)
         view = View("py-mutex", address, "locked" if locked else "free", name=member, find_holders=MENTIONS,
-                    why="a PyMutex records no owner")
+                    why=because("records-no-owner", what="py-mutex"))
         if address in self.passed_on:
             return View("py-mutex", address, "locked", owner_thread=self.passed_on[address], name=member)
         if member is not None and member.endswith(_RECURSIVE):
@@ -269,7 +268,7 @@ class ParkedWaits:
         # a writer is bit 0, readers are counted above bit 1 (Include/internal/pycore_lock.h)
         bits = int.from_bytes(self._memory.read(address, 8), "little")
         state = "write-locked" if bits & 1 else f"read-locked by {bits >> 2}" if bits >> 2 else "free"
-        return View("py-mutex", address, state, name=name, why="a _PyRWMutex records no owner")
+        return View("py-mutex", address, state, name=name, why=because("records-no-owner", what="rw-mutex"))
 
     def _owner_of_recursive(self, python: Python, address: int) -> int | None:
         layouts = python.runtime.layouts

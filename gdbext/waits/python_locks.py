@@ -21,6 +21,7 @@ from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, Lock, Wait, Waiter
 from gdbext.model.kinds import id_of_lock, kind_of
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
@@ -34,7 +35,7 @@ _MAX_LOOKS = 4
 _NATIVE = 2048
 #: What follows the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
 _VARIABLE = re.compile(r"[.\[]")
-_INSIDE = "inside of a `with` block of the lock"
+_INSIDE = because("in-with-block")
 
 
 class _Reader:
@@ -79,9 +80,9 @@ class _Holding:
 
     holders: tuple[Holder, ...] = ()
     candidates: tuple[int, ...] = ()
-    orphan: str | None = None
+    orphan: Reason | None = None
     orphan_evidence: str = RECORDED
-    why: str | None = None
+    why: Reason | None = None
 
 
 class PythonLocks:
@@ -112,7 +113,7 @@ class PythonLocks:
             try:
                 found = self._recognise(self._reader(python), seen, tstate.address, futex.address)
             except GdbextError as error:
-                self._findings.doubt(f"thread {seen.number}", f"what Python waits for there: {error}")
+                self._findings.doubt(f"thread {seen.number}", because_of(error, "python-wait"))
                 continue
             if found is not None:
                 return Wait(found.id, EXCLUSIVE, futex.timed)
@@ -273,25 +274,23 @@ class PythonLocks:
         lock = found.lock
         kind = kind_of(lock.kind)
         if kind.no_owner is not None:
-            return _Holding(why=kind.no_owner)
+            return _Holding(why=because(kind.no_owner))
         if not lock.locked:
-            return _Holding(why="it is free, and about to be taken")
+            return _Holding(why=because("lock-about-to-be-taken"))
         passed_on = next((self._parked.passed_on[word] for word in lock.words if word in self._parked.passed_on), None)
         if passed_on is not None:
             return _Holding((Holder(passed_on, EXCLUSIVE, RECORDED),))
         if lock.owner is None:
-            return _Holding(why="no thread of this process has it; another process may") if lock.shared else None
+            return _Holding(why=because("held-by-another-process")) if lock.shared else None
         number = self._threads.number_of_pthread.get(lock.owner)
         if number is not None:
             taken = self._taken_by(number).get(lock.address)
             # a handle to join a thread records the ident of a thread that has not ended
             if not kind.ends_thread and taken is None and not self._refers(number, found):
                 if not any(stack for _, stack in self._stacks_of(number)):
-                    why = f"its owner has the ident of thread {number}, whose code is compiled and cannot be searched"
+                    why = because("owner-ident-compiled", thread=number)
                     return _Holding((Holder(number, EXCLUSIVE, INFERRED, why),))
-                return _Holding(candidates=(number,), why=(
-                    f"its owner has the ident of thread {number}, but no frame of that thread refers to the lock: the "
-                    "owner may be an earlier thread that had the ident"))
+                return _Holding(candidates=(number,), why=because("owner-ident-reused", thread=number))
             return _Holding((Holder(number, EXCLUSIVE, RECORDED, taken_at=taken.at if taken else None),))
         orphan, evidence, why = self._gone.by_descriptor(lock.owner)
         return _Holding(orphan=orphan, orphan_evidence=evidence, why=why)
@@ -312,12 +311,12 @@ class PythonLocks:
             takers = inside.get(found.lock.address, [])
             if len(takers) > 1:
                 made[lock_id] = _Holding(candidates=tuple(sorted(number for number, _ in takers)),
-                                         why="several threads are inside of `with` blocks of it")
+                                         why=because("in-several-with-blocks"))
             for number, taken in takers if len(takers) == 1 else ():
                 waits = any(waiter.thread == number for waiter in waiters.get(lock_id, ()))
                 doubtful = self._released_by_others(number, found) if waits else taken.unless_waiting
                 if taken.released or doubtful:
-                    made[lock_id] = _Holding(candidates=(number,), why=f"{_INSIDE}, but may have released it since")
+                    made[lock_id] = _Holding(candidates=(number,), why=because("maybe-left-with-block"))
                 else:
                     made[lock_id] = _Holding((Holder(number, EXCLUSIVE, DERIVED, _INSIDE, taken.at),))
         unknown = {lock_id: found for lock_id, found in unowned.items() if lock_id not in made}
@@ -343,7 +342,7 @@ class PythonLocks:
                         numbers[found.id].add(seen.number)
         return {lock_id: _Holding(
             candidates=tuple(sorted(found - {waiter.thread for waiter in waiters.get(lock_id, ())})),
-            why="a lock of this kind records no owner") for lock_id, found in numbers.items()}
+            why=because("records-no-owner", what="python-lock")) for lock_id, found in numbers.items()}
 
     # -- stacks, each read once ------------------------------------------------------------------------------
 

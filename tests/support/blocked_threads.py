@@ -7,6 +7,7 @@ from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.snapshot import Snapshot
 from tests.support.fake_target import ERESTARTSYS, FakeTarget
+from tests.support.reasons import said
 
 
 def look(target: FakeTarget) -> tuple[list[Thread], dict[str, Lock]]:
@@ -27,7 +28,7 @@ def on(target: FakeTarget, call: int, *arguments: int) -> Lock:
     """The descriptor that the only thread of a target waits for."""
     thread, lock = one(target, call, *arguments)
     assert lock is not None
-    assert thread.blocked_on == lock.name
+    assert said(thread.blocked_on) == lock.name
     return lock
 
 
@@ -35,7 +36,7 @@ def words(target: FakeTarget, call: int, *arguments: int, rax: int = ERESTARTSYS
     """What the only thread of a target is blocked on that is no descriptor."""
     thread, lock = one(target, call, *arguments, rax=rax)
     assert lock is None
-    return thread.blocked_on
+    return said(thread.blocked_on)
 
 
 def put(target: FakeTarget, data: bytes) -> int:

@@ -8,6 +8,7 @@ import pytest
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module, Section
 from gdbext.model import EXCLUSIVE, RECORDED, SHARED, Deadlock, Edge, Hold, Holder, Lock, Problem, Wait, Waiter
+from gdbext.narrate.reasons import explain
 from gdbext.snapshot import Snapshot
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import NoiseMemory
@@ -25,6 +26,7 @@ from tests.support.fake_target import (
     FakeTarget,
     FakeThread,
 )
+from tests.support.reasons import said, text
 from tests.support.snapshots import abba, edges, gil_and_rwlock, lock_of, report_of, thread_of
 
 # -- native locks ---------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ def test_only_thread_with_the_address_of_a_read_lock_is_a_candidate() -> None:
     report = report_of(target)
     rwlock = lock_of(report, lock)
     assert (rwlock.state, rwlock.holders, rwlock.candidates) == ("read-locked", (), (2,))
-    assert rwlock.why == "1 reader counted, none recorded; 1 thread has the lock's address on the stack"
+    assert said(rwlock.why) == "1 reader counted, none recorded; 1 thread has the lock's address on the stack"
     assert report.deadlocks == ()
 
 
@@ -167,7 +169,7 @@ def test_readers_that_cannot_be_told_are_candidates_at_most(where: str) -> None:
     rwlock = lock_of(report, lock)
     assert (rwlock.holders, rwlock.candidates) == ((), expected)
     assert rwlock.why is not None
-    assert "none recorded" in rwlock.why
+    assert "none recorded" in explain(rwlock.why)
     assert report.deadlocks == ()
 
 
@@ -327,7 +329,7 @@ def test_no_verdict_of_no_deadlock_in_a_truncated_core() -> None:
     target.thread()
     assert report_of(target).no_verdict is None
     target.kept = (1_000, 124_456)
-    assert report_of(target).no_verdict == "the core is truncated: 1,000 of 124,456 bytes are there"
+    assert said(report_of(target).no_verdict) == "the core is truncated: 1,000 of 124,456 bytes are there"
 
 
 def test_no_verdict_of_no_deadlock_while_a_thread_cannot_be_read() -> None:
@@ -345,7 +347,7 @@ def test_no_verdict_of_no_deadlock_in_a_python_that_is_not_decoded() -> None:
     _, library = fake_elf(0x7F88_0000_0000, {"pypy_main_startup": (0x1000, 8)}, "/lib/libpypy3.9-c.so",
                           memory=target.ram)
     target.loaded.append(library)
-    assert report_of(target).no_verdict == "PyPy in libpypy3.9-c.so is not decoded"
+    assert said(report_of(target).no_verdict) == "PyPy in libpypy3.9-c.so is not decoded"
 
 
 def test_no_verdict_of_no_deadlock_while_thread_states_cannot_be_read() -> None:
@@ -355,7 +357,7 @@ def test_no_verdict_of_no_deadlock_while_thread_states_cannot_be_read() -> None:
     assert report_of(target).no_verdict is None
     target.python.build.put("PyThreadState", second, next=second)
     target.python.build.put("PyThreadState", first, next=second)
-    assert report_of(target).no_verdict == "interpreter 0: the list of thread states has a loop"
+    assert said(report_of(target).no_verdict) == "interpreter 0: the list of thread states has a loop"
 
 
 def test_architecture_that_is_not_decoded() -> None:
@@ -379,7 +381,7 @@ def test_what_the_debugger_could_not_tell_is_passed_on() -> None:
     target = FakeTarget()
     target.thread()
     target.told.append(("core", "unreadable", "it is cut short"))
-    assert report_of(target).problems == (Problem("core", "unreadable", "it is cut short"),)
+    assert report_of(target).problems == (Problem("core", "unreadable", text("it is cut short")),)
 
 
 # -- noise ----------------------------------------------------------------------------------------------------

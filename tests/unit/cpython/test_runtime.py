@@ -17,6 +17,7 @@ from gdbext.cpython.runtime import (
 )
 from gdbext.errors import GdbextError, RuntimeNotFound
 from gdbext.inferior.protocol import Module, Section
+from gdbext.narrate.reasons import explain
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython
@@ -159,7 +160,7 @@ def test_nearest_micro_version_is_told() -> None:
     runtime = find(python)
     assert runtime.version == "3.13.2"
     assert runtime.note is not None
-    assert "3.13.2" in runtime.note
+    assert "3.13.2" in explain(runtime.note)
 
 
 def test_version_without_any_table() -> None:

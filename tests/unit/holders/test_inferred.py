@@ -10,11 +10,13 @@ from gdbext.errors import ThreadUnavailable
 from gdbext.holders.inferred import Found, HolderFinder
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
 from gdbext.model import Wait
+from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.lock_kinds import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View
 from tests.support.fake_memory import FakeMemory
+from tests.support.reasons import said, text
 
 LOCK = 0x40_4100
 APP, LIBC, LIBCXX = 0x40_1000, 0x7E00_0001_0000, 0x7E00_0010_0000
@@ -113,7 +115,7 @@ def test_readers_with_the_address_on_the_stack_are_candidates(process: Process, 
     found = process.find(READERS, [waiter], count)
     assert (found.holders, found.candidates) == ((), readers)
     assert found.why is not None
-    assert f"{count} reader" in found.why
+    assert f"{count} reader" in explain(found.why)
 
 
 def test_barrier(process: Process) -> None:
@@ -141,7 +143,7 @@ def test_barrier_whose_maker_waits_for_a_thread_to_end(process: Process) -> None
 def test_nothing_is_inferred_while_a_thread_cannot_be_read(process: Process) -> None:
     waiter = process.thread([LIBC + 0x410, WORK], {8: LOCK})
     late = process.thread([OTHER_WORK, WORK], {8: LOCK})
-    process[process.thread([MAIN])].unavailable = "it runs"
+    process[process.thread([MAIN])].unavailable = text("it runs")
     for how in (READERS, ARRIVING):
         found = process.find(how, [waiter], 1)
         assert (found.holders, found.candidates) == ((), (late,))
@@ -213,7 +215,7 @@ def test_static_guard(process: Process) -> None:
     inside = process.thread([LIBC + 0x410, OTHER_WORK, guarded.inside, MAIN])
     found = process.find(INITIALISES, [waiter])
     assert found.holders == (inside,)
-    assert found.why == "the only thread inside the initialiser of the static variable"
+    assert said(found.why) == "the only thread inside the initialiser of the static variable"
 
 
 def test_static_guard_entered_again_by_its_own_initialiser(process: Process) -> None:

@@ -19,6 +19,7 @@ from tests.support.fake_report import (
     orphaned,
     world_that_does_not_stop,
 )
+from tests.support.reasons import text
 
 
 def with_lock(report: Report, **changes: object) -> Report:
@@ -49,7 +50,7 @@ def test_state_of_a_waiter_for_an_event_nobody_holds_is_event() -> None:
 
 def test_state_of_a_thread_that_may_be_blocked() -> None:
     report = healthy()
-    last = replace(report.threads[-1], status="unknown", waits=None, blocked_on="was in write")
+    last = replace(report.threads[-1], status="unknown", waits=None, blocked_on=text("was in write"))
     assert list(states(Facts(replace(report, threads=(*report.threads[:-1], last)))).values())[-1] == "unsure"
 
 

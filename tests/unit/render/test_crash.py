@@ -28,6 +28,7 @@ from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
 from tests.support.fake_report import HOSTILE, gil_deadlock, hostile
+from tests.support.reasons import text
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -133,7 +134,7 @@ def test_variables_from_the_frame_to_look_at_first_on() -> None:
 
 
 def test_a_stack_that_could_not_be_merged() -> None:
-    crash = dataclasses.replace(CRASH, stack=dataclasses.replace(CRASH.stack, unmerged="no frame fits"))
+    crash = dataclasses.replace(CRASH, stack=dataclasses.replace(CRASH.stack, unmerged=text("no frame fits")))
     assert "\n  Python frames first, then native ones: no frame fits\n" in page(crash)
 
 
@@ -246,7 +247,7 @@ def test_lines_are_no_longer_than_they_may_be() -> None:
     fault = dataclasses.replace(FAULT, text=long, why=long, evidence=INFERRED, instruction=long, operands=(
         Operand(long, 1, long, long),))
     frames = (NativeFrame(long, long, 1, long, 2), PyFrame(long, long, long, 3))
-    stack = MixedStack(frames, tuple(Part((frame,), None, long, long) for frame in frames), long, {
+    stack = MixedStack(frames, tuple(Part((frame,), None, long, long) for frame in frames), text(long), {
         0: (Local(long, long, long),)})
     findings, suspects = (Finding("without-gil", 1, long, INFERRED, long),), (Suspect(2, (long,), long),)
     crash = Crash(1, fault, stack, 0, Recursion((0, 1), 10, 10, True), findings, suspects, (long,))

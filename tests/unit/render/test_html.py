@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from gdbext.errors import UsageError
 from gdbext.model import Report
+from gdbext.model.reasons import Reason, because
 from gdbext.narrate.words import Foreign, Marked
 from gdbext.render.html import Budget, View, _environment, html_page
 from gdbext.render.shown import Shown
@@ -43,6 +44,8 @@ def filled(part: Any, text: str) -> Any:
             filled(each, text) for each in part)
     if isinstance(part, str):
         return text
+    if isinstance(part, Reason):
+        return because("text", text=text)
     if not dataclasses.is_dataclass(part) or isinstance(part, type):
         return {key: filled(value, text) for key, value in part.items()} if isinstance(part, dict) else part
     changes = {}

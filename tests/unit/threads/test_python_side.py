@@ -3,9 +3,12 @@ from __future__ import annotations
 import pytest
 
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder, Problem
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from tests.support.fake_python import VERSIONS
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_TEXT, LIBC_TEXT, READ, RESTART_SYSCALL, FakeThread
+from tests.support.reasons import said
 from tests.support.snapshots import edges, gil_and_rwlock, lock_of, report_of, thread_of
 
 WORD = (1 << 64) - 1
@@ -157,7 +160,7 @@ def test_gil_held_by_a_thread_that_is_gone(version: str) -> None:
     target.waits_for_gil(target.python_thread()[0])
     report = report_of(target)
     gil = report.runtimes[0].interpreters[0].gil
-    assert (gil.state, gil.holder, gil.orphan) == ("held", None, "thread exited")
+    assert (gil.state, gil.holder, said(gil.orphan)) == ("held", None, "thread exited")
     assert edges(report) == [{(1, "gil:0", None)}]
 
 
@@ -169,7 +172,7 @@ def test_gil_whose_holder_names_no_thread_is_not_said_to_be_held_by_one_that_is_
     report = report_of(target)
     gil = report.runtimes[0].interpreters[0].gil
     assert (gil.state, gil.holder, gil.orphan, report.deadlocks) == ("held", None, None, ())
-    assert any("is not a thread descriptor" in problem.why for problem in report.problems)
+    assert any("is not a thread descriptor" in explain(problem.why) for problem in report.problems)
     assert report.no_verdict is not None
 
 
@@ -194,8 +197,7 @@ def test_gil_held_by_a_thread_state_in_no_list(version: str) -> None:
     target.waits_for_gil(target.python_thread()[0])
     report = report_of(target)
     assert report.deadlocks == ()
-    why = "the thread state 0x12345670 that holds it is in no list"
-    assert Problem("gil:0", "not recorded", why) in report.problems
+    assert Problem("gil:0", "not recorded", because("owner-in-no-list", tstate=0x12345670)) in report.problems
 
 
 def test_interpreters_with_a_gil_of_their_own() -> None:

@@ -8,6 +8,8 @@ import gdbext.verdict.tasks
 from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
 from gdbext.inferior.protocol import Module
 from gdbext.model import Awaited, EventLoop, Problem, Task
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
 from gdbext.verdict.tasks import AsyncioTasks, find_cycles, find_tasks
@@ -259,7 +261,7 @@ def test_many_that_cannot_be_read(fake: FakeTasks) -> None:
     fake.publish()
     _, problems = look(fake)
     assert len(problems) == 21
-    assert problems[-1] == Problem("tasks of asyncio", "unreadable", "10 more")
+    assert problems[-1] == Problem("tasks of asyncio", "unreadable", because("more-unreadable", count=10))
 
 
 def test_a_layout_that_does_not_fit_is_told_once(fake: FakeTasks) -> None:
@@ -284,7 +286,7 @@ def test_all_that_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     fake.publish()
     _, problems = look(fake)
     assert len(problems) == 8
-    assert "more than 60 coroutines and futures" in problems[0].why
+    assert "more than 60 coroutines and futures" in explain(problems[0].why)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,11 +9,13 @@ import pytest
 from gdbext.glibc.futex import FutexWait, Syscall
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
 from gdbext.layout.select import libgomp_layouts
+from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.openmp import OpenMP, OpenMPWait
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import Builder
+from tests.support.reasons import said, text
 
 LAYOUTS = libgomp_layouts("x86_64")
 STACK, POINTERS, STEP = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x1_0000
@@ -209,7 +211,7 @@ def test_the_missing_hold_up_the_others(process: Process) -> None:
     assert (wait.kind, wait.address, wait.state) == ("openmp-barrier", barrier_of(team), "2 of 4 arrived")
     assert (wait.holders, wait.candidates, wait.orphan) == (missing, (), None)
     assert wait.why is not None
-    assert "2 threads have not arrived" in wait.why
+    assert "2 threads have not arrived" in explain(wait.why)
 
 
 def test_end_of_a_region(process: Process) -> None:
@@ -258,7 +260,7 @@ def test_thread_that_sleeps_elsewhere_in_the_library_is_missing(process: Process
 def test_member_that_cannot_be_read(process: Process) -> None:
     team = process.team(missing=1)
     waits = process.asleep(MASTER, word_of(team), 0, team, 0)
-    process[process.thread([READ, BODY, *WORKER], team, 1)].unavailable = "it runs"
+    process[process.thread([READ, BODY, *WORKER], team, 1)].unavailable = text("it runs")
     for i in (2, 3):
         process.asleep(WORKER, word_of(team), 0, team, i)
     wait = process.wait(waits)
@@ -299,7 +301,7 @@ def test_tasks_are_left_to_nobody(process: Process) -> None:
     process.asleep([BODY, *WORKER], word_of(team), 0, team, 1)
     wait = process.wait(waits)
     assert (wait.holders, wait.candidates) == ((), ())
-    assert wait.why == "tasks are left, and who runs them is not recorded"
+    assert said(wait.why) == "tasks are left, and the threads that run them are not recorded"
 
 
 def test_barrier_that_has_ended(process: Process) -> None:
@@ -342,15 +344,15 @@ def test_team_left_behind_by_fork(process: Process) -> None:
     waits = process.asleep(MASTER, word_of(team), 0, team, 0)
     process.thread([READ, APP + 0x20, CLONE])
     wait = process.wait(waits)
-    assert (wait.state, wait.holders, wait.orphan) == ("1 of 4 arrived", (), "left behind by fork")
+    assert (wait.state, wait.holders, said(wait.orphan)) == ("1 of 4 arrived", (), "left behind by fork")
     assert wait.why is not None
-    assert "3 of its 4 threads" in wait.why
+    assert "3 of its 4 threads" in explain(wait.why)
 
 
 def test_pool_left_behind_by_fork(process: Process) -> None:
     waits = process.asleep(MASTER, dock(process, 2) + 4, 0, process.team())
     process.thread([READ, APP + 0x20, CLONE])
-    assert process.wait(waits).orphan == "left behind by fork"
+    assert said(process.wait(waits).orphan) == "left behind by fork"
 
 
 def test_new_threads_in_the_place_of_a_pool_left_behind(process: Process) -> None:
@@ -360,14 +362,14 @@ def test_new_threads_in_the_place_of_a_pool_left_behind(process: Process) -> Non
     for i in (1, 2, 3):
         process.thread([READ, APP + 0x20, CLONE], team, i)
     wait = process.wait(waits)
-    assert (wait.holders, wait.candidates, wait.orphan) == ((), (), "left behind by fork")
+    assert (wait.holders, wait.candidates, said(wait.orphan)) == ((), (), "left behind by fork")
 
 
 def test_members_that_ended(process: Process) -> None:
     team = process.team(missing=1)
     waits = [process.asleep(WORKER, word_of(team), 0, team, i) for i in (1, 2, 3)]
     process.thread([READ, APP + 0x20, CLONE])
-    assert process.wait(waits[0]).orphan == "thread exited"
+    assert said(process.wait(waits[0]).orphan) == "thread exited"
 
 
 @pytest.mark.parametrize("pcs", [[CLONE], [READ, APP + 0x20, *WORKER], [READ, APP + 0x20]],
@@ -469,7 +471,7 @@ def test_thread_that_cannot_be_read_may_be_inside(process: Process) -> None:
     enter = process.call(BODY, STARTS)
     waits = process.asleep([enter, *MASTER], GOMP_FILE + 0x8100, HELD)
     inside = process.thread([READ, BODY + 0x20, *WORKER])
-    process[process.thread([READ, BODY + 0x20, *WORKER])].unavailable = "it runs"
+    process[process.thread([READ, BODY + 0x20, *WORKER])].unavailable = text("it runs")
     wait = process.wait(waits)
     assert (wait.holders, wait.candidates) == ((), (inside,))
 
@@ -565,7 +567,7 @@ def test_turns_and_tasks(process: Process, function: str, kind: str, state: str,
     process.thread([READ, BODY + 0x20, *WORKER])
     wait = process.wait(waits)
     assert (wait.kind, wait.state, wait.holders, wait.candidates) == (kind, state, (), (awake,))
-    assert why in (wait.why or "")
+    assert why in (said(wait.why) or "")
 
 
 # -- LLVM's OpenMP -----------------------------------------------------------------------------------------------
@@ -573,7 +575,7 @@ def test_turns_and_tasks(process: Process, function: str, kind: str, state: str,
 COND_WAIT, SUSPEND = LIBC + 0x310, LIBOMP + 0x120
 
 
-@pytest.mark.parametrize(("pcs", "text"), [
+@pytest.mark.parametrize(("pcs", "expected"), [
     ([COND_WAIT, SUSPEND, LIBOMP + 0x220, CLONE], "OpenMP worker of libomp.so.5 without work"),
     ([COND_WAIT, LIBOMP + 0x20, BODY, LIBOMP + 0x420, CLONE], "OpenMP worker of libomp.so.5 in __kmpc_barrier"),
     # the body of the region has jumped to the barrier
@@ -583,10 +585,10 @@ COND_WAIT, SUSPEND = LIBC + 0x310, LIBOMP + 0x120
     ([COND_WAIT, SUSPEND], None),
     ([BODY], None),
 ])
-def test_waits_of_llvm(process: Process, pcs: list[int], text: str | None) -> None:
+def test_waits_of_llvm(process: Process, pcs: list[int], expected: str | None) -> None:
     process.names["__kmpc_barrier"] = LIBOMP
     look = OpenMP(cast(Any, process), cast(Code, process), cast(Threads, process))
-    assert look.of_condvar(process[process.thread(pcs)]) == text
+    assert said(look.of_condvar(process[process.thread(pcs)])) == expected
 
 
 def test_name_by_which_llvm_is_called(process: Process) -> None:
@@ -594,5 +596,5 @@ def test_name_by_which_llvm_is_called(process: Process) -> None:
     call = process.call(BODY, LIBOMP + 0x700)
     look = OpenMP(cast(Any, process), cast(Code, process), cast(Threads, process))
     thread = process[process.thread([COND_WAIT, SUSPEND, call])]
-    assert look.of_condvar(thread) == "OpenMP worker of libomp.so.5 in __kmpc_critical"
+    assert said(look.of_condvar(thread)) == "OpenMP worker of libomp.so.5 in __kmpc_critical"
 

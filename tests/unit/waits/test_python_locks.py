@@ -5,13 +5,16 @@ from collections.abc import Sequence
 import pytest
 
 from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, Lock, PyFrame, Report, Wait
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from gdbext.snapshot import Snapshot
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python import VERSIONS, Exit, FakePython
 from tests.support.fake_target import WAIT_BITSET_REALTIME, WAIT_BITSET_SHARED, FakeTarget, FakeThread
+from tests.support.reasons import said
 
 THREADING = "/usr/lib/python3/threading.py"
-INSIDE = "inside of a `with` block of the lock"
+INSIDE = because("in-with-block")
 
 
 class Program:
@@ -118,10 +121,10 @@ def test_lock_that_may_be_released_meanwhile(program: Program, by: str) -> None:
     assert report.deadlocks == ()
     found = lock_of(report, lock)
     assert (found.holders, found.candidates) == ((), (1,))
-    assert found.why == f"{INSIDE}, but may have released it since"
+    assert said(found.why) == "inside a `with` block of the lock, but may have released it since"
 
 
-@pytest.mark.parametrize(("has_with", "why"), [(False, "left behind by fork"), (True, "no other thread")])
+@pytest.mark.parametrize(("has_with", "why"), [(False, "not have survived fork"), (True, "no other thread")])
 def test_only_thread_at_a_with_statement(program: Program, has_with: bool, why: str) -> None:
     lock = program.python.lock()
     program.waiter(lock, [lock] if has_with else [], names=("release",))
@@ -129,7 +132,7 @@ def test_only_thread_at_a_with_statement(program: Program, has_with: bool, why: 
     assert (deadlock.evidence, deadlock.standstill) == (INFERRED, True)
     assert [(edge.waiter, edge.lock, edge.holder) for edge in deadlock.edges] == [(1, f"py-lock:{lock:#x}", None)]
     assert deadlock.why is not None
-    assert why in deadlock.why
+    assert why in explain(deadlock.why)
 
 
 def test_only_thread_in_acquire(program: Program) -> None:
@@ -154,7 +157,7 @@ def test_two_takers_contradict_each_other(program: Program) -> None:
     program.waiter(lock)
     found = lock_of(program.look(), lock)
     assert (found.holders, found.candidates) == ((), (1, 2))
-    assert found.why == "several threads are inside of `with` blocks of it"
+    assert said(found.why) == "several threads are inside `with` blocks of it"
 
 
 def test_candidates_know_the_lock(program: Program) -> None:
@@ -172,7 +175,7 @@ def test_candidates_know_the_lock(program: Program) -> None:
     program.thread()
     found = lock_of(program.look(), lock)
     assert (found.holders, found.candidates, found.name) == ((), (2, 3, 4), "self._lock of Pool")
-    assert found.why == "a lock of this kind records no owner"
+    assert said(found.why) == "a lock of this kind records no owner"
 
 
 # -- code compiled from Python --------------------------------------------------------------------------------
@@ -194,7 +197,7 @@ def test_compiled_code_waits_for_a_lock_that_records_no_owner(program: Program) 
         f"py-lock:{a:#x}", f"py-lock:{b:#x}", None]
     assert report.deadlocks == ()
     assert report.no_verdict is not None
-    assert "compiled Python code is not decoded: in it, threads 1, 2 wait" in report.no_verdict
+    assert "compiled Python code is not decoded: in it, threads 1, 2 wait" in explain(report.no_verdict)
 
 
 def test_compiled_code_waits_for_what_a_python_frame_holds(program: Program) -> None:
@@ -259,7 +262,7 @@ def test_thread_with_the_ident_of_the_owner_is_a_candidate_if_none_of_its_frames
     found = lock_of(report, lock)
     assert (found.holders, found.candidates, report.deadlocks) == ((), (1,), ())
     assert found.why is not None
-    assert "no frame of that thread refers to the lock" in found.why
+    assert "no frame of that thread refers to the lock" in explain(found.why)
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -278,7 +281,7 @@ def test_lock_between_processes(program: Program, count: int) -> None:
         assert found.holders == (Holder(1, EXCLUSIVE, RECORDED),)
     else:
         assert (found.holders, found.candidates) == ((), ())
-        assert found.why == "no thread of this process has it; another process may"
+        assert said(found.why) == "no thread of this process has it; another process may"
 
 
 def test_thread_with_the_ident_of_the_owner_and_without_python_frames_is_inferred(program: Program) -> None:
@@ -288,7 +291,7 @@ def test_thread_with_the_ident_of_the_owner_and_without_python_frames_is_inferre
     (holder,) = lock_of(program.look(), lock).holders
     assert (holder.thread, holder.evidence) == (1, INFERRED)
     assert holder.why is not None
-    assert "compiled" in holder.why
+    assert "compiled" in explain(holder.why)
 
 
 def test_where_a_recursive_lock_was_taken_first(program: Program) -> None:
@@ -308,7 +311,7 @@ def test_owner_whose_memory_is_gone_is_not_a_living_thread(program: Program, oth
         program.target.thread()
     report = program.look()
     found = lock_of(report, lock)
-    assert (found.holders, found.orphan) == ((), "not a living thread")
+    assert (found.holders, said(found.orphan)) == ((), "not a living thread")
     (deadlock,) = report.deadlocks
     assert (deadlock.threads, deadlock.edges[0].holder, deadlock.evidence) == ((1,), None, INFERRED)
 
@@ -328,7 +331,7 @@ def test_owner_in_a_child_of_fork_that_has_started_threads(program: Program, sta
     program.target.build.put("struct pthread", descriptor, self=descriptor, cancelhandling=state)
     lock = rlock_waiter(program, descriptor)
     program.target.thread()
-    assert lock_of(program.look(), lock).orphan == orphan
+    assert said(lock_of(program.look(), lock).orphan) == orphan
 
 
 def test_owner_that_may_be_a_thread_that_cannot_be_read(program: Program) -> None:
@@ -353,7 +356,7 @@ def test_event_has_no_holder(program: Program) -> None:
     # neither its Condition nor the lock that the waiter has for itself are told
     lock, = (lock for lock in report.locks if lock.kind != "gil")
     assert lock == Lock(f"py-event:{event:#x}", "py-event", event, "ready", "not set", waiters=lock.waiters,
-                        wait_for="any", why="an event has no owner: any thread may set it")
+                        wait_for="any", why=because("event-has-no-owner"))
     assert [waiter.thread for waiter in lock.waiters] == [1]
 
 
