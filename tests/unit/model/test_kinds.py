@@ -17,8 +17,7 @@ DOCS = HOME.parent / "docs"
 #: Rooms that ask the table what a kind means and do not name kinds.
 ROOMS = ("stacks", "verdict", "crash", "render", "holders", "commands", "launcher", "debugger")
 #: Module and word, where a string is a kind's word and means something else: a member of JSON, a system call.
-OTHER_MEANINGS = {("render/html_look.py", "gil"), ("render/html_look.py", "mutex"),
-                  ("launcher/processes/edges.py", "futex")}
+OTHER_MEANINGS = {("launcher/processes/edges.py", "futex")}
 
 
 def test_each_kind_of_the_schema_has_a_row() -> None:
