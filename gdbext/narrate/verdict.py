@@ -11,7 +11,7 @@ from gdbext.model.kinds import GIL, kind_of
 from gdbext.narrate.frames import stack_key
 from gdbext.narrate.names import RANGE, Facts, lock_name, lock_of_id, number_list, thread_name
 from gdbext.narrate.threads import doing
-from gdbext.narrate.words import Foreign, Words, capitalised, listed, plain, plural, reason
+from gdbext.narrate.words import Foreign, Words, capitalised, listed, plain, plural, reason, unmarked
 
 #: How bad a verdict is.
 Tone = Literal["bad", "good", "doubt", "plain"]
@@ -108,7 +108,7 @@ def no_holder(deadlock: Deadlock) -> str:
 def link_line(facts: Facts, deadlock: Deadlock, link: Link) -> Words:
     """``thread 1 -> the GIL -> thread 2``."""
     end = number_list(link.holders) if link.holders else no_holder(deadlock)
-    return (f"{number_list(link.waiters)} -> ", *lock_of_id(facts, link.lock), f" -> {end}")
+    return (f"{number_list(link.waiters)} -> ", *unmarked(lock_of_id(facts, link.lock)), f" -> {end}")
 
 
 def link_sentence(facts: Facts, deadlock: Deadlock, link: Link) -> Words:

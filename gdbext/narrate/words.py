@@ -37,6 +37,14 @@ def plain(words: Words) -> str:
                     for word in words])
 
 
+def unmarked(words: Words) -> Words:
+    """The words without roles; text from the target stays marked as such."""
+    made: list[Word] = []
+    for word in words:
+        made += unmarked(word.words) if isinstance(word, Marked) else [word]
+    return tuple(made)
+
+
 def capitalised(words: Words) -> Words:
     """The words with a capital at their beginning."""
     first = words[0]
