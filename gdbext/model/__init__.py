@@ -386,103 +386,6 @@ class EventLoop:
 
 
 @record
-class Operand:
-    """A value that the faulting instruction used: a register's, or an address made of registers.
-
-    `what` is what lies at that value, as far as it can be told; `came_from` how it got into the register.
-    """
-
-    text: str
-    value: int
-    what: str | None = None
-    came_from: str | None = None
-
-
-@record
-class Fault:
-    """What stopped the program.
-
-    `signal` is its name, `code` that of ``si_code``; `sender` is the process (and user) that sent it, if one did.
-    `kind` is one of the words of docs/json.md, `text` says it in a sentence. `address` is what was touched, `access`
-    how (``read``, ``write``, ``execute``), `size` how many bytes. `message` is what the program left to be read about
-    it. `in_handler` is true if a handler of the signal was running: registers are those from before it.
-    """
-
-    signal: str
-    code: str | None
-    kind: str
-    text: str
-    evidence: str = RECORDED
-    why: str | None = None
-    sender: tuple[int, int] | None = None
-    address: int | None = None
-    access: str | None = None
-    size: int | None = None
-    pc: int = 0
-    instruction: str | None = None
-    operands: tuple[Operand, ...] = ()
-    registers: Mapping[str, int] = field(default_factory=dict)
-    message: str | None = None
-    in_handler: bool = False
-
-
-@record
-class Recursion:
-    """Calls that repeat: `round` are the frames of one round, by their place in the stack, `rounds` how often they do.
-
-    `frames` counts the native ones that were read; of a deeper stack `used` bytes tell how deep it may be.
-    """
-
-    round: tuple[int, ...]
-    rounds: int
-    frames: int
-    whole: bool
-    used: int | None = None
-
-
-@record
-class Finding:
-    """A rule that a thread has broken (None: no particular one). `rule` is one of the words of docs/json.md."""
-
-    rule: str
-    thread: int | None
-    text: str
-    evidence: str = RECORDED
-    why: str | None = None
-
-
-@record
-class Suspect:
-    """A thread that may have raced with the one that died, with the reasons to think so, strongest first.
-
-    `covered` tells which synchronisation both had in common, or that there was none.
-    """
-
-    thread: int
-    reasons: tuple[str, ...]
-    covered: str
-    common_locks: tuple[str, ...] = ()
-
-
-@record
-class Crash:
-    """Why a thread died: the fault, its stack, rules that were broken, and who else was there.
-
-    `guilty` is the frame of the stack, by index, that is to be looked at first; `missing` tells, a line each, which
-    files or parts of the core are not there.
-    """
-
-    thread: int
-    fault: Fault
-    stack: MixedStack
-    guilty: int | None = None
-    recursion: Recursion | None = None
-    findings: tuple[Finding, ...] = ()
-    suspects: tuple[Suspect, ...] = ()
-    missing: tuple[str, ...] = ()
-
-
-@record
 class Report:
     """All that one look at a target found out; commands show parts of it."""
 
@@ -510,3 +413,12 @@ class Report:
     def lock(self, lock_id: str) -> Lock | None:
         """The lock of that id, or None."""
         return next((lock for lock in self.locks if lock.id == lock_id), None)
+
+
+# at the end, because it imports from here
+from gdbext.model.crash import Crash as Crash  # noqa: E402
+from gdbext.model.crash import Fault as Fault  # noqa: E402
+from gdbext.model.crash import Finding as Finding  # noqa: E402
+from gdbext.model.crash import Operand as Operand  # noqa: E402
+from gdbext.model.crash import Recursion as Recursion  # noqa: E402
+from gdbext.model.crash import Suspect as Suspect  # noqa: E402

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Union
 
+from gdbext.model.crash_reasons import CrashCode
 from gdbext.record import record
 
 Argument = Union[int, str, None, "Reason", "tuple[int, ...]", "tuple[str, ...]", "tuple[Reason, ...]"]
@@ -68,11 +69,11 @@ ReasonCode = Literal[
 class Reason:
     """A code with its arguments, by name. An argument may contain text from the target, not yet escaped."""
 
-    code: ReasonCode
+    code: ReasonCode | CrashCode
     arguments: tuple[tuple[str, Argument], ...] = ()
 
 
-def because(code: ReasonCode, **arguments: Argument) -> Reason:
+def because(code: ReasonCode | CrashCode, **arguments: Argument) -> Reason:
     """A reason with its arguments as keywords."""
     return Reason(code, tuple(arguments.items()))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union
+from typing import Any, Union, cast
 
 from gdbext.model.reasons import Argument, Reason, ReasonCode
+from gdbext.narrate.crash_reasons import WORDINGS as CRASH_WORDINGS
 
 #: A format string for `str.format`, or a function of the arguments where the words depend on them. Reasons among the
 #: arguments are sentences already.
@@ -258,7 +259,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
 
 def explain(reason: Reason) -> str:
     """The sentence of a reason, without a capital and without a full stop. Text from the target is not escaped."""
-    wording: Wording = _WORDINGS[reason.code]
+    wording = CRASH_WORDINGS.get(reason.code) or _WORDINGS[cast("ReasonCode", reason.code)]
     arguments: dict[str, Any] = {name: _worded(value) for name, value in reason.arguments}
     return wording.format(**arguments) if isinstance(wording, str) else wording(**arguments)
 

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.errors import UsageError
-from gdbext.model import Frame, Local, PyFrame, Report, Suspect, TargetInfo, Thread
+from gdbext.model import Frame, Local, PyFrame, Report, TargetInfo, Thread
 from gdbext.narrate import gils, graph, locks, tasks, threads, verdict
+from gdbext.narrate.crash import RULES, SUSPECTS, came_from, covered
 from gdbext.narrate.frames import frame_name, frame_place, telling
 from gdbext.narrate.names import MANY, Facts, heading, lock_name, thread_name
 from gdbext.narrate.threads import STATES, Group
 from gdbext.narrate.words import Foreign, Marked, Word, Words, known_by, plain, plural, reason
-from gdbext.render.crash import RULES
 from gdbext.render.escape import printable
 from gdbext.render.html_graph import Graph, Node
 from gdbext.render.shown import Shown
@@ -176,11 +176,6 @@ class View:
         python = next((frame for frame in frames if isinstance(frame, PyFrame)), None)
         return [frames[0]] if python is None or python is frames[0] else [frames[0], python]
 
-    @staticmethod
-    def suspicions(suspect: Suspect) -> list[Any]:
-        """Why a thread is suspected of a race, and which synchronisation there was."""
-        return [*suspect.reasons, suspect.covered]
-
 
 def _lines(lines: Sequence[Words]) -> list[str]:
     return [printable(plain(words)) for words in lines]
@@ -239,5 +234,6 @@ def _environment() -> Environment:
     made.globals.update(gils=gils, graph=graph, locks=locks, tasks=tasks, threads=threads, verdict=verdict,
                         frame_name=frame_name, frame_place=frame_place, telling=telling, heading=heading,
                         lock_name=lock_name, thread_name=thread_name, known_by=known_by, plural=plural, reason=reason,
-                        STATES=STATES, RULES=RULES, NEWLINE=Markup("\n"))
+                        STATES=STATES, RULES=RULES, SUSPECTS=SUSPECTS, came_from=came_from, covered=covered,
+                        NEWLINE=Markup("\n"))
     return made

@@ -77,7 +77,7 @@ def read_document(document: object) -> Report:
         made.optional("locks", _each(_lock), ()),
         made.optional("deadlocks", _each(_deadlock), ()),
         made.get("problems", _each(_problem)),
-        _notes(made),
+        _with_codes(made.optional("notes", _texts, ()), made.optional("note_codes", _codes, ())),
         made.reason("no_verdict", optional=True),
         made.optional("event_loops", _each(_event_loop), ()),
         made.optional("tasks", _each(_task), ()),
@@ -176,6 +176,23 @@ class _Object:
         code = self.optional(f"{name}_code", _code, None)
         return None if sentence is None else code or because("text", text=sentence)
 
+    def sure_reason(self, name: str) -> Reason:
+        """The same of a member that is never null."""
+        return self.reason(name) or because("text", text=self.get(name, _text))
+
+    def reasons(self, name: str) -> tuple[Reason, ...]:
+        """The reasons whose sentences are a list."""
+        return _with_codes(self.get(name, _texts), self.optional(f"{name}_codes", _codes, ()))
+
+    def joined_reasons(self, name: str) -> tuple[Reason, ...]:
+        """The reasons whose sentences are joined to one text; that text alone where one of the codes is not known."""
+        text = self.get(name, _text_or_none)
+        codes: tuple[Reason | None, ...] = self.optional(f"{name}_codes", _codes, ())
+        if text is None:
+            return ()
+        known = tuple(code for code in codes if code is not None)
+        return known if known and len(known) == len(codes) else (because("text", text=text),)
+
     def values(self, read: Callable[[object], _T]) -> dict[str, _T]:
         """All members, where their names are data."""
         return {_text(name): _inside(f"[{ascii(name)}]", read, value) for name, value in self._members.items()}
@@ -213,12 +230,10 @@ def _argument(value: object, depth: int) -> Argument:
     raise TypeError
 
 
-def _notes(made: _Object) -> tuple[Reason, ...]:
-    notes: tuple[str, ...] = made.optional("notes", _texts, ())
-    codes: tuple[Reason | None, ...] = made.optional("note_codes", _codes, ())
-    if len(codes) != len(notes):
-        codes = (None,) * len(notes)
-    return tuple(code or because("text", text=note) for note, code in zip(notes, codes))
+def _with_codes(sentences: tuple[str, ...], codes: tuple[Reason | None, ...]) -> tuple[Reason, ...]:
+    if len(codes) != len(sentences):
+        codes = (None,) * len(sentences)
+    return tuple(code or because("text", text=sentence) for sentence, code in zip(sentences, codes))
 
 
 _evidence = _one_of(*EVIDENCE)
@@ -446,14 +461,14 @@ def _crash(value: object) -> Crash:
     return Crash(made.get("thread", _integer), made.get("fault", _fault), stack,
                  made.get("guilty_frame", _integer_or_none), made.get("recursion", _or_none(_recursion)),
                  made.get("findings", _each(_finding)), made.get("suspects", _each(_suspect)),
-                 made.get("missing", _texts))
+                 made.reasons("missing"))
 
 
 def _fault(value: object) -> Fault:
     made = _Object(value)
     return Fault(
-        made.get("signal", _text), made.get("code", _text_or_none), made.get("kind", _text), made.get("text", _text),
-        made.get("evidence", _evidence), made.get("why", _text_or_none), made.get("sender", _or_none(_sender)),
+        made.get("signal", _text), made.get("code", _text_or_none), made.get("kind", _text), made.sure_reason("text"),
+        made.get("evidence", _evidence), made.reason("why"), made.get("sender", _or_none(_sender)),
         made.get("address", _address_or_none), made.get("access", _text_or_none), made.get("size", _integer_or_none),
         made.get("pc", _address), made.get("instruction", _text_or_none), made.get("operands", _each(_operand)),
         made.get("registers", lambda registers: _Object(registers).values(_address)),
@@ -467,8 +482,8 @@ def _sender(value: object) -> tuple[int, int]:
 
 def _operand(value: object) -> Operand:
     made = _Object(value)
-    return Operand(made.get("text", _text), made.get("value", _address), made.get("what", _text_or_none),
-                   made.get("came_from", _text_or_none))
+    return Operand(made.get("text", _text), made.get("value", _address), made.reason("what"),
+                   made.joined_reasons("came_from"))
 
 
 def _recursion(value: object) -> Recursion:
@@ -479,11 +494,12 @@ def _recursion(value: object) -> Recursion:
 
 def _finding(value: object) -> Finding:
     made = _Object(value)
-    return Finding(made.get("rule", _text), made.get("thread", _integer_or_none), made.get("text", _text),
-                   made.get("evidence", _evidence), made.get("why", _text_or_none))
+    return Finding(made.get("rule", _text), made.get("thread", _integer_or_none), made.sure_reason("text"),
+                   made.get("evidence", _evidence), made.reason("why"))
 
 
 def _suspect(value: object) -> Suspect:
     made = _Object(value)
-    return Suspect(made.get("thread", _integer), made.get("reasons", _texts), made.get("covered", _text),
+    made.get("covered", _text)  # never null
+    return Suspect(made.get("thread", _integer), made.reasons("reasons"), made.joined_reasons("covered"),
                    made.get("common_locks", _texts))

@@ -27,6 +27,7 @@ from gdbext.model import (
     Thread,
 )
 from gdbext.model.reasons import Argument, Reason
+from gdbext.narrate.crash import came_from, covered
 from gdbext.narrate.reasons import explain
 
 SCHEMA = "gdbext/1"
@@ -166,26 +167,36 @@ def _crash(crash: Crash) -> dict[str, Any]:
         "recursion": None if recursion is None else {
             "round": list(recursion.round), "rounds": recursion.rounds, "frames": recursion.frames,
             "whole": recursion.whole, "stack_used": recursion.used},
-        "findings": [{"rule": finding.rule, "thread": finding.thread, "text": finding.text,
-                      "evidence": finding.evidence, "why": finding.why} for finding in crash.findings],
-        "suspects": [{"thread": suspect.thread, "reasons": list(suspect.reasons), "covered": suspect.covered,
+        "findings": [{"rule": finding.rule, "thread": finding.thread, **_reason("text", finding.text),
+                      "evidence": finding.evidence, **_reason("why", finding.why)} for finding in crash.findings],
+        "suspects": [{"thread": suspect.thread, **_reasons("reasons", suspect.reasons),
+                      "covered": covered(suspect), "covered_codes": _codes(suspect.covered),
                       "common_locks": list(suspect.common_locks)} for suspect in crash.suspects],
-        "missing": list(crash.missing),
+        **_reasons("missing", crash.missing),
     }
     if crash.stack.parts:
         made["parts"] = _parts(crash.stack.parts, len(stack))
     return made
 
 
+def _reasons(member: str, reasons: Iterable[Reason]) -> dict[str, Any]:
+    return {member: [explain(each) for each in reasons], f"{member}_codes": _codes(reasons)}
+
+
+def _codes(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
+    return [_code(each) for each in reasons]
+
+
 def _fault(fault: Fault) -> dict[str, Any]:
     return {
-        "signal": fault.signal, "code": fault.code, "kind": fault.kind, "text": fault.text,
-        "evidence": fault.evidence, "why": fault.why,
+        "signal": fault.signal, "code": fault.code, "kind": fault.kind, **_reason("text", fault.text),
+        "evidence": fault.evidence, **_reason("why", fault.why),
         "sender": None if fault.sender is None else {"pid": fault.sender[0], "uid": fault.sender[1]},
         "address": _address(fault.address), "access": fault.access, "size": fault.size, "pc": hex(fault.pc),
         "instruction": fault.instruction,
-        "operands": [{"text": operand.text, "value": hex(operand.value), "what": operand.what,
-                      "came_from": operand.came_from} for operand in fault.operands],
+        "operands": [{"text": operand.text, "value": hex(operand.value), **_reason("what", operand.what),
+                      "came_from": came_from(operand), "came_from_codes": _codes(operand.came_from)}
+                     for operand in fault.operands],
         "registers": {name: hex(value) for name, value in fault.registers.items()},
         "message": fault.message, "in_handler": fault.in_handler,
     }

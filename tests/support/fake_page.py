@@ -33,12 +33,14 @@ from gdbext.model import (
     Wait,
     Waiter,
 )
+from gdbext.model.reasons import because
 from gdbext.render.html import html_page
 from gdbext.render.shown import Shown
 from gdbext.schema.read import read_document
 from gdbext.schema.write import PARTS, document
 from tests.support.fake_report import RWLOCK, gil_deadlock, healthy, orphaned
 from tests.support.gdb_session import violations
+from tests.support.reasons import text
 
 Json = dict[str, Any]
 
@@ -147,15 +149,18 @@ def crash() -> Report:
     report = gil_deadlock()
     frames = (NativeFrame("Data::get", "libdrv.so", 0x10, "/src/drv.cc", 32), NativeFrame(None, "libffi.so.8", 0x20),
               PyFrame("fetch", "Store.fetch", "/app/job.py", 7))
-    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", "read 8 bytes at 0x18: a member of a null pointer",
+    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", text("read 8 bytes at 0x18: a member of a null pointer"),
                   address=0x18, access="read", size=8, pc=0x10, instruction="mov 0x18(%rdi),%rax",
-                  operands=(Operand("%rdi", 0, "null", "%rdi is `this`, argument 1 of Data::get"),),
+                  operands=(Operand("%rdi", 0, because("null"), (because(
+                      "argument", register="rdi", number=1, is_this=1, function="Data::get()"),)),),
                   registers={"rip": 0x10}, message="what():  no data\nand more")
     found = Crash(1, fault, MixedStack(frames, variables={0: (Local("this", "Data *", "0x0"),),
                                                           2: tuple(Local(f"v{at}", "int", "1") for at in range(20))}),
                   0, Recursion((0,), 12, 40, False, 4096),
-                  (Finding("without-gil", 2, "uses the interpreter", "inferred", "it has released the GIL"),),
-                  (Suspect(2, ("is in Data::fill() too",), "no lock in common"),), ("libdrv.so is not there",))
+                  (Finding("without-gil", 2, text("uses the interpreter"), "inferred",
+                           text("it has released the GIL")),),
+                  (Suspect(2, (because("same-function", function="Data::fill()"),), (because("no-common-lock"),)),),
+                  (text("libdrv.so is not there"),))
     return replace(report, crash=found, deadlocks=())
 
 

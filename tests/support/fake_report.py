@@ -234,17 +234,29 @@ def asyncio() -> Report:
 
 def crashed() -> Report:
     """A null pointer, with everything that a report of a crash can contain."""
-    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", "read 8 bytes at 0x18", INFERRED,
-                  "the code before it sets %rdi to 0", (1, 0), 0x18, "read", 8, 0x401000, "mov 0x18(%rdi),%rax",
-                  (Operand("%rdi", 0, "null", "the first argument"), Operand("%rax", 1)), {"rdi": 0, "fs_base": 0x7F00},
+    null = because("null-member", offset=0x18, register="rdi")
+    touched = because("accessed", access="read", size=8, address=0x18, is_readable=1, problem=null)
+    function = because("function", name="get")
+    origins = (because("argument", register="rdi", number=1, function=function, is_this=0),
+               because("in-caller", function=function, origin=text("a later version found it")))
+    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", touched, INFERRED, because("only-null-is-so-low"), (1, 0),
+                  0x18, "read", 8, 0x401000, "mov 0x18(%rdi),%rax",
+                  (Operand("%rdi", 0, because("null"), origins), Operand("%rax", 1)), {"rdi": 0, "fs_base": 0x7F00},
                   "said", True)
     stack = MixedStack((NativeFrame("get", "libdrv.so", 0x401000), PyFrame("f", "f", "/app/job.py", 3)),
                        (Part((NativeFrame("get", "libdrv.so", 0x401000),), None, "Cython", "lib.get"),
                         Part((PyFrame("f", "f", "/app/job.py", 3),))),
                        because("eval-in-no-frame"), {0: (Local("self", "Node *", "0x0"),)})
     crash = Crash(1, fault, stack, 0, Recursion((0, 1), 900, 2000, False, 8 << 20),
-                  (Finding("without-gil", 2, "uses Python"), Finding("impossible-object", None, "x", INFERRED, "y")),
-                  (Suspect(2, ("runs get too",), "both hold gil:0", ("gil:0",)),), ("libdrv.so is not there",))
+                  (Finding("without-gil", 2, text("uses Python")),
+                   Finding("impossible-object", None, because("not-an-object", address=0x10, names=("row", "rows[0]"),
+                                                              problem=because("bad-reference-count", count=-5)),
+                           INFERRED, because("object-in-variable"))),
+                  (Suspect(2, (because("same-function", function=function), text("it too")),
+                           (because("no-common-lock"), because("holds-locks", thread=1, locks=("gil:0",))),
+                           ("gil:0",)),),
+                  (because("file-missing", path="/app/libdrv.so", build_id=None),
+                   because("files-missing", files=("a", "b"), more=2)))
     return Report(INFO, crash=crash)
 
 

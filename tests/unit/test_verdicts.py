@@ -148,8 +148,8 @@ def test_standstill_is_called_so_everywhere() -> None:
 
 
 def test_process_tree_has_processes_without_a_verdict() -> None:
-    looks = {pid: Look(f"process {pid}", document_of(report), text_of(report), None, 0.1, 0.5,
-                       said(report.no_verdict), None, NO_ANSWER if report.no_verdict else NOTHING_FOUND)
+    looks = {pid: Look(f"process {pid}", document_of(report), text_of(report), None, 0.1, 0.5, said(report.no_verdict),
+                       None, NO_ANSWER if report.no_verdict else NOTHING_FOUND)
              for pid, report in ((10, healthy()), (11, without_verdict()))}
     tree = processes.Tree(10, {10: None, 11: 10}, looks, 0.0, {}, (), None)
     words = processes.text(tree, tree.triage)

@@ -23,8 +23,6 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "render/style.py": ("pygments cannot be imported", "); source has no colour"),
     # parts of the message of an error
     "commands/lock_owner.py": ("lock of a known kind", ", held or waited for", "the memory fits none"),
-    "render/crash.py": ("No object any more", "Suspects of a race, the likeliest", ", whose handler of the signal",
-                        " KiB of the stack are in use", "  Python frames first, then native"),
 }
 _WORD = re.compile(r"[A-Za-z][a-z']+(?=[\s,.;:?!)]|$)")
 #: Calls whose arguments describe a command, and arguments that do so in any call.

@@ -44,7 +44,7 @@ def filled(part: Any, text: str) -> Any:
             filled(each, text) for each in part)
     if isinstance(part, str):
         return text
-    if isinstance(part, Reason):
+    if isinstance(part, Reason):  # the reader of documents lets no other codes through than ours
         return because("text", text=text)
     if not dataclasses.is_dataclass(part) or isinstance(part, type):
         return {key: filled(value, text) for key, value in part.items()} if isinstance(part, dict) else part

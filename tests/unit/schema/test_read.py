@@ -22,6 +22,7 @@ from gdbext.schema.read import read_document
 from gdbext.schema.write import as_json, document
 from tests.support import fake_page, fake_report
 from tests.support.fake_report import INFO, asyncio, crashed, gil_deadlock, hostile, orphaned, world_that_does_not_stop
+from tests.support.reasons import text
 from tests.support.round_trip import ALL, read_again
 
 MUTATIONS = 10_000
@@ -85,7 +86,7 @@ def test_a_document_of_some_parts_comes_back() -> None:
 def test_frames_left_out_are_counted_once() -> None:
     frames = tuple(NativeFrame("f", "app", 0x1000 + index) for index in range(2000))
     stack = MixedStack(frames, (Part(frames[:1]), Part(frames[1:1999], "again"), Part(frames[1999:], "program start")))
-    fault = Fault("SIGSEGV", None, "stack-overflow", "a frame too many")
+    fault = Fault("SIGSEGV", None, "stack-overflow", text("a frame too many"))
     found = read_again(Report(INFO, crash=Crash(1, fault, stack)))
     assert found.crash is not None
     assert found.crash.stack == MixedStack(

@@ -21,6 +21,7 @@ from gdbext.schema.read import read_document
 from gdbext.schema.write import PARTS, document
 from tests.support.fake_report import HOSTILE, gil_deadlock, healthy, hostile, inferred_deadlock, orphaned
 from tests.support.interpreters import CHECKOUT
+from tests.support.reasons import text
 
 Json = dict[str, Any]
 
@@ -46,7 +47,7 @@ def py(function: str, file: str = "/app/job.py", line: int = 3) -> Json:
 
 
 def crashed(*stack: Json, guilty: int | None = 0, kind: str = "null-pointer", recursion: Json | None = None) -> Json:
-    fault = Fault("SIGSEGV", None, kind, "read 8 bytes at 0x0")
+    fault = Fault("SIGSEGV", None, kind, text("read 8 bytes at 0x0"))
     made = document(dataclasses.replace(healthy(), crash=Crash(1, fault, MixedStack())), (*PARTS, "crash"))
     made["crash"].update(stack=list(stack), guilty_frame=guilty, recursion=recursion)
     return made
