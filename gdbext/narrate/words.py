@@ -72,12 +72,12 @@ def reason(why: Reason | str) -> Foreign:
 
 
 def in_parentheses(why: Reason | str | None) -> Words:
-    """A reason behind what it explains, or nothing."""
+    """A reason in parentheses, to follow a statement; empty without a reason."""
     return (Marked("why", (" (", reason(why), ")")),) if why else ()
 
 
 def known_by(evidence: str, why: Reason | str | None) -> Words:
-    """How a statement is known, behind it; nothing where it is recorded."""
+    """How a statement is known, to follow it; empty if it is recorded."""
     if evidence == "recorded":
         return ()
     return (Marked("why", (f" ({evidence}: ", reason(why), ")") if why else (f" ({evidence})",)),)
