@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from gdbext.model import Frame, Part, PyFrame, Thread
 from gdbext.narrate.words import Foreign, Words, listed, plural
 
-#: What stands below a stack of which only the first frames were asked for, as GDB has it.
+#: The last line of a stack of which only the first frames were requested, in the words of GDB.
 MORE_FRAMES = "(More stack frames follow...)"
 #: How many Python frames, and how many other frames, of a thread a verdict shows.
 _VERDICT_FRAMES = 6
@@ -65,7 +65,7 @@ def left_out(parts: Sequence[Part]) -> Words:
     texts = [part.text for part in parts if part.text is not None]
     if len(texts) == len(parts):
         return (*listed([(Foreign(text, 200),) for text in texts]), f" ({plural(count, 'frame')})" if count > 1 else "")
-    # how a thread was started tells nothing of what it does
+    # the start of a thread does not explain what it does now
     shown = [(Foreign(text, 200),) for text in texts if not text.endswith(" start")][:_VERDICT_FRAMES]
     return (plural(count, "frame"), *((", with ", *listed(shown)) if shown else ()))
 

@@ -1,4 +1,4 @@
-"""The GIL of each interpreter: who holds it, who waits for it, and requests to stop all threads."""
+"""The GIL of each interpreter: its holder, its waiters, and requests to stop all threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def state(facts: Facts, gil: Gil) -> Words:
 
 
 def waiters(gil: Gil) -> list[str]:
-    """Who waits for a GIL, and whether its holder was asked to release it; a line each."""
+    """The waiters of a GIL, and whether its holder was asked to release it; a line each."""
     if gil.waiters:
         asked = "; its holder has been asked to give it up" if gil.drop_requested else ""
         return [f"waited for by {number_list(gil.waiters)}{asked}"]
@@ -41,7 +41,7 @@ def waiters(gil: Gil) -> list[str]:
 
 
 def stop_requested(facts: Facts, interpreter: Interpreter) -> Words:
-    """Who has requested to stop all threads, and for whom that waits; nothing if nobody has."""
+    """The thread that requested to stop all others, and those that have not stopped; empty without a request."""
     stop = interpreter.stop_the_world
     if not stop.requested:
         return ()

@@ -1,4 +1,4 @@
-"""Who holds a lock, how a thread waits for it, and what it holds."""
+"""The holders of a lock, its waiters, and the locks that a thread holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONE_CHOSEN = "No thread waits for such a lock."
 def is_event(lock: Lock) -> bool:
     """Whether a lock is waited for as an event is: any thread may bring it, and it may be work to do.
 
-    A thread that waits for the result of others' work is not idle: its program needs that result to go on.
+    A thread that waits for the result of another thread's work is not idle: its program needs the result.
     """
     return kind_of(lock.kind).is_event and lock.state not in RESULT_STATES and not lock.holders
 
@@ -47,7 +47,7 @@ def held_at_arrow(lock: Lock) -> str:
 
 
 def held_by(facts: Facts, lock: Lock) -> Words:
-    """Who holds a lock, as the end of a sentence."""
+    """The holders of a lock, as the end of a sentence."""
     if kind_of(lock.kind).ends_thread:
         return ()
     if lock.holders:
@@ -95,7 +95,7 @@ def waiting(facts: Facts, thread: Thread) -> Words:
 
 
 def waited_for(lock: Lock) -> list[str]:
-    """Who waits for a lock, a line for each mode."""
+    """The waiters of a lock, a line for each mode."""
     lines = []
     for mode in ("exclusive", "shared"):
         numbers = [waiter.thread for waiter in lock.waiters if waiter.mode == mode]

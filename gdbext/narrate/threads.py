@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gdbext.model import Thread
 from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import Reason
 from gdbext.narrate.frames import stack_key
 from gdbext.narrate.locks import holding, holds, is_event, outside, waiting
 from gdbext.narrate.names import Facts, heading
@@ -94,9 +95,9 @@ def suspended_sections(thread: Thread) -> Iterator[Words]:
             yield ("has suspended its critical section of ", *what)
 
 
-def unmerged(why: object) -> Words:
+def unmerged(why: Reason | None) -> Words:
     """Why Python and native frames are shown one after the other, or nothing."""
-    return ("Python frames first, then native ones: ", reason(why)) if why else ()  # type: ignore[arg-type]
+    return ("Python frames first, then native ones: ", reason(why)) if why else ()
 
 
 def states(facts: Facts) -> dict[int, str]:

@@ -11,11 +11,11 @@ from gdbext.model.kinds import GIL, kind_of
 from gdbext.narrate.frames import stack_key
 from gdbext.narrate.names import RANGE, Facts, lock_name, lock_of_id, number_list, thread_name
 from gdbext.narrate.threads import doing
-from gdbext.narrate.words import Foreign, Words, capitalised, listed, plain, plural, reason
+from gdbext.narrate.words import Foreign, Words, capitalised, listed, plain, plural, reason, unmarked
 
 #: How bad a verdict is.
 Tone = Literal["bad", "good", "doubt", "plain"]
-#: The problem of a target that could not be looked at where none is known.
+#: The problem of a target without a report, if no other is known.
 NO_REASON = "no reason is known"
 #: How many locks a headline names.
 _MANY_LOCKS = 4
@@ -31,7 +31,7 @@ class NoDeadlock(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A link of a deadlock: who waits for a lock, and who holds it; no `holders`: nobody, or it is not known who."""
+    """A link of a deadlock: the waiters and the holders of a lock; without `holders` nobody is known to hold it."""
 
     waiters: Sequence[int]
     lock: str
@@ -82,7 +82,7 @@ def locks_of(deadlock: Deadlock) -> set[str]:
 
 
 def links(deadlock: Deadlock) -> list[Link]:
-    """Who waits for whom; edges that differ in one thread only are put together."""
+    """The links of a deadlock; edges that differ in one thread only are one link."""
     waiters: dict[tuple[str, int | None], dict[int, None]] = {}
     for edge in deadlock.edges:
         waiters.setdefault((edge.lock, edge.holder), {})[edge.waiter] = None
@@ -108,7 +108,7 @@ def no_holder(deadlock: Deadlock) -> str:
 def link_line(facts: Facts, deadlock: Deadlock, link: Link) -> Words:
     """``thread 1 -> the GIL -> thread 2``."""
     end = number_list(link.holders) if link.holders else no_holder(deadlock)
-    return (f"{number_list(link.waiters)} -> ", *lock_of_id(facts, link.lock), f" -> {end}")
+    return (f"{number_list(link.waiters)} -> ", *unmarked(lock_of_id(facts, link.lock)), f" -> {end}")
 
 
 def link_sentence(facts: Facts, deadlock: Deadlock, link: Link) -> Words:
@@ -122,12 +122,12 @@ def link_sentence(facts: Facts, deadlock: Deadlock, link: Link) -> Words:
 
 
 def stuck_behind(deadlock: Deadlock) -> str:
-    """Who is stuck behind a deadlock; empty if nobody is."""
+    """The threads that are stuck behind a deadlock; empty without any."""
     return f"Stuck behind it: {number_list(deadlock.stuck_behind)}" if deadlock.stuck_behind else ""
 
 
 def no_deadlock(facts: Facts) -> NoDeadlock:
-    """The verdict where no deadlock was found, with what the threads do instead."""
+    """The verdict if no deadlock was found, with the number of threads in each state."""
     report = facts.report
     on_locks = {lock.id for lock in report.locks if not kind_of(lock.kind).outside}
     others = [thread for thread in report.threads if thread.waits is None or thread.waits.lock not in on_locks]
@@ -136,14 +136,15 @@ def no_deadlock(facts: Facts) -> NoDeadlock:
     counts = (f"{plural(len(report.threads), 'thread')}: {len(report.threads) - len(others):,} wait for a lock or "
               f"event, {blocked:,} are in other system calls, {running:,} run.")
     if report.no_verdict:
-        return NoDeadlock("doubt", "Whether there is a deadlock cannot be told", (reason(report.no_verdict),), counts)
+        words = "Whether there is a deadlock cannot be determined"
+        return NoDeadlock("doubt", words, (reason(report.no_verdict),), counts)
     # a good end in green would be wrong beside a crash or tasks that wait for one another
     tone: Tone = "plain" if report.crash is not None or report.task_cycles else "good"
     return NoDeadlock(tone, f"No deadlock {'of threads ' if report.task_cycles else ''}found", (), counts)
 
 
 def gil_holders(facts: Facts) -> Iterator[Words]:
-    """A sentence for each GIL that is held: who holds it, and what that thread does."""
+    """A sentence for each GIL that is held: its holder, and what that thread does."""
     for lock in facts.report.locks:
         if lock.kind == GIL and lock.holders:
             holder = facts.threads.get(lock.holders[0].thread)
@@ -202,7 +203,7 @@ def deadlock_headline(facts: Facts, deadlock: Deadlock) -> Words:
 def undecided(report: Report) -> Words:
     """That there is no verdict, and why."""
     assert report.no_verdict is not None
-    return ("whether there is a deadlock cannot be told (", reason(report.no_verdict), ")")
+    return ("whether there is a deadlock cannot be determined (", reason(report.no_verdict), ")")
 
 
 def headline(facts: Facts) -> tuple[Tone, Words]:
@@ -225,7 +226,7 @@ def headline(facts: Facts) -> tuple[Tone, Words]:
 
 
 def not_seen(problem: str) -> tuple[Tone, Words]:
-    """The same of a target that could not be looked at."""
+    """The same for a target without a report."""
     return "doubt", ("could not be looked at: ", Foreign(problem, 300))
 
 

@@ -37,6 +37,14 @@ def plain(words: Words) -> str:
                     for word in words])
 
 
+def unmarked(words: Words) -> Words:
+    """The words without roles; text from the target stays marked as such."""
+    made: list[Word] = []
+    for word in words:
+        made += unmarked(word.words) if isinstance(word, Marked) else [word]
+    return tuple(made)
+
+
 def capitalised(words: Words) -> Words:
     """The words with a capital at their beginning."""
     first = words[0]
@@ -64,12 +72,12 @@ def reason(why: Reason | str) -> Foreign:
 
 
 def in_parentheses(why: Reason | str | None) -> Words:
-    """A reason behind what it explains, or nothing."""
+    """A reason in parentheses, to follow a statement; empty without a reason."""
     return (Marked("why", (" (", reason(why), ")")),) if why else ()
 
 
 def known_by(evidence: str, why: Reason | str | None) -> Words:
-    """How a statement is known, behind it; nothing where it is recorded."""
+    """How a statement is known, to follow it; empty if it is recorded."""
     if evidence == "recorded":
         return ()
     return (Marked("why", (f" ({evidence}: ", reason(why), ")") if why else (f" ({evidence})",)),)

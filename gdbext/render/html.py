@@ -40,7 +40,7 @@ _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _NOTHING = Report(TargetInfo("live", 0, None, "", None))
 #: How many threads of a report are open at first.
 _OPEN = 4
-#: How many characters the stacks of a page may take before further ones, which tell less, are shortened; how many
+#: How many characters the stacks of a page may take before further, less important ones are shortened; how many
 #: innermost frames these keep, and how many when as much again is taken; how many characters a frame takes at least.
 _STACKS, _INNER, _INNERMOST, _FRAME = 700_000, 8, 3, 60
 
@@ -50,11 +50,11 @@ def html_page(looks: Sequence[Shown], title: str, classes: Sequence[Mapping[str,
     """One self-contained file, in ASCII.
 
     :param classes: of many targets, those that are alike: `verdict` in words, `count`, `members` (targets), and
-        `representative`, the target of a look.
+        `representative`, the target that stands for the class.
     :param between: waits between targets: `waiter` and `holder` (targets; `holder` may be None), for `what` in words,
         and whether that is part of a `deadlock`.
 
-    Everything in them is taken for hostile, whatever program has written it.
+    All of their text is treated as hostile.
     """
     views = [View(each, index) for index, each in enumerate(looks)]
     anchors = {view.target: view.anchor for view in views}
@@ -88,9 +88,9 @@ class Budget:
 
 
 class View:
-    """What templates use of one target; words with links to where the page has more of what they name.
+    """A target as templates use it; its words link to the entries of the threads and locks that they name.
 
-    :param index: of the target in the page, which makes its ids differ from those of others.
+    :param index: of the target in the page; it makes ids unique.
     """
 
     def __init__(self, shown: Shown, index: int) -> None:
@@ -121,7 +121,7 @@ class View:
         if isinstance(word, str):
             return escape(_safe(word))
         if isinstance(word, Foreign):
-            # what is written from right to left in it must not turn round what is beside it
+            # a right-to-left name must not change the order of the words around it
             return Markup("<bdi>{}</bdi>").format(printable(word.text, word.limit))
         return self._marked(word, link)
 
@@ -150,7 +150,7 @@ class View:
         return dict(enumerate(thread.variables or ()))
 
     def graph(self) -> Graph | None:
-        """The drawing of who waits for whom; None if there is nothing to draw."""
+        """The drawing of the wait-for graph; None if there is nothing to draw."""
         waits, made = graph.wait_for_graph(self.facts), Graph()
         if not waits.threads:
             return None
@@ -168,7 +168,7 @@ class View:
         return made
 
     def crash_places(self) -> list[Frame]:
-        """The frame to look at first, and the innermost Python frame that led to it."""
+        """The frame to inspect first, and the innermost Python frame that led to it."""
         crash = self.report.crash
         if crash is None or crash.guilty is None or crash.guilty >= len(crash.stack.frames):
             return []

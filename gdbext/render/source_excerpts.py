@@ -10,7 +10,7 @@ from gdbext.render.style import Style, columns, excerpt
 
 #: Gives a source line by file and number, or None.
 Source = Callable[[str, int], "str | None"]
-#: How many characters of a source line are shown, and how many are looked at.
+#: How many characters of a source line are shown, and how many are examined.
 _SOURCE_WIDTH = 160
 _MAX_COLUMN = 1 << 16
 #: How many are shown at least, however narrow the terminal is.

@@ -68,7 +68,7 @@ class TaskTree:
 
     @staticmethod
     def _grouped(level: Iterable[Task]) -> list[list[Task]]:
-        """Tasks that stand at the same place, wait for no other task and are told in one breath; others alone."""
+        """Tasks with the same stack that wait for the same kind of thing together; tasks that wait for others alone."""
         groups: dict[object, list[Task]] = {}
         for task in level:
             awaits = task.awaits
@@ -85,7 +85,7 @@ class TaskTree:
             words = (f"{len(group):,} tasks ", *tasks.task_list(group), ": each ",
                      *tasks.doing(self._facts, first, group=group))
         if again:
-            word = "in a circle" if self._in_cycle & {task.address for task in again} else "told above"
+            word = "in a circle" if self._in_cycle & {task.address for task in again} else "shown above"
             words = (*words, "; ", *tasks.task_list(again), f" {word}")
         frames = self._stack(first.stack, self._limit) if self._limit != 0 else []
         return [self._say(words), *("  " + line for line in frames)]

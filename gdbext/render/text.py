@@ -81,7 +81,7 @@ class TextRenderer:
         if taken is not None:
             start = " " * len(indent) + f"taken by {printable(taken.function, 120)} at "
             lines.append(start + self._place(taken.file, taken.line, columns(start)))
-            # its columns are those of what it runs now
+            # its columns belong to the current instruction
             lines += self._source.below(taken.file, taken.line, None, " " * (len(indent) + 4))
         return lines
 
@@ -225,7 +225,7 @@ class TextRenderer:
         return self._stack(parts_of(thread), _TOP, "    ") if stacks == "top" else self._verdict_stack(thread, "    ")
 
     def _links(self, deadlock: Deadlock) -> list[str]:
-        """Who waits for whom, on one line if it is short."""
+        """The links of a deadlock, on one line if they are short."""
         parts = [self.say(verdict.link_line(self._facts, deadlock, link)) for link in verdict.links(deadlock)]
         title = "Cycle:" if all(edge.holder is not None for edge in deadlock.edges) else "Wait:"
         text = f"{title} {'; '.join(parts)}"
@@ -241,7 +241,7 @@ class TextRenderer:
         return [f"{title}{doubt} among {found.counts}", *self._lines("", verdict.gil_holders(self._facts))]
 
     def gils(self) -> str:
-        """Who holds each GIL, doing what, and who waits."""
+        """The holder of each GIL, what it does, and the waiters."""
         lines: list[str] = []
         for runtime in self._facts.report.runtimes:
             lines.append(self.say(gils.runtime_line(runtime)))

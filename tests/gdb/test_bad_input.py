@@ -152,7 +152,7 @@ def test_no_verdict_without_the_executable(kernel_core: tuple[Path, Sample]) -> 
     core, _ = kernel_core
     session = gdb_session.batch(["-c", core], ["py-deadlocks"])
     assert session.status == 1
-    assert "cannot be told" in session.outputs[0]
+    assert "cannot be determined" in session.outputs[0]
     assert "No deadlock" not in session.outputs[0]
 
 

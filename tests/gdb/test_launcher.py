@@ -308,7 +308,7 @@ def test_executable_that_is_another_one(tmp_path: Path) -> None:
         (line,) = (line for line in each.stderr.splitlines() if end in line)
         assert was in line
         assert build_id(other) in line
-    assert "cannot be told" in ran.stdout
+    assert "cannot be determined" in ran.stdout
     assert "No deadlock" not in ran.stdout
 
 
@@ -396,7 +396,7 @@ def test_truncated_core_lacks_no_file_that_is_here(kernel_core: tuple[Path, Samp
            "list of libraries")
     assert ran.status == 1
     assert f"\nMissing: {why}; so nothing in " in ran.stdout
-    assert f"Whether there is a deadlock cannot be told ({why})" in ran.stdout
+    assert f"Whether there is a deadlock cannot be determined ({why})" in ran.stdout
     assert "not here" not in ran.stdout
     assert "is missing" not in ran.stdout
     assert re.search(r"#0 +0x[0-9a-f]+ \(\) in libc\.so\.6\n", ran.stdout), "by the core's own list of mappings"

@@ -188,7 +188,7 @@ def test_core_with_the_wrong_files(suite: str, tmp_path: Path) -> None:
     assert {row["lwp"] for row in document["threads"]} == tids
     assert document["deadlocks"] == []
     assert "libc" in str(document["problems"])
-    assert "cannot be told" in session.outputs[1]
+    assert "cannot be determined" in session.outputs[1]
     assert "No deadlock" not in session.outputs[1]
 
 

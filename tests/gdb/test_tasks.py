@@ -193,6 +193,6 @@ def test_ten_thousand_tasks(name: str, tmp_path: Path) -> None:
     assert set(gathering["awaits"]["tasks"]) == {row["id"] for row in waiting}
     assert document["problems"] == []
     text = session.outputs[1]
-    assert "10000 tasks" in text
+    assert "10,000 tasks" in text
     assert len(text.splitlines()) < 60, "those that stand at the same place are told once"
     assert float(session.outputs[2]) < SECONDS_FOR_MANY

@@ -80,7 +80,7 @@ def says_so(words: str) -> str:
     """What words claim of deadlocks: one is found, one cannot be ruled out, or there is none."""
     words = words.lower()
     claims = {"found": re.search(r"(?<!no )deadlock (1:|of|over|between)|standstill", words) is not None,
-              "unknown": "whether there is a deadlock cannot be told" in words, "none": "no deadlock" in words}
+              "unknown": "whether there is a deadlock cannot be determined" in words, "none": "no deadlock" in words}
     (claim,) = [claim for claim, made in claims.items() if made]
     return claim
 

@@ -45,7 +45,7 @@ def test_verdict_comes_first() -> None:
     (orphaned(), "held by nobody alive: thread exited (its owner had TID 4242)"),
     (healthy(), "No deadlock found3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run."),
     (healthy(), 'The GIL is held by thread 1 "MainThread", which runs.'),
-    (without_verdict(), "Whether there is a deadlock cannot be toldPyPy in libpypy3.9-c.so is not decoded"),
+    (without_verdict(), "Whether there is a deadlock cannot be determinedPyPy in libpypy3.9-c.so is not decoded"),
     (world_that_does_not_stop(), "holds stop-the-world 0x104 up: it has not stopped"),
     (world_that_does_not_stop(), "has suspended its critical section of dict object at 0x300"),
     (crash(), 'SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread"read 8 bytes at 0x18: a member of a null pointer'),

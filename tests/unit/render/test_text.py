@@ -32,6 +32,7 @@ from gdbext.model.reasons import because
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from tests.support.fake_report import (
+    COUNTED,
     gil_deadlock,
     healthy,
     hostile,
@@ -102,6 +103,21 @@ def test_how_it_is_known_is_told() -> None:
     assert f'read-locked by thread 2 "b" ({why})' in text
     assert f"holds     rwlock 0x6000 for reading ({why})" in text
     assert "recorded)" not in text.replace("none recorded", "")
+
+
+def test_colour_does_not_change_how_a_cycle_is_laid_out() -> None:
+    for report in (gil_deadlock(), standstill_of_workers(100, queues=30)):
+        assert SGR.sub("", renderer(report, colour=True).deadlocks()) == renderer(report).deadlocks()
+    assert "Cycle: thread 1 -> rwlock" in renderer(gil_deadlock(), colour=True).deadlocks()
+
+
+def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
+    report = inferred_deadlock()
+    locks = tuple(dataclasses.replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
+                  for lock in report.locks)
+    text = renderer(dataclasses.replace(report, locks=locks)).deadlocks()
+    assert "  is still to come to barrier 0x6000 (inferred: 1 reader counted" in text
+    assert "holds     barrier" not in text
 
 
 def test_owner_that_is_gone() -> None:
