@@ -123,6 +123,7 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
                 "gdbext.errors", "gdbext.model", "gdbext.model.kinds", "gdbext.record", "gdbext.render.escape",
+                "gdbext.schema.read", "gdbext.verdict.graph",
                 "gdbext.render.html", "gdbext.render.html_text", "gdbext.render.output_file",
                 "gdbext.inferior.link_map", "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.notes"}, module
 

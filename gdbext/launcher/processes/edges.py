@@ -26,10 +26,10 @@ from gdbext.inferior.proc import Descriptor, Proc
 from gdbext.launcher.looks import classes
 from gdbext.launcher.looks.classes import EVIDENCE, Json
 from gdbext.launcher.processes.descriptors import READ, WRITE, Descriptors
-from gdbext.launcher.processes.graph import DERIVED, INFERRED, RECORDED, Node, Wait
+from gdbext.launcher.processes.graph import Node, Wait
 from gdbext.launcher.processes.memory import SharedMemory, Word
 from gdbext.launcher.processes.tree import Member, ThreadState, mappings, read_memory, thread_states
-from gdbext.model import RESULT_STATES
+from gdbext.model import DERIVED, INFERRED, RECORDED, RESULT_STATES
 from gdbext.model.kinds import DESCRIPTOR, FUTEX, SEMAPHORE, id_of_lock, kind_of
 
 #: For how long, in seconds, no thread of a deadlock may have run.

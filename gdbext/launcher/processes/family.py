@@ -17,9 +17,10 @@ from gdbext.launcher.looks.classes import Failure, Triage
 from gdbext.launcher.looks.look import Look, Options, Target, look
 from gdbext.launcher.looks.pool import Pool, Progress, processors
 from gdbext.launcher.processes.edges import STILL, watch
-from gdbext.launcher.processes.graph import RECORDED, Between, Node, Wait, find_deadlocks
+from gdbext.launcher.processes.graph import Between, Node, Wait, find_deadlocks
 from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.status import NO_GDB, NoGdb
+from gdbext.model import RECORDED
 from gdbext.record import record
 from gdbext.render.escape import printable
 
