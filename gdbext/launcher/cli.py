@@ -136,14 +136,18 @@ def _place(error: Exception) -> str:
     return f"{type(error).__name__}{at}" + (f": {text}" if text else "")
 
 
-def parser() -> argparse.ArgumentParser:
-    """What parses the command line."""
+def parser(brief: bool = False) -> argparse.ArgumentParser:
+    """What parses the command line.
+
+    :param brief: describe each verb by its one line of help, as completion shows it.
+    """
     made = argparse.ArgumentParser("gdbext", description=_DESCRIPTION, epilog=_EXAMPLES,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"gdbext {__version__}")
     verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
     for module in modules():
-        verb = verbs.add_parser(module.NAME, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES,
+        verb = verbs.add_parser(module.NAME, help=module.HELP, epilog=module.EXAMPLES,
+                                description=module.HELP if brief else module.DESCRIPTION,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(verb)
         verb.set_defaults(run=module.run)
