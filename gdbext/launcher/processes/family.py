@@ -15,7 +15,8 @@ from gdbext.launcher.cli import options_of, say, target_of, write_file
 from gdbext.launcher.looks import classes
 from gdbext.launcher.looks.classes import Failure, Triage
 from gdbext.launcher.looks.look import Look, Options, Target, look
-from gdbext.launcher.looks.pool import Pool, Progress, processors
+from gdbext.launcher.looks.pool import Pool, processors
+from gdbext.launcher.looks.progress import Progress
 from gdbext.launcher.processes.edges import STILL, watch
 from gdbext.launcher.processes.graph import Between, Node, Wait, find_deadlocks
 from gdbext.launcher.processes.tree import process_tree

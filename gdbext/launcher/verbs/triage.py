@@ -23,7 +23,8 @@ from gdbext.launcher.looks import classes
 from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage
 from gdbext.launcher.looks.cores import is_core
 from gdbext.launcher.looks.look import Look, Options, Target, end_running, look
-from gdbext.launcher.looks.pool import Pool, Progress, Record, State, processors
+from gdbext.launcher.looks.pool import Pool, Record, State, processors
+from gdbext.launcher.looks.progress import Progress
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.render.escape import printable
 
