@@ -11,6 +11,7 @@ stopped: it then gets SIGCONT.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -28,8 +29,10 @@ from gdbext.launcher.looks.cores import prepare_core
 from gdbext.launcher.looks.finding import HOME, environment, find_gdb, probe
 from gdbext.launcher.looks.preparation import Preparation
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb, Unreadable
+from gdbext.model import Report
 from gdbext.record import record
 from gdbext.render.escape import printable
+from gdbext.schema.read import read_document
 
 #: How long a GDB that was told to end may take to let the process go, in seconds.
 _PATIENCE = 5.0
@@ -115,6 +118,14 @@ class Look:
     hint: str | None
     status: int
     notes: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def report(self) -> Report | None:
+        """What the document describes.
+
+        :raises BadDocument: it is not as the schema describes it.
+        """
+        return None if self.document is None else read_document(self.document)
 
     def for_page(self) -> dict[str, Any]:
         """What `render.html` makes a page of."""

@@ -33,7 +33,7 @@ class Wait:
     holders: frozenset[Node]
     all_of: bool = False
     evidence: str = RECORDED
-    why: str | None = None
+    why: tuple[str, ...] = ()
     idle: bool = False
 
 
@@ -43,7 +43,7 @@ class Between:
 
     members: tuple[Node, ...]
     evidence: str
-    why: str | None
+    why: tuple[str, ...]
     behind: tuple[Node, ...] = ()
 
     @property
@@ -64,9 +64,9 @@ def find_deadlocks(waits: Mapping[Node, Wait], dead: Collection[Node] = ()) -> l
         if len({member.pid for member in members}) < 2:
             continue
         evidence = [waits[member] for member in members if not waits[member].idle]
-        reasons = list(dict.fromkeys(reason for wait in evidence if wait.why for reason in wait.why.split("; ")))
+        reasons = list(dict.fromkeys(reason for wait in evidence for reason in wait.why))
         if any(wait.evidence == INFERRED for wait in evidence):
             reasons.append("no thread of these can run")
         weakest_evidence = weakest([wait.evidence for wait in evidence]) if evidence else INFERRED
-        found.append(Between(tuple(members), weakest_evidence, "; ".join(reasons) or None, find_behind(members, graph)))
+        found.append(Between(tuple(members), weakest_evidence, tuple(reasons), find_behind(members, graph)))
     return found

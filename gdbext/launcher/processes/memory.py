@@ -48,7 +48,7 @@ class SharedMemory:
     @staticmethod
     def word_at(member: Member, address: int) -> Word | None:
         """The place of an address of a process, None if it is not in shared memory."""
-        mapping = next((each for each in member.mappings if each.start <= address < each.end), None)
+        mapping = member.mapping_at(address)
         if mapping is None or not mapping.shared:
             return None
         return Word(*mapping.file, mapping.offset + address - mapping.start)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gdbext.inferior.proc import Proc
-from gdbext.launcher.looks.classes import Json
+from gdbext.model import Report, Thread
 
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) (\S+) (\d+) *(.*)$")
 _PF_KTHREAD = 0x00200000
@@ -133,18 +133,22 @@ def thread_states(pid: int, root: str = "/proc") -> dict[int, ThreadState] | Non
 
 @dataclass
 class Member:
-    """A process of the set with its document (None: it could not be read)."""
+    """A process of the set with its report (None: it could not be read)."""
 
     pid: int
-    document: Json | None
+    report: Report | None
     proc: Proc
     states: Mapping[int, ThreadState] = field(default_factory=dict)
     mappings: tuple[Region, ...] = ()
 
-    def thread(self, number: int) -> Json | None:
-        """A thread of the document."""
-        threads = self.document["threads"] if self.document is not None else ()
-        return next((thread for thread in threads if thread["number"] == number), None)
+    @property
+    def threads(self) -> tuple[Thread, ...]:
+        """The threads of the report."""
+        return self.report.threads if self.report is not None else ()
+
+    def mapping_at(self, address: int) -> Region | None:
+        """The mapping that an address is in."""
+        return next((each for each in self.mappings if each.start <= address < each.end), None)
 
 
 def mappings(pid: int, root: str = "/proc") -> tuple[Region, ...] | None:

@@ -8,14 +8,14 @@ A, B, C, D = Node(1, 1), Node(2, 1), Node(3, 1), Node(1, 2)
 
 
 def on(*holders: Node, all_of: bool = False, idle: bool = False, evidence: str = "recorded") -> Wait:
-    return Wait("pipe", "to read it", frozenset(holders), all_of, evidence, None, idle)
+    return Wait("pipe", "to read it", frozenset(holders), all_of, evidence, (), idle)
 
 
 def test_two_that_wait_for_each_other() -> None:
     (found,) = find_deadlocks({A: on(B), B: on(A)})
     assert found.members == (A, B)
     assert found.processes == (1, 2)
-    assert (found.evidence, found.why, found.behind) == ("recorded", None, ())
+    assert (found.evidence, found.why, found.behind) == ("recorded", (), ())
 
 
 def test_any_of_several_may_end_a_wait() -> None:
@@ -48,10 +48,10 @@ def test_idle_threads_are_members_but_not_evidence() -> None:
 
 
 def test_the_weakest_evidence_counts() -> None:
-    inferred = Wait("socket", "", frozenset({A}), False, "inferred", "x")
+    inferred = Wait("socket", "", frozenset({A}), False, "inferred", ("x",))
     (found,) = find_deadlocks({A: on(B, evidence="derived"), B: inferred})
     assert found.evidence == "inferred"
-    assert found.why == "x; no thread of these can run"
+    assert found.why == ("x", "no thread of these can run")
 
 
 def test_a_long_cycle_and_two_of_them() -> None:
