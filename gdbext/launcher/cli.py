@@ -172,16 +172,33 @@ def add_target(verb: argparse.ArgumentParser) -> None:
                       "process PID")
 
 
+def add_gdb(group: argparse._ActionsContainer, where: str = "") -> None:
+    """Which GDB to use."""
+    group.add_argument("--gdb", metavar="FILE", help=f"the GDB to use{where} (else $GDBEXT_GDB, else gdb on $PATH)")
+
+
+def add_timeout(group: argparse._ActionsContainer) -> None:
+    """How long a look may take."""
+    group.add_argument("--timeout", metavar="SECONDS", type=seconds, default=60.0,
+                       help="how long a look may take; a process then runs on (default: 60)")
+
+
+def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
+    """JSON instead of text, and HTML as well."""
+    verb.add_argument("--json", action="store_true",
+                      help=f"print one JSON document, schema {schema}, instead of text")
+    verb.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+
+
 def add_look(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
     """How to look.
 
     :param timeout: whether it takes its time.
     """
     group = verb.add_argument_group("how to look")
-    group.add_argument("--gdb", metavar="FILE", help="the GDB to use (else $GDBEXT_GDB, else gdb on $PATH)")
+    add_gdb(group)
     if timeout:
-        group.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=60.0,
-                           help="how long a look may take; a process then runs on (default: 60)")
+        add_timeout(group)
     group.add_argument("--sysroot", metavar="DIR", type=_folder,
                        help="the folder that holds the target's files by their own names, as the root of an image")
     group.add_argument("--search", metavar="DIR", type=_folder, action="append", default=[],
@@ -251,7 +268,16 @@ def say(text: str) -> None:
         pass
 
 
-def _seconds(text: str) -> float:
+def number(text: str) -> int:
+    """The value of an option that counts something, or is a PID."""
+    value = int(text)
+    if not 1 <= value < 1 << 31:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def seconds(text: str) -> float:
+    """The value of an option that is a time, in seconds."""
     value = float(text)
     if not 0 < value <= 86400:
         raise argparse.ArgumentTypeError("must be more than 0 and no more than a day")

@@ -145,14 +145,12 @@ def look(target: Target, options: Options) -> Look:
         with prepared(target, options) as preparation:
             run.notes = preparation.notes
             answer = run.answer(gdb, target, options, preparation)
-    except GdbextError as error:
-        status = NO_GDB if isinstance(error, NoGdb) else NO_ANSWER
+    except (GdbextError, OSError) as error:
+        if isinstance(error, OSError):
+            error = GdbextError(f"{target.name} cannot be looked at: {error.strerror or error}",
+                                "see whether memory, descriptors or room for files have run out")
         return Look(target.name, None, "", None, run.stopped, time.monotonic() - started, str(error),
-                    error.hint or None, status, run.notes)
-    except OSError as error:
-        return Look(target.name, None, "", None, run.stopped, time.monotonic() - started,
-                    f"{target.name} cannot be looked at: {error.strerror or error}",
-                    "see whether memory, descriptors or room for files have run out", NO_ANSWER, run.notes)
+                    error.hint or None, NO_GDB if isinstance(error, NoGdb) else NO_ANSWER, run.notes)
     status = FOUND if answer["deadlocks"] or answer["crash"] else NO_ANSWER if answer["no_verdict"] else NOTHING_FOUND
     problem, hint = answer["incomplete"] or answer["no_verdict"], answer["hint"] or None
     if target.core is not None and hint:

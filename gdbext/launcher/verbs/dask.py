@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cli import say, write_file
+from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, say, seconds, write_file
 from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, headline, looks_of, merged, page, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
@@ -57,20 +57,16 @@ _JOBS = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the verb understands."""
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler, or the name of its scheduler file")
-    parser.add_argument("--client", metavar="PID", type=_number, help="the client is this process of this machine")
-    parser.add_argument("--json", action="store_true",
-                        help=f"print one JSON document, schema {SCHEMA}, instead of text")
-    parser.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+    parser.add_argument("--client", metavar="PID", type=number, help="the client is this process of this machine")
+    add_output(parser, SCHEMA)
     group = parser.add_argument_group("how to look")
-    group.add_argument("--gdb", metavar="FILE", help="the GDB to use on every machine (else $GDBEXT_GDB, else gdb on "
-                       "$PATH, as they are there)")
+    add_gdb(group, " on every machine")
     group.add_argument("--package", metavar="DIR", help="a folder that has the package gdbext in it on every machine, "
                        "for one that is not where Python looks")
-    group.add_argument("--jobs", metavar="N", type=_number, default=_JOBS,
+    group.add_argument("--jobs", metavar="N", type=number, default=_JOBS,
                        help=f"how many looks are made on one machine at a time (default: {_JOBS})")
-    group.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=60.0,
-                       help="how long one look may take; a process then runs on (default: 60)")
-    group.add_argument("--connect-timeout", metavar="SECONDS", type=_seconds, default=10.0,
+    add_timeout(group)
+    group.add_argument("--connect-timeout", metavar="SECONDS", type=seconds, default=10.0,
                        help="how long the scheduler, or a nanny, may take to answer (default: 10)")
 
 
@@ -114,20 +110,6 @@ def scheduler_address(text: str) -> str:
     if not isinstance(address, str) or not ADDRESS.fullmatch(address):
         raise GdbextError(f"{printable(text)} names no address of a scheduler", "give the address instead")
     return address
-
-
-def _number(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError("must be more than 0 and no more than a day")
-    return value
 
 
 async def survey(address: str, options: argparse.Namespace) -> Survey:
