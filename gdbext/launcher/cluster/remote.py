@@ -271,14 +271,6 @@ def process_listening(address: str) -> int | None:
     return next(filter(has_python, owners_of(inodes).values()), None)
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped by job control."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
-    except (OSError, IndexError):
-        return False
-
-
 def _is_here(host: str) -> bool:
     """Whether an IP address is one of this machine."""
     try:

@@ -28,6 +28,8 @@ from gdbext.launcher.looks.containers import prepare_process
 from gdbext.launcher.looks.cores import prepare_core
 from gdbext.launcher.looks.finding import HOME, environment, find_gdb, probe
 from gdbext.launcher.looks.preparation import Preparation
+from gdbext.launcher.looks.rights import why_not_traced
+from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb, Unreadable
 from gdbext.model import Report
 from gdbext.record import record
@@ -203,7 +205,8 @@ class _Run:
 
         :raises GdbextError: it does not answer.
         """
-        halted = target.pid is not None and _is_halted(target.pid)
+        # job control has stopped it, as Ctrl-Z does: then it is to stay so
+        halted = target.pid is not None and state_of(target.pid) == "T"
         with _memory_file("request") as request, _memory_file("answer") as answer:
             request.write(json.dumps({
                 "parent": os.getpid(), "pid": target.pid, "core": preparation.core,
@@ -281,9 +284,7 @@ def _explain(pid: int, problem: str) -> None:
 
     :raises Unreadable: there is a better reason.
     """
-    from gdbext.launcher.looks.rights import why_not_traced
-
-    if not os.path.isdir(f"/proc/{pid}") or _state(pid) in ("Z", "X"):
+    if not os.path.isdir(f"/proc/{pid}") or state_of(pid) in ("Z", "X"):
         raise Unreadable(f"process {pid} has ended while it was looked at", "look at another one, or at its core")
     if _NOT_PERMITTED.search(problem):
         raise Unreadable(*why_not_traced(pid))
@@ -327,17 +328,3 @@ def _lines(answer: IO[bytes]) -> dict[str, Any]:
         except ValueError:
             break
     return told
-
-
-def _state(pid: int) -> str | None:
-    """State of a process as one letter, as in /proc/PID/stat; None if there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read(4096).rpartition(b")")[2].split()[0].decode("ascii", "replace")
-    except (OSError, IndexError):
-        return None
-
-
-def _is_halted(pid: int) -> bool:
-    """Whether a process is stopped by job control, as Ctrl-Z does it: it then is to stay so."""
-    return _state(pid) == "T"

@@ -18,17 +18,15 @@ import time
 from collections.abc import Iterable, Mapping
 
 from gdbext.inferior.proc import Descriptor
+from gdbext.launcher.proc_files import is_kernel_thread, parent_of, start_of
 from gdbext.launcher.processes.tree import (
     Member,
     Region,
     ThreadState,
-    is_kernel_thread,
     mappings,
     numbers,
-    parent_of,
     read_memory,
     read_text,
-    start_of,
 )
 
 READ, WRITE = "read", "write"

@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gdbext.launcher.processes.tree import Member, is_kernel_thread, mappings, numbers, read_memory
+from gdbext.launcher.proc_files import is_kernel_thread
+from gdbext.launcher.processes.tree import Member, mappings, numbers, read_memory
 
 #: How long the mappings of all processes are read, and how long memory is searched, in seconds.
 _PATIENCE, _SEARCH = 2.0, 1.5

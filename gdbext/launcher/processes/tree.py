@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gdbext.inferior.proc import Proc
+from gdbext.launcher.proc_files import parent_of, state_of
 from gdbext.model import Report, Thread
 
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) (\S+) (\d+) *(.*)$")
-_PF_KTHREAD = 0x00200000
 
 
 class ThreadState(NamedTuple):
@@ -67,24 +67,6 @@ def numbers(folder: str) -> list[int]:
         return []
 
 
-def parent_of(pid: int, root: str = "/proc") -> int | None:
-    """The parent of a process; None if it has ended."""
-    text = read_text(f"{root}/{pid}/stat", 4096)
-    try:
-        return int(text.rpartition(")")[2].split()[1]) if text else None
-    except (ValueError, IndexError):
-        return None
-
-
-def start_of(pid: int, root: str = "/proc") -> int | None:
-    """When a process was started, in clock ticks since the machine was; None if it has ended."""
-    text = read_text(f"{root}/{pid}/stat", 4096)
-    try:
-        return int(text.rpartition(")")[2].split()[19]) if text else None
-    except (ValueError, IndexError):
-        return None
-
-
 def process_tree(pid: int, root: str = "/proc") -> list[tuple[int, int | None]]:
     """A process and all that descend from it, each with its parent, parents first."""
     children: dict[int, list[int]] = {}
@@ -94,22 +76,9 @@ def process_tree(pid: int, root: str = "/proc") -> list[tuple[int, int | None]]:
             children.setdefault(parent, []).append(other)
     found = [(pid, parent_of(pid, root))]
     for parent, _ in found:  # grows while it is walked
-        found += [(child, parent) for child in children.get(parent, ()) if not _is_zombie(child, root)]
+        found += [(child, parent) for child in children.get(parent, ())
+                  if state_of(child, root) not in (None, "Z", "X")]
     return found
-
-
-def _is_zombie(pid: int, root: str) -> bool:
-    text = read_text(f"{root}/{pid}/stat", 4096)
-    return text is None or text.rpartition(")")[2].split()[:1] in (["Z"], ["X"])
-
-
-def is_kernel_thread(pid: int, root: str = "/proc") -> bool:
-    """Whether what has a number like a process is a thread of the kernel, which has no descriptors and no memory."""
-    text = read_text(f"{root}/{pid}/stat", 4096)
-    try:
-        return bool(text and int(text.rpartition(")")[2].split()[6]) & _PF_KTHREAD)
-    except (ValueError, IndexError):
-        return False
 
 
 def thread_states(pid: int, root: str = "/proc") -> dict[int, ThreadState] | None:
