@@ -81,7 +81,9 @@ class Host:
                                           for fd, events in entries))
 
     def scene(self) -> Scene:
-        return Scene(self.reports, str(self.root), still=0)
+        scene = Scene(self.reports, str(self.root))
+        scene.watch(0)
+        return scene
 
     def deadlocked(self) -> list[tuple[int, ...]]:
         scene = self.scene()

@@ -227,8 +227,9 @@ def look_here(wanted: str) -> None:
 
 
 def as_json(target: Target, options: Options) -> dict[str, Any]:
-    """What `look_here` is told."""
-    parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)}, default=str))
+    """What `look_here` takes; paths are absolute, since it runs in another folder."""
+    parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)},
+                                                  default=os.path.abspath))
     return parts
 
 

@@ -59,11 +59,11 @@ class Descriptors:
         self.blind: str | None = None
         #: Which processes outside of the set are not seen, None if all are.
         self.unseen: str | None = None
-        self._open = self._scan()
+        self._open: dict[str, set[Descriptor]] = {}
 
-    def _scan(self) -> dict[str, set[Descriptor]]:
-        found: dict[str, set[Descriptor]] = {}
-        refused = self._refused
+    def scan(self) -> None:
+        """Read which processes have which descriptors; nothing is known before."""
+        found, refused = self._open, self._refused
         end = time.monotonic() + _PATIENCE
         pids = numbers(self._root)
         for pid in sorted(pids, key=lambda other: other not in self._members):
@@ -91,7 +91,6 @@ class Descriptors:
             self.unseen = f"descriptors of {len(refused):,} {whose} could not be read"
         elif 1 not in pids:  # mount option hidepid of /proc
             self.unseen = "processes of other users could not be seen"
-        return found
 
     # -- ends ------------------------------------------------------------------------------------------------
 

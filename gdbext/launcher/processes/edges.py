@@ -46,37 +46,41 @@ _HARMLESS = 1 << 1 | 1 << 31 | 1 << 32
 
 
 class Scene:
-    """Several processes of this machine, that run, and what they wait for.
+    """Several processes of this machine, that run, and what they wait for, once `watch` has found that out.
 
     :param reports: of each process, by its number; None: it could not be read.
     :param root: where /proc is.
-    :param still: how long, in seconds, threads are watched.
     """
 
-    def __init__(self, reports: Mapping[int, Report | None], root: str = "/proc", still: float = STILL) -> None:
+    def __init__(self, reports: Mapping[int, Report | None], root: str = "/proc") -> None:
         self._root = root
         self.members = {pid: Member(pid, report, Proc(pid, root)) for pid, report in reports.items()}
-        before = {pid: thread_states(pid, root) for pid in self.members}
-        begin = time.monotonic()
-        for member in self.members.values():
-            member.mappings = mappings(member.pid, root) or ()
         self._shared_memory = SharedMemory(self.members, root)
         self._descriptors = Descriptors(self.members, root)
         #: What keeps descriptors from being told, None if nothing does.
-        self.blind = self._descriptors.blind
+        self.blind: str | None = None
         self.waits: dict[Node, Wait] = {}
         self.dead: set[Node] = set()
         #: How many threads have run while they were watched whose waits would have counted.
         self.moved = 0
+
+    def watch(self, seconds: float = STILL) -> None:
+        """Find what the threads wait for, and leave out those that run within so many seconds."""
+        before = {pid: thread_states(pid, self._root) for pid in self.members}
+        begin = time.monotonic()
+        for member in self.members.values():
+            member.mappings = mappings(member.pid, self._root) or ()
+        self._descriptors.scan()
+        self.blind = self._descriptors.blind
         for pid, states in before.items():
             if states is None:
                 self.blind = self.blind or f"what the threads of process {pid} do may not be known"
             self.members[pid].states = states or {}
         for member in self.members.values():
             self._look(member)
-        time.sleep(max(0.0, begin + still - time.monotonic()))
-        for pid in self.members:
-            self._forget_moved(self.members[pid], thread_states(pid, root) or {})
+        time.sleep(max(0.0, begin + seconds - time.monotonic()))
+        for member in self.members.values():
+            self._forget_moved(member, thread_states(member.pid, self._root) or {})
 
     def _look(self, member: Member) -> None:
         for thread in member.threads:
@@ -255,11 +259,11 @@ class Scene:
 
 def watch(reports: Mapping[int, Report | None], root: str = "/proc") -> Scene:
     """What processes wait for of each other, when their threads have come to rest after the looks."""
-    scene = Scene(reports, root)
-    for _ in range(_TRIES - 1):
+    for _ in range(_TRIES):
+        scene = Scene(reports, root)
+        scene.watch()
         if not scene.moved:
             break
-        scene = Scene(reports, root)
     return scene
 
 

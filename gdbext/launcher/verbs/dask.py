@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import sys
 import time
 import warnings
@@ -162,12 +161,6 @@ class RemoteLooks:
         """A look, as `look.look` makes it; to be called in as many threads as there are `jobs`."""
         started = time.monotonic()
         wanted = as_json(target, options)
-        for name in ("core", "executable"):
-            if wanted["target"][name]:
-                wanted["target"][name] = os.path.abspath(wanted["target"][name])
-        how = wanted["options"]
-        how["search"] = [os.path.abspath(folder) for folder in how["search"]]
-        how["sysroot"] = how["sysroot"] and os.path.abspath(how["sysroot"])
         call = f"{Sent('look_in_task').expression}(*{(self._package, wanted)!r})"
         # not pure: a file may have changed since the last look
         future = self._client.submit(eval, call, {}, pure=False)
