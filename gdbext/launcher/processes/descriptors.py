@@ -23,6 +23,7 @@ from gdbext.launcher.processes.tree import (
     Member,
     Region,
     ThreadState,
+    describe_unseen,
     mappings,
     numbers,
     read_memory,
@@ -86,11 +87,7 @@ class Descriptors:
             if time.monotonic() > end:
                 self.blind = f"not all descriptors could be read within {_PATIENCE:g} s"
                 break
-        if refused:
-            whose = "processes of other users" if len(refused) > 1 else "process of another user"
-            self.unseen = f"descriptors of {len(refused):,} {whose} could not be read"
-        elif 1 not in pids:  # mount option hidepid of /proc
-            self.unseen = "processes of other users could not be seen"
+        self.unseen = describe_unseen("descriptors", len(refused), pids)
 
     # -- ends ------------------------------------------------------------------------------------------------
 

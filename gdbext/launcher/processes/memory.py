@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gdbext.launcher.proc_files import is_kernel_thread
-from gdbext.launcher.processes.tree import Member, mappings, numbers, read_memory
+from gdbext.launcher.processes.tree import Member, describe_unseen, mappings, numbers, read_memory
 
 #: How long the mappings of all processes are read, and how long memory is searched, in seconds.
 _PATIENCE, _SEARCH = 2.0, 1.5
@@ -80,11 +80,7 @@ class SharedMemory:
                 for mapping in regions or ():
                     if mapping.shared:
                         found.setdefault(mapping.file, set()).add(pid)
-            if refused:
-                whose = "processes of other users" if refused > 1 else "process of another user"
-                self.unseen = f"mappings of {refused:,} {whose} could not be read"
-            elif 1 not in pids:  # mount option hidepid of /proc
-                self.unseen = "processes of other users could not be seen"
+            self.unseen = describe_unseen("mappings", refused, pids)
             self._mapped = found
         return self._mapped.get((word.device, word.inode))
 

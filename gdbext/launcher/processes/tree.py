@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -65,6 +65,19 @@ def numbers(folder: str) -> list[int]:
         return sorted(int(name) for name in os.listdir(folder) if name.isdigit())
     except OSError:
         return []
+
+
+def describe_unseen(what: str, refused: int, pids: Sequence[int]) -> str | None:
+    """Why something of other users' processes is not known; None if it is.
+
+    :param refused: of how many processes it could not be read.
+    :param pids: all processes in /proc.
+    """
+    if refused:
+        whose = "processes of other users" if refused > 1 else "process of another user"
+        return f"{what} of {refused:,} {whose} could not be read"
+    # mount option hidepid of /proc
+    return "processes of other users could not be seen" if 1 not in pids else None
 
 
 def process_tree(pid: int, root: str = "/proc") -> list[tuple[int, int | None]]:
