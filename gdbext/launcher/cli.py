@@ -63,12 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except SystemExit as end:
         return _ended(name, end)
-    except UsageError as error:
-        return _complain(name, error, BAD_USAGE)
-    except NoGdb as error:
-        return _complain(name, error, NO_GDB)
     except GdbextError as error:
-        return _complain(name, error, NO_ANSWER)
+        status = BAD_USAGE if isinstance(error, UsageError) else NO_GDB if isinstance(error, NoGdb) else NO_ANSWER
+        return _complain(name, error, status)
     except BrokenPipeError:  # the reader has seen enough
         return NO_ANSWER
     except OSError as error:

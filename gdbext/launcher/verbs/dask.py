@@ -72,10 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Look at a cluster and report; the exit status."""
     address = scheduler_address(options.address)
-    try:
-        found = asyncio.run(survey(address, options))
-    except ImportError as error:
-        raise UsageError(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
+    found = asyncio.run(survey(address, options))
     triage = merged(found)
     if options.json:
         sys.stdout.write(json.dumps(as_document(found, triage)) + "\n")
@@ -111,27 +108,37 @@ def scheduler_address(text: str) -> str:
     return address
 
 
+def import_dask() -> Any:
+    """The package `distributed`, which writes no log: the report has what it says of peers that do not answer.
+
+    :raises UsageError: it is not installed.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise UsageError(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    return distributed
+
+
 async def survey(address: str, options: argparse.Namespace) -> Survey:
     """Look at all processes of a cluster.
 
     :param address: of its scheduler, as Dask has it: ``tcp://host:8786``.
-    :raises ImportError: there is no Dask here.
+    :raises UsageError: there is no Dask here.
     """
-    from distributed import Client, __version__
-
-    # what it tells of peers that do not answer, the report tells
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    distributed = import_dask()
     warnings.simplefilter("ignore")  # of other versions there: nothing that is sent depends on them
     limit = options.connect_timeout
-    client = Client(address, asynchronous=True, timeout=limit, name="gdbext", set_as_default=False)
+    client = distributed.Client(address, asynchronous=True, timeout=limit, name="gdbext", set_as_default=False)
     try:
         await answer_of(client, 2 * limit, "the scheduler")
         return await Surveyor(client, address, options).survey()
     except Unanswered as error:
         why = str(error)
         if not isinstance(error.__cause__, (OSError, type(None))):
-            why = (f"what answers at {address} is no Dask scheduler, or one of another release than {__version__}, "
-                   f"which is here: {type(error.__cause__).__name__}")
+            why = (f"what answers at {address} is no Dask scheduler, or one of another release than "
+                   f"{distributed.__version__}, which is here: {type(error.__cause__).__name__}")
         return await survey_from_here(address, options, why)
     finally:
         # without a limit it waits for what it has asked for
@@ -187,13 +194,9 @@ def remote_looks(address: str, package: str | None = None) -> Iterator[RemoteLoo
 
     :raises GdbextError: there is no Dask here, the cluster cannot be reached, or has no workers.
     """
+    distributed = import_dask()
     try:
-        from distributed import Client
-    except ImportError as error:
-        raise UsageError(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    try:
-        client = Client(scheduler_address(address), timeout=10, name="gdbext", set_as_default=False)
+        client = distributed.Client(scheduler_address(address), timeout=10, name="gdbext", set_as_default=False)
     except Exception as error:  # by the connection, or by what answers
         raise Unreadable(f"the Dask cluster at {printable(address)} cannot be reached: {error}",
                          "check the address; if it hangs: gdbext dask ADDRESS") from None
