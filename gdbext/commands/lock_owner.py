@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.commands.arguments import JSON, Arguments
+from gdbext.commands.arguments import JSON
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.errors import GdbextError
@@ -89,11 +90,11 @@ def _look(snapshot: Snapshot, addresses: Sequence[int], kind: LockKind | None) -
     return _result(report, [lock for lock in report.locks if lock.id in chosen], None)
 
 
-def _run_rwlock(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run_rwlock(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     return _look(snapshot, addresses, RWLOCK)
 
 
-def _run_lock(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run_lock(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     return _look(snapshot, addresses, None)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.commands.arguments import JSON, Arguments
+from gdbext.commands.arguments import JSON
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.render.crash import CrashPage
@@ -34,7 +35,7 @@ Example:
 Related: py-mixed-bt, py-threads-locks, py-deadlocks."""
 
 
-def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     report = snapshot.report(lambda thread: False)
     crash = snapshot.crash(report)
     report = replace(report, crash=crash)

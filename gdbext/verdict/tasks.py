@@ -25,6 +25,7 @@ from gdbext.record import record
 from gdbext.remembered import remembered
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
+from gdbext.verdict.graph import Need, find_stuck
 
 RUNNING: Final = "running"
 
@@ -482,19 +483,10 @@ def find_cycles(tasks: Sequence[Task]) -> tuple[tuple[int, ...], ...]:
     """
     needs = {task.address: {*task.awaits.tasks, *task.awaits.holders} for task in tasks
              if task.state == PENDING and not task.awaits.timed and not task.awaits.others}
-    needs = {address: wanted for address, wanted in needs.items() if wanted}
-    wanted_by: dict[int, list[int]] = {}
-    for address, wanted in needs.items():
-        for other in wanted:
-            wanted_by.setdefault(other, []).append(address)
-    free = [other for other in wanted_by if other not in needs]
-    while free:
-        for address in wanted_by.get(free.pop(), ()):
-            if needs.pop(address, None) is not None:
-                free.append(address)
+    stuck = find_stuck({address: Need(frozenset(wanted), False) for address, wanted in needs.items()})
     found: list[tuple[int, ...]] = []
     done: set[int] = set()
-    for start in needs:
+    for start in [address for address in needs if address in stuck]:
         path: list[int] = []
         at = start
         # each of them waits for one that is stuck too, so following any of them ends in a circle

@@ -126,8 +126,8 @@ def test_the_launcher_runs_without_gdb() -> None:
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
                 "gdbext.errors", "gdbext.model", "gdbext.model.kinds", "gdbext.record", "gdbext.render.escape",
                 "gdbext.render.html", "gdbext.render.shown", "gdbext.render.output_file", "gdbext.schema.read",
-                "gdbext.narrate", "gdbext.narrate.classes", "gdbext.narrate.frames", "gdbext.narrate.names",
-                "gdbext.narrate.verdict", "gdbext.narrate.words",
+                "gdbext.verdict.graph", "gdbext.narrate", "gdbext.narrate.classes", "gdbext.narrate.frames",
+                "gdbext.narrate.names", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
                 "gdbext.inferior.link_map", "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.notes"}, module
 
 

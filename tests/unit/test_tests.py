@@ -55,6 +55,7 @@ def test_a_covering_part_has_every_lock_and_target_with_every_interpreter() -> N
 #: Tests in tests/unit of more than one module, and what they are of.
 ACROSS = {
     "test_layers.py": "imports of the whole package",
+    "test_processor.py": "names of registers, instructions and system calls outside arch/",
     "test_support_matrix.py": "docs/support.md",
     "test_tables_serve_decoders.py": "all decoders with all tables",
     "test_tests.py": "tests/",

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cli import add_look, options_of, say, write_file
+from gdbext.launcher.cli import add_look, add_output, number, options_of, say, write_file
 from gdbext.launcher.looks import classes
 from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage
 from gdbext.launcher.looks.cores import is_core
 from gdbext.launcher.looks.look import Look, Options, Target, end_running, look
-from gdbext.launcher.looks.pool import Pool, Progress, Record, State, processors
+from gdbext.launcher.looks.pool import Pool, Record, State, processors
+from gdbext.launcher.looks.progress import Progress
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.render.escape import printable
 from gdbext.schema.read import read_document
@@ -55,12 +56,10 @@ without Python"""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the verb understands."""
     parser.add_argument("targets", metavar="DIR|CORE|PID", nargs="+", help="folders with cores, cores, and processes")
-    parser.add_argument("--jobs", metavar="N", type=_jobs, default=None,
+    parser.add_argument("--jobs", metavar="N", type=number, default=None,
                         help="how many GDBs run at a time (default: one for each processor; with --dask, for each "
                         "thread of the workers)")
-    parser.add_argument("--json", action="store_true",
-                        help="print one JSON document, schema gdbext-triage/1, instead of text")
-    parser.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+    add_output(parser, classes.SCHEMA)
     parser.add_argument("--state", metavar="DIR", type=Path,
                         help="where to keep what is done, also when all is done (default: in $XDG_STATE_HOME, until "
                         "all is done)")
@@ -238,13 +237,6 @@ def _default_state(targets: Sequence[str]) -> Path:
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     name = "\0".join(sorted(os.path.abspath(target) for target in targets))
     return Path(home) / "gdbext" / "triage" / hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
-
-
-def _jobs(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 1024:
-        raise argparse.ArgumentTypeError("must be 1 to 1024")
-    return value
 
 
 # -- finding cores -------------------------------------------------------------------------------------------
