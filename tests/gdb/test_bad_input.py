@@ -1,4 +1,4 @@
-"""What goes wrong is told in one line that says what to do next, and GDB ends with a failure."""
+"""Errors: one line that says what to do next, and a failing exit status of GDB."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BAD_OPTIONS = (
 
 
 def check_failures(session: Result) -> list[str]:
-    """Check that each command failed with one line; return these lines."""
+    """Check that each command failed with one line, and return these lines."""
     assert session.status != 0
     assert "Traceback" not in session.stderr
     assert "Python Exception" not in session.stderr
@@ -63,24 +63,24 @@ def check_failures(session: Result) -> list[str]:
 
 
 def check_failure(session: Result) -> str:
-    """Check that the only command failed with one line; return that line."""
+    """Check that the only command failed with one line, and return that line."""
     (line,) = check_failures(session)
     return line
 
 
-def test_without_a_process() -> None:
+def test_commands_without_a_process_fail() -> None:
     session = gdb_session.batch([], [f"{command}{options}" for command in COMMANDS for options in ("", " --json")])
     assert session.stderr.splitlines() == check_failures(session)
 
 
-def test_program_that_has_not_started() -> None:
+def test_program_before_its_start_fails() -> None:
     session = gdb_session.batch([samples.build("abba")], COMMANDS)
     assert session.stderr.splitlines() == check_failures(session)
 
 
 @pytest.mark.parametrize("variant", ["future", "random", "loop"])
-def test_python_that_is_not_known(variant: str, tmp_path: Path) -> None:
-    """The native part is shown, the rest is refused in one line, and nothing takes long."""
+def test_unknown_python_version_shows_the_native_part(variant: str, tmp_path: Path) -> None:
+    """The native part of the report is shown, the rest is refused in one line, and no command is slow."""
     with samples.impostor(variant, tmp_path) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"], timeout=60)
         verdict = gdb_session.batch(["-p", str(sample.pid)], ["py-deadlocks"], timeout=60)
@@ -98,7 +98,7 @@ def test_python_that_is_not_known(variant: str, tmp_path: Path) -> None:
     assert "Python" in check_failure(holder)
 
 
-def test_python_that_is_not_initialised(tmp_path: Path) -> None:
+def test_uninitialised_python_fails(tmp_path: Path) -> None:
     with samples.impostor("zero", tmp_path) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"])
     (runtime,) = session.document()["runtimes"]
@@ -107,7 +107,7 @@ def test_python_that_is_not_initialised(tmp_path: Path) -> None:
     assert session.status == 0
 
 
-def test_program_without_python(native: Sample) -> None:
+def test_python_commands_without_python_fail(native: Sample) -> None:
     session = gdb_session.batch(["-p", str(native.pid)], ["gil-holder"])
     assert "python" in check_failure(session).lower()
     session = gdb_session.batch(["-p", str(native.pid)], ["py-threads-locks --json"])
@@ -117,24 +117,24 @@ def test_program_without_python(native: Sample) -> None:
 
 
 @pytest.mark.parametrize("command", ["rwlock-owner", "lock-owner"])
-def test_bad_address(native: Sample, command: str) -> None:
+def test_bad_address_fails(native: Sample, command: str) -> None:
     check_failures(gdb_session.batch(["-p", str(native.pid)], [f"{command} {bad}" for bad in BAD_ADDRESSES]))
 
 
-def test_bad_options(native: Sample) -> None:
+def test_bad_options_fail(native: Sample) -> None:
     check_failures(gdb_session.batch(["-p", str(native.pid)], BAD_OPTIONS))
 
 
-def test_gdb_goes_on_after_a_failure(native: Sample) -> None:
-    """Only the last command decides on the exit status, so a script can go on after a failure."""
+def test_gdb_continues_after_a_failed_command(native: Sample) -> None:
+    """The exit status is that of the last command, so a script can continue after a failure."""
     session = gdb_session.batch(["-p", str(native.pid)], ["rwlock-owner 0x10", "py-deadlocks --json"])
     assert len(session.error_lines("rwlock-owner")) == 1
     assert session.status == 0
     assert len(session.document(1)["deadlocks"]) == 1
 
 
-def test_core_without_its_executable(kernel_core: tuple[Path, Sample]) -> None:
-    """GDB then knows no symbols and no libraries: what is known is shown, what is missing is said, and it fails."""
+def test_core_without_executable_is_a_partial_report(kernel_core: tuple[Path, Sample]) -> None:
+    """GDB then has no symbols and no libraries: the report shows what it can and names what is missing."""
     core, sample = kernel_core
     session = gdb_session.batch(["-c", core], ["py-threads-locks --json"])
     assert session.status == 1
@@ -147,8 +147,8 @@ def test_core_without_its_executable(kernel_core: tuple[Path, Sample]) -> None:
     assert document["deadlocks"] == []
 
 
-def test_no_verdict_without_the_executable(kernel_core: tuple[Path, Sample]) -> None:
-    """"No deadlock" would be a lie."""
+def test_core_without_executable_has_no_verdict(kernel_core: tuple[Path, Sample]) -> None:
+    """"No deadlock" would be wrong: the locks could not be read."""
     core, _ = kernel_core
     session = gdb_session.batch(["-c", core], ["py-deadlocks"])
     assert session.status == 1
@@ -157,8 +157,8 @@ def test_no_verdict_without_the_executable(kernel_core: tuple[Path, Sample]) -> 
 
 
 @pytest.mark.parametrize("seed", combinations.seeds(6))
-def test_truncated_core(kernel_core: tuple[Path, Sample], seed: int, tmp_path: Path) -> None:
-    """A disk that was full leaves half a core: half an answer, or one line, but no deadlock that is none."""
+def test_truncated_core_has_no_false_deadlock(kernel_core: tuple[Path, Sample], seed: int, tmp_path: Path) -> None:
+    """A full disk leaves half a core: it gives a partial report or one line, but never a false deadlock."""
     core, sample = kernel_core
     whole = core.read_bytes()
     truncated = tmp_path / "core"
@@ -173,8 +173,8 @@ def test_truncated_core(kernel_core: tuple[Path, Sample], seed: int, tmp_path: P
     assert report.edges() <= set(sample.truth.deadlock)
 
 
-def test_gil_of_a_truncated_core(kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
-    """Which libraries are loaded is not in it: whether there is a Python is not known."""
+def test_gil_holder_of_a_truncated_core_fails(kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
+    """The list of loaded libraries is missing, so it is unknown whether the process has a Python."""
     core, sample = kernel_core
     truncated = tmp_path / "core"
     truncated.write_bytes(core.read_bytes()[: core.stat().st_size // 2])
@@ -185,7 +185,7 @@ def test_gil_of_a_truncated_core(kernel_core: tuple[Path, Sample], tmp_path: Pat
     assert "no Python was found" not in line
 
 
-def test_a_file_that_is_no_core(tmp_path: Path) -> None:
+def test_file_that_is_not_a_core_fails(tmp_path: Path) -> None:
     junk = tmp_path / "core"
     junk.write_bytes(random.Random(1).randbytes(65536))
     check_failure(gdb_session.batch(["-c", junk], ["py-deadlocks"]))

@@ -1,4 +1,4 @@
-"""A deadlock over a barrier: who has not come to it is counted, not recorded."""
+"""A deadlock over a barrier, which counts the missing threads but does not record them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.report import Report
 
 @pytest.mark.parametrize("target", ["live", "gcore", "kernel-core"])
 @pytest.mark.parametrize("stripped", [False, True], ids=["symbols", "stripped"])
-def test_who_has_not_come_waits_for_who_has(stripped: bool, target: str, tmp_path: Path) -> None:
+def test_thread_missing_at_a_barrier_is_in_the_deadlock(stripped: bool, target: str, tmp_path: Path) -> None:
     with samples.gather(tmp_path, stripped=stripped) as sample:
         where: list[str | Path] = ["-p", str(sample.pid)]
         if target != "live":

@@ -1,6 +1,6 @@
-"""What threads wait for that is no lock: descriptors and who has their other end, locked files, time, signals.
+"""Waits for other things than locks: descriptors and the owners of their other ends, file locks, time, signals.
 
-The sample tells for each of its threads what it is in; see the head of tests/samples/blocked.c.
+The sample prints the system call of each of its threads; see the top of tests/samples/blocked.c.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
 RESTART_SYSCALL = 219
-# some C libraries make the older or the newer one of two calls
+# C libraries differ in which of two system calls they use
 OTHER_CALLS = {"pselect6": (23, "select"), "semtimedop": (65, "semop"), "epoll_wait": (281, "epoll_pwait"),
                "openat": (2, "open")}
 COMMANDS = ("py-threads-locks --json", "py-threads-locks --stacks=none --each", "py-deadlocks")
@@ -41,7 +41,7 @@ class Blocked:
     roles: dict[str, Json]
 
     def settled(self) -> bool:
-        """Whether each thread is in its call."""
+        """Whether each thread is in its system call."""
         for told in self.roles.values():
             text = Path(f"/proc/{self.sample.pid}/task/{told['tid']}/syscall").read_text()
             other, _ = OTHER_CALLS.get(told["syscall"], (None, None))
@@ -50,7 +50,7 @@ class Blocked:
         return True
 
     def wait_until_settled(self) -> None:
-        """Wait until each thread is in its call."""
+        """Wait until each thread is in its system call."""
         wait_until(self.settled, "all threads to be blocked", seen=self.sample.system_calls)
 
 
@@ -61,7 +61,7 @@ def running(directory: Path, place: Place = HERE) -> Iterator[Blocked]:
     with samples.running([program], directory, place=place) as sample:
         line = json.loads(sample.read_line())
         blocked = Blocked(sample, line["keeper"], line["connects_to"], line["roles"])
-        # nobody but the test writes to its standard input
+        # only the test writes to its standard input
         assert sample.process.stdin is not None
         blocked.roles["main"]["ends"] = [[os.getpid(), sample.process.stdin.fileno()]]
         blocked.wait_until_settled()
@@ -69,10 +69,10 @@ def running(directory: Path, place: Place = HERE) -> Iterator[Blocked]:
 
 
 class Expected:
-    """What gdbext is to say, made of what the sample said.
+    """The expected report, computed from the sample's truth.
 
-    :param live: whether it is a live process and not a core.
-    :param again: whether a debugger has been there before, so that timed calls were restarted.
+    :param live: whether the target is a live process, not a core.
+    :param again: whether a debugger was attached before, so that timed calls were restarted.
     """
 
     def __init__(self, blocked: Blocked, *, live: bool, again: bool) -> None:
@@ -86,7 +86,7 @@ class Expected:
                 self.by_lock.setdefault(lock, []).append(role)
 
     def is_lost(self, role: str) -> bool:
-        """Whether nothing tells any more which call it was."""
+        """Whether the original system call can no longer be determined."""
         return self.again and role == "nanosleep"
 
     def lock(self, role: str) -> str | None:
@@ -98,7 +98,7 @@ class Expected:
         return f"descriptor:{told['at'] or hex(told['fds'][0][0])}"
 
     def words(self, role: str) -> str | None:
-        """What it is blocked on that is no descriptor."""
+        """The description of a wait for something other than a descriptor."""
         told = self.blocked.roles[role]
         words: str | None = told["words" if self.live else "core"]
         return "is in a timed wait" if self.is_lost(role) else words
@@ -107,7 +107,7 @@ class Expected:
         return [f"fd {fd}, {what}" if self.live else f"fd {fd}" for fd, what in self.blocked.roles[role]["fds"]]
 
     def name(self, role: str) -> str:
-        """What its lock is called."""
+        """The name of the thread's lock."""
         names = self.names(role)
         return names[0] if role == "splice" else "; ".join(names)
 
@@ -129,7 +129,7 @@ class Expected:
         return f"the other end is {self.end(pid, fd)}"
 
     def why(self, role: str) -> list[str]:
-        """The parts of what is told of a descriptor; there may be no others."""
+        """The parts of the description of a descriptor; the report must contain no others."""
         told = self.blocked.roles[role]
         copies = [f"it copies to {self.names(role)[1]}"] if role == "splice" else []
         request = [f"request {told['request']}"] if role == "ioctl" else []
@@ -143,7 +143,7 @@ class Expected:
                     f"of fd {told['fds'][1][0]}, {self.other_end('tcp')}"]
         if told["syscall"] in ("epoll_wait", "epoll_pwait2"):
             watched = [*self.names("pipe-self"), *self.names("tcp")]
-            # the kernel lists them in no order that anybody knows
+            # the kernel lists them in any order
             return [f"it watches {' and '.join(order)}" for order in itertools.permutations(watched)]
         if told["state"] == "waiting for a file lock":
             (locker,) = [told["locked_by"]] if told["locked_by"] else [None]
@@ -151,7 +151,7 @@ class Expected:
         return [part for part in (self.other_end(role), *copies, *request) if part is not None]
 
     def check(self, document: Json) -> None:
-        """Compare a whole document with the truth."""
+        """Compare a document with the truth."""
         report = Report(document, self.blocked.sample.truth)
         assert report.document["deadlocks"] == []
         assert report.document["problems"] == []
@@ -177,7 +177,7 @@ class Expected:
             assert row["waits"] is None, role
             words = self.words(role)
             assert words is not None
-            if words == "sleeps for 9999":  # what is left of its time
+            if words == "sleeps for 9999":  # the remaining time
                 assert row["blocked_on"].startswith(words)
                 assert row["blocked_on"].endswith(" s more")
             else:
@@ -210,7 +210,7 @@ def session_on(where: Sequence[str | Path], blocked: Blocked, gdb: Sequence[str 
 
 
 def check_unharmed(blocked: Blocked) -> None:
-    """Each thread is in its call still, none has come back from it."""
+    """Check that each thread is still in its system call and none has returned."""
     assert not blocked.sample.is_stopped()
     blocked.wait_until_settled()
     blocked.sample.send("x")
@@ -219,7 +219,7 @@ def check_unharmed(blocked: Blocked) -> None:
 
 
 @needs_mounted_root
-def test_live_and_a_second_time(tmp_path: Path) -> None:
+def test_process_attached_twice(tmp_path: Path) -> None:
     with running(tmp_path) as blocked:
         where = ["-p", str(blocked.sample.pid)]
         Expected(blocked, live=True, again=False).check(session_on(where, blocked).document())
@@ -243,7 +243,7 @@ def check_text(blocked: Blocked, session: gdb_session.Result) -> None:
     says("timerfd", f" waits to read from {timer}")
     says("pair-full", f" waits to write to {pair}; {expected.other_end('pair-full')}")
     says("flock", f' waits for the file lock of {locked}; locked by process {blocked.keeper} "keeper"')
-    # others read from it, so the descriptor alone does not tell what this one does
+    # other threads read from the same descriptor, so it does not identify what this one does
     says("poll-one", f" is in poll on {expected.names('pipe-self')[0]}; {expected.other_end('pipe-self')}")
     says("sleep", " sleeps for 1000000.5 s")
     says("wait4", f' waits for child process {blocked.keeper} "keeper"')
@@ -253,7 +253,7 @@ def check_text(blocked: Blocked, session: gdb_session.Result) -> None:
         f"{len(blocked.roles) - locks} are in other system calls, 0 run.")
 
 
-def test_core_of_gdb(tmp_path: Path) -> None:
+def test_gdb_core(tmp_path: Path) -> None:
     with running(tmp_path) as blocked:
         core = cores.gdb_core(blocked.sample)
         session = session_on([blocked.sample.executable, core], blocked)
@@ -263,7 +263,7 @@ def test_core_of_gdb(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["at once", "after a visit"])
-def test_core_of_the_kernel(again: bool, tmp_path: Path) -> None:
+def test_kernel_core(again: bool, tmp_path: Path) -> None:
     with running(tmp_path) as blocked:
         if again:
             gdb_session.batch(["-p", str(blocked.sample.pid)], [], load=False)
@@ -277,7 +277,7 @@ def test_core_of_the_kernel(again: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suite", [*interpreters.SUITES, *interpreters.OLD_SUITES])
 def test_other_release(suite: str, tmp_path: Path) -> None:
-    """Its own GDB on the process if it has one, this machine's the second time; then on a core."""
+    """The release's own GDB reads the process if it has one, then this machine's GDB; then both read a core."""
     root = roots.use(suite)
     with running(tmp_path, root.place) as blocked:
         where = ["-p", str(blocked.sample.pid)]

@@ -1,7 +1,7 @@
-"""Boundaries between languages are named as they are, on stacks of real processes that cross them.
+"""Boundaries between languages on the stacks of real processes.
 
-Golden texts are what `py-mixed-bt` prints for each thread of tests/samples/boundaries.py, by interpreter, in
-tests/gdb/boundaries. GDBEXT_GOLDEN=write writes them anew; look at the difference before it is committed.
+The golden texts are the output of `py-mixed-bt` for each thread of tests/samples/boundaries.py, by interpreter, in
+tests/gdb/boundaries. GDBEXT_GOLDEN=write rewrites them; review the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tests.support.samples import Sample
 
 GOLDEN = Path(__file__).with_name("boundaries")
 COMMAND = "thread apply all -q py-mixed-bt"
-#: What GDB says, of a core by a kernel that knows more registers than it does, of each thread that it comes to first.
+#: GDB's warning for each thread that it reads first, in a core from a kernel that saves more registers than GDB knows.
 _GDBS_OWN = re.compile(r"^warning: Section `\.reg-xstate/\d+' in core file too small\.\n", re.MULTILINE)
-#: What Python itself brings; the main thread is in the handler of a signal.
+#: The scenes that need only Python itself; the main thread is in a signal handler.
 OF_LIBRARY = ("ctypes_callback", "collected", "last_reference", "importing")
 OF_PACKAGES = ("cffi_callback", "cffi_compiled", "pybind11_call", "nanobind_call", "cython_call", "numpy_ufunc",
                "rust_hash")
 NAMES = ("3.9", "3.11", "3.13", "sid-3.14")
-#: What is tested with a core, too; and with numba.
+#: The interpreters that are also tested with a core, and with numba.
 MOST = "3.11"
-#: What is said of a `__del__` that the collector runs unasked. Since 3.12 a stripped interpreter has no function around
-#: it whose name tells, for none is exported: nothing is said, neither that a signal had come.
+#: The text for a `__del__` that an automatic collection runs. Since 3.12 a stripped interpreter exports no function
+#: that identifies it, so nothing is said, nor that a signal had arrived.
 COLLECTING = {
     "3.9-stripped": "__del__ run by the garbage collector",
     "3.11": "__del__ run by the garbage collector",
@@ -49,7 +49,7 @@ CYTHON = {
   # <module> at solve.py:47
            main()
        ... program start (2 frames)""",
-    # OpenMP's threads run the loop that the compiler has made a function of
+    # OpenMP's threads run the loop, which the compiler turned into a function
     "worker1": """\
   # cholesky.factor_all () in cholesky.cpython-311-x86_64-linux-gnu.so [Cython]
   # 0x0 () in libgomp.so.1
@@ -59,7 +59,7 @@ CYTHON = {
 
 @contextmanager
 def running(name: str, scenes: Sequence[str], directory: Path, *, of_packages: bool = False) -> Iterator[Sample]:
-    """Scenes of the sample, run by an interpreter."""
+    """Run scenes of the sample in an interpreter."""
     place, installed = samples.HERE, None
     if name in interpreters.ROOT_PYTHONS:
         root = roots.use_python(name, headers=of_packages)
@@ -73,15 +73,15 @@ def running(name: str, scenes: Sequence[str], directory: Path, *, of_packages: b
 
 
 def blocks(text: str, sample: Sample) -> dict[str, str]:
-    """The text of each thread by its role, without what is another with each process and with each build of a package.
+    """The text of each thread by its role, without the parts that differ between processes and builds of a package.
 
-    Frames of the sample's own code keep their lines. Of folders only the files are left.
+    Frames of the sample's own code keep their lines. Paths are reduced to file names.
     """
     text = re.sub(r"0x[0-9a-f]+", "0x0", text)
     text = re.sub(r"pipe:\[\d+\]", "pipe:[N]", text)
     text = re.sub(r" at /\S*/", " at ", text)
     text = re.sub(r"( at boundaries_(?:cffi|cython)\.c):\d+", r"\1:N", text)  # generated
-    # as glibc names it, with and without its symbols
+    # glibc's name for it, with and without symbols
     text = re.sub(r"^(  #0 +)(?:__GI_)?(?:__libc_|__)?read \(\)", r"\1read ()", text, flags=re.MULTILINE)
     found = {}
     for block in re.split(r"^(?=Thread \d+ \(LWP )", text, flags=re.MULTILINE)[1:]:
@@ -93,7 +93,7 @@ def blocks(text: str, sample: Sample) -> dict[str, str]:
 
 
 def look(sample: Sample, where: Sequence[str | Path] = (), *, symbols: bool = True) -> dict[str, str]:
-    """The text of each thread by its role, as a batch session writes it."""
+    """The text of each thread by its role, from a batch session."""
     session = gdb_session.batch(where or ["-p", str(sample.pid)], [COMMAND], symbols=symbols)
     assert session.status == 0, session
     assert "Traceback" not in session.stderr, session
@@ -101,7 +101,7 @@ def look(sample: Sample, where: Sequence[str | Path] = (), *, symbols: bool = Tr
 
 
 def check(name: str, found: Mapping[str, str]) -> None:
-    """Compare with the golden text of an interpreter, as far as there are these threads."""
+    """Compare the threads with the golden text of an interpreter."""
     file = GOLDEN / f"{name}.txt"
     if os.environ.get("GDBEXT_GOLDEN") == "write":
         file.parent.mkdir(exist_ok=True)
@@ -112,15 +112,15 @@ def check(name: str, found: Mapping[str, str]) -> None:
 
 
 def read(file: Path) -> dict[str, str]:
-    """The golden text of each thread by its role."""
+    """Read the golden text of each thread, by its role."""
     return {part.split('"')[1]: part for part in re.split(r"\n\n(?=Thread )", file.read_text().rstrip("\n"))}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_boundary(name: str, tmp_path: Path) -> None:
-    """In batch mode and at a terminal, which show the same."""
+    """Batch mode and a terminal show the same."""
     scenes = [*OF_LIBRARY, *OF_PACKAGES, *(["numba_function"] if name == MOST else [])]
-    # Debian's has detached ones, which may be installed or not
+    # Debian's interpreter has detached symbols, which may or may not be installed
     symbols = name not in interpreters.ROOT_PYTHONS
     with running(name, scenes, tmp_path, of_packages=True) as sample:
         found = look(sample, symbols=symbols)
@@ -137,30 +137,30 @@ def test_every_boundary(name: str, tmp_path: Path) -> None:
 
 
 def look_at_core(sample: Sample) -> dict[str, str]:
-    """The same from a core; the sample ends."""
+    """The text of each thread by its role, from a kernel core; the sample ends."""
     core = cores.kernel_core(sample)
     found = look(sample, [sample.executable, core])
     core.unlink()
     return found
 
 
-def test_without_packages(tmp_path: Path) -> None:
-    """What takes none is tested everywhere."""
+def test_boundaries_without_packages(tmp_path: Path) -> None:
+    """The scenes that need no packages are tested everywhere."""
     with running(MOST, OF_LIBRARY, tmp_path) as sample:
         found = look(sample)
     assert set(found) == {"MainThread", *OF_LIBRARY}
     check(MOST, found)
 
 
-def test_an_interpreter_without_symbols(tmp_path: Path) -> None:
-    """Few of its own functions have names, so what it calls cannot always be told; modules and files tell the rest."""
+def test_boundaries_of_a_stripped_interpreter(tmp_path: Path) -> None:
+    """Few of its functions have names, so boundaries are sometimes named by module or file only."""
     with running("3.11-stripped", OF_LIBRARY, tmp_path) as sample:
         check("3.11-stripped", look(sample, symbols=False))
 
 
 @pytest.mark.parametrize("name", COLLECTING)
-def test_garbage_is_collected_where_something_is_made(name: str, tmp_path: Path) -> None:
-    """Not where the program asks for it. From 3.12 on it happens where signals are looked for, too."""
+def test_automatic_collection_is_a_boundary(name: str, tmp_path: Path) -> None:
+    """An automatic collection. Since 3.12 it also runs where the eval loop checks for signals."""
     with running(name, ["allocating"], tmp_path) as sample:
         found = look(sample, symbols=not name.endswith("-stripped"))
     note = COLLECTING[name]
@@ -169,12 +169,12 @@ def test_garbage_is_collected_where_something_is_made(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("target", ["live", "core"])
-def test_cython(target: str, tmp_path: Path) -> None:
-    """An extension that OpenMP runs."""
+def test_boundaries_of_cython_and_openmp(target: str, tmp_path: Path) -> None:
+    """An extension whose code OpenMP runs."""
     with openmp.start_cython(tmp_path, stripped=False) as sample:
         found = look_at_core(sample) if target == "core" else look(sample)
     for role, expected in CYTHON.items():
-        # how many frames libgomp itself has is its own affair
+        # libgomp's own number of frames differs between versions
         shown = re.sub(r"^(  #)\d+ +", r"\1 ", found[role], flags=re.MULTILINE)
         inner, matched, rest = shown.partition(expected)
         assert matched, shown

@@ -1,4 +1,4 @@
-"""`py-deadlocks --confirm`, which looks twice; and the functions for expressions."""
+"""`py-deadlocks --confirm`, which takes two snapshots, and the convenience functions for expressions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def look_twice(sample: Sample, *options: str) -> gdb_session.Result:
 
 
 @pytest.mark.parametrize("variant", samples.ABBA_VARIANTS)
-def test_a_deadlock_stays(variant: str, tmp_path: Path) -> None:
+def test_deadlock_is_confirmed(variant: str, tmp_path: Path) -> None:
     with samples.abba(variant, tmp_path) as sample:
         session = look_twice(sample, "--json")
         assert not sample.is_stopped()
@@ -34,8 +34,8 @@ def test_a_deadlock_stays(variant: str, tmp_path: Path) -> None:
     assert "thread is 2 " in session.outputs[2], "the selected thread is as it was"
 
 
-def test_a_deadlock_with_the_gil_stays(tmp_path: Path) -> None:
-    """Its waiter wakes up every 5 ms to ask for it."""
+def test_deadlock_with_the_gil_is_confirmed(tmp_path: Path) -> None:
+    """A thread waiting for the GIL wakes up every 5 ms to retry."""
     python, _ = interpreters.use(interpreters.ANY)
     with samples.rapids(python, "rwlock", tmp_path, still=False) as sample:
         session = look_twice(sample)
@@ -44,7 +44,7 @@ def test_a_deadlock_with_the_gil_stays(tmp_path: Path) -> None:
     assert "was paused for" in session.outputs[1]
 
 
-def test_a_healthy_program_goes_on(tmp_path: Path) -> None:
+def test_healthy_program_continues(tmp_path: Path) -> None:
     python, _ = interpreters.use(interpreters.ANY)
     with samples.healthy(python, tmp_path) as sample:
         session = look_twice(sample, "--json")
@@ -54,7 +54,7 @@ def test_a_healthy_program_goes_on(tmp_path: Path) -> None:
         assert sample.process.wait(timeout=samples.PATIENCE) == 0
 
 
-def test_a_core_has_only_the_one_look(tmp_path: Path) -> None:
+def test_core_is_not_confirmed(tmp_path: Path) -> None:
     with samples.abba("mutex", tmp_path) as sample:
         core = cores.gdb_core(sample)
     session = gdb_session.batch([sample.executable, core], ["py-deadlocks --confirm"])
@@ -64,7 +64,7 @@ def test_a_core_has_only_the_one_look(tmp_path: Path) -> None:
     core.unlink()
 
 
-def test_interrupted_between_the_looks_the_program_runs_on(tmp_path: Path) -> None:
+def test_program_continues_when_interrupted_between_snapshots(tmp_path: Path) -> None:
     with samples.abba("mutex", tmp_path) as sample, Interactive(
             ["-p", str(sample.pid)], home=tmp_path, cwd=tmp_path) as gdb:
         gdb.start("py-deadlocks --confirm 60")
@@ -77,7 +77,7 @@ def test_interrupted_between_the_looks_the_program_runs_on(tmp_path: Path) -> No
         assert "attach" in gdb.command("py-deadlocks"), "GDB has no process now"
 
 
-def test_functions_for_expressions(tmp_path: Path) -> None:
+def test_convenience_functions(tmp_path: Path) -> None:
     python, _ = interpreters.use(interpreters.ANY)
     with samples.rapids(python, "rwlock", tmp_path) as sample:
         (lock,) = (lock.address for lock in sample.truth.locks.values() if lock.address)

@@ -1,4 +1,4 @@
-"""`py-crash` on programs that die in known ways: live, from GDB's cores and the kernel's, with and without symbols."""
+"""`py-crash` on programs that crash in known ways: live, in cores of GDB and the kernel, with and without symbols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import cores, crashes, gdb_session, interpreters, samples
 
-#: Rules that are broken, and no others are.
+#: The broken rules of each story; the report must name these and no others.
 RULES = {
     "use-after-free": {"impossible-object"},
     "use-after-free-debug": {"impossible-object"},
@@ -23,12 +23,12 @@ RULES = {
     "released": {"without-gil"},
     "finalised": {"after-finalisation"},
 }
-#: Who may have raced with who died, by roles.
+#: The threads that may have raced with the one that died, by role.
 SUSPECTS = {"race": ["carol", "bob"], "handle": ["worker"], "handle-native": ["worker"]}
 
 
 PAGE = 4096
-# the instruction, and the function that GDB shows it in, which may be one that was inlined
+# the instruction, and the function to which GDB attributes it, which may be an inlined one
 FAULTS = {
     "null-read": (r"mov +0x18\(%rdi\),", "crash_read_field"),
     "null-call": (r"^=> 0x0:", None),
@@ -51,7 +51,7 @@ FAULTS = {
     "race": (r"mov +\(%rax\),", None),
     "tsan-null": (r"0x18\(%r\w+\)", "crash_read_field"),
 }
-# what is among the functions on the stack of a program that was aborted
+# functions that must be on the stack of a program that aborted
 ABORTED_BY = {
     "abort": "(__GI_)?abort",
     "assert": "(__GI_)?__assert_fail",
@@ -63,7 +63,7 @@ ABORTED_BY = {
     "terminate-boundary": "std::terminate|__cxxabiv1::__terminate",
     "tsan": "__tsan::\\w+",
 }
-#: What plain GDB says, to check that the programs die as they say, then what `py-crash` does.
+#: Plain GDB commands, which check that the programs die as they say, followed by `py-crash`.
 COMMANDS = (
     'printf "%d %d %#lx\\n", $_siginfo.si_signo, $_siginfo.si_code, $_siginfo._sifields._sigfault.si_addr',
     'printf "%#lx %#lx\\n", $pc, $sp',
@@ -78,7 +78,7 @@ COMMANDS = (
 
 @dataclass(frozen=True)
 class Look:
-    """What GDB and `py-crash` say, and the truth."""
+    """The output of GDB and `py-crash`, and the truth."""
 
     crash: crashes.Crash
     truth: crashes.Truth
@@ -86,23 +86,23 @@ class Look:
 
     @property
     def page(self) -> str:
-        """The report as text."""
+        """The crash report as text."""
         return self.session.outputs[6]
 
     @property
     def document(self) -> Any:
-        """The report as JSON."""
+        """The crash report as JSON."""
         return self.session.document(7)
 
     def role(self, number: int) -> str | None:
-        """Which of the program's threads has a number in the debugger."""
+        """The role of the thread with a GDB number."""
         (lwp,) = [thread["lwp"] for thread in self.document["threads"] if thread["number"] == number]
         return next((role for role, thread in self.truth.threads.items() if thread.tid == lwp), None)
 
 
     @property
     def registers(self) -> list[int]:
-        """The values of all registers, of those that are integers."""
+        """The values of all integer registers."""
         return [int(value, 16) for value in re.findall(r"^\w+ +(0x[0-9a-f]+)\b", self.session.outputs[3], re.MULTILINE)]
 
     @property
@@ -141,7 +141,7 @@ def test_sample_dies_as_it_says(look: Look) -> None:
         check_overflow(look)
 
 
-def test_fault_is_told(look: Look) -> None:
+def test_fault_is_reported(look: Look) -> None:
     assert look.session.status == 0, look.session
     assert "Traceback" not in look.session.stderr
     truth, crash = look.truth, look.document["crash"]
@@ -165,19 +165,19 @@ def test_fault_is_told(look: Look) -> None:
     assert fault["text"] in look.page.replace("\n", " ")
 
 
-def test_message_is_told(look: Look) -> None:
+def test_message_is_reported(look: Look) -> None:
     fault = look.document["crash"]["fault"]
     if look.truth.message is None or look.crash.story == "tsan":
         return
     if look.crash.story == "rust-panic" and fault["message"] == "panic in a function that cannot unwind":
-        return  # what the first panic said is not on the stack any more
+        return  # the message of the first panic is no longer on the stack
     assert look.truth.message in fault["message"]
     exception = look.truth.more.get("exception")
     if exception is not None:
         assert f"of type {exception}:" in fault["text"]
 
 
-def test_stack_is_that_of_the_program(look: Look) -> None:
+def test_stack_matches_the_truth(look: Look) -> None:
     truth, crash = look.truth, look.document["crash"]
     frames = [[frame["function"], frame["file"], frame["line"]] for frame in crash["stack"]
               if frame["language"] == "python"]
@@ -197,7 +197,7 @@ def test_stack_is_that_of_the_program(look: Look) -> None:
             assert any(function in name for name in names), (function, crash["stack"][:12])
 
 
-def test_broken_rules_are_told_and_no_others(look: Look) -> None:
+def test_only_broken_rules_are_reported(look: Look) -> None:
     findings = look.document["crash"]["findings"]
     expected = RULES.get(look.crash.story, set())
     if look.crash.story in ("use-after-free", "use-after-free-debug", "underflow"):
@@ -210,7 +210,7 @@ def test_broken_rules_are_told_and_no_others(look: Look) -> None:
     assert ("Rules broken:" in look.page) == bool(expected)
 
 
-def test_suspects_are_told(look: Look) -> None:
+def test_suspects_are_reported(look: Look) -> None:
     suspects = look.document["crash"]["suspects"]
     expected = SUSPECTS.get(look.crash.story)
     roles = [look.role(suspect["thread"]) for suspect in suspects]
@@ -224,7 +224,7 @@ def test_suspects_are_told(look: Look) -> None:
         assert suspect["covered"].startswith("no lock in common")
 
 
-# -- what plain GDB says --------------------------------------------------------------------------------------
+# -- checks with plain GDB ------------------------------------------------------------------------------------
 
 
 def check_signal(look: Look) -> None:
@@ -239,7 +239,7 @@ def check_signal(look: Look) -> None:
     if truth.code == "FPE_INTDIV":
         assert address == pc_and_sp(look)[0]
     if truth.code in ("SI_USER", "SI_TKILL"):
-        # in the same bytes: pid and user of the sender
+        # the same bytes contain the pid and user of the sender
         sender = truth.more.get("sender", {"pid": truth.pid})["pid"]
         assert address & 0xFFFFFFFF == sender
     assert f"(LWP {truth.victim.tid})" in outputs[2] or f"LWP {truth.victim.tid}]" in outputs[2]
@@ -250,7 +250,7 @@ def check_stacks(look: Look) -> None:
         return
     truth, stacks = look.truth, look.stacks
     for role, thread in truth.threads.items():
-        # a debugger without symbols knows those that are exported
+        # without symbols a debugger knows only the exported functions
         known = [each for each in thread.functions if look.crash.symbols or each not in ("release", "crash_throw")]
         rows = iter(stacks[thread.tid])
         for function in known:
@@ -270,7 +270,7 @@ def check_stacks(look: Look) -> None:
 
 
 def check_overflow(look: Look) -> None:
-    """The fault lies below the stack, and close to where the stack pointer is."""
+    """Check that the fault address is below the stack and close to the stack pointer."""
     address = int(look.session.outputs[0].split()[2], 0)
     _, sp = pc_and_sp(look)
     lowest = look.truth.objects["stack"]
@@ -283,10 +283,10 @@ def pc_and_sp(look: Look) -> tuple[int, int]:
     return pc, sp
 
 
-# -- cores that are not whole -------------------------------------------------------------------------------------
+# -- incomplete cores ---------------------------------------------------------------------------------------------
 
 
-def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with crashes.crash("handle", "3.11", "no-files", tmp_path) as crash:
         session = gdb_session.batch(crash.gdb_args, ("py-crash --json", "py-crash"))
         truth = crash.truth
@@ -296,7 +296,7 @@ def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
     assert told["fault"]["kind"] == "null-member"
     assert told["fault"]["evidence"] == "inferred"
     assert told["fault"]["address"] == f"{truth.address:#x}"
-    # what would be the instruction is not in the core, and GDB reads zeros there
+    # the instruction is not in the core, and GDB reads zeros in its place
     assert told["fault"]["instruction"] is None
     assert len(told["stack"]) == 1
     assert re.search(r"crash_handles\.so \(build id [0-9a-f]{40}\): frames in it have no names", told["missing"][0])
@@ -304,14 +304,14 @@ def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
     assert f"Missing: {told['missing'][0]}" in session.outputs[1]
 
 
-def test_wrong_library_is_named_with_both_builds(tmp_path: Path) -> None:
+def test_wrong_library_is_named_with_both_build_ids(tmp_path: Path) -> None:
     with crashes.crash("handle", "3.11", "kernel-core", tmp_path / "run") as crash:
         executable, core = map(Path, crash.gdb_args)
         told = _whole(crash)
         library = re.search(r"(\S+crash_handles\.so)", gdb_session.batch(
             [executable, core], ("info sharedlibrary",), load=False).outputs[0])
         assert library is not None
-        # the same file but for its build id, where GDB looks first
+        # the same file except for its build id, where GDB searches first
         root = tmp_path / "root"
         copy = root / library.group(1).lstrip("/")
         copy.parent.mkdir(parents=True)
@@ -331,7 +331,7 @@ def test_wrong_library_is_named_with_both_builds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [0.8, 0.3])
-def test_truncated_core_gives_what_is_there(tmp_path: Path, part: float) -> None:
+def test_truncated_core_gives_a_partial_report(tmp_path: Path, part: float) -> None:
     with crashes.crash("handle", "3.11", "kernel-core", tmp_path) as crash:
         _, core = map(Path, crash.gdb_args)
         size = core.stat().st_size
@@ -345,7 +345,7 @@ def test_truncated_core_gives_what_is_there(tmp_path: Path, part: float) -> None
     assert re.match(r"the core is truncated: [0-9,]+ of [0-9,]+ bytes are there", document["crash"]["missing"][0])
 
 
-def test_without_a_crash_one_line_says_so(tmp_path: Path) -> None:
+def test_process_without_a_crash_gives_one_line(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
     with samples.rapids(python, "rwlock", tmp_path) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], ("py-crash",))
@@ -365,8 +365,8 @@ def _build_id(data: bytes) -> str:
     return data[at + 16:at + 36].hex()
 
 
-def test_hang_that_was_ended_by_a_signal(tmp_path: Path) -> None:
-    """Whoever gives up on a hung program sends it SIGABRT for a core: that is no fault, and a rule is broken."""
+def test_hang_ended_by_sigabrt_has_no_fault(tmp_path: Path) -> None:
+    """A hung program that is sent SIGABRT to get a core: there is no fault, but a rule is broken."""
     python, _ = interpreters.use("3.11")
     with samples.rapids(python, "rwlock", tmp_path) as sample, cores.place(sample, python, "kernel-core") as where:
         session = gdb_session.batch(where, ("py-crash --json", "py-deadlocks --json"))

@@ -1,4 +1,4 @@
-"""A Cython extension that hangs in `prange`: the main thread keeps the GIL at the barrier, and all others want it."""
+"""A Cython extension that hangs in `prange`: the main thread holds the GIL at the barrier, all others wait for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CASES = list(itertools.product(("symbols", "stripped"), ("live", "kernel-core"))
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
 def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hang]:
-    """One session with every command; the tests below look at parts of it."""
+    """One session with every command; each test below checks a part of it."""
     build, target = request.param
     with openmp.start_cython(tmp_path_factory.mktemp("cython"), stripped=build == "stripped") as sample:
         core = cores.kernel_core(sample) if target == "kernel-core" else None

@@ -1,4 +1,4 @@
-"""GDB as editors use it, by the Debug Adapter Protocol: stacks, sources and variables of Python frames."""
+"""The Debug Adapter Protocol, by which editors use GDB: stacks, sources and variables of Python frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.support import another_stack, interpreters, roots, samples
 from tests.support.dap import DapSession
 
-#: Code without a file of its own, a variable whose value no ASCII encodes, and values that look like others.
+#: Code without a file, a variable with a non-ASCII value, and values that look like others.
 PROGRAM = '''\
 import json, os
 
@@ -39,7 +39,7 @@ def in_python(frame: dict[str, Any]) -> bool:
 
 
 def variables(session: DapSession, frame: dict[str, Any]) -> dict[str, str]:
-    """The local variables of a frame, as an editor shows them."""
+    """The local variables of a frame, as shown in an editor."""
     scopes = {scope["name"]: scope for scope in session.request("scopes", frameId=frame["id"])["scopes"]}
     shown = session.request("variables", variablesReference=scopes["Locals"]["variablesReference"])["variables"]
     return {each["name"]: each["value"] for each in shown}
@@ -62,7 +62,7 @@ def test_all_threads(name: str, tmp_path: Path) -> None:
             # an editor must not open a library as source
             assert not [frame for frame in stack if ".so" in frame.get("source", {}).get("path", "")]
         assert {"drv_alloc"} <= {frame["name"] for stack in stacks for frame in stack}
-        # one of these threads is not the selected one
+        # at least one of these threads is not the selected one
         for stack in stacks:
             frame = next(frame for frame in stack if in_python(frame))
             assert "witness" in variables(session, frame)
@@ -73,8 +73,8 @@ def test_all_threads(name: str, tmp_path: Path) -> None:
         assert sample.process.poll() is None
 
 
-def test_parts_of_a_stack(name: str, tmp_path: Path) -> None:
-    """Editors request a few frames at a time, and longer names."""
+def test_stack_is_requested_in_parts(name: str, tmp_path: Path) -> None:
+    """Editors request a few frames at a time, and long names."""
     gdb = roots.use_gdb(name)
     python, _ = interpreters.use("3.12")
     with samples.rapids(python, "rwlock", tmp_path) as sample, DapSession(gdb, tmp_path) as session:
@@ -92,8 +92,8 @@ def test_parts_of_a_stack(name: str, tmp_path: Path) -> None:
         session.disconnect()
 
 
-def test_code_without_a_file(name: str, tmp_path: Path) -> None:
-    """The frame has no source, since an editor could open a different file; an ASCII locale hides no value."""
+def test_code_without_a_file_has_no_source(name: str, tmp_path: Path) -> None:
+    """The frame has no source, because an editor could open a different file; an ASCII locale hides no value."""
     gdb = roots.use_gdb(name)
     python, _ = interpreters.use("3.12")
     program = tmp_path / "program.py"
@@ -114,7 +114,7 @@ def test_code_without_a_file(name: str, tmp_path: Path) -> None:
         session.disconnect()
 
 
-def test_frames_that_cannot_be_placed_are_shown_with_the_others(name: str, tmp_path: Path) -> None:
+def test_unplaced_python_frames_are_shown_with_the_others(name: str, tmp_path: Path) -> None:
     gdb = roots.use_gdb(name)
     with another_stack.running("3.9", tmp_path) as (sample, _, _), DapSession(gdb, tmp_path) as session:
         session.attach(sample.pid)

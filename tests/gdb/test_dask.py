@@ -1,4 +1,4 @@
-"""`gdbext dask`, and `gdbext triage --dask`, on clusters of this machine, and on one of several hosts."""
+"""`gdbext dask` and `gdbext triage --dask`, on clusters on this machine and on one with several hosts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.support.hosts import Host
 from tests.support.interpreters import CHECKOUT
 from tests.support.packages import install
 
-# what GDBEXT_REQUIRE calls Dask
+# the name of Dask in GDBEXT_REQUIRE
 NAME = "dask-packages"
-# the last release that runs on Python 3.9, and that of the time of writing
+# the last release for Python 3.9, and the latest one
 OLD, NEW = "2024.8.0", "2026.8.0"
-# of the network that the hosts of a cluster share
+# the network that the hosts of a cluster share
 SCHEDULER, WORKERS = "198.51.100.1", ("198.51.100.2", "198.51.100.3")
-# makes a host disappear while the process is looked at that is on it
+# makes a host disappear while a process on it is inspected
 CUTTER = """#!/bin/sh
 [ "$(hostname)" = {name} ] || exec "${{GDBEXT_GDB:-gdb}}" "$@"
 ip link set dev eth0 down
@@ -41,7 +41,7 @@ REQUIREMENTS = [f"distributed=={OLD if sys.version_info < (3, 10) else NEW}"]
 
 @functools.cache
 def packages() -> tuple[Path | None, str]:
-    """The folder with Dask for the Python that runs the tests; or why there is none."""
+    """The folder with Dask for the Python that runs the tests, or the reason why there is none."""
     folder = samples.cache_directory().parent / NAME / f"{sys.version_info.major}.{sys.version_info.minor}"
     failure = install(folder, REQUIREMENTS)
     if failure is not None:
@@ -51,24 +51,24 @@ def packages() -> tuple[Path | None, str]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that runs: where its scheduler is, and what its workers have told of themselves."""
+    """A running cluster: the address of its scheduler, and what its workers wrote about themselves."""
 
     sample: samples.Sample
     variables: dict[str, str]
 
     @property
     def told(self) -> dict[str, Any]:
-        """What the client wrote down."""
+        """The facts that the client wrote to a file."""
         told: dict[str, Any] = json.loads((self.sample.directory / "cluster.json").read_text())
         return told
 
     @property
     def pids(self) -> set[int]:
-        """Of the workers."""
+        """The process ids of the workers."""
         return {worker["pid"] for worker in self.told["workers"]}
 
     def gdbext(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run `gdbext dask` on it."""
+        """Run `gdbext dask` on the cluster."""
         return gdbext(self.told["scheduler"], *options, variables=self.variables)
 
 
@@ -92,7 +92,7 @@ def started(directory: Path, options: Sequence[str]) -> Iterator[Cluster]:
                 wait_for_futex(worker["pid"], worker[role])
         yield cluster
         pids = cluster.pids
-    # a worker that hangs notices nothing: the kernel ends it when its nanny ends
+    # a hung worker notices nothing: the kernel ends it when its nanny ends
     samples.wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "the workers to end")
 
 
@@ -103,12 +103,12 @@ def wait_for_futex(pid: int, tid: int, proc: Path = Path("/proc")) -> None:
 
 @pytest.fixture(scope="module")
 def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two workers that are deadlocked, and one without a nanny, in the process of client and scheduler."""
+    """Two deadlocked workers, and one without a nanny in the process of client and scheduler."""
     yield from started(tmp_path_factory.mktemp("hung"), ["--plain"])
 
 
 def at_rest(cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
-    """A look at which no event loop was just about to do one of the things that it does every now and then."""
+    """Take snapshots until one catches every event loop idle, not in one of its periodic tasks."""
     for _ in range(5):
         found = cluster.gdbext(*options)
         if not re.search("threads runs?$", found.stdout, re.MULTILINE):
@@ -123,7 +123,7 @@ def running_on(pid: int) -> bool:
 
 # -- clusters --------------------------------------------------------------------------------------------------
 
-def test_a_hung_cluster_is_explained_in_one_page(hung: Cluster, tmp_path: Path) -> None:
+def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     found = at_rest(hung, "--html", str(page))
     assert found.returncode == 1, found
@@ -136,7 +136,7 @@ def test_a_hung_cluster_is_explained_in_one_page(hung: Cluster, tmp_path: Path) 
         start = f"  worker {address} (PID {hung_pid(hung, address)} on {socket.gethostname()}), "
         (at,) = [at for at, line in enumerate(lines) if line.startswith(start)]
         assert f"has 1 task to run: partition-{number}" in lines[at]
-        # the cycle of this very worker
+        # the cycle of this worker
         assert 'waits for rwlock in libdrv.so of thread' in lines[at + 1]
         assert '"gpu-callbacks" waits for' in lines[at + 1]
     assert "  Cycle: thread" in found.stdout
@@ -158,7 +158,7 @@ def hung_pid(hung: Cluster, address: str) -> int:
     return int(pid)
 
 
-def test_a_scheduler_that_does_not_answer_is_told_and_the_rest_found_by_connections(hung: Cluster) -> None:
+def test_workers_of_a_hung_scheduler_are_found_by_connections(hung: Cluster) -> None:
     os.kill(hung.sample.pid, signal.SIGSTOP)
     try:
         found = hung.gdbext("--json", "--connect-timeout", "1")
@@ -188,7 +188,7 @@ def test_a_scheduler_that_does_not_answer_is_told_and_the_rest_found_by_connecti
     assert all(running_on(pid) for pid in (*hung.pids, hung.sample.pid))
 
 
-def test_machines_without_gdbext_are_told(hung: Cluster, tmp_path: Path) -> None:
+def test_machines_without_gdbext_are_named(hung: Cluster, tmp_path: Path) -> None:
     found = hung.gdbext("--package", str(tmp_path))
     assert found.returncode == 3, found
     for worker in hung.told["workers"]:
@@ -196,7 +196,7 @@ def test_machines_without_gdbext_are_told(hung: Cluster, tmp_path: Path) -> None
         assert f"gdbext is not installed in {tmp_path} on {socket.gethostname()}; run `pip install gdbext`" in line
 
 
-def test_a_healthy_cluster(tmp_path: Path) -> None:
+def test_healthy_cluster_has_no_deadlock(tmp_path: Path) -> None:
     for cluster in started(tmp_path / "healthy", ["--healthy"]):
         found = at_rest(cluster)
         assert found.returncode == 0, found
@@ -207,7 +207,7 @@ def test_a_healthy_cluster(tmp_path: Path) -> None:
 
 
 def looks_at_a_core_and_at_none(cluster: Cluster, directory: Path) -> None:
-    """`gdbext triage --dask`, with a relative name, and a state directory of its own."""
+    """Run `gdbext triage --dask` with a relative name and its own state directory."""
     with samples.abba("mutex", directory / "abba") as sample:
         core = cores.gdb_core(sample)
     (directory / "none").write_text("none")
@@ -230,7 +230,7 @@ def looks_at_a_core_and_at_none(cluster: Cluster, directory: Path) -> None:
 
 @contextlib.contextmanager
 def on_hosts(directory: Path, variables: dict[str, str]) -> Iterator[tuple[dict[str, Host], dict[str, Any]]]:
-    """A cluster that hangs on three hosts, a fourth that reaches the scheduler only, and what the client told."""
+    """A hung cluster on three hosts, a fourth host that reaches only the scheduler, and the client's facts."""
     python, program = Path(sys.executable), samples.SOURCES / "cluster.py"
     with hosts.begun(["alpha", "beta", "gamma", "delta"]) as begun:
         alpha, *others, delta = begun
@@ -264,14 +264,14 @@ def on_hosts(directory: Path, variables: dict[str, str]) -> Iterator[tuple[dict[
 
 
 def is_of(document: dict[str, Any], worker: dict[str, Any]) -> bool:
-    """Whether what was seen is the cycle of this very worker; others have the same numbers."""
+    """Whether the document shows the cycle of this worker; other workers have the same numbers."""
     tids = {thread["number"]: thread["tid"] for thread in document["threads"]}
     edges = {(tids[edge["waiter"]], edge["lock"], tids[edge["holder"]]) for edge in document["deadlocks"][0]["edges"]}
     return edges == {(worker["task"], f"rwlock:{worker['lock']}", worker["callbacks"]),
                      (worker["callbacks"], "gil:0", worker["task"])}
 
 
-def test_workers_on_several_hosts_are_told_apart(tmp_path: Path) -> None:
+def test_workers_on_several_hosts_are_distinguished(tmp_path: Path) -> None:
     folder, missing = packages()
     if folder is None:
         interpreters.do_without(NAME, missing)
@@ -284,7 +284,7 @@ def test_workers_on_several_hosts_are_told_apart(tmp_path: Path) -> None:
         assert set(workers) == {"beta", "gamma"}
         (pid,) = {worker["pid"] for worker in workers.values()}
         assert len({worker["lock"] for worker in workers.values()}) == 2
-        # whoever has that number here sleeps, and what wakes it counts
+        # the process with that number here must sleep; waking up counts
         strangers = [by_name["alpha"], by_name["delta"]]
         for host in strangers:
             host.sleep_as(pid)
@@ -308,7 +308,7 @@ def test_workers_on_several_hosts_are_told_apart(tmp_path: Path) -> None:
         (first,) = [name for name in workers if processes[name, "worker"]["target"] == deadlock["representative"]]
         assert [name for name, worker in workers.items() if is_of(deadlock["document"], worker)] == [first]
 
-        # now from the scheduler's host, and the first is cut off meanwhile
+        # now from the scheduler's host, while the first one is cut off
         cutter = tmp_path / "gdb"
         cutter.write_text(CUTTER.format(name=first))
         cutter.chmod(0o755)

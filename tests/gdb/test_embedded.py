@@ -1,4 +1,4 @@
-"""Python inside of another program: the verdict is right, and the program's own frames are not taken for Python's."""
+"""Python embedded in another program: the verdict, and the distinction between the program's and Python's frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = {"app_native", "app_dispatch", "app_serve", "app_main", "app_worker", "a
 
 @dataclass(frozen=True)
 class Look:
-    """What gdbext says of the program."""
+    """What gdbext reports about the program."""
 
     truth: Truth
     session: gdb_session.Result
@@ -74,7 +74,7 @@ def test_verdict(look: Look) -> None:
         assert report.python_stack(role) == thread.stack, role
 
 
-def test_frames_of_the_program_lie_between_those_of_python(look: Look) -> None:
+def test_program_frames_are_between_python_frames(look: Look) -> None:
     if look.stripped:
         pytest.skip("a stripped program has no function names to compare")
     assert look.own_frames("main") == ["app_native", "handle", "app_dispatch", "serve", "app_serve", "app_main"]
@@ -83,18 +83,18 @@ def test_frames_of_the_program_lie_between_those_of_python(look: Look) -> None:
     assert "app_event" in look.session.outputs[2]
 
 
-def test_frames_without_names_are_not_lost(look: Look) -> None:
-    """They are known by the file they belong to, as long as the interpreter is in another."""
+def test_frames_without_names_are_listed(look: Look) -> None:
+    """They are identified by their file, provided that the interpreter is in another file."""
     if look.linked != "shared":
         pytest.skip("a statically linked interpreter is in the program's own file")
     groups = list_groups(look.report.thread("main")["stack"], look.program)
-    # app_native; handle(); app_dispatch; serve(); app_serve, app_main, main and whatever calls that
+    # app_native; handle(); app_dispatch; serve(); app_serve, app_main, main and its callers
     assert [kind for kind, _ in groups] == ["program", "python", "program", "python", "program"]
     assert [count for _, count in groups][:4] == [1, 1, 1, 1]
     assert groups[-1][1] >= 3
 
 
-def test_frames_of_the_interpreter_are_left_out(look: Look) -> None:
+def test_interpreter_frames_are_hidden(look: Look) -> None:
     for role in look.truth.threads:
         for frame in look.report.thread(role)["stack"]:
             assert frame["function"] != "_PyEval_EvalFrameDefault" or frame["language"] == "python"
@@ -103,7 +103,7 @@ def test_frames_of_the_interpreter_are_left_out(look: Look) -> None:
 
 
 def list_groups(stack: list[Json], program: str) -> list[tuple[str, int]]:
-    """Runs of Python frames and of frames in the program's file, other frames left out."""
+    """Runs of Python frames and of frames in the program's file, without other frames."""
     kinds = [
         "python" if frame["language"] == "python" else "program"
         for frame in stack

@@ -1,4 +1,4 @@
-"""GDB's own `bt` with Python frames in place of the interpreter's: the frame filter `gdbext-python`."""
+"""The frame filter `gdbext-python`, by which GDB's `bt` shows Python frames in place of the interpreter's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FRAME = re.compile(r"^(?:#(?P<number>\d+) +|    )(?:(?P<address>0x[0-9a-f]+) in 
 
 @dataclass(frozen=True)
 class Frame:
-    """A line of a backtrace; `number` is None for a further Python frame of the same native one."""
+    """A line of a backtrace; `number` is None for further Python frames of the same native frame."""
 
     number: int | None
     function: str
@@ -36,13 +36,13 @@ class Frame:
 
 @dataclass(frozen=True)
 class Session:
-    """What `COMMANDS` printed, and the truth."""
+    """The output of `COMMANDS`, and the truth."""
 
     truth: Truth
     result: gdb_session.Result
 
     def frames(self, index: int) -> list[Frame]:
-        """The frames that a command printed."""
+        """The frames in a command's output."""
         return frames(self.result.outputs[index])
 
 
@@ -59,7 +59,7 @@ def frames(text: str) -> list[Frame]:
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
 def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """The deadlock of GIL and driver lock."""
+    """A deadlock between the GIL and a driver's lock."""
     name, target = request.param
     python, symbols = interpreters.use(name)
     with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids"), interpreters.with_gil(name)) as sample:
@@ -72,15 +72,15 @@ def python_frames(shown: Sequence[Frame]) -> list[tuple[str, str]]:
     return [(frame.function, frame.place) for frame in shown if frame.is_python]
 
 
-def test_python_frames_are_those_of_the_program(session: Session) -> None:
+def test_python_frames_match_the_truth(session: Session) -> None:
     expected = [(function, f"{file}:{line}") for function, file, line in session.truth.threads["main"].stack]
     assert python_frames(session.frames(0)) == expected
     assert session.result.status == 0
     assert "Traceback" not in session.result.stderr
 
 
-def test_native_frames_are_gdbs_own(session: Session) -> None:
-    """What is left has the numbers that GDB gives it, in order, and nothing of the eval loop is left."""
+def test_native_frames_keep_gdb_numbers(session: Session) -> None:
+    """Native frames keep GDB's numbers, in order, and no frame of the eval loop remains."""
     shown = [frame for frame in session.frames(0) if not frame.is_python]
     everything = {frame.number: frame.function for frame in session.frames(1)}
     assert [(frame.number, frame.function) for frame in shown] == [
@@ -90,7 +90,7 @@ def test_native_frames_are_gdbs_own(session: Session) -> None:
     assert len(shown) < len(everything)
 
 
-def test_numbers_of_python_frames_are_those_of_the_eval_loop(session: Session) -> None:
+def test_python_frames_have_numbers_of_the_eval_loop(session: Session) -> None:
     numbers = [frame.number for frame in session.frames(0) if frame.number is not None]
     assert numbers == sorted(set(numbers))
     first = next(frame for frame in session.frames(0) if frame.is_python)
@@ -106,19 +106,19 @@ def test_all_threads(session: Session) -> None:
     assert sorted(stack for stack in found if stack) == sorted(expected)
 
 
-def test_few_frames_and_none_filtered(session: Session) -> None:
+def test_bt_with_a_count_and_without_filters(session: Session) -> None:
     assert session.frames(3) == session.frames(0)[:2]
     assert session.frames(5) == session.frames(1)
     assert not python_frames(session.frames(1))
 
 
-def test_source_lines_stand_below_python_frames(session: Session) -> None:
+def test_source_lines_are_below_python_frames(session: Session) -> None:
     lines = session.result.outputs[0].splitlines()
     for function, file, line in session.truth.threads["main"].stack:
         assert line is not None
         (at,) = [i for i, shown in enumerate(lines) if shown.endswith(f"{function} () at {file}:{line}")]
         assert lines[at + 1] == " " * 8 + Path(file).read_text().splitlines()[line - 1].strip()
-    # where no file may be read, the frames are there all the same
+    # the frames are shown even if no file may be read
     without = session.result.outputs[9]
     assert python_frames(frames(without)) == python_frames(session.frames(0))
     assert "drv_alloc(witness" not in without
@@ -132,7 +132,7 @@ def test_variables_of_python_frames(session: Session) -> None:
 
 
 def test_two_processes(tmp_path: Path) -> None:
-    """Each has its own Python, and one has none."""
+    """Two processes with a Python each, and one without."""
     python, _ = interpreters.use("3.11")
     with samples.rapids(python, "rwlock", tmp_path / "one") as one, samples.abba("mutex", tmp_path / "two") as two, \
             samples.rapids(python, "mutex", tmp_path / "three") as three:
@@ -149,8 +149,8 @@ def test_two_processes(tmp_path: Path) -> None:
     assert (again, last) == (first, second)
 
 
-def test_programs_that_read_get_the_same(tmp_path: Path) -> None:
-    """GDB/MI, by which editors talk to it."""
+def test_mi_has_the_same_frames(tmp_path: Path) -> None:
+    """GDB/MI, which editors use."""
     python, _ = interpreters.use("3.11")
     with samples.rapids(python, "rwlock", tmp_path) as sample:
         argv = [gdb_session.executable(), "-nx", "-q", "--interpreter=mi2", *gdb_session.settings(symbols=True),
@@ -165,8 +165,8 @@ def test_programs_that_read_get_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", *interpreters.GDBS], ids=["default", *interpreters.GDBS])
-def test_commands_say_the_same_to_programs_that_read(name: str, tmp_path: Path) -> None:
-    """GDB/MI, in which some GDBs encode what their own commands print for Python too."""
+def test_commands_print_the_same_in_mi(name: str, tmp_path: Path) -> None:
+    """Some GDBs encode command output for MI even when Python reads it."""
     gdb = roots.use_gdb(name) if name else Path(gdb_session.executable())
     python, _ = interpreters.use("3.11")
     with samples.rapids(python, "rwlock", tmp_path) as sample:
@@ -187,7 +187,7 @@ UNMERGED = [(name, target) for name in ("3.6", "3.9", "3.10-stripped") for targe
 
 
 @pytest.mark.parametrize(("name", "target"), UNMERGED, ids=["-".join(case) for case in UNMERGED])
-def test_stack_that_cannot_be_merged_is_shown_beside_the_native_one(name: str, target: str, tmp_path: Path) -> None:
+def test_stack_that_cannot_be_merged_is_shown_in_one_piece(name: str, target: str, tmp_path: Path) -> None:
     commands = ["bt", "bt -no-filters", "bt 2", "bt -no-filters 2", "bt -2", "bt -full 1", "bt -hide",
                 "thread apply all bt", "py-threads-locks"]
     with another_stack.running(name, tmp_path) as (sample, python, symbols), \
@@ -197,17 +197,17 @@ def test_stack_that_cannot_be_merged_is_shown_beside_the_native_one(name: str, t
     assert "Traceback" not in result.stderr
     lines = result.outputs[0].splitlines()
     (note,) = [i for i, line in enumerate(lines) if "Python frames cannot be placed" in line]
-    # directly below the innermost frame, in one piece
+    # directly below the innermost frame, contiguous
     assert lines[note - 1].startswith("#0 ")
     below = frames("\n".join(lines[note + 1:]))
     assert [frame.function for frame in below if frame.number is None] == another_stack.CALLS
     assert lines[note + 2] == "        os.read(0, 1)"
     assert lines[note + 9].startswith("#1 ")
-    # as many native frames with GDB's own numbers as GDB has
+    # all native frames, with GDB's numbers
     for filtered, own in ((0, 1), (2, 3), (7, 1)):
         shown = [frame for frame in frames(result.outputs[filtered]) if frame.number is not None]
         assert [frame.number for frame in shown] == [frame.number for frame in frames(result.outputs[own])]
-    # as many Python frames as native ones, and how many are left
+    # as many Python frames as native ones, and the number of the rest
     assert [frame.function for frame in frames(result.outputs[2]) if frame.is_python] == another_stack.CALLS[:2]
     assert "[2 more Python frames]" in result.outputs[2]
     assert "more Python frame" not in result.outputs[0]
@@ -218,8 +218,8 @@ def test_stack_that_cannot_be_merged_is_shown_beside_the_native_one(name: str, t
     assert "Python frames first, then native ones: 4 Python frames, but " in result.outputs[8]
 
 
-def test_programs_that_read_get_frames_that_cannot_be_placed_apart(tmp_path: Path) -> None:
-    """GDB/MI: they are no frames of the stack, so that its levels are those of GDB."""
+def test_mi_has_unplaced_python_frames_separately(tmp_path: Path) -> None:
+    """In GDB/MI they are not frames of the stack, so its levels are GDB's."""
     with another_stack.running("3.9", tmp_path) as (sample, _, _):
         argv = [gdb_session.executable(), "-nx", "-q", "--interpreter=mi2", *gdb_session.settings(symbols=True),
                 "-iex", gdb_session.LOAD, "-p", str(sample.pid)]
@@ -235,7 +235,7 @@ def test_programs_that_read_get_frames_that_cannot_be_placed_apart(tmp_path: Pat
     assert re.findall(r'level="(\d+)"', two) == ["0", "1"]
 
 
-#: More frames than are read of one thread.
+#: More frames than gdbext reads for one thread.
 DEEP = """
 import json, os, sys, threading
 
@@ -256,7 +256,7 @@ threading.Thread(target=dive, args=[30_000]).start()
 
 
 @pytest.mark.parametrize(("name", "version"), [("", "3.11"), ("", "3.13"), *zip(interpreters.GDBS, ("3.13", "3.11"))])
-def test_count_bounds_what_is_printed_of_a_very_deep_stack(name: str, version: str, tmp_path: Path) -> None:
+def test_count_bounds_the_output_of_a_very_deep_stack(name: str, version: str, tmp_path: Path) -> None:
     gdb = [roots.use_gdb(name)] if name else []
     python, symbols = interpreters.use(version)
     program = tmp_path / "deep.py"
@@ -274,7 +274,7 @@ def test_count_bounds_what_is_printed_of_a_very_deep_stack(name: str, version: s
 
 
 @pytest.mark.parametrize("variant", ["future", "random", "zero", "loop"])
-def test_what_makes_no_sense_is_left_to_gdb(variant: str, tmp_path: Path) -> None:
+def test_invalid_python_runtime_leaves_frames_to_gdb(variant: str, tmp_path: Path) -> None:
     with samples.impostor(variant, tmp_path) as sample:
         result = gdb_session.batch(["-p", str(sample.pid)], ["bt", "bt -no-filters"])
     assert [frame.function for frame in frames(result.outputs[0])] == [

@@ -1,4 +1,4 @@
-"""Free-threaded CPython: deadlocks that no GIL is part of, threads that stop the world, and one that dies of a race."""
+"""Free-threaded CPython: deadlocks without a GIL, threads that stop the world, and a thread that dies of a race."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support import combinations, cores, gdb_session, interpreters, sample
 from tests.support.hang import Hang
 from tests.support.report import Report, candidates
 
-# of these a core tells least
+# a core contains least about these
 STRIPPED_NAMES = tuple(name for name in interpreters.FREE_THREADED_NAMES if name.endswith("-stripped"))
 TARGETS = ("live", "gcore", "kernel-core")
 MAIN_SCENES = ("lock-abba", "section-mutex", "guard-world")
 FURTHER_SCENES = ("mutex-abba", "import-lock", "section2", "guard-section", "suspended", "world-busy")
-# whose threads, but for the main thread, hang in functions of Python itself
+# all threads except the main thread hang in functions of Python itself
 PYTHON_SCENES = ("lock-abba", "import-lock", "suspended")
 CASES = [
     *combinations.cases(interpreters.FREE_THREADED_NAMES, MAIN_SCENES, TARGETS),
@@ -37,7 +37,7 @@ EXTENSION = "_freethreaded.so"
 
 @dataclass(frozen=True)
 class Look(Hang):
-    """What its commands are, and what the sample told besides its truth."""
+    """The sample's commands, and the facts that it printed in addition to its truth."""
 
     target: str
     more: dict[str, Any]
@@ -48,7 +48,7 @@ class Look(Hang):
         return self.everything, self.part(1)
 
     def state(self, role: str) -> str:
-        """The state that a role's thread state has."""
+        """The state recorded in the thread state of a role."""
         return str(self.more["states"].get(role, "detached"))
 
 
@@ -65,7 +65,7 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Look(scene, sample.truth, session, target, more)
 
 
-def test_everything_was_told(seen: Look) -> None:
+def test_report_is_complete(seen: Look) -> None:
     assert seen.session.status == 0
     assert "Traceback" not in seen.session.stderr
     document = seen.everything.document
@@ -89,7 +89,7 @@ def test_threads(seen: Look) -> None:
         assert row["python_state"] == seen.state(role), role
         assert report.python_stack(role) == expected.stack, role
         if role == "collector":
-            # it waits again and again for a millisecond, and GDB may stop it between two of these
+            # it waits for a millisecond at a time, and GDB may stop it between two waits
             assert row["syscall"] in ("futex", None)
             assert report.lock_name(row["waits"]["lock"]) == "stop"
             assert row["waits"]["timed"] is False
@@ -100,8 +100,8 @@ def test_threads(seen: Look) -> None:
             assert row["waits"]["lock"].startswith("descriptor:")
 
 
-def test_extension_is_in_the_stacks(seen: Look) -> None:
-    """Where it has called what a thread hangs in, its frames lie between those of Python and of that."""
+def test_extension_frames_are_in_the_stacks(seen: Look) -> None:
+    """If the extension called the blocking function, its frames are between Python's and that function's."""
     for role, expected in seen.truth.threads.items():
         stack = seen.everything.thread(role)["stack"]
         first = [frame["language"] for frame in stack].index("python")
@@ -121,7 +121,7 @@ def test_locks(seen: Look) -> None:
 
 
 def check_mutex(report: Report, name: str) -> None:
-    """A `PyMutex` tells of nobody that he holds it; who is taken into account besides others must be who does."""
+    """Check the holder of a `PyMutex`, which records none: the candidates must include the real holder."""
     expected = report.truth.locks[name]
     row = report.lock(name)
     assert (row["kind"], row["state"], row["holders"]) == ("py-mutex", expected.state, [])
@@ -148,7 +148,7 @@ def test_deadlock(seen: Look) -> None:
         assert {report.role(number) for number in deadlock["threads"]} == {edge[0] for edge in truth.deadlock}
         assert deadlock["stuck_behind"] == []
         if seen.variant == "mutex-abba":
-            # the interpreter's table of handlers tells, of a core too, that no signal's handler may set a thread going
+            # the interpreter's table of handlers shows, in a core too, that no signal handler can wake a thread
             assert deadlock["evidence"] == "inferred"
             assert "every thread of the process waits" in deadlock["why"]
             continue
@@ -162,7 +162,7 @@ def test_no_gil(seen: Look) -> None:
         assert (gil["state"], gil["holder"], gil["waiters"]) == ("disabled", None, [])
 
 
-def test_who_stops_the_world(seen: Look) -> None:
+def test_stop_the_world_requester_is_reported(seen: Look) -> None:
     for report in (seen.everything, seen.part(2)):
         (runtime,) = report.document["runtimes"]
         (interpreter,) = runtime["interpreters"]
@@ -180,7 +180,7 @@ def test_text_of_gil_holder(seen: Look) -> None:
     for state in STATES:
         expected = {numbers[role] for role in seen.truth.threads if seen.state(role) == state}
         lines = re.findall(rf"^ *{state} [^:\n]*: threads? ([-\d, ]+)$", text, re.MULTILINE)
-        # three or more in a row are told as a range
+        # three or more consecutive numbers are shown as a range
         ranges = [[int(number) for number in part.split("-")] for line in lines for part in line.split(", ")]
         assert {number for each in ranges for number in range(each[0], each[-1] + 1)} == expected, state
     (asked,) = re.findall(r"stop-the-world requested by thread (\d+)", text) or [None]
@@ -188,8 +188,8 @@ def test_text_of_gil_holder(seen: Look) -> None:
 
 
 @pytest.mark.parametrize("name", interpreters.FREE_THREADED_NAMES)
-def test_gil_switched_on(name: str, tmp_path: Path) -> None:
-    """With a GIL after all, the deadlock of GIL and driver lock is told as of any other interpreter."""
+def test_deadlock_with_the_gil_switched_on(name: str, tmp_path: Path) -> None:
+    """With the GIL switched on, the deadlock of GIL and driver lock is reported as for other interpreters."""
     python, symbols = interpreters.use(name)
     with samples.rapids(python, "rwlock", tmp_path, variables={"PYTHON_GIL": "1"}) as sample:
         for target in TARGETS:
@@ -216,7 +216,7 @@ def test_gil_switched_on(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", interpreters.FREE_THREADED_NAMES)
 def test_race(name: str, tmp_path: Path) -> None:
-    """The core of a program that died of one shows what each thread was doing, the one that died too."""
+    """The core of a program that died of a race shows what each thread was doing, including the one that died."""
     python, symbols = interpreters.use(name)
     with samples.free_threaded(python, "race", tmp_path, stripped=not symbols) as sample:
         sample.send("\n")
@@ -228,7 +228,7 @@ def test_race(name: str, tmp_path: Path) -> None:
     report = Report(session.document(0), sample.truth)
     assert report.document["problems"] == []
     assert report.document["deadlocks"] == session.document(1)["deadlocks"] == []
-    # the kernel writes the thread first that died
+    # the kernel writes the dying thread first
     assert report.role(1) in WRITERS
     for role, expected in sample.truth.threads.items():
         row = report.thread(role)
@@ -239,6 +239,6 @@ def test_race(name: str, tmp_path: Path) -> None:
                      if frame["module"] and Path(frame["module"]).name == EXTENSION]
         assert functions, role
         if role in WRITERS:
-            # with debug information it comes with the types of its arguments
+            # debug information adds the types of the arguments
             assert functions[-1].partition("(")[0] == "write_journal", role
             assert (row["waits"], row["holds"]) == (None, []), role

@@ -1,6 +1,6 @@
-"""Programs that hang and are ended by a signal that they handle: in their cores a thread sends that signal again.
+"""Cores of hung programs that handled the signal which ended them: a thread in its handler sends the signal again.
 
-What it did is outside of the handler's frames, and must be told as if there were none.
+The interrupted work is below the handler's frames, and must be reported as if the handler had not run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RAPIDS = [
 #: Words for handlers.c.
 HANDLERS = ("plain", "restart", "info", "stack", "info stack restart", "abort", "abort info", "blocked",
             "blocked restart")
-# as rapids.py, but with the Python program's first thread as the one that holds the driver's lock and wants the GIL
+# like rapids.py, but the main thread holds the driver's lock and waits for the GIL
 SWAPPED = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -48,7 +48,7 @@ witness = rapids.Witness(driver, "rwlock")
 rapids.start("pipeline", pipeline)
 rapids.worker_loop(witness, "worker", False)
 """
-# a program of one thread: what it says before it does it
+# a program with one thread, which announces what it does next
 SINGLE = """
 import ctypes, json, os, select, signal, sys, threading, time
 
@@ -95,7 +95,7 @@ elif scene == "assert":
 while True:
     pass
 """
-#: In which system call each ends up; which one it is depends on the release.
+#: The final system call of each scene, which depends on the release.
 CALLS = {
     "sleep": ("clock_nanosleep", "select"),
     "read": ("read",),
@@ -106,7 +106,7 @@ CALLS = {
 
 @dataclass(frozen=True)
 class Died(Hang):
-    """What each of its commands is."""
+    """The hang and the crash report of a program that died."""
 
     errors: str
 
@@ -117,13 +117,13 @@ class Died(Hang):
 
     @property
     def crash(self) -> Any:
-        """What `py-crash --json` says of the crash."""
+        """The crash in `py-crash --json`."""
         return self.session.document(2)["crash"]
 
     def check_sent(self, code: str | None = None, in_handler: bool = True) -> None:
-        """It is told that the signal came from elsewhere, and where it met the thread.
+        """Check that the report names the signal's origin, and the place where it interrupted the thread.
 
-        :param in_handler: whether it died in the handler, not when that had returned.
+        :param in_handler: whether it died in the handler, not after the handler returned.
         """
         fault = self.crash["fault"]
         assert (fault["signal"], fault["kind"], fault["code"]) == ("SIGABRT", "sent", code)
@@ -133,13 +133,13 @@ class Died(Hang):
         assert self.crash["thread"] == row["number"]
         if row["status"] == "running":
             return  # it is in the interpreter's own frames, which are not shown
-        # the handler's frames are told with the thread's stack, and not with the crash
+        # the handler's frames are in the thread's stack, not in the crash
         places = [frame["pc"] for frame in row["stack"] if frame["language"] == "native"]
         assert (places.index(fault["pc"]) > 0) == in_handler
         assert self.crash["stack"][0]["pc"] == fault["pc"]
 
     def check_hang(self) -> None:
-        """What is told is what the sample said of itself."""
+        """Compare the report with the sample's truth."""
         assert self.session.status == 0, self.session
         assert "Traceback" not in self.session.stderr
         assert re.search("^(handled|Fatal Python error: Aborted)$", self.errors, re.MULTILINE)
@@ -163,7 +163,7 @@ class Died(Hang):
             assert each.edges() == set(self.truth.deadlock)
             (deadlock,) = each.document["deadlocks"]
             assert {report.role(number) for number in deadlock["stuck_behind"]} == set(self.truth.stuck_behind)
-        # the report of the crash tells the same of those that it lists
+        # the crash report says the same about the threads that it lists
         rows = self.session.document(2)["threads"]
         assert self.crash["thread"] in [row["number"] for row in rows]
         for row in rows:
@@ -173,7 +173,7 @@ class Died(Hang):
         self.check_note()
 
     def check_note(self) -> None:
-        """Once in each document and each text."""
+        """Check that the note occurs once in each document and each text."""
         for index in (0, 1, 2):
             (note,) = self.session.document(index)["notes"]
             assert "SIGABRT" in note
@@ -183,7 +183,7 @@ class Died(Hang):
 
 
 def look(sample: Sample, executable: Path, symbols: bool = True, sysroot: Sequence[str] = ()) -> Died:
-    """What is told of the core that the sample leaves when somebody ends it."""
+    """Run the commands on the core that the sample leaves when a signal ends it."""
     with cores.place(sample, executable, "kernel-core") as where:
         session = gdb_session.batch([*sysroot, *where], COMMANDS, symbols=symbols, directory=sample.directory)
     errors = (sample.directory / "stderr").read_text()
@@ -191,7 +191,7 @@ def look(sample: Sample, executable: Path, symbols: bool = True, sysroot: Sequen
 
 
 def surroundings(suite: str) -> tuple[Place, Sequence[str], Path, Path]:
-    """Where programs run (here, or in a Debian tree), how GDB finds files of there, a Python there, and its file."""
+    """The place where programs run (this machine or a Debian tree), GDB's sysroot options, a Python, and its file."""
     if suite == "here":
         python, _ = interpreters.use(interpreters.ANY)
         return HERE, (), python, python
@@ -200,7 +200,7 @@ def surroundings(suite: str) -> tuple[Place, Sequence[str], Path, Path]:
 
 
 def handling(words: str, place: Place = HERE) -> dict[str, str]:
-    """The environment of a program with a handler of handlers.c."""
+    """The environment that loads a handler of handlers.c into a program."""
     flags = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-shared", "-fPIC")
     library = samples.compiled("libhandlers.so", "handlers.c", flags, strip=True, place=place)
     return {"LD_PRELOAD": str(library), "HANDLER": words}
@@ -214,7 +214,7 @@ def script(text: str, arguments: Sequence[str | Path], python: Path, directory: 
 
 
 @pytest.mark.parametrize(("name", "variant"), RAPIDS, ids=["-".join(case) for case in RAPIDS])
-def test_thread_that_holds_and_waits(name: str, variant: str, tmp_path: Path) -> None:
+def test_handler_in_the_main_thread_of_a_deadlock(name: str, variant: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
     with samples.rapids(python, variant, tmp_path, [*interpreters.with_gil(name), *FAULTHANDLER]) as sample:
         died = look(sample, python, symbols)
@@ -223,7 +223,7 @@ def test_thread_that_holds_and_waits(name: str, variant: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["3.9", "3.12", "3.13t"])
-def test_thread_that_waits_for_the_gil(name: str, tmp_path: Path) -> None:
+def test_handler_in_a_thread_waiting_for_the_gil(name: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
     options = [*interpreters.with_gil(name), *FAULTHANDLER]
     with script(SWAPPED, [samples.SOURCES, samples.build("libdrv.so")], python, tmp_path, options) as sample:
@@ -243,7 +243,7 @@ def test_handlers(words: str, tmp_path: Path) -> None:
         died.check_sent("SI_USER")
         assert died.crash["fault"]["sender"] == {"pid": os.getpid(), "uid": os.getuid()}
     elif words == "abort":
-        # a handler of any signal may do so, and which signal it was that came is not recorded
+        # a handler of any signal may do so, and the signal that arrived is not recorded
         assert died.crash["fault"]["text"] == "the program called abort()"
     else:
         died.check_sent(in_handler="blocked" not in words.split())
@@ -253,8 +253,8 @@ def test_handlers(words: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("suite", "words"), [
     ("here", "plain"), ("here", "blocked restart"), ("bullseye", "plain"), ("bullseye", "restart"), ("trixie", "plain"),
     ("trixie", "blocked restart"), ("sid", "plain"), ("sid", "restart")])
-def test_thread_that_has_no_part_in_it(suite: str, words: str, tmp_path: Path) -> None:
-    """It waits for another thread's end; the system calls of each glibc are another code."""
+def test_handler_in_a_thread_outside_the_deadlock(suite: str, words: str, tmp_path: Path) -> None:
+    """It joins another thread; each glibc has different code around its system calls."""
     place: Place = HERE
     sysroot: tuple[str, ...] = ()
     if suite != "here":
@@ -264,7 +264,7 @@ def test_thread_that_has_no_part_in_it(suite: str, words: str, tmp_path: Path) -
     with samples.running([program, "mutex"], tmp_path, place=place, variables=handling(words, place)) as sample:
         died = look(sample, place.outside(program), sysroot=sysroot)
     if (suite, words) == ("bullseye", "plain"):
-        # the number is in a register that is loaded outside of the loop in which the thread waits
+        # the number is in a register that is loaded before the loop in which the thread waits
         assert died.everything.thread("main")["status"] == "running"
         assert died.everything.edges() == set(died.truth.deadlock)
         died.check_note()
@@ -274,7 +274,7 @@ def test_thread_that_has_no_part_in_it(suite: str, words: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("scenario", ["rapids", "swapped"])
 @pytest.mark.parametrize("suite", interpreters.SUITES)
-def test_other_debian(suite: str, scenario: str, tmp_path: Path) -> None:
+def test_handlers_in_another_debian(suite: str, scenario: str, tmp_path: Path) -> None:
     root = roots.use(suite)
     if scenario == "rapids":
         started = samples.rapids(root.python, "rwlock", tmp_path, FAULTHANDLER, place=root.place)
@@ -290,7 +290,7 @@ def test_other_debian(suite: str, scenario: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("suite", "scene"), [
     *(("here", scene) for scene in (*CALLS, "compute")), ("trixie", "lock"), ("trixie", "poll"), ("sid", "lock"),
     ("sid", "sleep"), ("bullseye", "poll")])
-def test_thread_that_is_alone(suite: str, scene: str, tmp_path: Path) -> None:
+def test_handler_in_a_single_threaded_program(suite: str, scene: str, tmp_path: Path) -> None:
     place, sysroot, python, executable = surroundings(suite)
     with script(SINGLE, [scene], python, tmp_path, place=place) as sample:
         call = wait_for_call(sample, CALLS.get(scene, (None,)))
@@ -306,7 +306,7 @@ def test_thread_that_is_alone(suite: str, scene: str, tmp_path: Path) -> None:
 
 
 def wait_for_call(sample: Sample, calls: Sequence[str | None]) -> str | None:
-    """In which of these system calls the program's only thread stays; None stands for one that computes."""
+    """Wait until the program's only thread stays in one of these system calls (None: it computes), and return it."""
     names = system_call_names()
     seen: list[str | None] = []
 
@@ -321,11 +321,11 @@ def wait_for_call(sample: Sample, calls: Sequence[str | None]) -> str | None:
 
 @pytest.fixture(params=[("here", "abort"), ("here", "assert"), ("bullseye", "abort"), ("sid", "assert")], ids="-".join)
 def aborted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Died]:
-    """A program that ends itself, and handles that as well."""
+    """A program that aborts itself and handles the signal."""
     suite, scene = request.param
     place, sysroot, python, executable = surroundings(suite)
     with script(SINGLE, [scene], python, tmp_path, place=place) as sample:
-        # it is there until somebody asks for its status, and the signal that is sent then does nothing to it
+        # it exists until its status is read, and a signal sent before that has no effect
         os.waitid(os.P_PID, sample.pid, os.WEXITED | os.WNOWAIT)
         yield look(sample, executable, sysroot=sysroot)
 
@@ -347,8 +347,8 @@ def test_program_that_aborts_itself(aborted: Died) -> None:
     assert "count > 0" in fault["message"]
 
 
-def test_another_thread_of_the_program_sends_it(tmp_path: Path) -> None:
-    """As a watchdog does; nothing handles it."""
+def test_signal_sent_by_another_thread(tmp_path: Path) -> None:
+    """A watchdog thread sends it, and the program has no handler."""
     python, _ = interpreters.use(interpreters.ANY)
     with script(SINGLE, ["thread"], python, tmp_path, options=()) as sample:
         os.waitid(os.P_PID, sample.pid, os.WEXITED | os.WNOWAIT)
@@ -356,7 +356,7 @@ def test_another_thread_of_the_program_sends_it(tmp_path: Path) -> None:
     fault = died.crash["fault"]
     assert (fault["kind"], fault["code"], fault["in_handler"]) == ("sent", "SI_TKILL", False)
     assert fault["text"] == "SIGABRT was sent by another thread of the program: the code that ran is not at fault"
-    # the other one may have ended before or not, and the sample does not tell of it
+    # the other thread may have ended before, and the sample does not report it
     document = died.session.document(0)
     main = next(row for row in document["threads"] if row["lwp"] == died.truth.pid)
     assert main["waits"]["lock"].startswith("py-lock")

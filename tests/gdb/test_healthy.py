@@ -1,4 +1,4 @@
-"""No deadlock is reported where there is none, and a program goes on after it was looked at."""
+"""Healthy programs: no deadlock is reported, and the program continues after a snapshot."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.support import combinations, gdb_session, interpreters, samples
 from tests.support.report import Report
 from tests.support.samples import Sample, wait_until
 
-# the more looks, the more moments in which a thread is caught; tests/precision makes many more
+# each snapshot catches threads at another moment; tests/precision takes many more
 LOOKS = 3 if combinations.LONG else 1
 
 
 def progress(sample: Sample) -> tuple[int, ...]:
-    """Rounds of computing and turns taken so far."""
+    """The rounds of computing and the turns taken so far."""
     return struct.unpack("<QQ", (sample.directory / "progress").read_bytes())
 
 
 def wait_for_progress(sample: Sample) -> None:
-    """Wait until both counters have moved on."""
+    """Wait until both counters have increased."""
     before = progress(sample)
     wait_until(lambda: all(now > then for now, then in zip(progress(sample), before)), "the program to make progress")
 
@@ -53,7 +53,7 @@ def test_healthy_program_is_not_deadlocked(name: str, tmp_path: Path) -> None:
             assert not sample.is_stopped()
         assert sample.tids() == tids
 
-        # the reader lets go when told; all others then finish
+        # the reader releases its lock on request; all other threads then finish
         sample.send("x")
         last = json.loads(sample.read_line())
         assert last["finished"]

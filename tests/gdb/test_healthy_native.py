@@ -1,4 +1,4 @@
-"""No deadlock is reported of a native program under load, whenever it is looked at, and it goes on after that."""
+"""A native program under load: no snapshot shows a deadlock, and the program continues afterwards."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import pytest
 from tests.support import combinations, cores, gdb_session, samples
 from tests.support.samples import Sample, wait_until
 
-# the more looks, the more moments in which threads are caught
+# each snapshot catches threads at another moment
 LOOKS, LOOKS_AT_CORES = (6, 2) if combinations.LONG else (3, 1)
 
 
 def rounds(sample: Sample) -> tuple[int, ...]:
-    """How many rounds each load has done."""
+    """The number of rounds that each load has done."""
     data = (sample.directory / "progress").read_bytes()
     return struct.unpack(f"<{len(data) // 8}Q", data)
 
 
 def wait_for_progress(sample: Sample) -> None:
-    """Wait until each load has got on."""
+    """Wait until each load has made progress."""
     before = rounds(sample)
     wait_until(lambda: all(now > then for now, then in zip(rounds(sample), before)), "every load to make progress")
 
 
 def look(where: Sequence[str | Path], symbols: bool) -> set[str]:
-    """Find nothing wrong, and tell on which kinds of locks somebody waits."""
+    """Check that a snapshot shows no problem, and return the kinds of locks that threads wait for."""
     session = gdb_session.batch(
         where, ["py-threads-locks --json", "py-deadlocks --json", "py-deadlocks"], symbols=symbols
     )
@@ -39,7 +39,7 @@ def look(where: Sequence[str | Path], symbols: bool) -> set[str]:
     assert document["deadlocks"] == []
     assert session.document(1)["deadlocks"] == []
     assert "No deadlock" in session.outputs[2]
-    # whoever has a lock is there: nobody ends here before it has let go
+    # every holder is alive: here a thread releases its locks before it ends
     assert [lock for lock in document["locks"] if lock["orphan"]] == []
     return {lock["kind"] for lock in document["locks"] if lock["waiters"]}
 
@@ -52,7 +52,7 @@ def test_healthy_program_is_not_deadlocked(build: str, tmp_path: Path) -> None:
         for _ in range(LOOKS):
             wait_for_progress(sample)
             caught |= look(["-p", str(sample.pid)], symbols)
-        # GDB stops one thread after the other, and a core cannot be looked at twice to see what has moved
+        # GDB stops the threads one by one, and a second snapshot of a core cannot show progress
         for _ in range(LOOKS_AT_CORES):
             wait_for_progress(sample)
             core = cores.gdb_core(sample)

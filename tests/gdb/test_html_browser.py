@@ -1,6 +1,6 @@
-"""The page of `render.html` in a real browser: nothing of the target runs, nothing is fetched, keys and search work.
+"""The page of `render.html` in a real browser: no text of the target runs, nothing is fetched, keys and search work.
 
-scripts/get-chromium gets the browser; without it these tests are skipped. It is driven through a pipe, with the
+scripts/get-chromium installs the browser; without it these tests are skipped. They drive it through a pipe with the
 DevTools protocol.
 """
 
@@ -32,18 +32,18 @@ from tests.support.interpreters import CHECKOUT
 
 Json = dict[str, Any]
 
-#: One reply of the browser takes no longer, in seconds, also where much else runs.
+#: The longest time for a reply of the browser, in seconds, on a loaded machine.
 _TIMEOUT = 120.0
 _FLAGS = (
     "--headless=new", "--no-first-run", "--disable-gpu", "--disable-background-networking",
     "--disable-component-update", "--disable-default-apps", "--disable-sync", "--remote-debugging-pipe",
     "--window-size=1280,900",
-    # the browser would ask for updates of its own
+    # the browser would check for updates
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    # who is root has no other choice, and the pages are our own
+    # the sandbox does not work for root, and the pages are trusted
     "--no-sandbox",
 )
-#: A program in a file with a hostile name, with threads that have hostile names; one deadlocks with itself.
+#: A program with a hostile file name and hostile thread names; one thread deadlocks with itself.
 _PROGRAM = """
 import sys, threading, time
 names = {names!r}
@@ -73,7 +73,7 @@ time.sleep(600)
 
 
 def chromium() -> str:
-    """Path of the browser; skips the test without one."""
+    """The path of the browser; skips the test without one."""
     got = subprocess.run([CHECKOUT / "scripts" / "get-chromium", "--no-download"], capture_output=True, text=True,
                          check=False)
     if got.returncode:
@@ -82,7 +82,7 @@ def chromium() -> str:
 
 
 class Canary:
-    """A server that only listens: what connects to it is told."""
+    """A server that only listens and records connections."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -113,7 +113,7 @@ class Browser:
     def __init__(self, program: str, directory: Path) -> None:
         read, their_write = os.pipe()
         their_read, write = os.pipe()
-        # above those that the browser takes, which a shell then moves to where it looks for them
+        # descriptors above those that the browser uses; a shell then moves them to the expected numbers
         inner = [fcntl.fcntl(their_read, fcntl.F_DUPFD, 10), fcntl.fcntl(their_write, fcntl.F_DUPFD, 10)]
         self._process = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{inner[0]} 4>&{inner[1]}', "bash", program, *_FLAGS,
@@ -125,18 +125,18 @@ class Browser:
         self._read, self._write = read, write
         self._rest = b""
         self._numbers = itertools.count(1)
-        #: What happened in the tab since it was last asked.
+        #: The events in the tab since the last call.
         self.events: list[Json] = []
         self._session: str | None = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        # in processor time, which does not tell of what else runs
+        # in processor time, which does not depend on other processes
         self.call("Performance.enable", timeDomain="threadTicks")
         for domain in ("Page", "Runtime", "Network", "Log", "Accessibility"):
             self.call(f"{domain}.enable")
 
     def close(self) -> None:
-        """End it."""
+        """End the browser."""
         try:
             self._session = None
             self.call("Browser.close")
@@ -148,7 +148,7 @@ class Browser:
         os.close(self._write)
 
     def call(self, method: str, **parameters: Any) -> Json:
-        """One command of the protocol."""
+        """Send a command of the protocol and return its result."""
         number = next(self._numbers)
         message: Json = {"id": number, "method": method, "params": parameters}
         if self._session is not None:
@@ -175,8 +175,8 @@ class Browser:
         return message
 
     def open(self, page: Path) -> None:
-        """Show a page; returns when it is loaded and has had time to do what it should not."""
-        # what the page before was about to do is over then
+        """Show a page; returns after it was loaded and had time to do forbidden things."""
+        # the previous page can do nothing after that
         self._navigate("about:blank")
         self._navigate(page.as_uri())
         self.settle()
@@ -189,18 +189,18 @@ class Browser:
             self.events.append(self._next(deadline))
 
     def settle(self) -> None:
-        """Let the page do what it is about to do: two frames, and what comes after them."""
+        """Let the page finish its work: two frames and the tasks after them."""
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => "
                  "setTimeout(done, 20))))")
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Evaluate an expression in the page."""
         reply = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in reply, f"{script}: {reply['exceptionDetails']}"
         return reply["result"].get("value")
 
     def press(self, key: str, text: str = "", modifiers: int = 0) -> None:
-        """Press a key and let it go."""
+        """Press and release a key."""
         codes = {"Escape": 27, "Tab": 9, "Enter": 13, " ": 32, "/": 191}
         common = {"key": key, "windowsVirtualKeyCode": codes[key], "modifiers": modifiers}
         self.call("Input.dispatchKeyEvent", type="keyDown", **common, **({"text": text} if text else {}))
@@ -208,22 +208,22 @@ class Browser:
         self.settle()
 
     def seconds(self) -> float:
-        """How long the page has worked since it was opened."""
+        """The time for which the page has worked since it was opened."""
         metrics = self.call("Performance.getMetrics")["metrics"]
         return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
     def type(self, text: str) -> None:
-        """Type into what has the focus."""
+        """Type into the focused element."""
         self.call("Input.insertText", text=text)
         self.settle()
 
     def asked_for(self) -> list[str]:
-        """What the page has asked the network for."""
+        """The URLs that the page requested."""
         return [event["params"]["request"]["url"] for event in self.events
                 if event.get("method") == "Network.requestWillBeSent"]
 
     def complaints(self) -> list[str]:
-        """What the page, or its policy, complains of."""
+        """The errors of the page and of its security policy."""
         return [json.dumps(event["params"])[:500] for event in self.events
                 if event.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening")]
 
@@ -247,7 +247,7 @@ def document_of(pid: int) -> Json:
 
 
 def hostile_names(url: str) -> list[str]:
-    """Names that would run a script, ask for something, or break the page; the first is that of the main story."""
+    """Names that would run a script, request a URL, or break the page; the first is that of the main file."""
     return [
         "</script><script>window.hacked = 1; fetch('" + url + "/script')</script>",
         "\"><img src=" + url + "/image onerror=window.hacked=1><b id=query>",
@@ -264,7 +264,7 @@ def hostile_names(url: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def hostile(canary: Canary, tmp_path_factory: pytest.TempPathFactory) -> Json:
-    """What gdbext found of a program that has such names."""
+    """The document of a program with hostile names."""
     directory = tmp_path_factory.mktemp("hostile")
     program = directory / "program.py"
     file = "</title></style></script><script>window.hacked = 1</script><img src=" + canary.url + "/file>.py"
@@ -281,7 +281,7 @@ def hostile(canary: Canary, tmp_path_factory: pytest.TempPathFactory) -> Json:
 
 @pytest.fixture(scope="module")
 def rapids(tmp_path_factory: pytest.TempPathFactory) -> Json:
-    """What gdbext found of the deadlock of GIL and driver lock."""
+    """The document of a deadlock between the GIL and a driver's lock."""
     directory = tmp_path_factory.mktemp("rapids")
     python, _ = interpreters.use(interpreters.ANY)
     with samples.rapids(python, "rwlock", directory) as sample:
@@ -300,7 +300,7 @@ def look(document: Json | None, target: str = "process", **more: Any) -> Shown:
 
 
 def many(document: Json, count: int) -> Json:
-    """The document with more threads, each with a stack of its own, that wait for the first lock."""
+    """Add threads to the document, each with its own stack, that wait for the first lock."""
     like = next(thread for thread in document["threads"] if thread["waits"] is not None)
     lock = like["waits"]["lock"]
     frame = {"language": "python", "function": "work", "qualified_name": "Pool.work", "columns": None, "kind": None,
@@ -316,7 +316,7 @@ def many(document: Json, count: int) -> Json:
             "deadlocks": [{**deadlock, "stuck_behind": [thread["number"] for thread in more]}]}
 
 
-def test_nothing_of_the_target_runs_or_is_fetched(browser: Browser, canary: Canary, hostile: Json,
+def test_hostile_names_run_and_fetch_nothing(browser: Browser, canary: Canary, hostile: Json,
                                                   tmp_path: Path) -> None:
     names = [thread["python_name"] for thread in hostile["threads"]]
     assert set(hostile_names(canary.url)[:4]) <= set(names)
@@ -324,7 +324,7 @@ def test_nothing_of_the_target_runs_or_is_fetched(browser: Browser, canary: Cana
     assert any(file.startswith("</title></style></script><script>") for file in files)
     assert hostile["deadlocks"] != []
 
-    # that the canary would sing, and that the browser runs what it finds
+    # first check that the server notices a request, and that the browser runs scripts
     naked = tmp_path / "naked.html"
     naked.write_text(f"<title>x</title><p>{hostile_names(canary.url)[1]}</p>")
     browser.open(naked)
@@ -347,13 +347,13 @@ def test_nothing_of_the_target_runs_or_is_fetched(browser: Browser, canary: Cana
                        ".length") == 0
     assert browser.run("document.scripts.length") == 1
     assert browser.run("document.querySelectorAll('#query').length") == 1
-    # the names are there, as text
+    # the names are shown as text
     assert hostile_names(canary.url)[0][:50] in browser.run("document.querySelector('main').textContent")
     assert browser.run("/[\\u0000-\\u0009\\u000b-\\u001f\\u2028\\u202e\\u2066\\u200b]/.test(document.body.textContent)"
                        ) is False
-    # nor does one of them make the page wider than the window
+    # none of them makes the page wider than the window
     assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
-    # and a hole in the escaping would be of little use
+    # and the policy limits the harm of a gap in the escaping
     hole = "".join(hostile_names(canary.url)[1:3]) + f"<iframe src={canary.url}/frame></iframe>"
     browser.run(f"document.querySelector('main').insertAdjacentHTML('beforeend', {json.dumps(hole)})")
     browser.run("{ const made = document.createElement('script'); made.textContent = 'window.hacked = 2'; "
@@ -364,7 +364,7 @@ def test_nothing_of_the_target_runs_or_is_fetched(browser: Browser, canary: Cana
     assert canary.asked == []
 
 
-def test_the_page_asks_for_nothing_and_its_policy_lets_it_work(browser: Browser, rapids: Json, tmp_path: Path) -> None:
+def test_page_requests_nothing_and_works_under_its_policy(browser: Browser, rapids: Json, tmp_path: Path) -> None:
     page = written(tmp_path, [look(rapids)])
     browser.open(page)
     browser.run("document.getElementById('open').click()")
@@ -375,12 +375,12 @@ def test_the_page_asks_for_nothing_and_its_policy_lets_it_work(browser: Browser,
 
 
 def focused(browser: Browser) -> str:
-    """What has the focus."""
+    """The focused element."""
     return str(browser.run("(document.activeElement.id || document.activeElement.tagName).toLowerCase()"))
 
 
 def shown(browser: Browser) -> list[str]:
-    """The headings of the entries of threads that can be seen, without LWPs."""
+    """The headings of the visible thread entries, without LWPs."""
     names: list[str] = browser.run("Array.from(document.querySelectorAll('details.thread')).filter((each) => "
                                    "each.checkVisibility()).map((each) => each.querySelector('b').textContent)")
     return [re.sub(r" \(LWP .*?\)", "", name) for name in names]
@@ -394,7 +394,7 @@ def test_search_with_the_keyboard(browser: Browser, rapids: Json, tmp_path: Path
     browser.press("/", "/")
     assert (focused(browser), browser.run("query.value")) == ("query", "")
     browser.type("GPU-call LIBDRV")
-    assert shown(browser) == everybody  # the one that waits for it names it
+    assert shown(browser) == everybody  # the waiting thread names it
     browser.press("Escape")
     browser.type("drv_dispatch")
     assert shown(browser) == ['Thread 2 "gpu-callbacks"']
@@ -403,7 +403,7 @@ def test_search_with_the_keyboard(browser: Browser, rapids: Json, tmp_path: Path
     assert shown(browser) == []
     browser.press("Escape")
     assert (shown(browser), browser.run("query.value"), browser.run("found.textContent")) == (everybody, "", "")
-    # a slash is a slash while one types
+    # in a text field a slash is only a slash
     browser.type("/")
     browser.press("/", "/")
     assert browser.run("query.value") == "//"
@@ -438,8 +438,8 @@ def test_stacks_open_and_close_with_the_keyboard(browser: Browser, rapids: Json,
     assert browser.run("Array.from(document.querySelectorAll('details.thread')).every((each) => each.open)")
 
 
-def test_links_lead_to_threads_and_open_them(browser: Browser, rapids: Json, tmp_path: Path) -> None:
-    # alike, so that they are one entry
+def test_links_open_their_threads(browser: Browser, rapids: Json, tmp_path: Path) -> None:
+    # threads with the same stack are one entry
     document = many(rapids, 300)
     for thread in document["threads"][2:]:
         thread["stack"] = document["threads"][2]["stack"]
@@ -447,21 +447,21 @@ def test_links_lead_to_threads_and_open_them(browser: Browser, rapids: Json, tmp
     assert browser.run("document.getElementById('look1').open") is False
     browser.press("/", "/")
     browser.type("MainThread")
-    # hidden by the search, in a look that is closed
+    # hidden by the search, in a closed section
     browser.run("{ const link = document.createElement('a'); link.href = '#t1-1200'; document.body.append(link); "
                 "link.click(); }")
     browser.settle()
     assert focused(browser) == "t1-1200"
     assert browser.run("document.getElementById('t1-1200').checkVisibility()")
     assert browser.run("query.value") == ""
-    # one of the group alone can be searched for
+    # a search finds a single thread of a group
     browser.press("/", "/")
     browser.type("worker-1234")
     assert browser.run("Array.from(document.querySelectorAll('.chips > li')).filter((each) => "
                        "each.checkVisibility()).map((each) => each.textContent).join()") == "1234 worker-1234 LWP 1234"
     assert browser.run("found.textContent") == "1 of 304 threads in 1 of 2"
     assert browser.run("document.getElementById('look0').checkVisibility()") is False
-    # a node of the drawing is a link too
+    # the nodes of the drawing are links too
     browser.press("Escape")
     browser.run("document.querySelector('#look0 svg a[href=\"#t0-2\"]').focus()")
     browser.press("Enter", "\r")
@@ -503,7 +503,7 @@ _CONTRAST = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_can_be_read(browser: Browser, rapids: Json, hostile: Json, tmp_path: Path, scheme: str) -> None:
+def test_colours_have_contrast(browser: Browser, rapids: Json, hostile: Json, tmp_path: Path, scheme: str) -> None:
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     try:
         browser.open(written(tmp_path, [look(many(rapids, 3), "one"), look(hostile, "two"), look({
@@ -516,9 +516,9 @@ def test_colours_can_be_read(browser: Browser, rapids: Json, hostile: Json, tmp_
         browser.call("Emulation.setEmulatedMedia", features=[])
 
 
-def test_drawing(browser: Browser, rapids: Json, tmp_path: Path) -> None:
+def test_graph_text_fits_and_cycle_is_red(browser: Browser, rapids: Json, tmp_path: Path) -> None:
     browser.open(written(tmp_path, [look(many(rapids, 200))]))
-    # text fits into its box in the fonts that there are
+    # text fits into its box in the installed fonts
     assert browser.run("Array.from(document.querySelectorAll('.node')).flatMap((node) => { const box = "
                        "node.querySelector('rect').getBBox(); return Array.from(node.querySelectorAll('text')).filter("
                        "(text) => text.getBBox().width > box.width).map((text) => text.textContent); })") == []
@@ -530,7 +530,7 @@ def test_drawing(browser: Browser, rapids: Json, tmp_path: Path) -> None:
                        "getComputedStyle(line).markerEnd.match(/#[a-z-]+/)[0]) !== null)")
 
 
-def test_everything_has_a_name_and_is_reached_with_the_keyboard(browser: Browser, rapids: Json, tmp_path: Path) -> None:
+def test_elements_have_names_and_are_reached_with_the_keyboard(browser: Browser, rapids: Json, tmp_path: Path) -> None:
     browser.open(written(tmp_path, [look(rapids)]))
     nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
     roles = {node["role"]["value"] for node in nodes if not node["ignored"]}
@@ -539,7 +539,7 @@ def test_everything_has_a_name_and_is_reached_with_the_keyboard(browser: Browser
     nameless = [node["role"]["value"] for node in nodes if not node["ignored"] and not node.get("name", {}).get("value")
                 and node["role"]["value"] in ("link", "button", "searchbox", "heading", "DisclosureTriangle", "region")]
     assert nameless == []
-    # the ways through the page, and that one sees where one is
+    # landmarks, and a visible focus
     seen, outlined = [], []
     browser.run("document.activeElement.blur()")
     for _ in range(60):
@@ -555,7 +555,7 @@ def test_everything_has_a_name_and_is_reached_with_the_keyboard(browser: Browser
     assert all(visible for name, visible in zip(seen, outlined) if name != "body")
 
 
-def test_a_thousand_threads_open_quickly(browser: Browser, rapids: Json, tmp_path: Path) -> None:
+def test_page_of_a_thousand_threads_opens_quickly(browser: Browser, rapids: Json, tmp_path: Path) -> None:
     page = written(tmp_path, [look(many(rapids, 998))])
     assert page.stat().st_size < 3_000_000
     before = browser.seconds()
@@ -570,7 +570,7 @@ def test_a_thousand_threads_open_quickly(browser: Browser, rapids: Json, tmp_pat
     assert 0 < searched - opened < 5
 
 
-def test_a_narrow_window(browser: Browser, rapids: Json, hostile: Json, tmp_path: Path) -> None:
+def test_page_fits_a_narrow_window(browser: Browser, rapids: Json, hostile: Json, tmp_path: Path) -> None:
     browser.call("Emulation.setDeviceMetricsOverride", width=360, height=700, deviceScaleFactor=1, mobile=False)
     try:
         browser.open(written(tmp_path, [look(rapids, "/cores/" + "very-long-name" * 20), look(hostile, "two")]))

@@ -1,4 +1,4 @@
-"""What `pip install .` puts in place is the whole package: loader, tables and all."""
+"""`pip install .` installs the whole package, including the loader and the tables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.support.interpreters import CHECKOUT
 from tests.support.report import Report
 
 
-def test_pip_install(tmp_path: Path) -> None:
-    # from a copy, since setuptools leaves a build folder behind
+def test_pip_install_has_every_file(tmp_path: Path) -> None:
+    # install from a copy, because setuptools leaves a build folder behind
     source = tmp_path / "source"
     shutil.copytree(CHECKOUT / "gdbext", source / "gdbext", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md"):

@@ -1,4 +1,4 @@
-"""gdbext at a terminal, loaded as its documentation says."""
+"""gdbext at a terminal, loaded as the documentation describes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMANDS = (
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home directory whose .gdbinit is gdbinit.example, adapted as that file tells its reader to."""
+    """A home directory whose .gdbinit is gdbinit.example, adapted as that file describes."""
     example = (CHECKOUT / "gdbinit.example").read_text()
     lines = [line for line in example.splitlines() if line.strip() and not line.startswith("#")]
     assert lines == ["source /path/to/checkout/gdbext/gdbext"]
@@ -37,14 +37,14 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
-    """A working directory that has nothing to do with the checkout."""
+    """A working directory outside of the checkout."""
     path = tmp_path / "elsewhere"
     path.mkdir()
     return path
 
 
-def test_the_two_line_form_loads_the_commands(home: Path, elsewhere: Path) -> None:
-    """Here by the lines of gdbinit.example that are commented out."""
+def test_two_line_form_loads_the_commands(home: Path, elsewhere: Path) -> None:
+    """Load them with the commented-out lines of gdbinit.example."""
     example = (CHECKOUT / "gdbinit.example").read_text()
     lines = [line[1:].strip() for line in example.splitlines() if line.startswith("#   ")]
     assert lines == ["directory /path/to/checkout/gdbext", "source gdbext"]
@@ -53,7 +53,7 @@ def test_the_two_line_form_loads_the_commands(home: Path, elsewhere: Path) -> No
         assert gdb.command("help py-deadlocks").startswith("Find deadlocks")
 
 
-def test_a_file_named_gdbext_in_the_current_directory_is_not_run(home: Path, elsewhere: Path) -> None:
+def test_file_named_gdbext_in_the_working_directory_is_not_run(home: Path, elsewhere: Path) -> None:
     (elsewhere / "gdbext").write_text("echo this is another file\\n\n")
     with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
         assert "another file" not in gdb.greeting
@@ -68,7 +68,7 @@ def sample(tmp_path: Path) -> Iterator[Sample]:
         yield running
 
 
-def test_two_lines_in_gdbinit_load_it(home: Path, elsewhere: Path) -> None:
+def test_two_lines_in_gdbinit_load_the_commands(home: Path, elsewhere: Path) -> None:
     with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
         assert "Error" not in gdb.greeting
         assert "No such file" not in gdb.greeting
@@ -78,7 +78,7 @@ def test_two_lines_in_gdbinit_load_it(home: Path, elsewhere: Path) -> None:
             assert command in text
 
 
-def test_a_folder_of_the_same_name_in_the_working_directory_does_not_matter(home: Path, elsewhere: Path) -> None:
+def test_folder_named_gdbext_in_the_working_directory_is_ignored(home: Path, elsewhere: Path) -> None:
     (elsewhere / "gdbext").mkdir()
     with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
         assert "py-deadlocks" in gdb.command("help py-deadlocks")
@@ -95,13 +95,13 @@ def test_help_reads_like_a_man_page(home: Path, elsewhere: Path) -> None:
 def test_options_complete_with_tab(home: Path, elsewhere: Path) -> None:
     with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
         gdb.type("py-threads-locks --st\t")
-        # readline rings the bell as there are several values for the option
+        # readline rings the bell because the option has several values
         gdb.process.expect(r"py-threads-locks --st\x07?acks=", timeout=60)
         gdb.take_back()
         assert "= 2" in gdb.command("print 1 + 1")
 
 
-def test_every_option_is_offered(home: Path, elsewhere: Path) -> None:
+def test_completion_offers_every_option(home: Path, elsewhere: Path) -> None:
     with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
         text = gdb.command("complete py-threads-locks --")
     for option in ("--json", "--each", "--stacks", "--dot"):

@@ -1,4 +1,4 @@
-"""The console script, on real processes and cores: what it prints, its exit status, and that nothing comes to harm."""
+"""The console script on real processes and cores: its output and exit status, and unharmed targets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.interpreters import CHECKOUT
 from tests.support.report import Report
 from tests.support.samples import Sample
 
-#: What GDB runs first in place of the real thing: it then sleeps while it is attached.
+#: Python code that GDB runs first in place of gdbext: it sleeps while attached.
 _SLEEPS = ("import gdb, signal, time\n"
            "def execute(command, *rest, _real=gdb.execute, **options):\n"
            "    found = _real(command, *rest, **options)\n"
@@ -39,7 +39,7 @@ _SLEEPS = ("import gdb, signal, time\n"
            "    return found\n"
            "gdb.execute = execute\n")
 
-#: Sends SIGINT to process 1 of its arguments as long as it traces process 2.
+#: Sends SIGINT to the process in its first argument as long as that traces the process in the second one.
 _SENDER = """
 while :; do
     while read -r name value; do
@@ -48,7 +48,7 @@ while :; do
 done
 """
 
-#: What GDB runs first in place of the real thing: it gets SIGINT again and again while it attaches.
+#: Python code that GDB runs first in place of gdbext: it receives SIGINT repeatedly while it attaches.
 _INTERRUPTED = f"""
 import gdb, os, subprocess
 def execute(command, *rest, _real=gdb.execute, **options):
@@ -63,7 +63,7 @@ def execute(command, *rest, _real=gdb.execute, **options):
 gdb.execute = execute
 """
 
-#: Runs a command under a filter of system calls that forbids ptrace (101), as some containers have it: prctl(2) with
+#: Runs a command under a system call filter that forbids ptrace (101), as in some containers: prctl(2) with
 #: PR_SET_NO_NEW_PRIVS (38) and PR_SET_SECCOMP (22); the filter's four instructions are load the number, compare it,
 #: fail with EPERM, allow.
 _FORBIDS_PTRACE = """
@@ -80,20 +80,20 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 @dataclass(frozen=True)
 class Ran:
-    """A launcher that has ended."""
+    """The result of a finished launcher."""
 
     stdout: str
     stderr: str
     status: int
 
     def document(self) -> dict[str, Any]:
-        """The one JSON document that it printed, which is as the schema has it."""
+        """The only JSON document that it printed, checked by the schema."""
         document: dict[str, Any] = json.loads(self.stdout)
         assert gdb_session.violations(document) == []
         return document
 
     def complaint(self) -> str:
-        """The one line that it said, which is all."""
+        """Its only line of output, which is an error."""
         assert self.stdout == ""
         assert re.fullmatch(r"gdbext \w+: .+; .+\n", self.stderr), self.stderr
         return self.stderr
@@ -105,13 +105,13 @@ def command(*arguments: str | Path, gdb: str | Path = "") -> list[str]:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Variables for the launcher. PYTHONUNBUFFERED is left out: it hides errors of a buffered standard output."""
+    """Environment variables for the launcher, without PYTHONUNBUFFERED, which hides errors of buffered output."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return {**kept, "PYTHONPATH": str(CHECKOUT), "TERM": "dumb", **variables}
 
 
 def launch(*arguments: str | Path, gdb: Path | str = "", by: Sequence[str] = (), **variables: str) -> Ran:
-    """Run a verb; `by` is a command that runs the launcher with fewer rights."""
+    """Run a verb; `by` is a command prefix that reduces the launcher's rights."""
     done = subprocess.run([*by, *command(*arguments, gdb=gdb)], env=environment(**variables), cwd="/", text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
     assert "Traceback" not in done.stderr, done.stderr
@@ -119,7 +119,7 @@ def launch(*arguments: str | Path, gdb: Path | str = "", by: Sequence[str] = (),
 
 
 def slow_gdb(folder: Path, before: str = "pass") -> Path:
-    """A GDB that stays attached for long; `before` is what its Python does then."""
+    """A GDB that stays attached for a long time; `before` is Python code that it runs first."""
     (folder / "slow.py").write_text(_SLEEPS.format(before=before))
     return script(folder / "slow-gdb", f'exec {shutil.which(gdb_session.executable())} -iex '
                                        f'"source {folder / "slow.py"}" "$@"')
@@ -132,7 +132,7 @@ def script(path: Path, text: str) -> Path:
 
 
 def children(pid: int) -> list[int]:
-    """The children of a process of one thread; empty when it has ended."""
+    """The children of a single-threaded process; empty after it has ended."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -140,7 +140,7 @@ def children(pid: int) -> list[int]:
 
 
 def check_unharmed(sample: Sample) -> None:
-    """It runs, nobody traces it, and it is as it was."""
+    """Check that the process runs, is not traced, and is unchanged."""
     for tid in sample.tids():
         assert sample.status(tid, "TracerPid") == "0"
     assert not sample.is_stopped()
@@ -150,7 +150,7 @@ def check_unharmed(sample: Sample) -> None:
 
 @pytest.fixture(scope="module")
 def deadlocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
-    """The deadlock of GIL and rwlock."""
+    """A process deadlocked over the GIL and a rwlock."""
     python, _ = interpreters.use(interpreters.ANY)
     with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids")) as sample:
         yield sample
@@ -158,7 +158,7 @@ def deadlocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sample]:
 
 @contextlib.contextmanager
 def own_abba(folder: Path) -> Iterator[tuple[Path, Path, Sample]]:
-    """A core of a program of which nobody else has the file: the core, the file, the program (which is dead)."""
+    """A core of a private copy of a program: the core, the executable, and the program, which has ended."""
     program = folder / "own" / "abba"
     program.parent.mkdir()
     shutil.copy(samples.build("abba"), program)
@@ -166,7 +166,7 @@ def own_abba(folder: Path) -> Iterator[tuple[Path, Path, Sample]]:
         yield cores.kernel_core(sample), program, sample
 
 
-# -- what it tells ------------------------------------------------------------------------------------------------
+# -- reports ------------------------------------------------------------------------------------------------------
 
 def test_report_of_a_process(deadlocked: Sample, tmp_path: Path) -> None:
     dot = tmp_path / "graph.dot"
@@ -191,7 +191,7 @@ def test_json_of_a_process(deadlocked: Sample) -> None:
     assert all(row["stack"] for row in report.document["threads"])
 
 
-def test_a_healthy_process(tmp_path: Path) -> None:
+def test_report_of_a_healthy_process(tmp_path: Path) -> None:
     python, _ = interpreters.use(interpreters.ANY)
     with samples.healthy(python, tmp_path) as sample:
         ran = launch("report", str(sample.pid), "--stacks=none")
@@ -201,7 +201,7 @@ def test_a_healthy_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [None, "gzip", "xz", "bzip2", "zstd", "lz4"])
-def test_a_core_alone_is_enough(kernel_core: tuple[Path, Sample], packed: str | None, tmp_path: Path) -> None:
+def test_core_without_other_arguments(kernel_core: tuple[Path, Sample], packed: str | None, tmp_path: Path) -> None:
     core, sample = kernel_core
     if packed is not None:
         if shutil.which(packed) is None:
@@ -231,7 +231,7 @@ def test_core_on_standard_input(kernel_core: tuple[Path, Sample], way: str, name
     assert "Deadlock 1: 2 threads wait for each other" in done.stdout
 
 
-def test_letters_that_standard_output_cannot_show_are_escaped(tmp_path: Path) -> None:
+def test_characters_outside_the_output_encoding_are_escaped(tmp_path: Path) -> None:
     python, _ = interpreters.use(interpreters.ANY)
     (tmp_path / "job.py").write_text("import sys\ndef gr\u00f6\u00dfe():\n    print(flush=True)\n    sys.stdin.read()\n"
                                      "gr\u00f6\u00dfe()\n", encoding="utf-8")
@@ -252,7 +252,7 @@ def test_text_of_a_core_begins_with_the_crash(kernel_core: tuple[Path, Sample]) 
     assert ran.stderr == ""
 
 
-def test_core_of_a_script_that_its_first_line_runs(tmp_path: Path) -> None:
+def test_core_of_a_script_with_a_shebang_finds_the_interpreter(tmp_path: Path) -> None:
     python, _ = interpreters.use(interpreters.ANY)
     program = tmp_path / "crashes"
     program.write_text(f"#!{python}\nimport os\ndef give_up():\n    os.abort()\ngive_up()\n")
@@ -275,8 +275,8 @@ def test_core_of_a_script_that_its_first_line_runs(tmp_path: Path) -> None:
 
 # -- the files of a core ------------------------------------------------------------------------------------------
 
-def test_files_of_a_core_that_lie_elsewhere(tmp_path: Path) -> None:
-    """Missing: said so. Somewhere below a folder, by another name: found by build id. As in an image: by name."""
+def test_moved_files_of_a_core_are_found(tmp_path: Path) -> None:
+    """A missing file is reported. A renamed file below a folder is found by build id, one in an image by name."""
     with own_abba(tmp_path) as (core, program, sample):
         elsewhere = tmp_path / "build tree" / "v1.2"
         elsewhere.mkdir(parents=True)
@@ -297,8 +297,8 @@ def test_files_of_a_core_that_lie_elsewhere(tmp_path: Path) -> None:
         assert Report(ran.document(), sample.truth).edges() == set(sample.truth.deadlock)
 
 
-def test_executable_that_is_another_one(tmp_path: Path) -> None:
-    """Both build ids are named. What is found by itself is not used then, what the user names is."""
+def test_wrong_executable_is_reported_with_both_build_ids(tmp_path: Path) -> None:
+    """Both build ids are named. A file that the launcher finds is not used then; one that the user names is."""
     with own_abba(tmp_path) as (core, program, _):
         was, other = build_id(program), samples.build("gather")
         shutil.copy(other, program)
@@ -327,14 +327,14 @@ def test_no_such_process() -> None:
     assert "there is no process 4194305" in ran.complaint()
 
 
-def test_thread_in_place_of_its_process(native: Sample) -> None:
+def test_thread_id_instead_of_a_process_id(native: Sample) -> None:
     thread = max(native.tids())
     ran = launch("report", str(thread))
     assert ran.status == 3
     assert f"{thread} is a thread of process {native.pid}" in ran.complaint()
 
 
-def test_process_that_is_traced_already(native: Sample, tmp_path: Path) -> None:
+def test_process_that_is_already_traced(native: Sample, tmp_path: Path) -> None:
     gdb = subprocess.Popen([gdb_session.executable(), "-nx", "-q", "-p", str(native.pid)], stdin=subprocess.PIPE,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -347,7 +347,7 @@ def test_process_that_is_traced_already(native: Sample, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["junk", "empty", "executable", "folder", "nothing", "fifo"])
-def test_what_is_no_core(what: str, tmp_path: Path) -> None:
+def test_file_that_is_not_a_core(what: str, tmp_path: Path) -> None:
     path = tmp_path / "core"
     if what == "junk":
         path.write_bytes(b"what is this?" * 1000)
@@ -367,8 +367,8 @@ def test_what_is_no_core(what: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [0.00001, 0.6])
-def test_truncated_core(kernel_core: tuple[Path, Sample], part: float, tmp_path: Path) -> None:
-    """Half an answer, or one line that says why there is none."""
+def test_truncated_core_gives_a_partial_report(kernel_core: tuple[Path, Sample], part: float, tmp_path: Path) -> None:
+    """A partial report, or one line that says why there is none."""
     core, sample = kernel_core
     whole = core.read_bytes()
     truncated = tmp_path / "core"
@@ -384,9 +384,9 @@ def test_truncated_core(kernel_core: tuple[Path, Sample], part: float, tmp_path:
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
-def test_truncated_core_lacks_no_file_that_is_here(kernel_core: tuple[Path, Sample], part: float,
+def test_truncated_core_reports_no_existing_file_as_missing(kernel_core: tuple[Path, Sample], part: float,
                                                    tmp_path: Path) -> None:
-    """What lies at its end is lost first: the dynamic linker's list of libraries, not the libraries."""
+    """Truncation first loses the dynamic linker's list of libraries at the end, not the libraries."""
     truncated = tmp_path / "core"
     shutil.copy(kernel_core[0], truncated)
     size = truncated.stat().st_size
@@ -403,11 +403,11 @@ def test_truncated_core_lacks_no_file_that_is_here(kernel_core: tuple[Path, Samp
     assert ran.stderr == f"gdbext report: {why}\n"
 
 
-def test_core_that_ends_in_its_notes(kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
+def test_core_truncated_in_its_notes(kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
     truncated = tmp_path / "core"
     shutil.copy(kernel_core[0], truncated)
     size = truncated.stat().st_size
-    # the kernel's first program header is that of the notes; p_offset
+    # p_offset of the kernel's first program header, which is that of the notes
     kept = struct.unpack_from("<Q", truncated.read_bytes(), 64 + 8)[0] + 100
     os.truncate(truncated, kept)
     for verb in ("report", "triage"):
@@ -424,7 +424,7 @@ def test_without_gdb(native: Sample) -> None:
 
 @pytest.mark.parametrize("verb", ["report", "attach", "install"])
 def test_gdb_without_python(verb: str, native: Sample, tmp_path: Path) -> None:
-    """As GDB 13.1 behaves that was configured --without-python."""
+    """A stand-in for a GDB 13.1 configured with --without-python."""
     gdb = script(tmp_path / "gdb", 'case $* in *--version*) echo "GNU gdb (GDB) 13.1";; *) '
                  'echo "Python scripting is not supported in this copy of GDB." >&2; exit 1;; esac')
     ran = launch(verb, *([str(native.pid)] if verb != "install" else []), gdb=gdb)
@@ -433,7 +433,7 @@ def test_gdb_without_python(verb: str, native: Sample, tmp_path: Path) -> None:
 
 
 def test_report_that_cannot_be_written(native: Sample) -> None:
-    """A full disk costs one line, and is no verdict."""
+    """A full disk gives an error line, not a verdict."""
     ran = launch("report", str(native.pid), "--dot", "/dev/full")
     assert ran.status == 3
     assert "cannot write /dev/full: No space left" in ran.stderr.splitlines()[-1]
@@ -445,10 +445,10 @@ def test_report_that_cannot_be_written(native: Sample) -> None:
     assert line.startswith("gdbext report: cannot write the report: No space left")
 
 
-# -- nothing comes to harm ----------------------------------------------------------------------------------------
+# -- unharmed targets ---------------------------------------------------------------------------------------------
 
-def test_time_out(native: Sample, tmp_path: Path) -> None:
-    # on a busy machine GDB may not have attached yet
+def test_time_out_leaves_the_process_unharmed(native: Sample, tmp_path: Path) -> None:
+    # on a loaded machine GDB may not have attached yet
     for seconds in ("1.5", "5", "30"):
         ran = launch("report", str(native.pid), "--timeout", seconds, gdb=slow_gdb(tmp_path))
         assert ran.status == 3
@@ -460,8 +460,8 @@ def test_time_out(native: Sample, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_launcher_that_is_ended(number: signal.Signals, native: Sample, tmp_path: Path) -> None:
-    """GDB ends too, and the process runs on."""
+def test_signal_to_the_launcher_ends_gdb(number: signal.Signals, native: Sample, tmp_path: Path) -> None:
+    """GDB ends too, and the process continues."""
     launcher = subprocess.Popen(command("report", str(native.pid), gdb=slow_gdb(tmp_path)), env=environment(),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 preexec_fn=samples.accept_interrupts)
@@ -479,8 +479,8 @@ def test_launcher_that_is_ended(number: signal.Signals, native: Sample, tmp_path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGUSR1])
-def test_signals_to_gdb_all_the_time_reach_neither_it_nor_the_process(number: signal.Signals, tmp_path: Path) -> None:
-    """GDB sends SIGINT on to a process that it waits for, and ends without answer at others."""
+def test_repeated_signals_to_gdb_do_not_reach_the_process(number: signal.Signals, tmp_path: Path) -> None:
+    """GDB forwards SIGINT to a process that it waits for, and other signals end it without a report."""
     sent = {"0": 0}
     with samples.abba("mutex", tmp_path) as sample:
         launcher = subprocess.Popen(command("report", str(sample.pid)), env=environment(), stdin=subprocess.DEVNULL,
@@ -492,7 +492,7 @@ def test_signals_to_gdb_all_the_time_reach_neither_it_nor_the_process(number: si
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(gdb, number)
                     sent[tracer] = sent.get(tracer, 0) + 1
-        if time.monotonic() >= until:  # one that is stopped before it becomes GDB
+        if time.monotonic() >= until:  # stopped before it becomes GDB
             for process in (*children(launcher.pid), launcher.pid):
                 os.kill(process, signal.SIGKILL)
         said, _ = launcher.communicate(timeout=120)
@@ -503,7 +503,7 @@ def test_signals_to_gdb_all_the_time_reach_neither_it_nor_the_process(number: si
     assert min(sent.values()) >= 20, sent
 
 
-def test_interrupts_while_gdb_attaches_by_our_commands_do_not_reach_the_process(tmp_path: Path) -> None:
+def test_interrupts_during_attach_do_not_reach_the_process(tmp_path: Path) -> None:
     (tmp_path / "interrupted.py").write_text(_INTERRUPTED)
     gdb = script(tmp_path / "gdb", f'exec {shutil.which(gdb_session.executable())} -iex '
                                    f'"source {tmp_path / "interrupted.py"}" "$@"')
@@ -517,9 +517,9 @@ def test_interrupts_while_gdb_attaches_by_our_commands_do_not_reach_the_process(
 
 @pytest.mark.parametrize("before", ["signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])",
                                     "import os; os.kill(os.getpid(), signal.SIGKILL)"], ids=["stuck", "killed"])
-def test_gdb_that_ends_without_letting_go(before: str, native: Sample, tmp_path: Path,
+def test_process_continues_after_gdb_ends_without_detaching(before: str, native: Sample, tmp_path: Path,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal with which GDB had stopped the process for itself must not stop it for good."""
+    """The signal with which GDB stopped the process must not stop it permanently."""
     monkeypatch.setattr(looks, "_PATIENCE", 0.3)
     for seconds in (1.5, 5, 30):
         seen = look(Target(pid=native.pid), Options(gdb=str(slow_gdb(tmp_path, before)), timeout=seconds))
@@ -532,7 +532,7 @@ def test_gdb_that_ends_without_letting_go(before: str, native: Sample, tmp_path:
     check_unharmed(native)
 
 
-def test_what_stood_still_before_does_so_afterwards(tmp_path: Path) -> None:
+def test_stopped_process_stays_stopped(tmp_path: Path) -> None:
     with samples.abba("rwlock", tmp_path) as sample:
         os.kill(sample.pid, signal.SIGSTOP)
         samples.wait_until(lambda: sample.status(sample.pid, "State").startswith("T"), "it is stopped")
@@ -554,7 +554,7 @@ def test_attach(native: Sample) -> None:
     check_unharmed(native)
 
 
-def test_attach_without_the_right_ends_with_one_line(native: Sample) -> None:
+def test_attach_without_permission_fails_with_one_line(native: Sample) -> None:
     ran = launch("attach", str(native.pid), by=[sys.executable, "-c", _FORBIDS_PTRACE])
     assert ran.status == 3
     assert ran.stderr.startswith(f"gdbext attach: process {native.pid} may not be traced from inside this container; "
@@ -571,7 +571,7 @@ def test_attach_to_a_core(kernel_core: tuple[Path, Sample], tmp_path: Path) -> N
     assert "Deadlock 1: 2 threads wait for each other" in done.stdout
 
 
-def test_install_writes_what_gdb_reads(tmp_path: Path) -> None:
+def test_install_writes_an_init_file_that_gdb_reads(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "settings")}
     shown = launch("install", **home)
     assert shown.status == 0
@@ -587,8 +587,8 @@ def test_install_writes_what_gdb_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("existing", [None, ".gdbinit", "settings/gdb/gdbinit"])
-def test_install_does_not_change_which_file_gdb_reads(existing: str | None, tmp_path: Path) -> None:
-    """A ~/.gdbinit that is there, or written later, still counts."""
+def test_install_keeps_the_init_file_that_gdb_reads(existing: str | None, tmp_path: Path) -> None:
+    """An existing ~/.gdbinit, or one written later, is still read."""
     home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "settings")}
     if existing is not None:
         (tmp_path / existing).parent.mkdir(parents=True, exist_ok=True)
@@ -621,11 +621,11 @@ def test_doctor() -> None:
 
 @pytest.fixture
 def contained(tmp_path: Path) -> Iterator[tuple[int, int]]:
-    """A deadlocked program in a PID namespace and a mount namespace of its own: its number here, and the one there."""
+    """A deadlocked program in its own PID and mount namespaces: its process id here, and the one inside."""
     program = samples.build("abba")
     try:
         process = subprocess.Popen(
-            # of its own /tmp nothing is seen here
+            # its own /tmp is not visible here
             ["unshare", "--pid", "--mount", "--fork", "--mount-proc", "sh", "-c",
              f"mount -t tmpfs none /mnt && cp {program} /mnt/inside && exec /mnt/inside rwlock"],
             cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -647,14 +647,14 @@ def contained(tmp_path: Path) -> Iterator[tuple[int, int]]:
         process.communicate()
 
 
-def test_process_of_another_container(contained: tuple[int, int]) -> None:
+def test_process_in_another_container(contained: tuple[int, int]) -> None:
     outside, inside = contained
     ran = launch("report", str(outside), "--json")
     assert ran.status == 1
     document = ran.document()
     assert document["target"]["executable"].endswith("/mnt/inside")
     assert len(document["deadlocks"]) == 1
-    # without the right to enter namespaces files are read through the root of the process
+    # without the right to enter namespaces, files are read through the root of the process
     less = launch("report", str(outside), "--json",
                   by=["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"])
     assert f"read through /proc/{outside}/root" in less.stderr
@@ -664,7 +664,7 @@ def test_process_of_another_container(contained: tuple[int, int]) -> None:
     assert by_its_number.document()["target"]["pid"] == outside
 
 
-def test_filter_of_system_calls_that_forbids_ptrace(native: Sample) -> None:
+def test_system_call_filter_that_forbids_ptrace(native: Sample) -> None:
     wrapper = [sys.executable, "-c", _FORBIDS_PTRACE]
     ran = launch("report", str(native.pid), by=wrapper)
     assert ran.status == 3
@@ -677,7 +677,7 @@ def test_filter_of_system_calls_that_forbids_ptrace(native: Sample) -> None:
 
 
 def test_root_without_the_capability(native: Sample) -> None:
-    """As in a container: others' processes are not to be traced, even by user 0."""
+    """As in a container: user 0 may not trace processes of other users."""
     if os.geteuid() != 0:
         pytest.skip("only root can give up capabilities of root")
     wrapper = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]

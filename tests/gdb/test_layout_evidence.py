@@ -1,4 +1,4 @@
-"""Where the layouts come from when there is no table of the very version: debug information, then the nearest micro."""
+"""Layouts without a table of the exact version: debug information, then the nearest micro version."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.support.report import Report
 
 
 def without_tables(directory: Path, pattern: str) -> str:
-    """The command that loads a copy of the package that lacks some tables."""
+    """The command that loads a copy of the package without some tables."""
     shutil.copytree(CHECKOUT / "gdbext", directory / "gdbext", ignore=shutil.ignore_patterns("__pycache__", pattern))
     assert len(list((CHECKOUT / "gdbext" / "layout" / "tables").glob(pattern))) > 0
     return f"source {directory / 'gdbext' / 'gdbext'}"
 
 
 @pytest.mark.parametrize("name", ["3.7", "3.9", "3.11", "3.12"])
-def test_debug_information_of_the_interpreter(name: str, tmp_path: Path) -> None:
-    """A version that no table knows at all is read by its own debug information."""
+def test_debug_information_supplies_the_layouts(name: str, tmp_path: Path) -> None:
+    """Debug information supplies the layouts of a version that has no table."""
     python, _ = interpreters.use(name)
     load = without_tables(tmp_path, f"cpython-{name}.*")
     with samples.rapids(python, "rwlock", tmp_path / "run") as sample:
@@ -36,8 +36,8 @@ def test_debug_information_of_the_interpreter(name: str, tmp_path: Path) -> None
         assert report.python_stack(role) == expected.stack
 
 
-def test_nothing_to_go_by(tmp_path: Path) -> None:
-    """Stripped, and no table of the minor version: refused in a line that names the version."""
+def test_stripped_unknown_minor_version_is_refused(tmp_path: Path) -> None:
+    """A stripped interpreter without a table of the minor version is refused in a line that names the version."""
     python, symbols = interpreters.use("3.12-stripped")
     load = without_tables(tmp_path, "cpython-3.12.*")
     with samples.rapids(python, "rwlock", tmp_path / "run") as sample:
@@ -50,8 +50,8 @@ def test_nothing_to_go_by(tmp_path: Path) -> None:
     assert "cannot be determined" in session.outputs[1]
 
 
-def test_nearest_micro_version(tmp_path: Path) -> None:
-    """Stripped, and only another micro's table: that one, if it fits, and the report says so."""
+def test_nearest_micro_version_supplies_the_layouts(tmp_path: Path) -> None:
+    """A stripped interpreter is read with the table of another micro version if it fits, and the report says so."""
     python, symbols = interpreters.use("3.11-stripped")
     with samples.rapids(python, "rwlock", tmp_path / "run") as sample:
         whole = gdb_session.batch(["-p", str(sample.pid)], ["gil-holder --json"], symbols=symbols, index=False)

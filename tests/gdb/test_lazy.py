@@ -1,4 +1,4 @@
-"""With `set auto-solib-add off` answers are the same as when GDB has read the symbols of all libraries."""
+"""`set auto-solib-add off`: reports are the same as when GDB has read the symbols of all libraries."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.support.gdb_session import Interactive, Result
 from tests.support.samples import Sample
 
 OFF = ("-iex", "set auto-solib-add off")
-#: Large libraries are searched, small ones read by GDB; with this all are large.
+#: gdbext searches large libraries itself and has GDB read small ones; this makes all of them large.
 ALL_LARGE = "python import gdbext.debugger.lazy; gdbext.debugger.lazy._SMALL = 0"
 COMMANDS = ("py-threads-locks --json", "py-deadlocks --json", "thread apply all -q py-mixed-bt", "py-threads-locks")
-#: What GDB knows of the libraries afterwards.
+#: Lists the libraries whose symbols GDB has read.
 READ = re.compile(r"^(?:0x\w+ +0x\w+)? +(Yes|No)(?: \(\*\))? +/\S*/(\S+)$", re.MULTILINE)
 
-#: What makes one name better than others for the same code.
+#: The order of preference of names for the same code.
 SHAPES = r"""
 #include <stdint.h>
 #define NOINLINE __attribute__((noinline, noclone))
@@ -79,7 +79,7 @@ print(f"{same > 100} {undecided < same // 10} {file.symbol_size > 0}")
 
 
 @pytest.mark.parametrize("strip", [(), ("--strip-unneeded",)], ids=["whole", "stripped"])
-def test_names_in_symbol_tables_are_those_that_gdb_gives(strip: Sequence[str], tmp_path: Path) -> None:
+def test_symbol_names_match_gdb(strip: Sequence[str], tmp_path: Path) -> None:
     library, script = tmp_path / "libshapes.so", tmp_path / "compare.py"
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=SHAPES.encode(), check=True)
     if strip:
@@ -90,7 +90,7 @@ def test_names_in_symbol_tables_are_those_that_gdb_gives(strip: Sequence[str], t
 
 
 def answers(where: Sequence[str | Path], first: Sequence[str] = (), symbols: bool = True) -> Result:
-    """What the commands say; the last output tells which libraries GDB has read."""
+    """Run the commands; the last output lists the libraries that GDB has read."""
     session = gdb_session.batch(where, [*first, *COMMANDS, "info sharedlibrary"], symbols=symbols, index=False)
     assert "Traceback" not in session.stderr
     assert not session.error_lines("py-threads-locks")
@@ -98,7 +98,7 @@ def answers(where: Sequence[str | Path], first: Sequence[str] = (), symbols: boo
 
 
 def check(where: Sequence[str | Path], symbols: bool = True) -> list[dict[str, str]]:
-    """Compare what is said with and without all symbols; which libraries GDB has read in each way of doing without."""
+    """Compare reports with and without all symbols; return the libraries that GDB has read in each way without."""
     everything = answers(where, symbols=symbols)
     wanted = everything.outputs[:len(COMMANDS)]
     assert {state for state, _ in READ.findall(everything.outputs[-1])} == {"Yes"}
@@ -131,7 +131,7 @@ def test_numpy(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
     with samples.boundaries(python, ["numpy_ufunc", "ctypes_callback"], tmp_path, packages.use("3.11")) as sample:
         read, searched = check(["-p", str(sample.pid)])
-        # its table was searched, and others of numpy's are on no stack
+        # its table was searched, and the other libraries of numpy are not on a stack
         umath = "_multiarray_umath.cpython-311-x86_64-linux-gnu.so"
         assert (read[umath], searched[umath]) == ("Yes", "No")
         assert [state for library, state in read.items() if "openblas" in library] == ["No"]
@@ -143,13 +143,13 @@ def interactive(sample: Sample, directory: Path, *options: str) -> Iterator[Inte
         yield gdb
 
 
-def test_gdbs_own_backtrace_at_a_prompt(tmp_path: Path) -> None:
+def test_backtrace_at_a_prompt_reads_libraries(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
     with samples.rapids(python, "rwlock", tmp_path) as sample:
         found = []
         for options in ((), OFF):
             with interactive(sample, tmp_path, *options) as gdb:
-                # the second thread's libraries are read before the prompt that follows its selection
+                # the second thread's libraries are read before the prompt after its selection
                 commands = ("bt", "disable frame-filter global gdbext-python", "bt", "thread 2", "bt", "frame 1")
                 found.append([gdb.command(command) for command in commands])
                 libraries = {name: state for state, name in READ.findall(gdb.command("info sharedlibrary"))}
@@ -168,7 +168,7 @@ def test_frame_stays_selected_while_libraries_are_read(tmp_path: Path) -> None:
         assert gdb.command("frame") == before
 
 
-def test_setting_has_gdb_read_everything(tmp_path: Path) -> None:
+def test_setting_makes_gdb_read_all_libraries(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
     with samples.rapids(python, "rwlock", tmp_path) as sample:
         where = [*OFF, "-p", str(sample.pid)]
@@ -182,7 +182,7 @@ def test_setting_has_gdb_read_everything(tmp_path: Path) -> None:
         assert session.status != 0
 
 
-def test_variable_of_a_library_that_was_not_read(tmp_path: Path) -> None:
+def test_variable_of_an_unread_library(tmp_path: Path) -> None:
     python, _ = interpreters.use("3.11")
     with samples.rapids(python, "rwlock", tmp_path) as sample:
         commands = ["lock-owner &_PyRuntime", "lock-owner &no_such_lock", "info sharedlibrary"]

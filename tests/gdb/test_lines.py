@@ -1,4 +1,4 @@
-"""Every Python frame has the function, file and line that CPython itself gives it, whatever the code looks like."""
+"""Functions, files and lines of Python frames are those of CPython, for every construct of the language."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support import combinations, cores, gdb_session, interpreters, roots,
 from tests.support.report import Report
 from tests.support.samples import Sample, Truth
 
-#: A core is looked at for one interpreter: there, too, frames are read from memory.
+#: A core is tested with one interpreter, because frames are read from memory there too.
 CORE_OF = f"{interpreters.ANY}-stripped"
 CASES = (
-    # line tables are read from memory: symbols make a difference in the native frames only
+    # line tables are read from memory: symbols affect only the native frames
     *((name, "live") for name in (*interpreters.NAMES, *interpreters.ROOT_PYTHONS)
       if combinations.LONG or not name.endswith("-stripped")),
-    # no columns in line tables, no assertions
+    # line tables without columns, no assertions
     (interpreters.ANY, "terse"),
     (CORE_OF, "core"),
 )
@@ -34,7 +34,7 @@ Row = tuple[str, str, "int | None", str]
 
 @dataclass(frozen=True)
 class Hang:
-    """A program full of hanging threads and what gdbext says of it."""
+    """A program with many hung threads, and its report."""
 
     truth: Truth
     directory: Path
@@ -47,7 +47,7 @@ class Hang:
         return Report(self.session.document(0), self.truth)
 
     def blocks(self) -> dict[str, list[str]]:
-        """What `py-threads-locks` writes of each thread, by its name: the lines below the heading."""
+        """The lines of `py-threads-locks` below each thread's heading, by thread name."""
         found: dict[str, list[str]] = {}
         for block in re.split(r"^(?=Thread \d+ \(LWP)", self.session.outputs[1], flags=re.MULTILINE)[1:]:
             heading, *lines = block.splitlines()
@@ -57,7 +57,7 @@ class Hang:
         return found
 
     def shown(self, role: str, file: str) -> tuple[int, str | None]:
-        """Line number of the first frame of a file in a thread's text, and the source line below it."""
+        """The line number of the first frame of a file in a thread's text, and the source line below it."""
         lines = [line.strip() for line in self.blocks()[role]]
         for index, line in enumerate(lines):
             frame = re.fullmatch(rf"#\d+ .* at {re.escape(file)}:(\d+)", line)
@@ -85,7 +85,7 @@ def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         where: list[str | Path] = ["-p", str(sample.pid)]
         if kind == "core":
             where = [python, cores.kernel_core(sample)]
-        # not the sample's directory: relative names are not meant from here
+        # not the sample's directory, because relative names are not relative to this one
         session = gdb_session.batch(where, COMMANDS, symbols=symbols, directory=directory.parent, gdb=gdb)
         (runtime,) = session.document(0)["runtimes"]
         version = tuple(int(part) for part in runtime["version"].split("."))
@@ -95,12 +95,12 @@ def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def cut(text: str) -> str:
-    """A string as gdbext reads it: of bounded length, and such that any program can encode it."""
+    """A string as gdbext reads it: truncated, and without characters that cannot be encoded."""
     text = re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
     return text if len(text) <= MAX_STRING else f"{text[:MAX_STRING]}..."
 
 
-def test_nothing_goes_wrong(hang: Hang) -> None:
+def test_no_command_fails(hang: Hang) -> None:
     assert hang.session.status == 0
     for command in ("py-threads-locks", "py-deadlocks"):
         assert hang.session.error_lines(command) == []
@@ -111,7 +111,7 @@ def test_nothing_goes_wrong(hang: Hang) -> None:
     assert hang.session.outputs[2].startswith("No deadlock found")
 
 
-def test_every_frame_is_where_cpython_says_it_is(hang: Hang) -> None:
+def test_frames_have_the_lines_of_cpython(hang: Hang) -> None:
     report = hang.report
     assert len(hang.truth.threads) > 100
     assert {row["tid"] for row in report.document["threads"]} == {t.tid for t in hang.truth.threads.values()}
@@ -132,8 +132,8 @@ def test_every_frame_is_where_cpython_says_it_is(hang: Hang) -> None:
     assert wrong == {}
 
 
-def test_a_function_interrupted_where_it_begins(hang: Hang) -> None:
-    """What the sample is made for has happened; that gdbext agrees is the test above."""
+def test_function_interrupted_at_its_beginning(hang: Hang) -> None:
+    """The sample reached the state it was written for; the test above checks that gdbext agrees."""
     handler, interrupted = hang.truth.threads["main"].stack[:2]
     assert handler[0] == "on_signal"
     source = (samples.SOURCES / "lines.py").read_text("utf-8").splitlines()
@@ -146,7 +146,7 @@ def test_qualified_names_are_recorded_since_3_11(hang: Hang) -> None:
     assert hang.has_qualified_names == ("Fluent.run" in recorded)
 
 
-def test_python_frames_lie_between_native_ones(hang: Hang) -> None:
+def test_python_frames_are_between_native_ones(hang: Hang) -> None:
     report = hang.report
     for role in hang.truth.threads:
         stack = report.thread(role)["stack"]
@@ -155,7 +155,7 @@ def test_python_frames_lie_between_native_ones(hang: Hang) -> None:
 
 
 def test_source_lines(hang: Hang) -> None:
-    """Where the file is what has run, the line shown is the one that runs."""
+    """The source line shown is the one that runs, if the file is the one that was loaded."""
     sample = samples.SOURCES / "lines.py"
     text = sample.read_text("utf-8").splitlines()
     for role, block in hang.blocks().items():
@@ -171,10 +171,10 @@ def test_source_lines(hang: Hang) -> None:
         assert seen, role
 
 
-def test_source_that_changed_or_is_gone(hang: Hang) -> None:
+def test_source_that_changed_or_was_removed(hang: Hang) -> None:
     expected = {
         ("module_that_stays", "stays.py"): "go()  # lasting",
-        # that it was another one cannot be known; it is shown like any other
+        # the change cannot be detected, so the line is shown like any other
         ("module_that_changes", "changes.py"): "nothing = 'of this has run'",
         ("module_that_is_binary", "binary.py"): r"\x00\x1b[2J" + 2 * "\N{REPLACEMENT CHARACTER}",
         ("module_that_shrinks", "shrinks.py"): None,
@@ -188,12 +188,12 @@ def test_source_that_changed_or_is_gone(hang: Hang) -> None:
     assert shown == {key: (6, text) for key, text in expected.items()}
 
 
-def test_source_that_never_was(hang: Hang) -> None:
+def test_source_that_never_existed(hang: Hang) -> None:
     assert hang.shown("module_without_source", "/nowhere/compiled.py") == (6, None)
     assert hang.shown("executed", "<made up>") == (6, None)
 
 
-def test_strange_names_cannot_harm_a_terminal(hang: Hang) -> None:
+def test_control_characters_in_names_are_escaped(hang: Hang) -> None:
     text = hang.session.outputs[1]
     assert "\x1b" not in text
     assert r"<a\x1b[31m\x0a\u202eb>:4" in text

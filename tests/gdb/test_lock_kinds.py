@@ -1,4 +1,4 @@
-"""Every kind of lock in every state: kind, state, holders, waiters and deadlocks are those that the program tells."""
+"""Every kind of lock in every state: kind, state, holders, waiters and deadlocks match the program's truth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = [
     (suite, name)
     for suite in SUITES
     for name in PROCESSES
-    # their compilers know no C++20
+    # their compilers do not support C++20
     if (PROCESSES[name].program, suite) not in (("locks-cc", "xenial"), ("locks-cc", "bionic"))
 ]
 
@@ -30,7 +30,7 @@ def start(name: str, directory: Path, *, stripped: bool, place: Place = HERE) ->
 
 
 class Looks:
-    """Looks at one process; all of them are made before the test fails over what one of them has shown."""
+    """Snapshots of one process; all are taken before the test fails because of one of them."""
 
     def __init__(self, sample: Sample, *, symbols: bool) -> None:
         self.sample = sample
@@ -38,19 +38,19 @@ class Looks:
         self.mistakes: dict[str, list[str]] = {}
 
     def look(self, name: str, where: Sequence[str | Path], gdb: Sequence[str | Path] = ()) -> None:
-        """Compare what a GDB says with what the program says."""
-        # in-root makes the directory visible inside
+        """Compare the report in one GDB with the program's truth."""
+        # in-root makes this directory visible inside the tree
         session = gdb_session.batch(where, locks.COMMANDS, symbols=self.symbols, gdb=gdb,
                                     directory=self.sample.directory)
         self.mistakes[name] = locks.mistakes(self.sample.truth, session)
 
     def check(self) -> None:
-        """Fail if there was anything wrong."""
+        """Fail if a snapshot showed a mistake."""
         locks.fail_over(self.mistakes)
 
 
 def skip_if_nothing_is_left(name: str, sample: Sample) -> None:
-    """A scene may be left out only where the system cannot show it."""
+    """Skip the test if all scenes were left out, which is allowed only where the system cannot show them."""
     left_out = set(sample.truth.left_out)
     assert left_out <= set(locks.CONDITIONS)
     if left_out == set(PROCESSES[name].scenes):
@@ -72,7 +72,7 @@ def look_at_process_and_cores(sample: Sample, build: str) -> None:
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("name", PROCESSES)
 def test_locks(name: str, build: str, tmp_path: Path) -> None:
-    """On the process, on a core that GDB makes of it, and on one that the kernel makes."""
+    """The process, a core written by GDB, and one written by the kernel."""
     with start(name, tmp_path, stripped=build == "stripped") as sample:
         skip_if_nothing_is_left(name, sample)
         look_at_process_and_cores(sample, build)
@@ -81,14 +81,14 @@ def test_locks(name: str, build: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="rustc is not installed")
 @pytest.mark.parametrize("build", BUILDS)
 def test_locks_of_rust(build: str, tmp_path: Path) -> None:
-    """They record no owner: threads that wait for one another are found together, and no more is claimed."""
+    """They record no owner: threads that wait for each other are reported together, without holders."""
     with samples.locks_rust(tmp_path, stripped=build == "stripped") as sample:
         look_at_process_and_cores(sample, build)
 
 
 @pytest.mark.parametrize(("suite", "name"), CASES, ids=["-".join(case) for case in CASES])
 def test_locks_of_another_release(suite: str, name: str, tmp_path: Path) -> None:
-    """Its own GDB, if that is new enough, and this machine's: one on the process, the other on its core."""
+    """The release's GDB, if it is new enough, and this machine's: one on the process, the other on its core."""
     root = roots.use(suite)
     if suite == "xenial" and name in ("mutexes", "rwlocks", "signals", "library") and locks.elides_locks():
         pytest.skip("glibc 2.23 elides locks on a processor with RTM and then records no owner")
@@ -111,7 +111,7 @@ def test_locks_of_another_release(suite: str, name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not locks.elides_locks(), reason="only a processor with RTM elides locks")
-def test_mutex_that_elides_records_no_owner(tmp_path: Path) -> None:
+def test_elided_mutex_records_no_owner(tmp_path: Path) -> None:
     root = roots.use("xenial")
     with samples.locks("locks", ("self",), tmp_path, stripped=True, place=root.place) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"], symbols=False)

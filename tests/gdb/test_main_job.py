@@ -1,4 +1,4 @@
-"""The deadlock of GIL and driver lock: what gdbext says of it, compared with what the program said."""
+"""The deadlock of GIL and driver lock: the report compared with the program's truth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.report import Report
 
 @dataclass(frozen=True)
 class RapidsHang(Hang):
-    """What each of its commands is."""
+    """The documents and the text of a session."""
 
     target: str
     free_threaded: bool
@@ -37,7 +37,7 @@ class RapidsHang(Hang):
 
     @property
     def waited_for(self) -> Report:
-        """The same command without an address."""
+        """The same command, without an address."""
         return self.part(4)
 
     @property
@@ -48,7 +48,7 @@ class RapidsHang(Hang):
 
 @pytest.fixture(scope="module", params=scenarios.RAPIDS_CASES, ids="-".join)
 def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RapidsHang]:
-    """One session with every command; the tests below look at parts of it."""
+    """One session with every command; each test below checks a part of it."""
     name, variant, target = request.param
     python, symbols = interpreters.use(name)
     with samples.rapids(python, variant, tmp_path_factory.mktemp("rapids"), interpreters.with_gil(name)) as sample:
@@ -91,7 +91,7 @@ def test_threads(hang: RapidsHang) -> None:
         assert row["lwp"] == expected.tid
         assert row["python_name"] == expected.python_name
         assert row["status"] == "blocked"
-        # a wait for the GIL is cut into many short ones, and GDB may stop the thread between two of them
+        # a wait for the GIL consists of many short ones, and GDB may stop the thread between two of them
         between = role in hang.truth.locks["gil"].waiters and row["syscall"] is None
         assert between or row["syscall"] == expected.syscall
         assert row["python_state"] == ("attached" if role == "main" else "detached")
@@ -103,7 +103,7 @@ def test_python_stacks(hang: RapidsHang) -> None:
         assert report.python_stack(role) == expected.stack, role
 
 
-def test_native_frames_lie_between_the_python_frames(hang: RapidsHang) -> None:
+def test_native_frames_are_between_python_frames(hang: RapidsHang) -> None:
     report = hang.everything
     for role in hang.truth.threads:
         stack = report.thread(role)["stack"]
@@ -116,12 +116,12 @@ def test_native_frames_lie_between_the_python_frames(hang: RapidsHang) -> None:
         )
 
 
-def test_table(hang: RapidsHang) -> None:
+def test_owner_of_the_table_lock(hang: RapidsHang) -> None:
     hang.everything.check_lock("table")
     hang.table_owner.check_lock("table")
 
 
-def test_table_is_found_without_its_address(hang: RapidsHang) -> None:
+def test_owner_without_an_address(hang: RapidsHang) -> None:
     hang.waited_for.check_lock("table")
 
 
@@ -135,14 +135,14 @@ def test_gil(hang: RapidsHang) -> None:
         assert {report.role(number) for number in gil["waiters"]} == set(expected.waiters)
 
 
-def test_what_threads_hold(hang: RapidsHang) -> None:
+def test_held_locks(hang: RapidsHang) -> None:
     report = hang.everything
     for role in hang.truth.threads:
         expected = {(name, lock.mode, lock.evidence) for name, lock in hang.truth.locks.items() if role in lock.holders}
         assert report.holds(role) == expected, role
 
 
-def test_what_threads_wait_for(hang: RapidsHang) -> None:
+def test_waits(hang: RapidsHang) -> None:
     report = hang.everything
     for role, thread in hang.truth.threads.items():
         waits = report.thread(role)["waits"]
@@ -168,7 +168,7 @@ def test_deadlock(hang: RapidsHang) -> None:
         assert deadlock["stuck_behind"] == []
 
 
-def test_text_says_who_waits_where_for_what(hang: RapidsHang) -> None:
+def test_text_names_waiters_places_and_locks(hang: RapidsHang) -> None:
     assert "gil" in hang.text.lower()
     assert hang.truth.locks["table"].kind in hang.text.lower()
     for role in {waiter for waiter, _, _ in hang.truth.deadlock}:
@@ -181,8 +181,8 @@ def test_text_says_who_waits_where_for_what(hang: RapidsHang) -> None:
 
 
 @pytest.mark.parametrize("name", interpreters.MAIN_NAMES)
-def test_a_waiter_of_the_gil_is_known_asleep_and_awake(name: str, tmp_path: Path) -> None:
-    """It wakes every 5 ms: each look meets it somewhere else."""
+def test_gil_waiter_is_recognised_asleep_and_awake(name: str, tmp_path: Path) -> None:
+    """It wakes every 5 ms, so each snapshot catches it at another place."""
     python, symbols = interpreters.use(name)
     with samples.rapids(python, "rwlock", tmp_path, interpreters.with_gil(name), still=False) as sample:
         looks = 10 if combinations.LONG else 4

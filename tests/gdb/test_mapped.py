@@ -1,4 +1,4 @@
-"""Libraries that GDB does not find, or whose code is in unusual sections: the mappings show where they are."""
+"""Libraries that GDB does not find, or with code in unusual sections: the mappings show their addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support import cores, gdb_session, samples
 from tests.support.samples import Sample
 
 _FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
-#: Calls in the library, the innermost first.
+#: Calls in the library, innermost first.
 CALLS = ["placed_inner", "placed_outer", "placed_enter"]
 TARGETS = ("live", "gcore", "core")
 
@@ -45,7 +45,7 @@ def seen_by_launcher(where: list[str | Path]) -> dict[str, Any]:
 
 
 def frames(document: dict[str, Any]) -> list[tuple[str | None, str | None]]:
-    """Function and file of the frames between the wait and the start of the program."""
+    """The function and file of the frames between the wait and the program's start."""
     (thread,) = document["threads"]
     found = [(frame["function"], frame["module"]) for frame in thread["stack"]]
     names = [function for function, _ in found]
@@ -64,7 +64,7 @@ def test_library_with_a_relative_name(target: str, stripped: bool, seen: Any, tm
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_section_of_another_name_in_a_library_that_gdb_knows(target: str, tmp_path: Path) -> None:
+def test_code_in_an_unusual_section_of_a_known_library(target: str, tmp_path: Path) -> None:
     with placed(tmp_path / "run") as (sample, library), cores.place(sample, sample.executable, target) as where:
         session = gdb_session.batch(["-iex", f"set solib-search-path {library.parent}", *where],
                                     ["info sharedlibrary", "py-threads-locks --json"])
@@ -73,16 +73,16 @@ def test_section_of_another_name_in_a_library_that_gdb_knows(target: str, tmp_pa
     assert session.document(1)["problems"] == []
 
 
-def test_library_that_was_removed(tmp_path: Path) -> None:
-    """Its code and frame descriptions are in memory, its symbol table is not."""
+def test_removed_library(tmp_path: Path) -> None:
+    """Its code and frame descriptions are in memory, but its symbol table is not."""
     with placed(tmp_path / "run") as (sample, library):
         library.unlink()
         document = seen_by_gdb(["-p", str(sample.pid)])
     assert frames(document) == [(None, "libplaced.so (deleted)")] * len(CALLS)
 
 
-def test_library_that_was_replaced(tmp_path: Path) -> None:
-    """The file at the path is not the mapped one, so its symbols are not used."""
+def test_replaced_library(tmp_path: Path) -> None:
+    """The file at the path differs from the mapped one, so its symbols are not used."""
     with placed(tmp_path / "run") as (sample, library):
         other = library.with_name("other")
         shutil.copy(sample.executable, other)
@@ -92,7 +92,7 @@ def test_library_that_was_replaced(tmp_path: Path) -> None:
 
 
 def test_core_without_the_library(tmp_path: Path) -> None:
-    """Only then is its file missing; what called it is not guessed."""
+    """Only then is the library's file reported as missing; its callers are not guessed."""
     with placed(tmp_path / "run") as (sample, library):
         core = cores.kernel_core(sample)
         library.unlink()

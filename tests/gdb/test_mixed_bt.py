@@ -20,7 +20,7 @@ COMMANDS = ("py-mixed-bt", "py-mixed-bt -full", "py-mixed-bt -full --json", "py-
 
 @dataclass(frozen=True)
 class Session:
-    """What `COMMANDS` printed, and the truth."""
+    """The output of `COMMANDS`, and the truth."""
 
     truth: Truth
     result: gdb_session.Result
@@ -34,7 +34,7 @@ class Session:
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
 def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """The deadlock of GIL and driver lock."""
+    """A deadlock between the GIL and a driver's lock."""
     name, target = request.param
     python, symbols = interpreters.use(name)
     with samples.rapids(python, "rwlock", tmp_path_factory.mktemp("rapids"), interpreters.with_gil(name)) as sample:
@@ -43,7 +43,7 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield Session(sample.truth, result)
 
 
-def test_frames_are_those_of_the_program(session: Session) -> None:
+def test_frames_match_the_truth(session: Session) -> None:
     assert session.result.status == 0
     assert "Traceback" not in session.result.stderr
     found = [[frame["function"], frame["file"], frame["line"]] for frame in session.thread["stack"]
@@ -62,7 +62,7 @@ def test_one_line_leads_from_python_to_the_driver(session: Session) -> None:
 
 
 def test_variables(session: Session) -> None:
-    """Each Python frame's, in text and in the document; nothing of them without ``-full``."""
+    """The variables of each Python frame are in the text and the document, only with ``-full``."""
     stack = {frame["function"]: {each["name"]: (each["type"], each["value"]) for each in frame["locals"]}
              for frame in session.thread["stack"] if frame["language"] == "python"}
     assert stack["allocate"]["nbytes"] == ("int", "4096")
@@ -73,7 +73,7 @@ def test_variables(session: Session) -> None:
     assert "nbytes: int" not in session.result.outputs[0]
 
 
-def test_a_few_entries(session: Session) -> None:
+def test_count_limits_the_entries(session: Session) -> None:
     everything = session.result.outputs[0].splitlines()
     few = session.result.outputs[3].splitlines()
     assert few[:4] == everything[:4]
@@ -87,7 +87,7 @@ def test_selected_frame_stays(session: Session) -> None:
 
 
 def test_variables_of_native_frames(tmp_path: Path) -> None:
-    """Where debug information tells of them; no pretty-printer and no function of the target is called."""
+    """They are read by debug information, without calls of pretty-printers or of functions in the target."""
     with samples.abba("mutex", tmp_path) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], ["thread 2", "py-mixed-bt -full --json"])
     assert session.status == 0
@@ -99,7 +99,7 @@ def test_variables_of_native_frames(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("arguments", "why"), [("x", "no number of frames"), ("0", "no number of frames"),
                                                 ("1 2", "no number of frames"), ("--nothing", "unknown option")])
-def test_what_cannot_be_understood(arguments: str, why: str, tmp_path: Path) -> None:
+def test_bad_arguments_are_refused(arguments: str, why: str, tmp_path: Path) -> None:
     with samples.abba("mutex", tmp_path) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], [f"py-mixed-bt {arguments}"])
     (line,) = session.error_lines("py-mixed-bt")

@@ -1,4 +1,4 @@
-"""Names that are no UTF-8: of a library, a function, a source file, the executable. They cost the report nothing."""
+"""Names that are not UTF-8, of a library, a function, a source file and the executable: the report is complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support import cores, gdb_session, interpreters, roots, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.samples import Sample
 
-#: Its thread locks a mutex of the library twice, the second time in it.
+#: Its thread locks a mutex of the library twice, the second time inside the library.
 _PROGRAM = rb"""
 #include <dlfcn.h>
 #include <pthread.h>
@@ -52,13 +52,13 @@ int enter(void) { return inner() + 1; }
 """
 COMMANDS = ("py-deadlocks", "py-threads-locks --each", "py-threads-locks --json", "lock-owner", "py-mixed-bt", "bt",
             "bt -full")
-#: GDB reads the symbols of libraries only when something lies in them.
+#: GDB reads the symbols of a library only when an address is in it.
 LATE = ["-iex", "set auto-solib-add off"]
 
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The program and its library, in folders whose names are no UTF-8."""
+    """The program and its library, in folders with names that are not UTF-8."""
     folder = tmp_path_factory.mktemp("names") / os.fsdecode(b"folder-\xff")
     folder.mkdir()
     program, library = folder / os.fsdecode(b"program-\xfe"), folder / os.fsdecode(b"lib\xfd.so")
@@ -76,7 +76,7 @@ def sample(odd: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def check(session: gdb_session.Result) -> None:
-    """All of it is told: who waits, in which function of what library, called from which line."""
+    """Check that the report has the waiting thread, the function and library it is in, and the calling line."""
     assert session.status == 0, session
     assert "Traceback" not in session.stderr
     assert "internal error" not in session.stderr
@@ -87,7 +87,7 @@ def check(session: gdb_session.Result) -> None:
     (thread,) = document["threads"]
     frames = [(frame["function"], frame["module"]) for frame in thread["stack"] if frame["language"] == "native"]
     functions = [function for function, _ in frames]
-    # programs that read get the bytes back, people see escapes
+    # programs get the bytes back, people see escapes
     at = functions.index(os.fsdecode(b"lock_\xff\xe9"))
     assert functions[at + 1:at + 4] == ["enter", "enter_twice", "main"]
     assert frames[at][1] == os.fsdecode(b"lib\xfd.so")
@@ -108,16 +108,16 @@ def check(session: gdb_session.Result) -> None:
 
 @pytest.mark.parametrize("first", [[], LATE], ids=["whole", "late"])
 @pytest.mark.parametrize("name", ["", *interpreters.GDBS], ids=["default", *interpreters.GDBS])
-def test_process(name: str, first: Sequence[str], sample: Sample) -> None:
+def test_process_with_odd_names(name: str, first: Sequence[str], sample: Sample) -> None:
     gdb = [roots.use_gdb(name)] if name else []
     check(gdb_session.batch([*first, "-p", str(sample.pid)], COMMANDS, gdb=gdb))
     assert not sample.is_stopped()
 
 
 @pytest.mark.parametrize("first", [[], LATE], ids=["whole", "late"])
-def test_core(first: Sequence[str], sample: Sample, odd: tuple[Path, Path], tmp_path: Path) -> None:
+def test_core_with_odd_names(first: Sequence[str], sample: Sample, odd: tuple[Path, Path], tmp_path: Path) -> None:
     core = cores.gdb_core(sample)
-    # GDB is not told such a name by a command of its own either
+    # GDB's own commands do not accept such a name either
     link = tmp_path / "program"
     link.symlink_to(odd[0])
     try:
@@ -136,7 +136,7 @@ def launch(verb: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
                           capture_output=True, text=True, timeout=gdb_session.TIMEOUT, check=False)
 
 
-def test_the_launcher(sample: Sample, tmp_path: Path) -> None:
+def test_launcher_on_a_process(sample: Sample, tmp_path: Path) -> None:
     page, graph = tmp_path / "page.html", tmp_path / "graph.dot"
     done = report("--html", page, "--dot", graph, str(sample.pid))
     assert done.returncode == 1, done.stderr
@@ -150,8 +150,8 @@ def test_the_launcher(sample: Sample, tmp_path: Path) -> None:
     assert os.path.basename(document["target"]["executable"]) == os.fsdecode(b"program-\xfe")
 
 
-def test_the_launcher_and_a_core(sample: Sample) -> None:
-    """No command of GDB's can have the executable's name in it, so it gets another one."""
+def test_launcher_on_a_core(sample: Sample) -> None:
+    """GDB commands cannot contain the executable's name, so the launcher gives it another one."""
     core = cores.gdb_core(sample)
     try:
         check_core(core)
@@ -159,7 +159,7 @@ def test_the_launcher_and_a_core(sample: Sample) -> None:
         core.unlink()
 
 
-def test_sysroot_that_gdb_cannot_be_told(sample: Sample, tmp_path: Path) -> None:
+def test_sysroot_with_an_odd_name_is_refused(sample: Sample, tmp_path: Path) -> None:
     root = tmp_path / os.fsdecode(b"root-\xff")
     root.symlink_to("/")
     core = cores.gdb_core(sample)
@@ -174,20 +174,20 @@ def test_sysroot_that_gdb_cannot_be_told(sample: Sample, tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def kernel_core(odd: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A core that begins with names that are no UTF-8: the executable's, and the command line."""
+    """A core that begins with names that are not UTF-8: the executable and the command line."""
     folder = tmp_path_factory.mktemp("dies")
-    # by a short name: the kernel keeps 80 bytes of the command line
+    # a short name, because the kernel keeps only 80 bytes of the command line
     program = folder / os.fsdecode(b"\xff\xfe")
     shutil.copy(odd[0], program)
     with samples.running([Path(program.name), odd[1]], folder, variables={"PATH": str(folder)}) as dying:
         return cores.kernel_core(dying)
 
 
-def test_kernel_core_whose_command_line_is_no_utf8(kernel_core: Path) -> None:
+def test_report_of_a_core_with_a_command_line_not_in_utf8(kernel_core: Path) -> None:
     check_core(kernel_core)
 
 
-def test_triage_of_a_core_whose_command_line_is_no_utf8(kernel_core: Path) -> None:
+def test_triage_of_a_core_with_a_command_line_not_in_utf8(kernel_core: Path) -> None:
     done = launch("triage", "--json", kernel_core)
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)

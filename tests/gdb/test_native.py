@@ -15,13 +15,13 @@ from tests.support.report import Report
 BUILDS = ("symbols", "stripped")
 TARGETS = ("live", "gcore", "kernel-core")
 CASES = list(itertools.product(BUILDS, samples.ABBA_VARIANTS, TARGETS))
-# pthread_rwlock_t: where writers sleep behind a writer
+# pthread_rwlock_t: the futex word of writers that wait for a writer
 WRITERS_FUTEX = 12
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
 def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hang]:
-    """One session with every command; the tests below look at parts of it."""
+    """One session with every command; each test below checks a part of it."""
     build, variant, target = request.param
     stripped = build == "stripped"
     with samples.abba(variant, tmp_path_factory.mktemp("abba"), stripped=stripped) as sample:
@@ -91,7 +91,7 @@ def test_text(hang: Hang) -> None:
 
 
 def test_inner_address_of_an_rwlock_finds_the_lock(tmp_path: Path) -> None:
-    """Users see the futex word in a backtrace, not the lock that it belongs to."""
+    """A backtrace shows users the futex word, not the address of its lock."""
     with samples.abba("rwlock", tmp_path) as sample:
         base = sample.truth.locks["one"].address
         assert base is not None

@@ -1,4 +1,4 @@
-"""What is told of the death of real programs without symbols: exceptions, panics, fatal errors, texts of glibc."""
+"""Last messages of stripped programs that died: exceptions, panics, fatal errors, texts of glibc."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ with Session() as target:
         "python": [dataclasses.asdict(error) for error in carried if error],
     }))
 """
-# what programs for Python have in common: they say that they are there, and go on when somebody writes a line
+# shared by the Python programs: they announce their start, and continue after reading a line
 PYTHON = """
 import ctypes, os, sys
 print('{"sample": "messages", "variant": "python", "pid": %d, "threads": {}, "locks": {}, "deadlock": [], '
@@ -70,9 +70,9 @@ def last_words(
     argv: Sequence[str | Path], directory: Path, *, place: Place = HERE, options: Sequence[str] = (),
     variables: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """What is told of a program that dies of SIGABRT, from the core that the kernel makes of it.
+    """Decode the last messages of a program that dies of SIGABRT, from the kernel's core.
 
-    :param options: of GDB, to find files of another place.
+    :param options: GDB options to find the files of another place.
     """
     script = directory / "look.py"
     with samples.running(argv, directory, place=place, variables=variables) as sample:
@@ -80,7 +80,7 @@ def last_words(
         script.write_text(f"OBJECT = {address}\n{LOOK}")
         sample.send("\n")
         os.waitid(os.P_PID, sample.pid, os.WEXITED | os.WNOWAIT)
-        # it is dead already: the signal that this sends has no effect
+        # the process is already dead, so the signal that this sends has no effect
         core = cores.kernel_core(sample)
     executable = place.outside(Path(argv[0]))
     executable = executable if executable.exists() else Path(argv[0])
@@ -131,7 +131,7 @@ def check_thrown(found: dict[str, Any], story: str) -> None:
     assert rows == THROWN[story]
     assert all(row["is_caught"] for row in found["exceptions"])
     assert found["class"] == "N7samples6SquareE"
-    # of all that the stack points to, nothing but these and parts of the streams is an object
+    # the stack points to no other objects than these and parts of the streams
     others = {name for name in found["heap"] if name} - {row[0] for row in rows} - {"N7samples6SquareE"}
     assert all(name.startswith(("St", "NSt", "N10__cxxabiv1")) for name in others)
     assert (found["panic"], found["fatal"], found["abort"]) == (None, [], None)
@@ -145,13 +145,13 @@ def test_cxx_exception(story: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", [link for link in LINKS if link != "shared"])
 @pytest.mark.parametrize("story", ["virtual-base", "own-string"])
-def test_cxx_program_that_is_linked_otherwise(story: str, link: str, tmp_path: Path) -> None:
+def test_cxx_exception_by_kind_of_linking(story: str, link: str, tmp_path: Path) -> None:
     program = samples.compiled("messages-cc", "messages.cc", CXX, LINKS[link], strip=True)
     check_thrown(last_words([program, story], tmp_path), story)
 
 
-def test_no_exception(tmp_path: Path) -> None:
-    """The stack still points to where exceptions were that have been handled."""
+def test_handled_cxx_exceptions_are_not_reported(tmp_path: Path) -> None:
+    """The stack still contains addresses of exceptions that were handled."""
     program = samples.compiled("messages-cc", "messages.cc", CXX, LINKS["shared"], strip=True)
     found = last_words([program, "abort"], tmp_path)
     assert found["exceptions"] == []
@@ -180,7 +180,7 @@ def test_python_exception_in_pybind11(version: str, tmp_path: Path) -> None:
     assert thrown["type"] == "N8pybind1117error_already_setE"
     assert (thrown["text"], thrown["evidence"]) == (None, None)
     (carried,) = found["python"]
-    # std::terminate() asks the exception what it says, which adds to its name
+    # std::terminate() calls what() of the exception, which adds to its name
     assert carried["text"].startswith("KeyError: 'key'\n\nAt:\n")
     assert carried["type"]
     assert carried["value"]
@@ -213,7 +213,7 @@ def test_text_of_glibc(story: str, tmp_path: Path) -> None:
     check_aborted(last_words([program, story], tmp_path), story)
 
 
-def test_plain_abort_says_nothing(tmp_path: Path) -> None:
+def test_plain_abort_has_no_message(tmp_path: Path) -> None:
     program = samples.compiled("messages-c", "messages.c", C, strip=True)
     found = last_words([program, "abort"], tmp_path)
     assert found["abort"] is None
@@ -224,7 +224,7 @@ def test_plain_abort_says_nothing(tmp_path: Path) -> None:
 def test_text_of_other_glibcs(suite: str, tmp_path: Path) -> None:
     root = roots.use(suite)
     program = samples.compiled("messages-c", "messages.c", C, strip=True, place=root.place)
-    # the text is stored at the same place whatever it says
+    # every text is stored at the same place
     for story in ABORTED if combinations.LONG else ("assert", "double-free", "smashed"):
         found = last_words([program, story], tmp_path / story, place=root.place, options=root.sysroot)
         check_aborted(found, story)
@@ -277,14 +277,14 @@ def test_rust_program_without_a_panic(flags: tuple[str, ...], tmp_path: Path) ->
 
 WITHOUT_GIL = "GIL is released (the current Python thread state is NULL)"
 FATAL = {
-    # through a function that tells for others that they have no thread state
+    # through a function that reports for its callers that they have no thread state
     "PyThreadState_Get": ("ctypes.CDLL(None).PyThreadState_Get()", WITHOUT_GIL, False),
     "PyEval_RestoreThread": ("ctypes.CDLL(None).PyEval_RestoreThread(None)", WITHOUT_GIL, False),
     "PyThreadState_Delete": ("get = ctypes.pythonapi.PyThreadState_Get\nget.restype = ctypes.c_void_p\n"
                              "ctypes.pythonapi.PyThreadState_Delete(ctypes.c_void_p(get()))",
                              "tstate %p is still current", True),
 }
-# faulthandler has a handler of SIGABRT, from which the signal comes a second time
+# faulthandler handles SIGABRT, and raises it again
 HANDLED = f"{PYTHON}import faulthandler\nfaulthandler.enable()\n{FATAL['PyEval_RestoreThread'][0]}"
 
 
@@ -302,7 +302,7 @@ def test_fatal_error(name: str, tmp_path: Path) -> None:
         assert found["exceptions"] == []
 
 
-# faulthandler of CPython 3.12 and 3.13 itself crashes when there is no thread state
+# faulthandler in CPython 3.12 and 3.13 crashes itself if there is no thread state
 @pytest.mark.parametrize("name", ["3.9-stripped", "3.11", "debian"])
 def test_fatal_error_and_faulthandler(name: str, tmp_path: Path) -> None:
     python, _ = interpreters.use(name)
@@ -312,7 +312,7 @@ def test_fatal_error_and_faulthandler(name: str, tmp_path: Path) -> None:
 
 
 def test_fatal_error_within_another(tmp_path: Path) -> None:
-    """Python frees memory while it writes about the first, which its checks of memory do not allow."""
+    """Python frees memory while it writes about the first error, which the memory checks do not allow."""
     python, _ = interpreters.use("3.11-stripped")
     found = last_words([python, "-c", HANDLED], tmp_path, variables={"PYTHONMALLOC": "debug"})
     inner = found["fatal"][0]
@@ -322,7 +322,7 @@ def test_fatal_error_within_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["3.11", "3.13-stripped"])
-def test_text_of_a_caller(name: str, tmp_path: Path) -> None:
+def test_fatal_error_message_of_a_caller(name: str, tmp_path: Path) -> None:
     python, _ = interpreters.use(name)
     found = last_words([python, "-c", f"{PYTHON}ctypes.pythonapi.Py_FatalError(b'the text of a caller')"], tmp_path)
     assert found["fatal"] == [{"function": None, "message": "the text of a caller", "evidence": "inferred",
@@ -330,7 +330,7 @@ def test_text_of_a_caller(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["3.11", "3.13-stripped", "debian"])
-def test_python_that_just_aborts(name: str, tmp_path: Path) -> None:
+def test_python_abort_has_no_message(name: str, tmp_path: Path) -> None:
     python, _ = interpreters.use(name)
     found = last_words([python, "-c", f"{PYTHON}os.abort()"], tmp_path)
     assert (found["fatal"], found["exceptions"], found["panic"], found["abort"]) == ([], [], None, None)

@@ -1,4 +1,4 @@
-"""Looking changes nothing: memory, threads and state of the target are the same after every command."""
+"""Commands change nothing in the target: memory, threads and state are the same afterwards."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ COMMANDS = (
     "bt",
     "bt -full",
 )
-# what a program without Python can be asked
+# commands that apply to a program without Python
 NATIVE_COMMANDS = tuple(command for command in COMMANDS if not command.startswith("gil-holder"))
 
 
 @pytest.mark.parametrize("command", NATIVE_COMMANDS)
-def test_no_byte_of_a_native_program_changes(command: str, tmp_path: Path) -> None:
-    """All threads of the sample sleep, so every byte that it could write must stay."""
+def test_memory_of_a_native_program_is_unchanged(command: str, tmp_path: Path) -> None:
+    """All threads of the sample sleep, so every writable byte must stay the same."""
     with samples.abba("rwlock", tmp_path, rseq=False) as sample:
         lock = sample.truth.locks["one"].address
         before, tids = sample.writable_memory(), sample.tids()
@@ -44,8 +44,8 @@ def test_no_byte_of_a_native_program_changes(command: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_python_program_goes_on(command: str, tmp_path: Path) -> None:
-    """A program that waits for its GIL wakes up all the time: only the lock's own bytes must stay."""
+def test_python_program_continues(command: str, tmp_path: Path) -> None:
+    """Threads waiting for the GIL wake up all the time, so only the lock's own bytes must stay the same."""
     python, symbols = interpreters.use(interpreters.ANY)
     with samples.rapids(python, "rwlock", tmp_path) as sample:
         lock = sample.truth.locks["table"].address
@@ -61,7 +61,7 @@ def test_python_program_goes_on(command: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["rwlock-owner", "lock-owner"])
 def test_address_that_calls_a_function_is_refused(command: str, tmp_path: Path) -> None:
-    """An address is an expression, and GDB would run the target to work this one out."""
+    """An address is an expression, and GDB would call a function in the target to evaluate this one."""
     with samples.abba("rwlock", tmp_path) as sample:
         session = gdb_session.batch(
             ["-p", str(sample.pid)], ["output calls", f"{command} run_by_nobody()", "output calls"]

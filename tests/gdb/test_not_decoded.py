@@ -1,4 +1,4 @@
-"""There is no verdict on a Python that is not decoded, nor while compiled code waits for a lock without an owner."""
+"""No verdict for a Python that is not decoded, nor for compiled code waiting for a lock without a recorded owner."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_holder_of_a_lock_in_compiled_code_is_unknown(kind: str, name: str, tmp_
     assert [each for each in lock_kinds(seen) if each != "descriptor"] == ["py-lock", "py-lock"]
     assert COMPILED in seen.text
     assert "No deadlock found" not in seen.text
-    # a core has died of a signal, which is found
+    # a core has a crash section, because a signal ended the process
     assert seen.status == (NO_ANSWER if kind == "live" else FOUND)
 
 
@@ -56,7 +56,7 @@ def test_deadlock_of_recorded_owners_in_compiled_code_is_found(name: str, tmp_pa
     with embedding.compiled(name, "rlock", tmp_path) as sample:
         seen = report(sample)
     assert [each for each in lock_kinds(seen) if each != "descriptor"] == ["py-rlock", "py-rlock"]
-    # the locks record idents, which new threads may get
+    # the locks record idents, which new threads may reuse
     assert "Deadlock 1: 2 threads wait for each other (inferred" in seen.text
     assert seen.status == FOUND
 
@@ -98,7 +98,7 @@ for thread in threads:
 """
 
 
-def test_pypy(tmp_path: Path) -> None:
+def test_pypy_has_no_verdict(tmp_path: Path) -> None:
     pypy = shutil.which("pypy3")
     if pypy is None:
         pytest.skip("no pypy3 on $PATH; Debian has it in pypy3")

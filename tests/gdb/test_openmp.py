@@ -1,4 +1,4 @@
-"""Threads that hang in OpenMP: who is missing at a barrier, who is in a critical section, and which pools are idle."""
+"""Threads that hang in OpenMP: the threads missing at a barrier or inside a critical section, and idle pools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLANG = shutil.which("clang") or shutil.which("clang-14")
 
 
 def looks(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
-    """Where a GDB finds the program, by the name of the way: the process, and cores of it."""
+    """GDB's arguments for the process and for cores of it, each with a name."""
     yield "live", ["-p", str(sample.pid)]
     for name, make in (("gcore", cores.gdb_core), ("kernel core", cores.kernel_core)):
         core = make(sample)
@@ -31,22 +31,22 @@ def mistakes(sample: Sample, where: Sequence[str | Path], *, symbols: bool, gdb:
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_openmp(build: str, tmp_path: Path) -> None:
-    """Sixteen teams in one process, nested ones and idle pools among them."""
+def test_sixteen_teams(build: str, tmp_path: Path) -> None:
+    """Sixteen teams in one process, including nested ones and idle pools."""
     with openmp.start(openmp.SCENES, tmp_path, stripped=build == "stripped") as sample:
         found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in looks(sample)}
     locks.fail_over(found)
 
 
 @pytest.mark.parametrize("scene", ["barrier", "idle_deadlock", "nested", "named"])
-def test_one_team_alone(scene: str, tmp_path: Path) -> None:
+def test_single_team(scene: str, tmp_path: Path) -> None:
     with openmp.start([scene], tmp_path, stripped=True) as sample:
         locks.fail_over({"live": mistakes(sample, ["-p", str(sample.pid)], symbols=False)})
 
 
 @pytest.mark.parametrize("build", BUILDS)
 def test_pool_left_behind_by_fork(build: str, tmp_path: Path) -> None:
-    """A child of fork waits for threads that only its parent has."""
+    """A child of fork waits for threads that exist only in its parent."""
     with openmp.start_fork(tmp_path, stripped=build == "stripped") as sample:
         found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in looks(sample)}
     locks.fail_over(found)
@@ -54,7 +54,7 @@ def test_pool_left_behind_by_fork(build: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suite", interpreters.SUITES)
 def test_openmp_of_another_debian(suite: str, tmp_path: Path) -> None:
-    """GCC 10, 14 and sid's; its own GDB and this machine's, on the process and on its core."""
+    """GCC 10, 14 and sid's; the release's GDB and this machine's, on the process and on its core."""
     root = roots.use(suite)
     with openmp.start(openmp.SCENES, tmp_path, stripped=True, place=root.place) as sample:
         attach = ["-p", str(sample.pid)]
@@ -73,7 +73,7 @@ def test_openmp_of_another_debian(suite: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("scene", ["slow", "idle"])
 @pytest.mark.skipif(CLANG is None, reason="clang with OpenMP is not installed")
 def test_openmp_of_llvm(scene: str, tmp_path: Path) -> None:
-    """Its threads sleep on condition variables: where, is told, and nobody is said to hold them up."""
+    """Its threads sleep on condition variables: the report shows which, and names no holder."""
     assert CLANG is not None
     with openmp.start_llvm(CLANG, [scene], tmp_path) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], locks.COMMANDS, symbols=False)

@@ -1,4 +1,4 @@
-"""Owners that are not there: left behind by fork, ended, in another process; and those known by other numbers."""
+"""Owners that do not exist: left behind by fork, ended, or in another process; and owners in PID namespaces."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.support.samples import Sample, Truth
 BUILDS = ("symbols", "stripped")
 LEFT_BEHIND = ("left-mutex", "left-robust", "left-written", "left-read")
 WAYS = {
-    # a FILE records a descriptor, which the next thread would get
+    # a FILE records a pthread descriptor, which the next thread would reuse
     "ended": ("here", "exited-mutex", "exited-unjoined", "exited-writer", "robust-inherited", "exited-stdio"),
     "elsewhere": ("here", "elsewhere-mutex", "elsewhere-robust", "elsewhere-written"),
     "left-behind": ("fork", *LEFT_BEHIND),
     "left-behind-by-none": ("orphaned", *LEFT_BEHIND),
 }
-#: Scenes of locks.c with an owner of each style, in which nobody could be mistaken for somebody else unnoticed.
+#: Scenes of locks.c with an owner recorded in each way, which would show a thread taken for another one.
 IN_NAMESPACE = ("normal", "recursive", "robust", "pi", "pi-robust", "self", "written-writer", "written-both",
                 "read-two", "read-abba", "barrier-deadlock", "join-cycle", "join-mutex", "stdio-abba", "once-deadlock")
-#: In a PID namespace each way is tested with one build: what differs there is the numbers, not the code.
+#: In a PID namespace each way is tested with one build, because only the numbers differ there, not the code.
 NAMESPACE_CASES = [(way, build) for row, way in enumerate(WAYS) for column, build in enumerate(BUILDS)
                    if combinations.LONG or row % 2 == column]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a PID namespace")
@@ -40,7 +40,7 @@ def start(
 
 
 def places(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
-    """Where a GDB finds the program, by the name of the way: the process, and cores of it."""
+    """GDB's arguments for the process and for cores of it, each with a name."""
     yield "live", ["-p", str(sample.pid)]
     for name, make in (("gcore", cores.gdb_core), ("kernel core", cores.kernel_core)):
         core = make(sample)
@@ -62,10 +62,10 @@ def look_at_all(sample: Sample, build: str, parent_gone: bool = False) -> None:
 
 
 def as_far_as_known(truth: Truth, live: bool) -> Truth:
-    """What can be told of a child of fork where nothing is known of its parent.
+    """The truth that can be determined for a child of fork without its parent.
 
-    The owner of a lock may be the thread that called fork: it lives on as the first thread, which may unlock it. That a
-    robust mutex is not shared with another process is not known of a core.
+    The owner of a lock may be the thread that called fork: it continues as the first thread, which may unlock it. A
+    core does not show that a robust mutex is not shared with another process.
     """
     left = {name: replace(lock, orphan=None, candidates=("main",) if live or "robust" not in name else ())
             for name, lock in truth.locks.items() if lock.orphan == "left behind by fork"}
@@ -74,7 +74,10 @@ def as_far_as_known(truth: Truth, live: bool) -> Truth:
 
 
 def without_the_kernels_word(truth: Truth) -> Truth:
-    """What is known where the kernel cannot be asked about a TID. A FILE names a descriptor, which says what it was."""
+    """The truth that can be determined if the kernel cannot say which process a TID belongs to.
+
+    A FILE records a pthread descriptor, which shows what it was.
+    """
     return replace(truth, locks={
         name: replace(lock, orphan="not a living thread")
         if lock.orphan == "thread exited" and lock.kind != "stdio" else lock for name, lock in truth.locks.items()})
@@ -82,13 +85,13 @@ def without_the_kernels_word(truth: Truth) -> Truth:
 
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("way", WAYS)
-def test_owner_is_not_there(way: str, build: str, tmp_path: Path) -> None:
+def test_missing_owner(way: str, build: str, tmp_path: Path) -> None:
     with start(WAYS[way], tmp_path, build) as sample:
         look_at_all(sample, build, "orphaned" in WAYS[way])
 
 
 def test_lock_of_the_thread_that_called_fork(tmp_path: Path) -> None:
-    """That thread is there, as the first, under another number than the lock records, and may yet unlock it."""
+    """That thread exists as the first one, under another TID than the lock records, and may still unlock it."""
     with start(("fork", "forker"), tmp_path, "symbols") as sample:
         (name, lock), = sample.truth.locks.items()
         truth = replace(sample.truth, locks={name: replace(lock, candidates=("main",))})
@@ -98,7 +101,7 @@ def test_lock_of_the_thread_that_called_fork(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("build", BUILDS)
 def test_robust_mutex_whose_owner_died(build: str, tmp_path: Path) -> None:
-    """Nobody waits for it: the next thread that wants it would get it."""
+    """No thread waits for it: the next one that locks it gets it."""
     with start(("here", "robust-died"), tmp_path, build) as sample:
         mutex = sample.truth.locks["robust-died.lock"]
         for _, where in places(sample):
@@ -115,7 +118,7 @@ def test_robust_mutex_whose_owner_died(build: str, tmp_path: Path) -> None:
 @needs_mounted_root
 @pytest.mark.parametrize("build", BUILDS)
 def test_pid_namespace(build: str, tmp_path: Path) -> None:
-    """Locks record the numbers of the namespace. A core of GDB's has others, and a thread too many for each."""
+    """Locks record TIDs of the namespace. GDB's core has others, and lists each thread twice."""
     program = samples.build("locks-stripped" if build == "stripped" else "locks")
     with start(("run", program, *IN_NAMESPACE), tmp_path, build, namespace=True) as sample:
         assert sample.pid != sample.truth.pid
@@ -125,14 +128,14 @@ def test_pid_namespace(build: str, tmp_path: Path) -> None:
 @needs_root
 @needs_mounted_root
 @pytest.mark.parametrize(("way", "build"), NAMESPACE_CASES)
-def test_owner_is_not_there_in_a_pid_namespace(way: str, build: str, tmp_path: Path) -> None:
+def test_missing_owner_in_a_pid_namespace(way: str, build: str, tmp_path: Path) -> None:
     with start(WAYS[way], tmp_path, build, namespace=True) as sample:
         look_at_all(sample, build, "orphaned" in WAYS[way])
 
 
 @needs_root
 @needs_mounted_root
-def test_number_of_an_owner_that_ended(tmp_path: Path) -> None:
-    """A new thread has got it. The lock records no more than the number, and the C library takes that for the owner."""
+def test_reused_tid_of_an_ended_owner(tmp_path: Path) -> None:
+    """A new thread reuses it. The lock records only the TID, so the C library takes the new thread for the owner."""
     with start(("here", "recycled"), tmp_path, "symbols", namespace=True) as sample:
         look_at_all(sample, "symbols")

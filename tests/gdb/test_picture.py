@@ -16,7 +16,7 @@ SVG = "http://www.w3.org/2000/svg"
 
 
 def check(picture: Path) -> None:
-    """It says what the verdict says, and needs nothing but itself."""
+    """Check that the picture contains the verdict and is self-contained."""
     raw = picture.read_bytes()
     assert len(raw) < 30_000
     text = raw.decode("ascii")
@@ -32,16 +32,16 @@ def check(picture: Path) -> None:
                   rf"#\d+ +allocate at \S+/rapids\.py:{number}\n",
                   r"\nCycle: thread 1 -> rwlock 0x[0-9a-f]+ in libdrv\.so -> thread 2; "):
         assert re.search(words, shown), f"{words}\n{shown}"
-    # of the machine that it was drawn on only the temporary folder is to be seen
+    # the only path of the machine that it was drawn on is the temporary folder
     assert {path for path in re.findall(r"(?<!\.)/[\w./-]+", shown) if not path.startswith("/tmp/gdbext-")} == set()
 
 
-def test_the_one_in_the_repository() -> None:
+def test_picture_in_the_repository() -> None:
     check(PICTURE)
     assert f"]({PICTURE.relative_to(CHECKOUT)})" in (CHECKOUT / "README.md").read_text()
 
 
-def test_drawing_it(tmp_path: Path) -> None:
+def test_script_draws_the_picture(tmp_path: Path) -> None:
     picture = tmp_path / "new" / "picture.svg"
     drawn = subprocess.run([sys.executable, CHECKOUT / "scripts" / "picture", "--output", picture],
                            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)

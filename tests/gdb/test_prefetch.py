@@ -1,4 +1,4 @@
-"""Symbols are read before a process is stopped: that changes no answer, and hands nothing of the process to GDB."""
+"""Reading symbols before a process is stopped: the report is the same, and GDB runs no text of the process."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.support import gdb_session, interpreters, packages, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.samples import Sample
 
-#: What GDB runs first: it notes what GDB is told, and what it has of which files before it attaches and in the end.
+#: Python code that GDB runs first: it records GDB's commands, and the symbol files before attaching and at the end.
 _WATCH = r"""
 import glob, json, os, re, sys, time, gdb
 sys.path.append({checkout!r})
 from gdbext.debugger import prefetch
 
 pid, seen = {pid}, {{"commands": [], "lines": [], "tracers": [], "states": []}}
-prefetch._SECONDS = 1000  # a busy machine is to read as much as others do
+prefetch._SECONDS = 1000  # read as many symbols on a loaded machine as on others
 
 def files():
     return [file.filename for file in gdb.objfiles()]
@@ -47,7 +47,7 @@ def note_threads():
         seen["states"].append(status["State"].split()[0])
 
 def move():
-    '''What the process is to do after symbols were read, and before it is stopped.'''
+    '''Make the process act after symbols were read and before it is stopped.'''
 
 {what}
 
@@ -75,7 +75,7 @@ def find_pc_line(address, real=gdb.find_pc_line):
 gdb.execute, gdb.find_pc_line = execute, find_pc_line
 """
 _WITHOUT = "prefetch.Prefetch.read = lambda self: None"
-#: The library of tests/samples/moved_library.c is unloaded when a byte comes, and waits for the next one afterwards.
+#: The program of tests/samples/moved_library.c unloads the library when it reads a byte, then waits for another.
 _MOVE = """
 def move():
     with open(f"/proc/{pid}/fd/0", "w") as file:
@@ -88,17 +88,17 @@ def move():
         time.sleep(0.005)
 """
 _FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-g")
-#: What means something to GDB, to whatever parses an argument, or to a regular expression; but for a line feed.
+#: Characters with a meaning for GDB, for argument parsers or in regular expressions, except a line feed.
 ODD = " -o 0x10 two  spaces 'single' \"double \\back\\slash $0 `x` #; | & [a]*(b)+? {c} ^~.so "
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A look, and what GDB was told meanwhile.
+    """A snapshot, and GDB's commands meanwhile.
 
-    `before` and `after` are the files that GDB had symbols of before it attached, and before it detached; of `opened`
-    it had the contents at hand in the end. `lines` are the sources of which it had lines before it attached, `tracers`
-    and `states` those of threads after each file that was read before.
+    `before` and `after` are the files whose symbols GDB had before it attached and before it detached; `opened` are the
+    files it had open at the end. `lines` are the sources whose line tables it had before it attached, `tracers`
+    and `states` those of the threads after each file that was read before.
     """
 
     look: Look
@@ -120,9 +120,9 @@ class Watched:
 
 
 def watch(sample: Sample, directory: Path, what: str = "", *, symbols: bool = True) -> Watched:
-    """Look at a sample as `gdbext report --each` does.
+    """Take a snapshot of a sample as `gdbext report --each` does.
 
-    :param what: what GDB's Python does first.
+    :param what: Python code to add to the script that GDB runs first.
     """
     answer, program, gdb = directory / "answer", directory / "watch.py", directory / "watching-gdb"
     program.write_text(_WATCH.format(checkout=str(CHECKOUT), pid=sample.pid, what=what, answer=str(answer)))
@@ -139,12 +139,12 @@ def watch(sample: Sample, directory: Path, what: str = "", *, symbols: bool = Tr
 
 
 def check(sample: Sample, directory: Path, *libraries: str, symbols: bool = True) -> Watched:
-    """Compare what is told with and without symbols that were read before.
+    """Compare the reports with and without symbols that were read before.
 
     :param libraries: names of files whose symbols GDB must have had before it attached.
     """
     watched, without = (watch(sample, directory, what, symbols=symbols) for what in ("", _WITHOUT))
-    # both are what they are meant to be
+    # both runs did what they are for
     assert {*libraries} <= {os.path.basename(name) for name in watched.before}
     assert [os.path.realpath(name) for name in without.before] == [os.path.realpath(f"/proc/{sample.pid}/exe")]
     assert watched.document == without.document
@@ -153,14 +153,14 @@ def check(sample: Sample, directory: Path, *libraries: str, symbols: bool = True
     assert watched.look.status == without.look.status
     assert any(frame["language"] == "native" for row in watched.document["threads"] for frame in row["stack"])
     check_read_once(watched)
-    # the process ran on
+    # the process kept running
     assert {*watched.tracers} == {"0"}
     assert not {*watched.states} & {*"tTZX"}
     return watched
 
 
 def check_read_once(watched: Watched) -> None:
-    """GDB has each file open once, by one name, and so has read it once; what it was given before is among them."""
+    """Check that GDB has each file open once, by one name, including those that were read before."""
     assert len(watched.opened) == len({*watched.opened})
     assert {name.strip() for name in watched.before} <= {*watched.opened}
     by_file: dict[str, set[str]] = {}
@@ -170,7 +170,7 @@ def check_read_once(watched: Watched) -> None:
     assert [names for names in by_file.values() if len(names) > 1] == []
 
 
-# -- the answers --------------------------------------------------------------------------------------------------
+# -- reports ------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", ["3.9", "3.11", "3.11-stripped", "3.13t"])
 def test_python_program(name: str, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_python_program(name: str, tmp_path: Path) -> None:
 
 
 def shared_library(sample: Sample) -> list[str]:
-    """The library that the interpreter is in; empty where it is in the executable."""
+    """The library that contains the interpreter; empty if the executable contains it."""
     return [*dict.fromkeys(re.findall(r"/(libpython[^/\n]+)$", Path(f"/proc/{sample.pid}/maps").read_text(), re.M))]
 
 
@@ -192,8 +192,8 @@ def test_free_threaded(tmp_path: Path) -> None:
     assert len(watched.document["deadlocks"]) == 1
 
 
-def test_there_is_no_time(tmp_path: Path) -> None:
-    """Then all is read in the stop."""
+def test_symbols_are_read_in_the_stop_without_time_before(tmp_path: Path) -> None:
+    """All symbols are then read while the process is paused."""
     with samples.abba("mutex", tmp_path / "run") as sample:
         watched = watch(sample, tmp_path, "prefetch._SECONDS = 0")
     assert [os.path.basename(name) for name in watched.before] == ["abba"]
@@ -217,7 +217,7 @@ def test_numpy(tmp_path: Path) -> None:
         preview = Preview(sample.pid)
         pointed_to = {preview.path_at(address) for address in preview.code_addresses()}
         linked = {os.path.basename(file.name): preview.path_at(file.dynamic) for file in preview.linked_files()}
-    # nothing else was read: what a word on some stack points to, be it left over from a call that has ended
+    # nothing else was read, except files that a word on a stack points to, even a stale one
     before = {os.path.basename(name) for name in watched.before} & {*linked}
     assert {linked[name] for name in before - {"libc.so.6", "libpthread.so.0"}} <= pointed_to
     assert {*linked} - before
@@ -239,8 +239,8 @@ def moved(first: Path, to: str, directory: Path) -> Iterator[Sample]:
 
 
 @pytest.mark.parametrize("to", ["elsewhere", "away"])
-def test_library_that_moves_before_the_stop(to: str, tmp_path: Path) -> None:
-    """Another one is at its place; it is known by the name of a link, and not by its own."""
+def test_library_moved_before_the_stop(to: str, tmp_path: Path) -> None:
+    """Another library is loaded at its address; it is listed under the name of a link, not under its own."""
     link = tmp_path / ODD
     link.symlink_to(library("first"))
     with moved(link, to, tmp_path / "run") as sample:
@@ -250,7 +250,7 @@ def test_library_that_moves_before_the_stop(to: str, tmp_path: Path) -> None:
     assert first == other != again, "the kernel puts a file where there is room for it"
     assert (again != 0) == (to == "elsewhere")
     assert str(link) in watched.before
-    # only what GDB has read by itself is left
+    # only the files that GDB read by itself remain
     assert watched.after.count(str(link)) == (to == "elsewhere")
     inside = ["call_first_again", "other_library"]
     wanted = ["wait_for_byte", *(["first_library", *inside] if again else inside[1:]), "main"]
@@ -260,8 +260,8 @@ def test_library_that_moves_before_the_stop(to: str, tmp_path: Path) -> None:
     assert watched.look.text == without.look.text
 
 
-def test_name_that_is_listed_twice(tmp_path: Path) -> None:
-    """As a program can make it: one of them could not be taken back."""
+def test_library_listed_twice(tmp_path: Path) -> None:
+    """A program can create such a list, and one of the two entries could not be removed."""
     twice = ("def linked_files(self, real=prefetch.Preview.linked_files):\n    return real(self) * 2\n"
              "prefetch.Preview.linked_files = linked_files")
     link = tmp_path / "a link.so"
@@ -303,7 +303,7 @@ barrier.wait()
 
 
 def in_mount_namespace() -> list[str]:
-    """The prefix that runs a command in a new mount namespace; skips the test where that is not allowed."""
+    """The command prefix for a new mount namespace; skips the test where that is not allowed."""
     command = ["unshare", "--mount"]
     try:
         tried = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
@@ -316,7 +316,7 @@ def in_mount_namespace() -> list[str]:
 
 @pytest.mark.parametrize("name", ["3.12", "3.12-stripped", "3.9"])
 def test_python_in_another_mount_namespace(name: str, tmp_path: Path) -> None:
-    """GDB knows each library once; two copies of libpython would double its frames and its runtime."""
+    """GDB must know each library once; two copies of libpython would double its frames and its runtime."""
     enter = in_mount_namespace()
     python, symbols = interpreters.use(name)
     program = tmp_path / "abba.py"
@@ -333,7 +333,7 @@ def test_python_in_another_mount_namespace(name: str, tmp_path: Path) -> None:
 
 
 def test_absolute_link_in_another_mount_namespace(tmp_path: Path) -> None:
-    """Through /proc/PID/root the link leads to a file of this namespace, so GDB must open it in the other one."""
+    """Through /proc/PID/root the link refers to a file of this namespace, so GDB must open it in the other one."""
     enter = in_mount_namespace()
     program = samples.compiled("moved_library", "moved_library.c", _FLAGS, ("-ldl",), strip=False)
     made = (f"mount -t tmpfs none /mnt && cp {library('first')} /mnt/real.so && ln -s /mnt/real.so /mnt/link.so && "
@@ -348,7 +348,7 @@ def test_absolute_link_in_another_mount_namespace(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("namespace", [False, True], ids=["chroot", "mount namespace"])
 def test_another_root_directory(namespace: bool, tmp_path: Path) -> None:
-    """The library's name means a different file outside that directory."""
+    """Outside that directory the library's name refers to a different file."""
     enter = in_mount_namespace() if namespace else []
     if os.geteuid() != 0:
         pytest.skip("only root may change the root directory")
@@ -369,7 +369,7 @@ def test_another_root_directory(namespace: bool, tmp_path: Path) -> None:
 
 # -- names --------------------------------------------------------------------------------------------------------
 
-def test_library_of_an_odd_name(tmp_path: Path) -> None:
+def test_library_with_an_odd_name(tmp_path: Path) -> None:
     odd = tmp_path / ODD
     shutil.copy(library("first"), odd)
     with moved(odd, "away", tmp_path / "run") as sample:
@@ -379,7 +379,7 @@ def test_library_of_an_odd_name(tmp_path: Path) -> None:
 
 
 def report(sample: Sample) -> dict[str, Any] | None:
-    """What `gdbext report` tells of a sample; None if that is one line that says why there is nothing."""
+    """The document of `gdbext report`; None if it printed only one line with the reason why there is none."""
     command = [sys.executable, "-m", "gdbext", "report", "--json", "--gdb", gdb_session.executable(), str(sample.pid)]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, cwd="/", stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=gdb_session.TIMEOUT, check=False)
@@ -399,16 +399,16 @@ def report(sample: Sample) -> dict[str, Any] | None:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Iterator[list[Path]]:
-    """Names of files that would have GDB make other files; those must not be there in the end."""
+    """File names that would make GDB create other files, which must not exist at the end."""
     made = [tmp_path / "by-shell", tmp_path / "by-python"]
     names = [tmp_path / f"x\nshell touch {made[0]}\n.so", tmp_path / f"x\npython open({str(made[1])!r}, 'w')\n.so"]
-    # they would, if they were part of a command
+    # they would be created if the name were part of a command
     gdb_session.batch([], [f"python gdb.execute('echo ' + {str(name)!r})" for name in names], load=False)
     for path in made:
         path.unlink()
     for name in names:
         name.parent.mkdir(parents=True)
-    # a command with the first line of the name succeeds, so that others would follow
+    # a command with the first line of the name succeeds, so GDB would run the next lines
     shutil.copy(library("first"), tmp_path / "x")
     yield names
     assert not any(path.exists() for path in made)
@@ -418,8 +418,8 @@ def debug_files(watched: Watched) -> list[str]:
     return [os.path.basename(name) for name in watched.before if name.endswith(".debug")]
 
 
-def test_library_whose_name_has_line_feeds(hostile: list[Path], tmp_path: Path) -> None:
-    """It is not read before, and nothing of its name is executed."""
+def test_library_with_line_feeds_in_its_name(hostile: list[Path], tmp_path: Path) -> None:
+    """It is not read before the stop, and no part of its name is executed."""
     for index, name in enumerate(hostile):
         shutil.copy(library("first"), name)
         with moved(name, "away", tmp_path / f"run-{index}") as sample:
@@ -434,7 +434,7 @@ def test_library_whose_name_has_line_feeds(hostile: list[Path], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["odd", "hostile", "no text"])
-def test_executable_of_such_a_name(kind: str, hostile: list[Path], tmp_path: Path) -> None:
+def test_executable_with_line_feeds_in_its_name(kind: str, hostile: list[Path], tmp_path: Path) -> None:
     names = {"odd": [tmp_path / ODD], "hostile": hostile, "no text": [tmp_path / os.fsdecode(b"a\xff") / "abba"]}
     for index, name in enumerate(names[kind]):
         name.parent.mkdir(exist_ok=True)

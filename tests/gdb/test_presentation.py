@@ -1,4 +1,4 @@
-"""How threads are presented: boundaries, order, those with the same stack, the terminal's width, GDB's pager."""
+"""Presentation of threads: boundaries, order, groups with the same stack, the terminal's width, GDB's pager."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.samples import Sample
 
 WORKERS = 12
 
-#: A pool that has nothing to do, two threads that deadlock, one behind them, one that waits for a lock, its holder.
+#: An idle pool, two deadlocked threads, one stuck behind them, one that waits for a lock, and that lock's holder.
 PROGRAM = '''\
 import json
 import os
@@ -94,24 +94,24 @@ CASES = [("3.9", "live"), ("3.11", "live"), ("3.13", "gcore"), (interpreters.FRE
 
 @dataclass(frozen=True)
 class Session:
-    """What `COMMANDS` printed."""
+    """The output of `COMMANDS`."""
 
     result: Result
     free_threaded: bool
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Numbers of the threads by name."""
+        """The GDB numbers of the threads, by name."""
         return {thread["python_name"] or thread["name"]: thread["number"]
                 for thread in self.result.document(3)["threads"]}
 
     def headings(self, index: int) -> list[str]:
-        """The first line of each thread, or of threads with the same stack, before the deadlocks."""
+        """The heading of each thread or group with the same stack, before the deadlocks."""
         text, _, _ = self.result.outputs[index].partition("Deadlock 1:")
         return [part.splitlines()[0] for part in text.split("\n\n") if part.strip()]
 
     def order(self, index: int) -> list[int]:
-        """The numbers of the threads that stand alone, as they were shown."""
+        """The numbers of the threads without a group, in the order shown."""
         return [int(number) for line in self.headings(index) for number in re.findall(r"^Thread (\d+) ", line)]
 
 
@@ -129,7 +129,7 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield Session(result, name in interpreters.FREE_THREADED_NAMES)
 
 
-def test_what_tells_most_comes_first(session: Session) -> None:
+def test_deadlocked_threads_come_first(session: Session) -> None:
     assert session.result.status == 0
     numbers = session.numbers
     order = session.order(1)
@@ -141,15 +141,15 @@ def test_what_tells_most_comes_first(session: Session) -> None:
     assert set(told[:2]) == {"left", "right"}
     assert told[2:6] == ["holder", "behind", "waiter", "MainThread"]
     assert told[6:] == [f"worker_{number}" for number in range(WORKERS)]
-    # the groups are in that order too
+    # the groups are in the same order
     assert session.order(0) == order[:6]
 
 
-def test_order_that_was_asked_for_stays(session: Session) -> None:
+def test_requested_order_is_kept(session: Session) -> None:
     assert session.order(2) == [1, 3, 4, 5]
 
 
-def test_json_is_in_order_of_numbers_and_has_whole_stacks(session: Session) -> None:
+def test_json_is_ordered_by_number_with_whole_stacks(session: Session) -> None:
     document = session.result.document(3)
     numbers = [thread["number"] for thread in document["threads"]]
     assert numbers == sorted(numbers)
@@ -159,12 +159,12 @@ def test_json_is_in_order_of_numbers_and_has_whole_stacks(session: Session) -> N
             assert functions[-3:] == ["run", "_bootstrap_inner", "_bootstrap"]
 
 
-def test_threads_with_the_same_stack_have_numbers_and_names(session: Session) -> None:
+def test_grouped_threads_have_numbers_and_names(session: Session) -> None:
     numbers = [session.numbers[f"worker_{number}"] for number in range(WORKERS)]
     assert numbers == list(range(numbers[0], numbers[0] + WORKERS))
     heading = f'{WORKERS} threads {numbers[0]}-{numbers[-1]} ("worker_0" ... "worker_{WORKERS - 1}"): '
     assert [line for line in session.headings(0) if line.startswith(heading)] == [session.headings(0)[-1]]
-    # without stacks those are together that wait for the same
+    # without stacks, threads that wait for the same lock are grouped
     assert session.order(4) == session.order(0)
     assert session.headings(4)[-1] == session.headings(0)[-1]
     assert [line for line in session.headings(1) if " threads " in line] == []
@@ -224,14 +224,14 @@ def test_lines_fit_the_terminal(width: int, tmp_path: Path) -> None:
     for index in range(0, len(commands), 4):
         whole, fitted = result.outputs[index], result.outputs[index + 2]
         assert max(map(len, whole.splitlines())) > width or width > 100
-        # GDB's pager counts a line that fills the terminal twice
+        # GDB's pager counts a line as wide as the terminal twice
         assert max(map(len, fitted.splitlines())) < width, fitted
         joined = " ".join(fitted.split())
         for word in re.findall(r"0x[0-9a-f]+|thread \d+|rapids\.py:\d+|LWP \d+|#\d+|write-locked|ctypes call of \w+",
                                whole):
             assert word in joined, word
         assert hex(lock) in fitted
-        # what is marked is what runs
+        # the marked part is the one that runs
         for line, carets in zip(fitted.splitlines(), fitted.splitlines()[1:]):
             if re.fullmatch(r" +\^+", carets):
                 shown = line[carets.index("^"):len(carets)]
@@ -248,9 +248,9 @@ def sample(tmp_path: Path) -> Iterator[Sample]:
 
 
 @pytest.mark.parametrize("command", ["py-threads-locks", "py-deadlocks", "py-mixed-bt"])
-def test_output_stops_at_each_page_and_ends_when_told(command: str, sample: Sample, tmp_path: Path) -> None:
+def test_output_stops_at_each_page_and_ends_on_quit(command: str, sample: Sample, tmp_path: Path) -> None:
     with Interactive(["-p", str(sample.pid)], home=tmp_path, cwd=tmp_path) as gdb:
-        # the program's threads are looked at once before: the pages are to be of the command alone
+        # GDB's output about the threads comes first, so that only the command's output fills pages
         whole = gdb.command(command)
         thread, frame = gdb.command("thread"), gdb.command("frame")
         for setting in ("set pagination on", "set height 6", "set width 100"):

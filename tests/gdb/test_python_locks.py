@@ -1,4 +1,4 @@
-"""Python's own locks: what gdbext says of them, compared with what the program said."""
+"""Python's own locks: the report compared with the program's truth."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRAM = samples.SOURCES / "pylocks.py"
 
 @dataclass(frozen=True)
 class Look:
-    """A look at the sample, and what the sample told besides its truth."""
+    """A snapshot of the sample, and the facts that it printed in addition to its truth."""
 
     report: Report
     verdict: Report
@@ -36,7 +36,7 @@ class Look:
 
     @property
     def truth(self) -> samples.Truth:
-        """What the sample said of itself."""
+        """The sample's truth."""
         return self.report.truth
 
 
@@ -55,7 +55,7 @@ def look(sample: Sample, more: dict[str, Any], where: Sequence[str | Path], *, s
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
-    """One look; the tests below compare parts of it."""
+    """One snapshot; each test below checks a part of it."""
     name, variant, target = request.param
     python, symbols = interpreters.use(name)
     with samples.running([python, PROGRAM, variant], tmp_path_factory.mktemp("pylocks")) as sample:
@@ -65,7 +65,7 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield seen
 
 
-def test_everything_was_told(seen: Look) -> None:
+def test_report_is_complete(seen: Look) -> None:
     assert seen.report.document["problems"] == []
     assert set(seen.report.roles.values()) == set(seen.truth.threads)
 
@@ -81,7 +81,7 @@ def check_locks(seen: Look) -> None:
     seen.owner.check_lock(next(iter(seen.truth.locks)))
 
 
-def test_where_locks_were_taken(seen: Look) -> None:
+def test_places_where_locks_were_taken(seen: Look) -> None:
     check_places(seen)
 
 
@@ -103,7 +103,7 @@ def test_waits(seen: Look) -> None:
 
 
 def check_waits(seen: Look) -> None:
-    """Each thread that sleeps on a lock is said to wait for one that the sample knows, and for no part of it."""
+    """Each thread that sleeps on a lock waits for one that the sample lists, and not for a part of it."""
     for role, thread in seen.truth.threads.items():
         waits = seen.report.thread(role)["waits"]
         if thread.syscall != "futex":
@@ -133,7 +133,7 @@ def check_deadlocks(seen: Look) -> None:
 
 @pytest.mark.parametrize(("name", "variant"), ROOT_CASES, ids=["-".join(case) for case in ROOT_CASES])
 def test_python_of_debian(name: str, variant: str, tmp_path: Path) -> None:
-    """Newer interpreters, whose locks are other words: by its own GDB and this machine's, the process and its core."""
+    """Newer interpreters with other lock words: the release's GDB and this machine's, the process and its core."""
     root = roots.use_python(name)
     with samples.running([root.python, PROGRAM, variant], tmp_path, place=root.place,
                          variables=dict(root.variables)) as sample:

@@ -1,6 +1,6 @@
-"""gdbext in other Debian releases with their GDB, Python and glibc, from one into the other, and in other GDBs.
+"""gdbext in other Debian releases with their GDB, Python and glibc, across releases, and in other GDBs.
 
-Every look at a program must give the same answers: the program's own.
+Every snapshot of a program must give the same report, which matches the program's truth.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def start(root: Root, scenario: tuple[str, str], directory: Path) -> AbstractCon
 
 @dataclass(frozen=True)
 class Look:
-    """How a GDB comes to see a program: where GDB runs, and what it is told to look at."""
+    """One way to inspect a program: where GDB runs, and its arguments."""
 
     where: Sequence[str | Path]
     gdb: Sequence[str | Path] = ()
     symbols: bool = False
 
     def check(self, sample: Sample, libc: str) -> Report:
-        """Run gdbext and compare what it says with what the sample said of itself."""
+        """Run gdbext and compare its report with the sample's truth."""
         session = gdb_session.batch(
             self.where,
             ["py-threads-locks --json", "py-deadlocks --json"],
             symbols=self.symbols,
-            # in-root makes it visible inside
+            # in-root makes this directory visible inside the tree
             directory=sample.directory,
             gdb=self.gdb,
         )
@@ -103,7 +103,7 @@ def check_deadlocks(report: Report) -> None:
 
 @pytest.mark.parametrize(("suite", "scenario"), CASES, ids=["-".join([s, *scenario]) for s, scenario in CASES])
 def test_other_debian(suite: str, scenario: tuple[str, str], tmp_path: Path) -> None:
-    """Its own GDB and this machine's: one on the process, the other on its core."""
+    """The release's GDB and this machine's: one on the process, the other on its core."""
     root = roots.use(suite)
     turn = interpreters.SUITES.index(suite) + scenarios.ROOT_SCENARIOS.index(scenario)
     with start(root, scenario, tmp_path) as sample:
@@ -113,7 +113,7 @@ def test_other_debian(suite: str, scenario: tuple[str, str], tmp_path: Path) -> 
 @pytest.mark.parametrize("variant", samples.ABBA_VARIANTS)
 @pytest.mark.parametrize("suite", interpreters.OLD_SUITES)
 def test_older_glibc(suite: str, variant: str, tmp_path: Path) -> None:
-    """Releases with a glibc of other algorithms or layouts, and mostly with a GDB that is too old."""
+    """Releases with other algorithms or layouts in glibc, most of them with a GDB that is too old."""
     root = roots.use(suite)
     if suite == "xenial" and variant == "mutex" and locks.elides_locks():
         pytest.skip("glibc 2.23 elides locks on a processor with RTM and then records no owner")
@@ -124,7 +124,7 @@ def test_older_glibc(suite: str, variant: str, tmp_path: Path) -> None:
 def look_from_everywhere(
     root: Root, sample: Sample, symbols: Sequence[bool] = (False,), ways: Sequence[str] = roots.WAYS
 ) -> list[Report]:
-    """Its own GDB, if that is new enough, and this machine's, on the process and on its core; the sample ends."""
+    """The release's GDB, if it is new enough, and this machine's, on the process and its core; the sample ends."""
     attach = ["-p", str(sample.pid)]
     gdbs = [gdb for way, gdb in (("live, its GDB", root.gdb), ("live", ())) if way in ways and (gdb or way == "live")]
     looks = [Look(attach, gdb, known) for known in symbols for gdb in gdbs]
@@ -144,10 +144,10 @@ def look_from_everywhere(
 
 @pytest.mark.parametrize(("name", "variant"), scenarios.ROOT_PYTHON_CASES,
                          ids=["-".join(case) for case in scenarios.ROOT_PYTHON_CASES])
-def test_other_python_of_debian(name: str, variant: str, tmp_path: Path) -> None:
-    """Interpreters that only Debian builds: newer ones, with a JIT, with Py_DEBUG."""
+def test_other_debian_pythons(name: str, variant: str, tmp_path: Path) -> None:
+    """Interpreters that only Debian builds: newer versions, with a JIT, with Py_DEBUG."""
     root = roots.use_python(name)
-    # Debian brings detached symbols with its debug builds only
+    # Debian has detached symbols only for its debug builds
     symbols = (False, True) if name.endswith("-dbg") else (False,)
     with samples.rapids(
         root.python, variant, tmp_path, place=root.place, variables=dict(root.variables)
@@ -157,7 +157,7 @@ def test_other_python_of_debian(name: str, variant: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", [name for name in interpreters.ROOT_PYTHONS if name.endswith("-jit")])
 def test_frames_of_a_jit(name: str, tmp_path: Path) -> None:
-    """The main thread hangs in code that Python itself has made: it is in no file, and nothing is lost over it."""
+    """The main thread hangs in code that Python's JIT compiled, which is not in a file; the report is complete."""
     root = roots.use_python(name)
     with samples.hot(root.python, tmp_path, place=root.place, variables=dict(root.variables)) as sample:
         reports = look_from_everywhere(root, sample)
@@ -172,8 +172,8 @@ def test_frames_of_a_jit(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suite", interpreters.SUITES)
-def test_core_with_the_wrong_files(suite: str, tmp_path: Path) -> None:
-    """Without sysroot this GDB takes this machine's libraries: nothing may be concluded from those."""
+def test_core_with_wrong_libraries(suite: str, tmp_path: Path) -> None:
+    """Without a sysroot GDB uses this machine's libraries, from which nothing may be concluded."""
     root = roots.use(suite)
     with start(root, ("rapids", "readers"), tmp_path) as sample:
         core = cores.kernel_core(sample)

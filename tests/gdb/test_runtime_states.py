@@ -1,4 +1,4 @@
-"""A Python that is not, not yet or no longer running is told in a line, and is no deadlock."""
+"""A Python that is not initialised, or that is finalising or finalised: one line in the report, and no deadlock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMANDS = ["py-threads-locks --json", "py-deadlocks --json", "py-deadlocks", "g
 
 
 def look_at(sample: Sample, symbols: bool, gdb: Sequence[str] = ()) -> tuple[gdb_session.Result, Report]:
-    """Every command, on the running program."""
+    """Run every command on the live program."""
     session = gdb_session.batch(
         ["-p", str(sample.pid)], COMMANDS, symbols=symbols, gdb=gdb, directory=sample.directory
     )
@@ -25,7 +25,7 @@ def look_at(sample: Sample, symbols: bool, gdb: Sequence[str] = ()) -> tuple[gdb
 
 @pytest.mark.parametrize("name", scenarios.NOT_RUNNING)
 @pytest.mark.parametrize("variant", ["linked", "loaded", "finalised"])
-def test_python_does_not_run(variant: str, name: str, tmp_path: Path) -> None:
+def test_python_not_running(variant: str, name: str, tmp_path: Path) -> None:
     with embedding.state(name, variant, tmp_path) as sample:
         session, report = look_at(sample, interpreters.use(name)[1])
     assert session.status == 0
@@ -44,7 +44,7 @@ def test_python_does_not_run(variant: str, name: str, tmp_path: Path) -> None:
 
 
 def settled(sample: Sample) -> bool:
-    """Whether the daemon thread has come to where it stays: it sleeps, but not in read, or is gone."""
+    """Whether the daemon thread is in its final state: it sleeps, but not in read, or it has ended."""
     tid = sample.truth.threads["daemon"].tid
     try:
         return sample.status(tid, "State").startswith("S") and not sample.in_system_call(tid, "read")
@@ -53,7 +53,7 @@ def settled(sample: Sample) -> bool:
 
 
 def check_finalising(sample: Sample, session: gdb_session.Result, report: Report) -> None:
-    """No deadlock, the GIL's holder, and a word on what goes on."""
+    """Check for the GIL's holder, a note about the state of Python, and no deadlock."""
     assert session.status == 0
     assert report.document["deadlocks"] == []
     assert session.document(1)["deadlocks"] == []
@@ -61,7 +61,7 @@ def check_finalising(sample: Sample, session: gdb_session.Result, report: Report
     gil = report.gil()
     assert gil["state"] == "held"
     assert report.role(gil["holder"]) == "main"
-    # if the daemon thread is still there it waits for the GIL, or for nothing
+    # a daemon thread that still exists waits for the GIL, or for nothing
     assert {report.role(number) for number in gil["waiters"]} <= {"daemon"}
     assert report.python_stack("main") == sample.truth.threads["main"].stack
     document = report.document
@@ -70,8 +70,8 @@ def check_finalising(sample: Sample, session: gdb_session.Result, report: Report
 
 
 @pytest.mark.parametrize("name", scenarios.NOT_RUNNING)
-def test_python_finalises(name: str, tmp_path: Path) -> None:
-    """A native thread wants the GIL: it waits for it up to 3.8, has ended from 3.9 on."""
+def test_native_thread_while_python_finalises(name: str, tmp_path: Path) -> None:
+    """A native thread requests the GIL: up to 3.8 it waits for it, since 3.9 it ends."""
     with embedding.state(name, "finalising", tmp_path) as sample:
         wait_until(lambda: settled(sample), "the daemon thread to wait or end")
         session, report = look_at(sample, interpreters.use(name)[1])
@@ -79,8 +79,8 @@ def test_python_finalises(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", scenarios.ENDING)
-def test_program_ends(name: str, tmp_path: Path) -> None:
-    """A daemon thread of Python's own wants the GIL: late 3.13s and later put it to sleep for ever, with pause()."""
+def test_daemon_thread_while_python_finalises(name: str, tmp_path: Path) -> None:
+    """A Python daemon thread requests the GIL: since a late 3.13 it is put to sleep forever, in pause()."""
     gdb: Sequence[str] = ()
     if name in interpreters.ROOT_PYTHONS:
         root = roots.use_python(name)

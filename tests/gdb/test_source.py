@@ -1,4 +1,4 @@
-"""Source lines: which part of one runs, what is around it, where files are looked for, and the settings for that."""
+"""Source lines: the marked part, the context, the search for files, and the settings."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def hang(lock, ready):
     ready.append(1)
     return "größe", lock.acquire(), "ß"
 '''
-#: Its functions have a file name that does not begin with a slash.
+#: Its functions have a relative file name.
 RELATIVE = '''\
 import os.path
 
@@ -119,7 +119,7 @@ def hang(lock, ready):
 
 @dataclass(frozen=True)
 class Program:
-    """A program that hangs, and what CPython says where its threads are."""
+    """A hung program, and the places of its threads according to CPython."""
 
     version: str
     sample: Sample
@@ -127,25 +127,25 @@ class Program:
 
     @property
     def folder(self) -> Path:
-        """Where its files are."""
+        """The folder with its files."""
         return self.sample.directory
 
     @property
     def has_columns(self) -> bool:
-        """Whether its line tables have columns."""
+        """Whether the interpreter's line tables have columns."""
         return self.version != "3.9"
 
     def run(self, *commands: str) -> Result:
-        """A session on it, in another folder."""
+        """Run a session on the program, in another folder."""
         return gdb_session.batch(["-p", str(self.sample.pid)], commands, symbols=self.symbols)
 
     def places(self) -> dict[str, list[Any]]:
-        """By role, function, line and ``co_positions`` of each frame, innermost first."""
+        """The function, line and ``co_positions`` of each frame, innermost first, by role."""
         found: dict[str, list[Any]] = json.loads((self.folder / "places.json").read_text())
         return found
 
     def shown(self, text: str, function: str) -> list[str]:
-        """The lines below the one frame of a function, without their common indentation."""
+        """The lines below the only frame of a function, without their common indentation."""
         lines = text.splitlines()
         (at,) = [index for index, line in enumerate(lines) if re.match(rf" *#\d+ +{re.escape(function)} at ", line)]
         below = []
@@ -171,13 +171,13 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def carets(program: Program, *lines: str) -> list[str]:
-    """A source line, and what marks a part of it where columns are recorded."""
+    """A source line, with the line that marks a part of it if columns are recorded."""
     return [*lines] if program.has_columns else [line for line in lines if set(line) != {" ", "^"}]
 
 
 # -- columns --------------------------------------------------------------------------------------------------
 
-def test_columns_are_those_of_cpython(program: Program) -> None:
+def test_columns_match_cpython(program: Program) -> None:
     document = program.run("py-threads-locks --json").document()
     stacks = {thread["lwp"]: thread["stack"] for thread in document["threads"]}
     frames = 0
@@ -195,7 +195,7 @@ def test_columns_are_those_of_cpython(program: Program) -> None:
                 if frame["language"] == "native" and "columns" in frame]
 
 
-def test_the_part_that_runs_is_underlined(program: Program) -> None:
+def test_running_part_is_underlined(program: Program) -> None:
     session = program.run("py-threads-locks --each")
     assert session.status == 0
     text = session.outputs[0]
@@ -204,7 +204,7 @@ def test_the_part_that_runs_is_underlined(program: Program) -> None:
         program, 'return "größe", take(lock, len("日本")), 1', "                ^^^^^^^^^^^^^^^^^^^^^^^")
     assert program.shown(text, "several_lines") == carets(program, "return [1, take(", "           ^^^^^")
     assert program.shown(text, "<module>") == ["lock.acquire()"]
-    # the file is in latin-1; columns are counted in UTF-8 all the same
+    # the file is in latin-1, but columns count UTF-8 bytes
     (latin,) = [line for line in text.splitlines() if f"{program.folder}/latin.py:4" in line]
     following = text.partition(latin)[2].splitlines()[1:3]
     assert following[0].strip() == 'return "größe", lock.acquire(), "ß"'
@@ -254,8 +254,8 @@ def no_source(count: str, example: Path | str) -> str:
     return f"Note: no source for {count}, such as {example}; `help set gdbext source-path` tells where it is looked for"
 
 
-def test_relative_names_are_looked_for_in_the_source_path_only(program: Program) -> None:
-    # GDB's own folder does not matter
+def test_relative_names_are_searched_only_in_the_source_path(program: Program) -> None:
+    # GDB's working directory does not matter
     session = gdb_session.batch(["-p", str(program.sample.pid)],
                                 ["py-threads-locks", f"set gdbext source-path {program.folder}", "py-threads-locks"],
                                 symbols=program.symbols, directory=program.folder)
@@ -265,7 +265,7 @@ def test_relative_names_are_looked_for_in_the_source_path_only(program: Program)
     assert "x = lock.acquire()" in session.outputs[2]
 
 
-def test_files_that_moved(program: Program, tmp_path: Path) -> None:
+def test_moved_files_are_found_by_substitution(program: Program, tmp_path: Path) -> None:
     moved = tmp_path / "checkout" / program.folder.name / "job.py"
     moved.parent.mkdir(parents=True)
     source = program.folder / "job.py"
@@ -284,7 +284,7 @@ def test_files_that_moved(program: Program, tmp_path: Path) -> None:
     assert "take(lock" in session.outputs[2]
 
 
-def test_only_in_the_source_path(program: Program, tmp_path: Path) -> None:
+def test_source_path_as_the_only_place(program: Program, tmp_path: Path) -> None:
     session = program.run("set gdbext source path", "py-threads-locks", f"set gdbext source-path {program.folder}",
                           "py-threads-locks", "thread apply all bt", "set gdbext source any", "thread apply all bt")
     nothing, own, own_backtraces, backtraces = (session.outputs[index] for index in (1, 3, 4, 6))
@@ -292,12 +292,12 @@ def test_only_in_the_source_path(program: Program, tmp_path: Path) -> None:
     (note,) = notes(nothing)
     assert re.match(r"Note: no source for 3 files, such as /", note)
     assert "take(lock" in own
-    # of threading.py, which is not in the path
+    # threading.py is not in the path
     assert "self._bootstrap_inner()" not in own_backtraces
     assert "self._bootstrap_inner()" in backtraces
 
 
-def test_a_file_newer_than_the_process(program: Program) -> None:
+def test_file_newer_than_the_process(program: Program) -> None:
     path = program.folder / "job.py"
     before = path.stat()
     told = f"Note: {path} is newer than the process: its lines may not be those that run"
@@ -310,11 +310,11 @@ def test_a_file_newer_than_the_process(program: Program) -> None:
     assert notes(session.outputs[0])[0] == told
     assert session.outputs[0].count("newer than") == 1
     assert "take(lock" in session.outputs[0]
-    # it is about text only
+    # the note is only in the text
     assert "newer" not in session.outputs[1]
 
 
-def test_a_file_newer_than_the_core(program: Program) -> None:
+def test_file_newer_than_the_core(program: Program) -> None:
     path = program.folder / "job.py"
     core = cores.gdb_core(program.sample)
     before = path.stat()
@@ -371,7 +371,7 @@ BAD = {
 }
 
 
-def test_settings_as_they_are_at_first() -> None:
+def test_default_settings() -> None:
     session = gdb_session.batch([], ["show gdbext", *(f"show gdbext {name}" for name in SHOWN)])
     assert session.outputs[0].splitlines() == [f"{name}:  {text}" for name, text in SHOWN.items()]
     assert session.outputs[1:] == tuple(SHOWN.values())
@@ -379,14 +379,14 @@ def test_settings_as_they_are_at_first() -> None:
     assert session.stderr == ""
 
 
-def test_values_are_set_shown_and_kept() -> None:
+def test_settings_are_set_shown_and_kept() -> None:
     load = f"source {CHECKOUT / 'gdbext' / 'gdbext'}"
     commands = [f"set gdbext {name} {value}" for name, (value, _) in GOOD.items()]
     commands += ["show gdbext", load, "show gdbext"]
     commands += [f"set gdbext {name} {value}" for name, (value, _) in BAD.items()]
     session = gdb_session.batch([], [*commands, "show gdbext"])
     expected = [f"{name}:  {text}" for name, (_, text) in GOOD.items()]
-    # not changed by being loaded again, nor by values that are refused
+    # neither loading gdbext again nor refused values change them
     for index in (len(GOOD), len(GOOD) + 2, -1):
         assert session.outputs[index].splitlines() == expected
     assert session.stderr.splitlines() == [message for _, message in BAD.values()]
@@ -396,7 +396,7 @@ def test_values_are_set_shown_and_kept() -> None:
 @pytest.mark.parametrize("command", [f"set gdbext {name} {value}" for name, (value, _) in BAD.items()]
                          + ["set gdbext nonsense 1", "show gdbext nonsense", "set gdbext context-lines",
                             "set gdbext context-lines many"])
-def test_a_bad_value_is_one_line_and_a_failure(command: str) -> None:
+def test_bad_value_fails_with_one_line(command: str) -> None:
     session = gdb_session.batch([], [command])
     assert session.status != 0
     assert len(session.stderr.splitlines()) == 1
@@ -434,11 +434,11 @@ def test_usage_lists_every_setting() -> None:
     assert listed == list(SHOWN)
 
 
-def test_at_a_terminal(tmp_path: Path, program: Program) -> None:
+def test_settings_at_a_terminal(tmp_path: Path, program: Program) -> None:
     with Interactive(["-p", str(program.sample.pid)], home=tmp_path, cwd=tmp_path) as gdb:
         assert "\x1b[1m" not in gdb.command("py-threads-locks")
         gdb.command("python import os; os.environ['TERM'] = 'xterm'")
-        assert "currently off" in gdb.command("show gdbext colour")  # the session has GDB's own styles off
+        assert "currently off" in gdb.command("show gdbext colour")  # the session switches GDB's styles off
         gdb.command("set style enabled on")
         assert "currently on" in SGR.sub("", gdb.command("show gdbext colour"))
         coloured = gdb.command("py-threads-locks")
@@ -464,7 +464,7 @@ def test_at_a_terminal(tmp_path: Path, program: Program) -> None:
 
 # -- files that the target's user may not read ----------------------------------------------------------------
 
-#: Gives up root's rights, and then runs a line of code that it says is of the file in its arguments.
+#: Drops root's rights, and then runs a line of code under the file name in its arguments.
 HOSTILE = """
 import json, os, sys, threading
 os.setgroups([])
@@ -483,7 +483,7 @@ exec(compile("lock.acquire()", sys.argv[1], "exec"))
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may read what the process may not")
 @pytest.mark.parametrize("prefix", ["", "/proc/self/root"])
 @pytest.mark.parametrize("kind", ["process", "core"])
-def test_a_process_of_another_user_cannot_have_roots_files_shown(kind: str, prefix: str, tmp_path: Path) -> None:
+def test_process_of_another_user_cannot_show_files_of_root(kind: str, prefix: str, tmp_path: Path) -> None:
     python, _ = interpreters.use(interpreters.ANY)
     (tmp_path / "hostile.py").write_text(HOSTILE)
     with tempfile.TemporaryDirectory(prefix="gdbext-hostile-") as folder:
@@ -503,6 +503,6 @@ def test_a_process_of_another_user_cannot_have_roots_files_shown(kind: str, pref
         assert f"{prefix}{folder}/s.py:1" in output
         assert "root:x" not in output
     assert "no source for" in hidden.outputs[0]
-    if not prefix:  # the kernel is asked not to follow the links of /proc, where it can be
+    if not prefix:  # newer kernels can be asked not to follow the links of /proc
         for output in shown.outputs:
             assert "root:x:1" in output

@@ -1,4 +1,4 @@
-"""Several interpreters in one process: every GIL is reported once, with the threads that hold it and want it."""
+"""Several interpreters in one process: every GIL is reported once, with its holder and its waiters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TARGETS = ("live", "kernel-core")
 
 @dataclass(frozen=True)
 class Look:
-    """What gdbext says of the program."""
+    """What gdbext reports about the program."""
 
     variant: str
     truth: Truth
@@ -29,7 +29,7 @@ class Look:
         return Report(self.session.document(0), self.truth)
 
     def gils(self, index: int = 0) -> dict[int, Json]:
-        """What a document says of each interpreter's GIL."""
+        """The GIL of each interpreter in a document."""
         (runtime,) = self.session.document(index)["runtimes"]
         found = {interpreter["id"]: interpreter["gil"] for interpreter in runtime["interpreters"]}
         assert len(found) == len(runtime["interpreters"]), "an interpreter is listed twice"
@@ -114,8 +114,8 @@ def test_deadlock(look: Look) -> None:
         assert deadlock["stuck_behind"] == []
 
 
-def test_text_tells_the_gils_apart(look: Look) -> None:
-    """With one GIL it is "the GIL"; of several one must be told which."""
+def test_text_distinguishes_the_gils(look: Look) -> None:
+    """A single GIL is called "the GIL"; several are distinguished by their interpreter."""
     holders = [line for line in look.session.outputs[3].splitlines() if "held by" in line]
     assert holders
     if look.variant == "own":

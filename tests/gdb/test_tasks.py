@@ -1,6 +1,6 @@
-"""`py-threads-locks --tasks` against what a program with asyncio tells of its own loops and tasks.
+"""`py-threads-locks --tasks` compared with what an asyncio program prints about its loops and tasks.
 
-Not CPython 3.6: it keeps its tasks in other places, and has been out of support since 2021.
+Not with CPython 3.6, which keeps its tasks in other places and has been out of support since 2021.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from tests.support.samples import HERE, Place, Sample
 NAMES = tuple(name for name in interpreters.NAMES if not name.startswith("3.6"))
 ROOT_NAMES = ("sid-3.13", "sid-3.14", "sid-3.15", "sid-3.14-dbg", "bullseye", "trixie")
 COMMANDS = ("py-threads-locks --tasks --json", "py-threads-locks --tasks --stacks=none")
-#: What a look at 10,000 tasks may cost.
+#: The time limit for a snapshot of 10,000 tasks, in seconds.
 SECONDS_FOR_MANY = 2.0
 
 
 class Told:
-    """A running sample, and what it says of its tasks."""
+    """A running sample, and what it printed about its tasks."""
 
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
         self.truth: dict[str, Any] = json.loads((sample.directory / "tasks.json").read_text())
-        #: name by address, as the JSON has it
+        #: name by address, in the format of the JSON
         self.names = {task["address"]: name for name, task in self.truth.get("tasks", {}).items()}
 
     def thread(self, document: Json, role: str | None) -> int | None:
-        """The number of a thread that a loop runs in."""
+        """The GDB number of the thread that a loop runs in."""
         if role is None:
             return None
         tid = self.sample.truth.threads[role].tid
@@ -79,7 +79,7 @@ class Told:
         return {self.names.get(address, address) for address in addresses}
 
     def check_text(self, text: str) -> None:
-        """The tree has each task once with what it does, and what a reader looks for first."""
+        """Check that the tree has each task once with its state, and the facts that a reader needs first."""
         heads = [line.strip() for line in text.splitlines() if line.strip().startswith(("Task ", "2 tasks "))]
         told = [name for name, task in self.truth["tasks"].items()
                 if any(task["address"] in head.partition(" waits ")[0] for head in heads)
@@ -91,26 +91,26 @@ class Told:
         assert any(turn in text for turn in turns(ring))
 
     def label(self, name: str) -> str:
-        """How the text names a task."""
+        """The name of a task in the text."""
         task = self.truth["tasks"][name]
         return (f'"{name}" ' if task["named"] else "") + str(task["address"])
 
 
 def rotated(cycle: Sequence[str]) -> list[str]:
-    """A circle from its first member on, by name."""
+    """A cycle, starting from the member with the first name."""
     start = list(cycle).index(min(cycle))
     return [*cycle[start:], *cycle[:start]]
 
 
 def turns(ring: str) -> list[str]:
-    """A circle, written from each of its members on."""
+    """A cycle, written starting from each of its members."""
     names = ring.split(" -> ")
     return [" -> ".join([*names[i:], *names[:i + 1]]) for i in range(len(names))]
 
 
 @contextmanager
 def running(python: Path, arguments: Sequence[str], directory: Path, place: Place = HERE) -> Iterator[Told]:
-    # the sample uses what newer versions call deprecated
+    # the sample uses functions that newer versions call deprecated
     argv: list[str | Path] = [python, "-W", "ignore", samples.SOURCES / "tasks.py", *arguments]
     with samples.running(argv, directory, place=place) as sample:
         yield Told(sample)
@@ -128,7 +128,7 @@ def look(told: Told, where: Sequence[str | Path], symbols: bool, gdb: Sequence[s
 @pytest.mark.parametrize(("name", "variant", "target"),
                          combinations.cases(NAMES, ("tree", "python"), ("live", "kernel-core")))
 def test_tasks(name: str, variant: str, target: str, tmp_path: Path) -> None:
-    """Of the C implementation and of the Python one."""
+    """Tasks of the C implementation and of the Python one."""
     python, symbols = interpreters.use(name)
     with running(python, [variant], tmp_path) as told, cores.place(told.sample, python, target) as where:
         look(told, where, symbols)
@@ -137,7 +137,7 @@ def test_tasks(name: str, variant: str, target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("variant", ["tree", "python"])
 @pytest.mark.parametrize("name", ROOT_NAMES)
 def test_tasks_in_another_debian(name: str, variant: str, tmp_path: Path) -> None:
-    """With the GDB there on the process, with this machine's on the core."""
+    """The release's GDB reads the process, this machine's GDB the core."""
     root = roots.use(name) if name in interpreters.SUITES else roots.use_python(name)
     with running(root.python, [variant], tmp_path, root.place) as told:
         look(told, ["-p", str(told.sample.pid)], False, root.gdb)
@@ -147,8 +147,8 @@ def test_tasks_in_another_debian(name: str, variant: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["3.12", "3.13"])
-def test_a_task_that_runs_within_another(name: str, tmp_path: Path) -> None:
-    """Only the inner one is the loop's current task; the outer one has not stopped either."""
+def test_task_running_inside_another(name: str, tmp_path: Path) -> None:
+    """Only the inner one is the loop's current task, but the outer one is running too."""
     python, symbols = interpreters.use(name)
     with running(python, ["eager"], tmp_path) as told:
         document = gdb_session.batch(["-p", str(told.sample.pid)], COMMANDS[:1], symbols=symbols).document()
@@ -157,7 +157,7 @@ def test_a_task_that_runs_within_another(name: str, tmp_path: Path) -> None:
     assert found == dict.fromkeys(["outer", "inner"], ("running", ["block", "inner"]))
 
 
-def test_without_the_option_nothing_is_said_of_tasks(tmp_path: Path) -> None:
+def test_tasks_are_left_out_without_the_option(tmp_path: Path) -> None:
     python, symbols = interpreters.use(interpreters.ANY)
     with running(python, ["tree"], tmp_path) as told:
         session = gdb_session.batch(["-p", str(told.sample.pid)], ["py-threads-locks --json", "py-threads-locks"],
@@ -166,7 +166,7 @@ def test_without_the_option_nothing_is_said_of_tasks(tmp_path: Path) -> None:
     assert "Event loop" not in session.outputs[1]
 
 
-def test_a_program_without_asyncio(tmp_path: Path) -> None:
+def test_program_without_asyncio(tmp_path: Path) -> None:
     with samples.abba("mutex", tmp_path) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], COMMANDS)
     document = session.document(0)
@@ -183,7 +183,7 @@ def test_ten_thousand_tasks(name: str, tmp_path: Path) -> None:
             ["python import time; started = time.process_time()", "py-threads-locks --tasks --stacks=top",
              "python print(time.process_time() - started)", "py-threads-locks --tasks --json"],
             symbols=symbols)
-    # the schema would be checked for seconds; a document with a task of each sort is checked above
+    # checking the schema would take seconds; a document with a task of each sort is checked above
     document = json.loads(session.outputs[3])
     assert len(document["tasks"]) == told.truth["count"]
     event = f"asyncio.Event {told.truth['event']} event"

@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 SCHEMA = json.loads((CHECKOUT / "docs" / "gdbext-triage-1.schema.json").read_text(encoding="utf-8"))
 SYSCALLS = json.loads((CHECKOUT / "gdbext" / "arch" / "x86_64" / "system_calls.json").read_text(encoding="utf-8"))
-#: Scenes of tests/samples/processes.py that GDB looks at; all of them are looked at without.
+#: Scenes of tests/samples/processes.py that GDB inspects; all scenes are inspected without GDB.
 SCENES = ("waitpid", "lock", "mutexes", "threads", "pipeline")
 
 
@@ -44,7 +44,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def checked(text: str) -> Json:
-    """A document, which is as the schemas have it."""
+    """Parse a document and check it by its schema."""
     made: Json = json.loads(text)
     assert [f"{error.json_path}: {error.message}" for error in Draft202012Validator(SCHEMA).iter_errors(made)] == []
     for each in made["classes"]:
@@ -57,7 +57,7 @@ def checked(text: str) -> Json:
 
 @dataclass(frozen=True)
 class Cores:
-    """A folder with cores of several programs, and what GDB was told of them."""
+    """A folder with cores of several programs, and the output of `gdbext triage`."""
 
     folder: Path
     out: str
@@ -67,7 +67,7 @@ class Cores:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two cores of a deadlock, one of them compressed, one of another, two of a crash, and what is no core."""
+    """Two cores of a deadlock, one of them compressed, one of another deadlock, two of a crash, and other files."""
     home = tmp_path_factory.mktemp("triage")
     kept = home / "cores"
     kept.mkdir()
@@ -103,23 +103,23 @@ def test_cores_are_grouped_by_what_happened(triaged: Cores) -> None:
     assert triaged.status == 1
 
 
-def test_a_core_that_cannot_be_read_costs_a_line(triaged: Cores) -> None:
+def test_unreadable_core_gives_one_line(triaged: Cores) -> None:
     (failure,) = json.loads(triaged.out)["failures"]
     assert Path(failure["target"]).name == "truncated"
     assert [line for line in triaged.err.splitlines() if "not read" not in line and " left" not in line] == [
         f"gdbext triage: {failure['target']}: {failure['problem']}; {failure['hint']}"]
 
 
-def test_the_page_has_them_all(triaged: Cores) -> None:
+def test_page_has_every_core(triaged: Cores) -> None:
     page = (triaged.folder.parent / "page.html").read_text()
     assert all(name in page for name in ("crash2", "two.log", "truncated", "rwlock"))
 
 
-def test_nothing_is_left_in_the_state_directory(triaged: Cores) -> None:
+def test_state_directory_is_empty_afterwards(triaged: Cores) -> None:
     assert not [path for path in (triaged.folder.parent / "state").rglob("*") if path.is_file()]
 
 
-def test_a_run_that_is_interrupted_can_be_resumed(triaged: Cores, tmp_path: Path) -> None:
+def test_interrupted_run_is_resumed(triaged: Cores, tmp_path: Path) -> None:
     state = tmp_path / "state"
     argv = command("triage", *[triaged.folder / name for name in ("one", "truncated", "three", "two.log", "core")],
                    "--jobs", "1", "--state", state)
@@ -170,14 +170,14 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
             samples.wait_until(at_rest, "the processes to wait for each other", seen=lambda: seen[-3:])
             yield Family(sample.pid, told)
         finally:
-            # parents first: a pool starts another worker for one that has died
+            # parents first, because a pool replaces a worker that died
             for pid, _ in process_tree.process_tree(sample.pid)[1:]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
 
 def bare_report(pid: int) -> Report:
-    """What a look shows at least: the threads and their system calls, no locks but descriptors."""
+    """A minimal report: the threads, their system calls, and no locks except descriptors."""
     threads = []
     for number, (tid, state) in enumerate((process_tree.thread_states(pid) or {}).items(), 1):
         name = None if state.call is None else SYSCALLS["names"][str(state.call)]
@@ -189,7 +189,7 @@ def bare_report(pid: int) -> Report:
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
-    """Of each scene whether it is found to be deadlocked, looked at without GDB, so often that a lucky moment shows."""
+    """Whether each scene is found deadlocked without GDB, in enough snapshots to catch rare moments."""
     with family(tmp_path_factory.mktemp("scenes") / "all") as members:
         assert len(members.scenes) == 12
         found = dict.fromkeys(members.scenes, False)
@@ -210,13 +210,13 @@ def test_deadlocks_of_processes(everything: dict[str, bool], scene: str) -> None
 
 
 @pytest.mark.parametrize("scene", ["pipeline", "outside", "event_loop", "ping_pong", "signals", "pool"])
-def test_healthy_processes_are_not_called_deadlocked(everything: dict[str, bool], scene: str) -> None:
+def test_healthy_processes_have_no_deadlock(everything: dict[str, bool], scene: str) -> None:
     assert not everything[scene]
 
 
 @dataclass(frozen=True)
 class Told:
-    """What `report --children` told, as JSON and as text, and what the processes were."""
+    """The output of `report --children`, as JSON and as text, and the processes."""
 
     members: Family
     document: Json
@@ -225,7 +225,7 @@ class Told:
     status: int
 
     def deadlock(self, scene: str) -> Json:
-        """The one deadlock of a scene's processes."""
+        """The only deadlock of a scene's processes."""
         pids = self.members.scenes[scene][0]
         (found,) = [each for each in self.document["processes"]["deadlocks"] if set(each["processes"]) & set(pids)]
         assert set(found["processes"]) == set(pids)
@@ -233,7 +233,7 @@ class Told:
         return made
 
     def edge(self, scene: str, member: int) -> Json:
-        """The edge from one of its processes to others."""
+        """The edge from one of the scene's processes to others."""
         pid = self.members.scenes[scene][0][member]
         (found,) = [edge for edge in self.deadlock(scene)["edges"] if edge["pid"] == pid and edge["kind"] != "lock"]
         made: Json = found
@@ -257,13 +257,13 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return Told(members, checked(done.stdout), text.stdout, done.stderr, done.returncode)
 
 
-def test_only_what_is_deadlocked_is_called_so(told: Told) -> None:
+def test_only_deadlocked_scenes_are_reported(told: Told) -> None:
     found = {tuple(deadlock["processes"]) for deadlock in told.document["processes"]["deadlocks"]}
     assert found == {tuple(sorted(pids)) for pids, deadlocked in told.members.scenes.values() if deadlocked}
     assert told.status == 1
 
 
-def test_the_tree_is_whole(told: Told) -> None:
+def test_tree_has_every_process(told: Told) -> None:
     tree = {each["pid"]: each["parent"] for each in told.document["processes"]["tree"]}
     assert set(tree) == {told.members.pid, *(pid for pids, _ in told.members.scenes.values() for pid in pids)}
     for pids, _ in told.members.scenes.values():
@@ -272,7 +272,7 @@ def test_the_tree_is_whole(told: Told) -> None:
     assert told.document["failures"] == []
 
 
-def test_a_parent_that_waits_for_a_child_that_waits_for_it(told: Told) -> None:
+def test_parent_and_child_wait_for_each_other(told: Told) -> None:
     parent, child = told.members.scenes["waitpid"][0]
     assert told.edge("waitpid", 0) == {
         "pid": parent, "thread": 1, "kind": "child", "what": f"for the end of process {child}", "holders": [child],
@@ -281,7 +281,7 @@ def test_a_parent_that_waits_for_a_child_that_waits_for_it(told: Told) -> None:
     assert (reads["kind"], reads["holders"], reads["evidence"]) == ("pipe", [parent], "inferred")
 
 
-def test_a_lock_of_multiprocessing_that_a_child_has(told: Told) -> None:
+def test_multiprocessing_lock_held_by_a_child(told: Told) -> None:
     parent, child = told.members.scenes["lock"][0]
     wants = told.edge("lock", 0)
     assert (wants["kind"], wants["holders"], wants["evidence"]) == ("semaphore", [child], "derived")
@@ -289,30 +289,30 @@ def test_a_lock_of_multiprocessing_that_a_child_has(told: Told) -> None:
     assert told.edge("lock", 1)["kind"] == "socket"
 
 
-def test_mutexes_that_processes_share(told: Told) -> None:
+def test_process_shared_mutexes(told: Told) -> None:
     pids = told.members.scenes["mutexes"][0]
     assert told.deadlock("mutexes")["evidence"] == "recorded"
     assert [told.edge("mutexes", member)["holders"] for member in (0, 1)] == [[pids[1]], [pids[0]]]
     assert {told.edge("mutexes", member)["what"].rpartition(", ")[2] for member in (0, 1)} == {"0x0)", "0x40)"}
 
 
-def test_threads_inside_of_a_process_lead_to_others(told: Told) -> None:
+def test_threads_link_processes(told: Told) -> None:
     edges = told.deadlock("threads")["edges"]
     inside = [edge for edge in edges if edge["kind"] == "lock"]
     assert [(edge["thread"], edge["what"]) for edge in inside] == [(1, f"for the end of thread {inside[0]['holder']}")]
     assert inside[0]["holder"] == told.edge("threads", 0)["thread"]
 
 
-def test_healthy_waits_are_told_as_waits(told: Told) -> None:
+def test_healthy_waits_are_not_deadlocks(told: Told) -> None:
     parent, child, worker = told.members.scenes["pipeline"][0]
     waits = {each["pid"]: each for each in told.document["processes"]["waits"]}
     assert waits[parent]["holders"] == [child]
     assert waits[worker]["holders"] == [parent, child]
-    # processes of other users may not all be seen
+    # not all processes of other users may be visible
     assert waits[parent]["why"].split("; ")[0] == f"only process {child} has the other end"
 
 
-def test_the_text_for_people(told: Told) -> None:
+def test_text_of_the_processes(told: Told) -> None:
     parent, child = told.members.scenes["waitpid"][0]
     lines = told.text.splitlines()
     assert lines[0] == "2 processes: 2 deadlocked with each other, 0 with a deadlock of their own"

@@ -1,4 +1,4 @@
-"""Our native unwinder against GDB's, frame by frame, on every thread of real programs."""
+"""The native unwinder compared with GDB's, frame by frame, on every thread of real programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import combinations, cores, gdb_session, interpreters, samples
 
-# prints, for each thread, both stacks as (program counter, stack pointer), and how often ours had to give up
+# prints, for each thread, both stacks as (program counter, stack pointer), and how often gdbext's unwinder gave up
 COMPARE = """
 import json
 from gdbext.debugger.target import Session
@@ -39,7 +39,7 @@ def compare(where: list[str | Path], script: Path, *, symbols: bool) -> list[tup
 
 @pytest.mark.parametrize(("name", "variant", "target"),
                          combinations.cases(interpreters.NAMES, ("readers",), ("live", "core")))
-def test_python(name: str, variant: str, target: str, tmp_path: Path) -> None:
+def test_unwinder_matches_gdb_in_python(name: str, variant: str, target: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
     with samples.rapids(python, variant, tmp_path, interpreters.with_gil(name)) as sample:
         where: list[str | Path] = ["-p", str(sample.pid)]
@@ -52,7 +52,7 @@ def test_python(name: str, variant: str, target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stripped", [False, True])
-def test_native(stripped: bool, tmp_path: Path) -> None:
+def test_unwinder_matches_gdb_in_native_programs(stripped: bool, tmp_path: Path) -> None:
     with samples.abba("mutex", tmp_path, stripped=stripped) as sample:
         rows = compare(["-p", str(sample.pid)], tmp_path / "compare.py", symbols=not stripped)
     assert len(rows) == 3
@@ -60,7 +60,7 @@ def test_native(stripped: bool, tmp_path: Path) -> None:
         assert ours == theirs, lwp
 
 
-# prints, for each thread, the registers that GDB has otherwise than the core's notes
+# prints, for each thread, the registers that differ between GDB and the core's notes
 REGISTERS = """
 import json
 import gdb
@@ -82,7 +82,7 @@ print(json.dumps(rows))
 
 
 @pytest.mark.parametrize("how", [cores.kernel_core, cores.gdb_core])
-def test_registers_in_cores(how: Callable[[samples.Sample], Path], tmp_path: Path) -> None:
+def test_registers_match_gdb_in_cores(how: Callable[[samples.Sample], Path], tmp_path: Path) -> None:
     with samples.abba("mutex", tmp_path) as sample:
         core = how(sample)
     script = tmp_path / "registers.py"

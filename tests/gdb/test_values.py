@@ -1,4 +1,4 @@
-"""Variables of real frames as text: what Python itself writes of them, told without running any of its code."""
+"""Variables of real frames as text: the same as `repr` in Python, without running code of the target."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.support.samples import Sample
 
 NAMES = ("3.6", "3.8", "3.9", "3.11", "3.12", "3.13", "3.12-stripped", "3.13t", "3.13t-stripped", "sid-3.14",
          "sid-3.15")
-#: A core is looked at for one interpreter: there, too, values are read from memory.
+#: A core is tested with one interpreter, because values are read from memory there too.
 CORE_OF = "3.12-stripped"
 CASES = [*((name, "live") for name in NAMES), (CORE_OF, "core")]
 FUNCTIONS = ("plain", "containers", "objects")
 
-# what GDB runs: the variables of every frame, and how long they took, go into a file
+# GDB writes the variables of every frame, and the time it took, to a file
 LOOK = '''
 import json, time
 from gdbext.snapshot import take_snapshot
@@ -46,7 +46,7 @@ with open(PATH, "w") as file:
 
 @dataclass(frozen=True)
 class Look:
-    """What the sample said of its variables, what was read of them, and the session."""
+    """The sample's own text of its variables, the text that was read, and the session."""
 
     expected: dict[str, list[list[str]]]
     found: dict[str, Any]
@@ -79,7 +79,7 @@ def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         Path(where[1]).unlink()
 
 
-def test_every_variable_is_told_as_python_tells_it(look: Look) -> None:
+def test_values_match_repr(look: Look) -> None:
     assert set(look.found["told"]) == {"<module>", "hang", *FUNCTIONS}
     for function, rows in look.expected.items():
         found = {name: told for name, *told in look.found["told"][function]}
@@ -88,13 +88,13 @@ def test_every_variable_is_told_as_python_tells_it(look: Look) -> None:
     assert sum(map(len, look.expected.values())) > 100
 
 
-def test_nothing_goes_wrong(look: Look) -> None:
+def test_values_are_read_quickly_without_errors(look: Look) -> None:
     assert look.session.status == 0
     assert "Traceback" not in look.session.stderr
     assert look.found["seconds"] < 5
 
 
-def test_more_is_told_where_more_is_asked_for(look: Look) -> None:
+def test_larger_limits_give_longer_values(look: Look) -> None:
     wide = look.found["wide"]
     assert wide.startswith("{'__name__': '__main__', ")
     assert "'Colour': <class '__main__.Colour'>" in wide
@@ -103,5 +103,5 @@ def test_more_is_told_where_more_is_asked_for(look: Look) -> None:
     assert "<unreadable>" not in wide
 
 
-def test_the_cases_are_one_for_each_shape() -> None:
+def test_cases_have_one_version_for_each_shape() -> None:
     assert {name.partition("-")[0] for name in NAMES} >= {*interpreters.MAIN_VERSIONS, "3.6", "3.8", "3.13t"}

@@ -1,4 +1,4 @@
-"""What threads of small programs wait for: results of pools, interrupted writes, work that no thread will bring."""
+"""Waits in small programs: results of pools, interrupted writes, and work that no thread will provide."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def running(python: Path, source: str) -> Iterator[int]:
             yield process.pid
         finally:
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            process.kill()  # first, since it would start other workers
+            process.kill()  # first, because it would start other workers
             for child in children:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(child), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", [*interpreters.VERSIONS, *interpreters.FREE_THREADED_VERSIONS])
-def test_wait_for_the_result_of_a_pool_is_no_wait_for_an_event(name: str) -> None:
+def test_wait_for_a_pool_result_is_not_an_event(name: str) -> None:
     python, symbols = interpreters.use(name)
     with running(python, RESULTS) as pid:
         sessions: list[gdb_session.Result] = []
@@ -68,7 +68,7 @@ def test_wait_for_the_result_of_a_pool_is_no_wait_for_an_event(name: str) -> Non
                           for thread in document["threads"] if thread["python_name"] in WAITERS})
             return found[-1]
 
-        # until then they may wait for the GIL, or for a lock of the pool
+        # until then they may wait for the GIL or for a lock of the pool
         wait_until(lambda: states() == dict.fromkeys(WAITERS, "result is pending"), "all to wait for their results",
                    seen=lambda: found[-1])
         waiting = [line for line in sessions[-1].outputs[1].splitlines() if "hread" in line.split("(")[0]]
@@ -77,7 +77,7 @@ def test_wait_for_the_result_of_a_pool_is_no_wait_for_an_event(name: str) -> Non
         assert max(places) < min(place for place, line in enumerate(waiting) if "queue is empty" in line)
 
 
-#: Each thread writes more than fits into what it writes to.
+#: Each thread writes more than the other end can buffer.
 WRITES = """
 import os, socket, threading
 
@@ -98,7 +98,7 @@ threading.Event().wait()
 CALLS = {"write": 1, "writev": 20, "sendto": 44, "sendmsg": 46}
 
 
-def test_write_that_attaching_cuts_short_is_blocked(tmp_path: Path) -> None:
+def test_write_interrupted_by_attaching_is_blocked(tmp_path: Path) -> None:
     python, symbols = interpreters.use(interpreters.ANY)
     with running(python, WRITES) as pid:
         def all_sleep() -> bool:
@@ -127,7 +127,7 @@ def test_write_that_attaching_cuts_short_is_blocked(tmp_path: Path) -> None:
                 assert (thread["status"], thread["waits"]["evidence"]) == ("blocked", "recorded")
 
 
-#: Nobody says that its task is done.
+#: No thread calls task_done().
 STANDSTILL = """
 import queue, threading
 
@@ -146,7 +146,7 @@ jobs.join()
 
 
 @pytest.mark.parametrize("name", ["3.9", "3.11", "3.13"])
-def test_standstill_of_many_threads_is_shown_in_a_few_lines(name: str, tmp_path: Path) -> None:
+def test_standstill_of_many_threads_is_short(name: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
     commands = ("py-deadlocks", "py-threads-locks", "py-threads-locks --stacks=none", "py-threads-locks --stacks=top",
                 "py-threads-locks --stacks=none --json")

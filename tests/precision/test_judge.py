@@ -47,12 +47,12 @@ def deadlocked(tmp_path: Path) -> Program:
                              '"edges": [["main", "mutex|rwlock", "worker"], ["worker", "gil", "main"]]}')
 
 
-def test_the_true_cycle_is_right(deadlocked: Program) -> None:
+def test_true_cycle_is_right(deadlocked: Program) -> None:
     assert judge(deadlocked, THREADS, document(CYCLE)) == (RIGHT, None)
     assert judge(deadlocked, THREADS, document(CYCLE, behind=("third",)))[0] == RIGHT
 
 
-def test_nothing_and_half_of_it_are_silent(deadlocked: Program) -> None:
+def test_no_deadlock_and_half_a_cycle_are_silent(deadlocked: Program) -> None:
     assert judge(deadlocked, THREADS, document())[0] == SILENT
     assert judge(deadlocked, THREADS, document([CYCLE[0]]))[0] == SILENT
 
@@ -62,28 +62,28 @@ def test_nothing_and_half_of_it_are_silent(deadlocked: Program) -> None:
     [("main", "mutex", "third"), CYCLE[1]],  # another holder
     [*CYCLE, ("third", "gil", "main")],  # a thread that is only stuck behind
 ])
-def test_what_is_not_so_is_false(deadlocked: Program, edges: Sequence[tuple[str, str, str | None]]) -> None:
+def test_wrong_edges_are_false(deadlocked: Program, edges: Sequence[tuple[str, str, str | None]]) -> None:
     assert judge(deadlocked, THREADS, document(edges))[0] == FALSE
 
 
-def test_a_thread_that_is_not_stuck_is_false(tmp_path: Path) -> None:
+def test_thread_that_is_not_stuck_is_false(tmp_path: Path) -> None:
     without_third = program(tmp_path, '{"expect": "deadlock", "edges": [["main", "mutex", "worker"], '
                                       '["worker", "gil", "main"]]}')
     assert judge(without_third, THREADS, document(CYCLE, behind=("third",)))[0] == FALSE
 
 
-def test_an_unknown_thread_is_false(deadlocked: Program) -> None:
+def test_unknown_thread_is_false(deadlocked: Program) -> None:
     assert judge(deadlocked, {101: "main"}, document(CYCLE))[0] == FALSE
 
 
-def test_an_owner_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
+def test_ended_owner_must_be_reported_as_ended(tmp_path: Path) -> None:
     orphaned = program(tmp_path, '{"expect": "deadlock", "edges": [["main", "mutex", null]]}')
     assert judge(orphaned, THREADS, document([("main", "mutex", None)], orphan="left behind by fork"))[0] == RIGHT
     assert judge(orphaned, THREADS, document([("main", "mutex", "worker")]))[0] == FALSE
     assert judge(orphaned, THREADS, document([("worker", "mutex", None)], orphan="thread exited"))[0] == FALSE
 
 
-def test_of_a_standstill_all_threads_may_be_named(tmp_path: Path) -> None:
+def test_standstill_may_name_all_threads(tmp_path: Path) -> None:
     standstill = program(tmp_path, '{"expect": "deadlock", "standstill": true, '
                                    '"edges": [["main", "condvar", null], ["worker", "thread-exit", "main"]]}')
     everybody = [("main", "futex", None), ("worker", "thread-exit", "main"), ("third", "semaphore", None)]
@@ -92,7 +92,7 @@ def test_of_a_standstill_all_threads_may_be_named(tmp_path: Path) -> None:
     assert judge(standstill, THREADS, document([*everybody, ("main", "condvar", "worker")]))[0] == FALSE
 
 
-def test_where_all_threads_are_stuck_a_standstill_is_true(deadlocked: Program) -> None:
+def test_standstill_is_right_if_all_threads_are_stuck(deadlocked: Program) -> None:
     everybody = [("main", "mutex", None), ("worker", "gil", None), ("third", "futex", None)]
     assert judge(deadlocked, THREADS, document(everybody)) == (RIGHT, None)
     # but not that an owner is gone, and a thread that the program has not named may run
@@ -100,7 +100,7 @@ def test_where_all_threads_are_stuck_a_standstill_is_true(deadlocked: Program) -
     assert judge(deadlocked, {101: "main", 102: "worker"}, document(everybody))[0] == FALSE
 
 
-def test_of_a_standstill_the_waits_of_those_behind_are_true(tmp_path: Path) -> None:
+def test_standstill_may_name_waits_of_stuck_threads(tmp_path: Path) -> None:
     truth = ('{"expect": "deadlock", "behind": ["third"], %s'
              '"edges": [["main", "mutex", "worker"], ["worker", "gil", "main"]]}')
     everybody = [*CYCLE, ("third", "thread-exit", "main")]
@@ -110,13 +110,13 @@ def test_of_a_standstill_the_waits_of_those_behind_are_true(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("expect", ["healthy", "hang"])
-def test_any_deadlock_of_another_program_is_false(tmp_path: Path, expect: str) -> None:
+def test_deadlock_in_another_program_is_false(tmp_path: Path, expect: str) -> None:
     other = program(tmp_path, f'{{"expect": "{expect}"}}')
     assert judge(other, THREADS, document()) == (RIGHT, None)
     assert judge(other, THREADS, document(CYCLE))[0] == FALSE
 
 
-def test_the_worst_look_counts() -> None:
+def test_worst_snapshot_counts() -> None:
     score = Score("program", "3.11", "deadlock")
     for target, verdict, why in (("live", RIGHT, None), ("core", FALSE, "invented"), ("live", SILENT, "missed"),
                                  ("core", FALSE, "invented"), ("live", RIGHT, None)):
@@ -125,7 +125,7 @@ def test_the_worst_look_counts() -> None:
     assert score.verdicts == {"live": SILENT, "core": FALSE}
 
 
-def test_silence_is_expected_only_where_it_is_told(tmp_path: Path) -> None:
+def test_silence_is_expected_only_where_declared(tmp_path: Path) -> None:
     known = program(tmp_path, '{"expect": "deadlock", "edges": [["main", "gil", "worker"]], "silent": ["core-3.11"]}')
     for python, target, verdict, expected in (("3.11", "core", SILENT, []), ("3.13", "core", SILENT, ["core"]),
                                               ("3.11", "live", SILENT, ["live"]), ("3.11", "core", FALSE, ["core"])):

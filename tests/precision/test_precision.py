@@ -18,7 +18,7 @@ CASES = [pytest.param(program, python, id=f"{program.name}-{python}") for progra
          for python in program.chosen]
 
 
-def test_there_are_enough_programs_of_both_sorts() -> None:
+def test_programs_of_both_sorts_are_many() -> None:
     expected = [program.expect for program in PROGRAMS]
     assert len({program.name for program in PROGRAMS}) == len(PROGRAMS)
     assert expected.count("deadlock") >= 22
