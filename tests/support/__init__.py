@@ -1,1 +1,1 @@
-"""What tests share: interpreters, samples, GDB sessions and cores. No tests here."""
+"""Helpers shared by the tests: interpreters, samples, GDB sessions, cores and fakes. Contains no tests."""

@@ -1,4 +1,4 @@
-"""A program that calls Python on a stack of its own, where older releases do not say which native frame runs what."""
+"""A program that calls Python on a separate stack, where older CPython does not link Python and native frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support import interpreters, samples
 
-#: Calls Python on a stack of its own: the native stack ends there, the Python stack goes on. CPython 3.10 and earlier
+#: Calls Python on a separate stack: the native stack ends there, the Python stack continues. CPython 3.10 and earlier
 #: do not record which native frame runs a Python frame.
 ANOTHER_STACK = '''\
 import ctypes, json, os
@@ -41,13 +41,13 @@ def outside():
 
 outside()
 '''
-#: Its Python functions, innermost first.
+#: The program's Python functions, innermost first.
 CALLS = ["wait", "inside", "outside", "<module>"]
 
 
 @contextlib.contextmanager
 def running(name: str, directory: Path) -> Iterator[tuple[samples.Sample, Path, bool]]:
-    """Run it; with the interpreter, and whether that has symbols."""
+    """Run the program; yields it, the interpreter, and whether that has symbols."""
     python, symbols = interpreters.use(name)
     directory.mkdir(exist_ok=True)
     program = directory / "another_stack.py"

@@ -1,4 +1,4 @@
-"""Threads of fake targets that are blocked in a system call, and what a report says of them."""
+"""Threads of fake targets blocked in system calls, and their rows in a report."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def on(target: FakeTarget, call: int, *arguments: int) -> Lock:
 
 
 def words(target: FakeTarget, call: int, *arguments: int, rax: int = ERESTARTSYS) -> str | None:
-    """What the only thread of a target is blocked on that is no descriptor."""
+    """The description of the wait of a target's only thread, if it does not wait for a descriptor."""
     thread, lock = one(target, call, *arguments, rax=rax)
     assert lock is None
     return said(thread.blocked_on)
 
 
 def put(target: FakeTarget, data: bytes) -> int:
-    """The address of bytes in the target."""
+    """Store bytes in the target and return their address."""
     at = target.build.alloc(max(len(data), 1))
     target.ram.write(at, data)
     return at

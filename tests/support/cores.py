@@ -1,4 +1,4 @@
-"""Makes cores of running samples, the two ways in which people get them."""
+"""Cores of running samples, written by GDB or by the kernel."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 @contextlib.contextmanager
 def place(sample: Sample, executable: Path, target: str) -> Iterator[list[str | Path]]:
-    """Arguments with which GDB finds a sample or a core of it, which is removed afterwards.
+    """GDB's arguments for a sample or for a core of it, which is removed afterwards.
 
-    :param target: ``live``, ``gcore`` or the kernel's core, whatever that is called.
+    :param target: ``live``, ``gcore``, or any other name for the kernel's core.
     """
     if target == "live":
         yield ["-p", str(sample.pid)]
@@ -33,7 +33,7 @@ def place(sample: Sample, executable: Path, target: str) -> Iterator[list[str | 
 
 
 def gdb_core(sample: Sample) -> Path:
-    """A core made by GDB's gcore; the sample goes on."""
+    """Write a core with GDB's gcore; the sample continues."""
     path = sample.directory / "gcore"
     result = gdb_session.batch(["-p", str(sample.pid)], [f"generate-core-file {path}"], load=False)
     assert path.exists(), f"no core was made\n{result}"
@@ -41,18 +41,18 @@ def gdb_core(sample: Sample) -> Path:
 
 
 def kernel_core(sample: Sample) -> Path:
-    """A core made by the kernel; the sample dies of it.
+    """Have the kernel write a core, which ends the sample.
 
-    Skips the test where the kernel hands cores to a program or keeps them elsewhere.
+    Skips the test if the kernel passes cores to a program or writes them elsewhere.
     """
     prefix = _prefix()
-    # not QUIT or INT: these are ignored in what a non-interactive shell put in the background
+    # not QUIT or INT, which are ignored in background processes of a non-interactive shell
     os.kill(sample.pid, signal.SIGABRT)
     return _core_of(sample, signal.SIGABRT, prefix)
 
 
 def core_of_crash(sample: Sample) -> Path:
-    """The core that the kernel makes of a sample that is about to die of SIGSEGV by itself; see `kernel_core`."""
+    """The kernel's core of a sample that is about to die of SIGSEGV by itself; see `kernel_core`."""
     return _core_of(sample, signal.SIGSEGV, _prefix())
 
 

@@ -1,4 +1,4 @@
-"""A process with Python whose threads call the C API, and what the rules of `gil_rules` find in it."""
+"""A process with Python threads that call the C API, and the findings of `gil_rules` in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ API, API_INNER = 0x200, 0x300
 
 
 class Rules:
-    """A process with Python, and the rules of it as it is when they are asked."""
+    """A process with Python, and the rules, which are evaluated for its current state."""
 
     def __init__(self, version: str = "3.12.1", build: str = "default") -> None:
         self.target = PythonTarget(version, "core", build)
@@ -39,7 +39,7 @@ class Rules:
         return GilRules(target.memory, code, side, Sites(target.memory, code, target.loaded[2:3])), threads
 
     def calls(self, thread: FakeThread, function: str, *inner: int, caller: int = DRIVER_TEXT + 0x40) -> None:
-        """Let a thread be in a function of the API that the driver has called, and in what that has called."""
+        """Put a thread into a function of the API called by the driver, and into `inner` functions called by that."""
         self.target.name(self.text + API, function)
         pcs = [*inner, self.text + API, caller, APP_TEXT + 0x80]
         thread.frames = [(pc, thread.stack + 0x100 * i) for i, pc in enumerate(pcs)]

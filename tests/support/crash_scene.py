@@ -1,4 +1,4 @@
-"""A process in which one thread dies of a signal, made of fake memory."""
+"""A process in fake memory in which one thread dies of a signal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, LIBC_TEXT
 
 MAPERR, ACCERR, PKUERR = 1, 2, 4
 HEAP, MAPPED_FILE = 0x50_0000_0000, 0x60_0000
-#: Where functions begin in each file, by 0x100: first, second ...
+#: The start addresses of functions, 0x100 apart in each file.
 FUNCTION, CALLER, OUTERMOST = DRIVER_TEXT + 0x200, APP_TEXT + 0x200, APP_TEXT + 0x300
 STEP = 4
 
 
 class Scene:
-    """A thread that dies in function `FUNCTION` of the driver, called by `CALLER` of the program."""
+    """A thread that dies in `FUNCTION` of the driver, called by `CALLER` of the program."""
 
     def __init__(self, target: FakeTarget | None = None) -> None:
         self.target = target = target or FakeTarget("core")
@@ -48,12 +48,12 @@ class Scene:
         self.registers = {**dict.fromkeys(FRAME, 0), "rip": FUNCTION, "rsp": self.stack + 0x100, "rbp": HEAP}
 
     def code(self, *texts: str, at: int = FUNCTION) -> int:
-        """Instructions of a function, of 4 bytes each; where the last one lies."""
+        """Add instructions of 4 bytes each to a function; returns the address of the last one."""
         self.target.instructions += [(at + STEP * i, STEP, text) for i, text in enumerate(texts)]
         return at + STEP * (len(texts) - 1)
 
     def called_by(self, depth: int, function: int, *texts: str, **registers: int) -> None:
-        """A caller whose last instruction is the call, with the registers that it had."""
+        """Add a caller with its registers; its last instruction is the call."""
         after = self.code(*texts, at=function) + STEP
         sp = self.stack + 0x200 * depth
         while len(self.frames) < depth:
@@ -72,7 +72,7 @@ class Scene:
 
     def segv(self, *texts: str, address: int | None = None, code: int = MAPERR, access: str | None = None,
              **registers: int) -> Fault:
-        """SIGSEGV in the last instruction; without an address the kernel tells none."""
+        """SIGSEGV in the last instruction; without `address` the kernel reports none."""
         info = SignalInfo(SIGSEGV, SI_KERNEL if address is None else code, address or 0)
         registers.setdefault("rip", self.code(*texts))
         return self.read(info, access, **registers).fault

@@ -1,6 +1,6 @@
-"""Runs the programs of tests/samples that die, and shows GDB each of them in the ways in which people see a crash.
+"""Runs the programs of tests/samples that crash, and prepares each of them for GDB as a process or a core.
 
-A program prints one JSON line right before it dies:
+A program prints one JSON line, its truth, right before it dies:
 
     {"sample": "crash", "story": "handle", "pid": 1, "dies": ROLE, "rule": "GetHandle() is called before ...",
      "signals": ["SIGSEGV"], "code": "SEGV_MAPERR", "address": "0x18", "access": "read",
@@ -9,14 +9,14 @@ A program prints one JSON line right before it dies:
                         "functions": ["crash::Data::GetHandle", "crash::Handle::GetHandle"], "doing": "dies",
                         "stack": [[FUNCTION, FILE, LINE], ...]}}}
 
-Threads are known by roles. `stack` has the Python frames, innermost first, `functions` those of the sample's native
-code that the thread is in, innermost first, and there may be others in between. `python_state` is null for a thread
-that has no thread state. There are several `signals` where the compiler of the interpreter decides.
+Threads are identified by roles. `stack` has the Python frames, innermost first. `functions` has the active functions
+of the sample's native code, innermost first; others may be between them. `python_state` is null for a thread
+without a thread state. There are several `signals` if the result depends on the interpreter's compiler.
 
-Optional: `address`, where the kernel tells one, `value`, the pointer that is none, and `access`; the `message` that
-tells why, the class of a C++ `exception`, the `source` file and line where it comes from; the `first` signal, of which
-the program did not die; the `sender` of a signal; the `file` that was truncated; the frame of a `recursion`. Where that
-is told, the frames of the recursion are not in the `stack` of who dies.
+Optional: `address`, if the kernel reports one, `value`, the invalid pointer, and `access`; the `message` with
+the reason, the class of a C++ `exception`, the `source` file and line of its origin; the `first` signal, which
+the program survived; the `sender` of a signal; the truncated `file`; the frame of a `recursion`. The frames of a
+recursion are not in the `stack` of the thread that dies.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ import pytest
 
 from tests.support import cores, embedding, gdb_session, interpreters, packages, samples
 
-#: The ways to look at a crash: a process that GDB has started and that has stopped at the signal, the core that GDB
-#: makes of it, the core that the kernel makes, and that core without any of the files that were mapped.
+#: The targets for a crash: a process that GDB started and that stopped at the signal, GDB's core of it, the kernel's
+#: core, and the kernel's core without the mapped files.
 TARGETS = ("live", "gcore", "kernel-core", "no-files")
-#: Numbers of the codes that the truth tells, on Linux.
+#: The numbers of the signal codes in the truth, on Linux.
 CODES = {
     "SI_USER": 0,
     "SI_TKILL": -6,
@@ -53,32 +53,31 @@ CODES = {
     "FPE_INTDIV": 1,
     "ILL_ILLOPN": 2,
 }
-#: Numbers of the signals, by the names that the truth tells.
+#: The numbers of the signals in the truth, by name.
 NUMBERS = {name: int(signal.Signals[name]) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT")}
-# one for each shape of thread states, and of what Python does without one
+# one for each shape of thread states and each behaviour of Python without one
 _API_PYTHONS = ("3.9", "3.11", "3.13", "3.13t")
 _PYTHON = ("3.11",)
-# GDB's own core would have all of the sanitizer's shadow memory
+# GDB's core would contain all of the sanitizer's shadow memory
 _TSAN_TARGETS = ("live", "kernel-core", "no-files")
 
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-pthread", "-g", "-fno-optimize-sibling-calls")
 _LIBRARY_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
 _CXX = ("-std=gnu++20", "-Wno-missing-field-initializers")
 _RUST_FLAGS = ("--edition", "2021", "-O", "-g", "--crate-type", "cdylib")
-# of whose headers every interpreter can do with the same
+# the interpreter whose pybind11 headers are used for all others
 _PYBIND11_OF = "3.11"
-# the sanitizer leaves signals to the kernel and aborts when it has found something; by itself it would let no core be
-# written
+# the sanitizer leaves signals to the kernel and aborts after a finding; by default it prevents a core
 _TSAN_OPTIONS = "halt_on_error=1:abort_on_error=1:handle_segv=0:disable_coredump=0"
 
 
 @dataclass(frozen=True)
 class Story:
-    """A way to die: what it takes, and in which interpreters it is under test.
+    """A way to crash: its requirements, and the interpreters that it is tested with.
 
-    `needs` is what is compiled for it: ``library``, ``extension``, ``handles``, ``rust``, ``embed``, or ``tsan``, which
-    is without Python. The program gets over `survived` signals before the one that it dies of. `targets` are the ways
-    in which it can be looked at.
+    `needs` names its compiled part: ``library``, ``extension``, ``handles``, ``rust``, ``embed``, or ``tsan``, which
+    has no Python. The program survives `survived` signals before the one that it dies of. `targets` are the ways in
+    which it can be inspected.
     """
 
     needs: str
@@ -125,7 +124,7 @@ STORIES = {
     "tsan-null": Story("tsan", variables={"TSAN_OPTIONS": _TSAN_OPTIONS}, targets=_TSAN_TARGETS),
 }
 
-#: Each story from the kernel's core in all its interpreters; otherwise where it may be different
+#: Each story is tested from the kernel's core in all its interpreters; other targets only where they may differ
 LIVE = ("null-read", "handle", "faulthandler", "killed", "no-gil", "overflow-main", "terminate", "trap")
 GCORE = ("handle", "race", "use-after-free", "overflow", "misaligned", "assert", "released", "faulthandler")
 STRIPPED = ("handle", "race", "underflow", "no-gil", "fatal", "terminate", "overflow", "released", "wild")
@@ -135,7 +134,7 @@ CASES = [
     *((story, "3.11", "live") for story in LIVE),
     *((story, f"{STORIES[story].pythons[-1]}-stripped", "kernel-core") for story in STRIPPED),
 ]
-#: What each is called; where only the interpreter's build decides, any of several.
+#: The class of each story's fault; one of several if it depends on the interpreter's build.
 KINDS = {
     "null-read": "null-member",
     "null-call": "null-call",
@@ -176,7 +175,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class ThreadTruth:
-    """One thread of a program that dies, in the program's own words."""
+    """One thread of a program that dies, as described by the program."""
 
     tid: int
     python_name: str | None
@@ -188,7 +187,7 @@ class ThreadTruth:
 
 @dataclass(frozen=True)
 class Truth:
-    """What a program told about its end."""
+    """A program's description of its crash."""
 
     story: str
     pid: int
@@ -201,7 +200,7 @@ class Truth:
     access: str | None
     objects: dict[str, int]
     threads: dict[str, ThreadTruth]
-    #: the optional parts that only few stories have, as they were told
+    #: the optional members, which only few stories have, unchanged
     more: dict[str, Any]
 
     @property
@@ -211,13 +210,13 @@ class Truth:
 
     @property
     def message(self) -> str | None:
-        """What was written to standard error, in part."""
+        """A part of the text on standard error."""
         message: str | None = self.more.get("message")
         return message
 
     @classmethod
     def parse(cls, line: str) -> Truth:
-        """Read a truth line."""
+        """Parse a truth line."""
         data: dict[str, Any] = json.loads(line)
         assert data.pop("sample") == "crash"
         return cls(
@@ -252,11 +251,11 @@ def _number(text: str | None) -> int | None:
 
 @dataclass(frozen=True)
 class Crash:
-    """A crash that GDB can look at.
+    """A crash that GDB can inspect.
 
-    `gdb_args` are for `gdb_session.batch` and other GDBs. The program of a live target runs when GDB does, and again
-    in every further session, so only then is there a truth. `symbols` says whether GDB is to have those of the
-    interpreter.
+    `gdb_args` are for `gdb_session.batch` and other GDBs. The program of a live target runs in GDB, and again in
+    every further session, so its truth exists only after a session. `symbols` says whether GDB may use the
+    interpreter's symbols.
     """
 
     story: str
@@ -268,14 +267,14 @@ class Crash:
 
     @property
     def truth(self) -> Truth:
-        """What the program told, the last time that it ran."""
+        """The truth of the program's last run."""
         told = (self.directory / "truth").read_text()
-        assert told, f"{self.story} told nothing; errors:\n{self.errors}"
+        assert told, f"{self.story} printed no truth; errors:\n{self.errors}"
         return Truth.parse(told.splitlines()[0])
 
     @property
     def errors(self) -> str:
-        """What the program wrote to standard error."""
+        """The program's standard error."""
         return (self.directory / "errors").read_text()
 
 
@@ -297,13 +296,13 @@ class _Program:
 
 @contextlib.contextmanager
 def crash(story: str, name: str, target: str, directory: Path, *, stripped: bool | None = None) -> Iterator[Crash]:
-    """A crash for GDB to look at; what there is of it is removed afterwards, and nothing of it runs any more.
+    """Prepare a crash for GDB; its files are removed and its processes are ended afterwards.
 
     :param story: a key of `STORIES`.
-    :param name: of an interpreter under test; `tsan` stories are without one.
+    :param name: the name of an interpreter under test; `tsan` stories have none.
     :param target: one of `TARGETS`.
-    :param directory: a new one, in which the program runs.
-    :param stripped: whether the sample has lost its symbols; by default if the interpreter has.
+    :param directory: a new directory, in which the program runs.
+    :param stripped: whether the sample is stripped; by default if the interpreter is.
     """
     _, symbols = interpreters.use(name)
     program = _program(story, name, directory, strip=not symbols if stripped is None else stripped)
@@ -346,15 +345,15 @@ def _without_files(core: Path) -> list[str | Path]:
 
 
 def _kernel_core(program: _Program, look: Crash) -> Path:
-    """The core that the kernel makes; skips the test where it makes none here."""
-    # private there: the one place that knows how the kernel names cores
+    """Have the kernel write a core; skips the test if it does not write cores here."""
+    # private there, but the only code that knows how the kernel names cores
     prefix = cores._prefix()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment.update(program.variables)
     _, limit = resource.getrlimit(resource.RLIMIT_CORE)
     argv = program.argv
     if program.story.needs == "tsan":
-        # its shadow memory has fixed addresses, that must be free; GDB places programs as this does
+        # the addresses of its shadow memory are fixed and must be free; GDB also disables randomisation
         argv = ["setarch", "-R", *argv]
     with open(program.directory / "truth", "w") as truth, open(program.directory / "errors", "w") as errors:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A small client of the Debug Adapter Protocol, which editors speak with ``gdb -i=dap``.
+"""A small client of the Debug Adapter Protocol, by which editors control ``gdb -i=dap``.
 
 A message is JSON after a header with its length; see https://microsoft.github.io/debug-adapter-protocol.
 """
@@ -22,12 +22,12 @@ _SEPARATOR = b"\r\n\r\n"
 
 
 class DapSession:
-    """GDB as an editor uses it, with gdbext loaded.
+    """GDB as used by an editor, with gdbext loaded.
 
     :param gdb: the GDB to run; it must be version 14 or later.
-    :param home: a directory for GDB's home and its standard error.
+    :param home: a directory that is GDB's home and gets its standard error.
     :param load: when false, gdbext is not loaded.
-    :param variables: for GDB's environment.
+    :param variables: further environment variables of GDB.
     """
 
     def __init__(self, gdb: Path, home: Path, *, load: bool = True, variables: Sequence[tuple[str, str]] = ()) -> None:
@@ -41,11 +41,11 @@ class DapSession:
                 stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
         self._unread = b""
         self._number = 0
-        #: Messages other than the awaited responses, in order of arrival.
+        #: All messages except the awaited responses, in order of arrival.
         self.events: list[dict[str, Any]] = []
 
     def __enter__(self) -> DapSession:
-        """Use as a context manager, so that GDB does not outlive the test."""
+        """Enter the session, which ends with the block."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
@@ -74,7 +74,7 @@ class DapSession:
     def request(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Send a request and return the body of the response.
 
-        :raises AssertionError: the request fails, or nothing comes in time.
+        :raises AssertionError: the request fails, or there is no response in time.
         """
         return self._answer(self._send(command, arguments), command)
 

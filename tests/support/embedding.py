@@ -1,4 +1,4 @@
-"""Compiles the samples that embed Python against an interpreter under test, and runs them."""
+"""Compiles samples that embed Python against an interpreter under test, and runs them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.support import interpreters, samples
 from tests.support.samples import Sample
 
 _FLAGS = ("-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
-# Debian's archive is not position-independent, and takes some libraries from the system
+# Debian's archive is not position-independent, and depends on some system libraries
 _FURTHER = {"debian": ("-no-pie", "-lexpat", "-lz")}
-# what `python3-config --embed` would tell, of the very interpreter and also where that script is not installed
+# the facts of `python3-config --embed`, for this interpreter and without that script
 _ASK = """
 import json, sys, sysconfig
 names = ("INCLUDEPY", "INSTSONAME", "LDVERSION", "LIBDIR", "LIBPL", "LIBRARY", "LIBS", "MULTIARCH", "SYSLIBS")
@@ -28,7 +28,7 @@ print(json.dumps(dict({name: sysconfig.get_config_var(name) or "" for name in na
 
 @dataclass(frozen=True)
 class Python:
-    """What it takes to embed an interpreter; `library` and `archive` are None where there is none."""
+    """The files needed to embed an interpreter; `library` and `archive` are None if it has none."""
 
     home: Path
     headers: Path
@@ -53,10 +53,10 @@ def _find(path: Path, symbols: bool) -> Python:
         [str(path), "-S", "-E", "-c", _ASK], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
     )
     told: dict[str, Any] = json.loads(asked.stdout)
-    # a stripped copy has its library beside it; Debian says /usr/lib for what is in a folder below
+    # a stripped copy has its own library in ../lib; Debian reports /usr/lib for libraries in a folder below it
     places = (path.parent.parent / "lib", Path(told["LIBDIR"]), Path(told["LIBDIR"]) / told["MULTIARCH"])
     libraries = [place / told["INSTSONAME"] for place in places if (place / told["INSTSONAME"]).is_file()]
-    if not told["INSTSONAME"].endswith(".so.1.0"):  # Python itself is not linked with the library
+    if not told["INSTSONAME"].endswith(".so.1.0"):  # the interpreter is not linked with the library
         libraries = [found for place in places for found in place.glob(f"libpython{told['LDVERSION']}.so.1.0")]
     archive = Path(told["LIBPL"]) / f"libpython{told['LDVERSION']}.a"
     return Python(
@@ -71,13 +71,13 @@ def _find(path: Path, symbols: bool) -> Python:
 
 def build(name: str, source: str, *, static: bool = False, strip: bool = False,
           exports: bool = True) -> tuple[Path, Python]:
-    """A program of tests/samples that is linked with an interpreter: its library, or an archive of all of it."""
+    """Link a program of tests/samples with an interpreter's library, or with its static archive."""
     python = use(name)
     flags = [*_FLAGS, "-isystem", str(python.headers)]
     if static:
         if python.archive is None:
             pytest.skip(f"no static library of Python {name}")
-        if exports:  # what extension modules look for in the program
+        if exports:  # symbols that extension modules need from the program
             flags.append("-rdynamic")
         libraries = [str(python.archive), *python.system_libraries, *_FURTHER.get(name, ())]
     else:
@@ -90,29 +90,29 @@ def build(name: str, source: str, *, static: bool = False, strip: bool = False,
 def embed(
     name: str, directory: Path, *, static: bool = False, strip: bool = False
 ) -> contextlib.AbstractContextManager[Sample]:
-    """The deadlock of a program's own mutex and the GIL of the Python that it embeds."""
+    """Run a program deadlocked over its own mutex and the GIL of the Python that it embeds."""
     program, python = build(name, "embed.c", static=static, strip=strip)
     return samples.running([program, python.home], directory)
 
 
 def subinterpreters(name: str, variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
-    """Several interpreters: ``shared``, ``ended``, or from 3.12 on ``own``."""
+    """Run a program with several interpreters: ``shared``, ``ended``, or since 3.12 ``own``."""
     program, python = build(name, "subinterpreters.c")
     return samples.running([program, variant, python.home], directory)
 
 
 def compiled(name: str, variant: str, directory: Path, *,
              bare: bool = False) -> contextlib.AbstractContextManager[Sample]:
-    """Compiled code that takes Python's locks: ``lock``, ``alone`` or ``rlock``.
+    """Run compiled code that takes Python's locks: ``lock``, ``alone`` or ``rlock``.
 
-    :param bare: Python is linked in, and the program is stripped and exports nothing.
+    :param bare: Python is statically linked, and the program is stripped and exports nothing.
     """
     program, python = build(name, "compiled.c", static=bare, strip=bare, exports=not bare)
     return samples.running([program, variant, python.home], directory)
 
 
 def state(name: str, variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
-    """A Python that is not running: ``linked``, ``loaded``, ``finalised``, ``finalising``, or ``again``."""
+    """Run a program whose Python is ``linked``, ``loaded``, ``finalised``, ``finalising``, or initialised ``again``."""
     if variant != "loaded":
         program, python = build(name, "states.c")
         return samples.running([program, variant, python.home], directory)

@@ -1,4 +1,4 @@
-"""The objects, types and exceptions of a C++ program in fake memory, as the Itanium ABI lays them out."""
+"""C++ objects, types and exceptions in fake memory, laid out by the Itanium ABI."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def in_image(address: int) -> bool:
 
 
 class Program:
-    """An image with types and virtual tables, and a heap with objects of them."""
+    """An image with types and virtual tables, and a heap with objects."""
 
     def __init__(self) -> None:
         self.memory = FakeMemory({IMAGE: bytes(IMAGE_SIZE), HEAP: bytes(0x8000)})
         self._image, self._heap = IMAGE + 0x100, HEAP + 0x100
         self._kinds: dict[str, int] = {}
         for kind in (CLASS, SI, VMI, POINTER, FUNDAMENTAL):
-            # the type of the class that describes types; who describes that does not matter
+            # the type of the class that describes types; its own description does not matter
             own = self.image(16)
             self.memory.u64(own, 0, self.text(kind))
             self._kinds[kind] = self.vtable(own)
@@ -54,7 +54,7 @@ class Program:
         return at
 
     def vtable(self, type_info: int, top: int = 0, offsets: Sequence[int] = ()) -> int:
-        """The address that objects have; `offsets` of virtual bases lie before it."""
+        """A virtual table, with the `offsets` of virtual bases before it; returns the address stored in objects."""
         at = self.image(8 * len(offsets) + 24) + 8 * len(offsets)
         self.memory.write(at - 8 * len(offsets), struct.pack(f"<{len(offsets)}q", *offsets))
         self.memory.write(at, struct.pack("<qQ", top, type_info))
@@ -66,7 +66,7 @@ class Program:
         return at
 
     def many(self, name: str, *bases: tuple[int, int]) -> int:
-        """A class of several bases: (type, offset and flags)."""
+        """A class with several bases: (type, offset and flags)."""
         return self.type(name, VMI, len(bases) << 32, *itertools.chain(*bases))
 
     def string(self, at: int, text: bytes) -> None:
@@ -85,7 +85,7 @@ class Program:
 
     def throw(self, type_info: int, words: Sequence[int] = (), *, library: bytes = GNU, references: int = 1,
               handlers: int = 1, following: int = 0, size: int = 0x60) -> int:
-        """The address of what was thrown, in a block of glibc's malloc."""
+        """An exception in a block of glibc's malloc; returns the address of the thrown object."""
         block = self.heap(8 + 0x80 + size)
         block += 8 if block % 16 == 8 else 16
         thrown = block + 0x80

@@ -1,4 +1,4 @@
-"""The bytes of ``.eh_frame`` and ``.eh_frame_hdr``, by which functions are unwound."""
+"""The bytes of ``.eh_frame`` and ``.eh_frame_hdr``, which describe how to unwind functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cie(augmentation: bytes = b"zR", data: bytes = b"\x01\x1b", program: bytes =
 
 
 def describe_functions(target: FakeTarget, path: str, *starts: int, size: int = 0x100) -> None:
-    """Give a loaded file frame descriptions of functions, with which only the debugger unwinds."""
+    """Add frame descriptions of functions to a loaded file, by which only the debugger can unwind them."""
     index, module = next((i, each) for i, each in enumerate(target.loaded) if each.path == path)
     head_at = (module.section(".text") or module.sections[0]).start + 0x40_0000
     frames_at = head_at + 0x1000

@@ -1,4 +1,4 @@
-"""ELF files made up byte by byte, alone and in fake memory with exported symbols and their hash tables."""
+"""ELF files built from bytes, alone or loaded into fake memory with exported symbols and hash tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE = 0x1000
 
 
 def elf_headers(segments: Sequence[tuple[int, int, int, int, int]], kind: int = 3) -> bytes:
-    """The header and program headers of a file; of each segment type, flags, offset, link-time address and size."""
+    """The ELF header and program headers; a segment is (type, flags, offset, link-time address, size)."""
     header = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9) + struct.pack("<HHIQQQIHHHHHH", kind, 62, 1, 0, 64, 0, 0, 64, 56,
                                                                   len(segments), 64, 0, 0)
     return header + b"".join(struct.pack("<IIQQQQQQ", each, flags, offset, address, address, size, size, 4096)
@@ -22,7 +22,7 @@ def elf_headers(segments: Sequence[tuple[int, int, int, int, int]], kind: int = 
 
 
 def build_id_note(build_id: bytes) -> bytes:
-    """The note that has a file's build id, whose size is a multiple of 4."""
+    """The note with a file's build id; the size of the id is a multiple of 4."""
     return struct.pack("<III", 4, len(build_id), 3) + b"GNU\0" + build_id
 
 
@@ -31,9 +31,9 @@ def fake_elf(base: int, symbols: Mapping[str, tuple[int, int]], path: str, extra
              kinds: Mapping[str, tuple[int, int]] | None = None) -> tuple[FakeMemory, Module]:
     """A file loaded at `base` that exports symbols: name -> (link-time address, size).
 
-    :param link_base: where the file was linked; 0 for position-independent ones.
-    :param gnu: whether it has a GNU hash table, or only an old one.
-    :param kinds: (st_info, section index) of symbols that are not ordinary functions.
+    :param link_base: the link-time base address; 0 for position-independent files.
+    :param gnu: whether it has a GNU hash table, or only one in the old format.
+    :param kinds: (st_info, section index) of symbols other than ordinary functions.
     """
     memory = FakeMemory() if memory is None else memory
     names = sorted(symbols, key=lambda name: gnu_hash(name.encode()) % 2)

@@ -1,4 +1,4 @@
-"""Several processes on a /proc of files, with reports of theirs, as `gdbext.launcher.processes.edges` takes them."""
+"""Several processes in a /proc of files, with their reports, as input of `gdbext.launcher.processes.edges`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gdbext.launcher.processes.graph import find_deadlocks
 from gdbext.model import EXCLUSIVE, Lock, Report, TargetInfo, Thread, Wait
 from tests.support.fake_proc import FakeProc
 
-#: System calls by name; of x86-64.
+#: x86-64 system call numbers, by name.
 NUMBERS = {"read": 0, "write": 1, "poll": 7, "select": 23, "wait4": 61, "futex": 202, "epoll_wait": 232, "pause": 34,
            "waitid": 247}
 
 
 class Host:
-    """Processes 100 and 200 (and more) on a /proc of files, each with one thread, and their reports."""
+    """Processes 100, 200 and so on in a /proc of files, each with one thread, and their reports."""
 
     def __init__(self, root: Path) -> None:
         self.fake = FakeProc(root)
@@ -30,7 +30,7 @@ class Host:
     def process(self, pid: int, call: str | None, arguments: Sequence[int] = (), *,
                 lock: Lock | None = None, parent: int = 1, caught: int = 0, tid: int | None = None,
                 timed: bool = False) -> None:
-        """A process, or one more thread of it, in a system call."""
+        """Add a process, or a further thread of it, in a system call."""
         tid = tid or pid
         if not (self.root / str(pid) / "fd").exists():
             self.fake.process(pid, f"p{pid}", parent)
@@ -52,7 +52,7 @@ class Host:
 
     def at(self, pid: int, call: str | None, arguments: Sequence[int] = (), tid: int | None = None,
            ran: int = 5) -> None:
-        """Where a thread is now."""
+        """Set the system call that a thread is in."""
         values = [*arguments, 0, 0, 0, 0, 0, 0][:6]
         text = " ".join([str(NUMBERS[call]), *map(hex, values), "0x7ffc0000", "0x7f0000"]) if call else "running"
         self.fake.write(f"{pid}/task/{tid or pid}/syscall", f"{text}\n")
@@ -69,13 +69,13 @@ class Host:
             file.write(data)
 
     def pipe(self, number: int, reader: tuple[int, int], *writers: tuple[int, int], flags: int = 0) -> None:
-        """A pipe; ends are (process, descriptor)."""
+        """Add a pipe; its ends are (process, descriptor)."""
         self.fake.open(reader[1], f"pipe:[{number}]", os.O_RDONLY | flags, pid=reader[0])
         for pid, fd in writers:
             self.fake.open(fd, f"pipe:[{number}]", os.O_WRONLY | flags, pid=pid)
 
     def polling(self, entries: Sequence[tuple[int, int]]) -> None:
-        """Process 100 polls descriptors, each for the events with it."""
+        """Let process 100 poll (descriptor, events) entries."""
         self.process(100, "poll", [0x1000, len(entries), 0xFFFFFFFF])
         self.memory(100, 0x1000, b"".join(fd.to_bytes(4, "little") + events.to_bytes(2, "little") + b"\0\0"
                                           for fd, events in entries))

@@ -1,4 +1,4 @@
-"""Memory of a target that is no process: byte ranges, and structures laid out by a layout table."""
+"""Fake memory of a target: byte ranges, and structures laid out by a layout table."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gdbext.layout.table import Layouts
 
 
 class FakeMemory:
-    """A `Memory` of byte ranges; reading outside of them raises `MemoryUnreadable`, as a target does.
+    """A `Memory` of byte ranges; a read outside of them raises `MemoryUnreadable`.
 
-    `reads` notes each successful read as (address, size).
+    `reads` records each successful read as (address, size).
     """
 
     def __init__(self, ranges: Mapping[int, bytes] | None = None) -> None:
@@ -25,7 +25,7 @@ class FakeMemory:
             self.map(address, data)
 
     def map(self, address: int, data: bytes) -> None:
-        """Add bytes; what they overlap is replaced, ranges that touch become one."""
+        """Add bytes, which replace overlapping ones; adjacent ranges are merged."""
         end = address + len(data)
         touched = {
             start: piece for start, piece in self._ranges.items() if start <= end and address <= start + len(piece)
@@ -41,7 +41,7 @@ class FakeMemory:
         self._starts = sorted(self._ranges)
 
     def ensure(self, address: int, size: int) -> None:
-        """Map zeros where nothing is mapped yet; what is there stays."""
+        """Map zeros at unmapped addresses; mapped bytes stay."""
         data = bytearray(size)
         for start, piece in self._ranges.items():
             low, high = max(start, address), min(start + len(piece), address + size)
@@ -59,31 +59,31 @@ class FakeMemory:
         raise MemoryUnreadable(address, size)
 
     def read(self, address: int, size: int) -> bytes:
-        """Exactly `size` bytes."""
+        """Read exactly `size` bytes."""
         piece, at = self._find(address, size)
         self.reads.append((address, size))
         return bytes(piece[at:at + size])
 
     def write(self, address: int, data: bytes) -> None:
-        """Change bytes that are mapped."""
+        """Write to mapped bytes."""
         piece, at = self._find(address, len(data))
         piece[at:at + len(data)] = data
 
     def u32(self, address: int, *values: int) -> None:
-        """Write words of 4 bytes, mapping them if need be."""
+        """Write words of 4 bytes; unmapped ones are mapped first."""
         self.ensure(address, 4 * len(values))
         self.write(address, struct.pack(f"<{len(values)}I", *[value & 0xFFFFFFFF for value in values]))
 
     def u64(self, address: int, *values: int) -> None:
-        """Write words of 8 bytes, mapping them if need be."""
+        """Write words of 8 bytes; unmapped ones are mapped first."""
         self.ensure(address, 8 * len(values))
         self.write(address, struct.pack(f"<{len(values)}Q", *values))
 
 
 class Builder:
-    """Lays structures out in a `FakeMemory` by a layout table.
+    """Builds structures in a `FakeMemory` by a layout table.
 
-    :param heap: where `alloc` begins to hand out addresses.
+    :param heap: the first address that `alloc` returns.
     """
 
     def __init__(self, memory: FakeMemory, layouts: Layouts, heap: int = 0x5555_0000_0000) -> None:
@@ -92,7 +92,7 @@ class Builder:
         self._next = heap
 
     def alloc(self, size: int) -> int:
-        """Address of fresh zero bytes in whole blocks of 64, with an unmapped block behind them."""
+        """Allocate zero bytes in whole blocks of 64, with an unmapped block behind them; returns the address."""
         address = self._next
         blocks = (size + 63) & ~63
         self._next = address + blocks + 64
@@ -100,7 +100,7 @@ class Builder:
         return address
 
     def put(self, struct_name: str, address: int, /, **members: int) -> int:
-        """Write members of a structure; the rest of it stays as it is, or becomes zeros if not yet mapped.
+        """Write members of a structure; its other bytes stay, or become zeros if they were unmapped.
 
         :return: the address.
         """
@@ -109,7 +109,7 @@ class Builder:
         for name, value in members.items():
             field = known[name]
             if field.bits is None:
-                assert field.size in (1, 2, 4, 8), f"{struct_name}.{name} is no integer"
+                assert field.size in (1, 2, 4, 8), f"{struct_name}.{name} is not an integer"
                 data = (value & ((1 << 8 * field.size) - 1)).to_bytes(field.size, "little")
             else:
                 low, width = field.bits
@@ -121,11 +121,11 @@ class Builder:
         return address
 
     def new(self, struct_name: str, /, **members: int) -> int:
-        """A structure of its own; its address."""
+        """Allocate a structure; returns its address."""
         return self.put(struct_name, self.alloc(self.layouts[struct_name].size), **members)
 
     def cstring(self, text: bytes) -> int:
-        """A C string; its address."""
+        """Allocate a C string; returns its address."""
         address = self.alloc(len(text) + 1)
         self.memory.write(address, text)
         return address
@@ -136,14 +136,14 @@ class Builder:
 
 
 def noise(size: int, seed: int) -> bytes:
-    """The same random bytes for the same seed."""
+    """Random bytes, which are the same for the same seed."""
     return random.Random(seed).getrandbits(8 * size).to_bytes(size, "little")
 
 
 class NoiseMemory:
-    """A `Memory` in which every address is readable: random bytes, many of whose words are small or point nearby.
+    """A `Memory` of random bytes, readable at every address; many of its words are small or point nearby.
 
-    The same bytes lie at the same address, as long as the seed is the same.
+    With the same seed an address has the same bytes.
     """
 
     def __init__(self, seed: int, pages: int = 16) -> None:
@@ -163,7 +163,7 @@ class NoiseMemory:
         self.bytes_read = 0
 
     def read(self, address: int, size: int) -> bytes:
-        """Exactly `size` bytes; nothing but impossible requests fails."""
+        """Read exactly `size` bytes; only impossible requests fail."""
         if not 0 <= address <= address + size <= 1 << 64:
             raise MemoryUnreadable(address, size)
         self.bytes_read += size

@@ -1,4 +1,4 @@
-"""Pages of `render.html` taken apart, and what to make them of."""
+"""A parser for pages of `render.html`, and reports to build pages from."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ ATTRIBUTES = {
 
 
 class Page(HTMLParser):
-    """A page taken apart; elements must be closed in the order in which they were opened."""
+    """A parsed page; elements must be closed in reverse order of opening."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
-        #: Texts, by the way to them from the top.
+        #: Texts, with the path of elements to each.
         self.texts: list[tuple[tuple[str, ...], str]] = []
         self.open: list[str] = []
         self.classes: list[str] = []
@@ -83,7 +83,7 @@ class Page(HTMLParser):
             self.classes.append(dict(attrs).get("class") or "")
 
     def _in_stack(self) -> bool:
-        # frames come without end tags
+        # frames have no end tags
         return self.open[-1] == "ol" and self.classes[-1] == "stack"
 
     def handle_endtag(self, tag: str) -> None:
@@ -97,7 +97,7 @@ class Page(HTMLParser):
         raise AssertionError("a comment")
 
     def text(self, inside: str = "body") -> str:
-        """All text inside elements of that name, what browsers do not show left out."""
+        """All visible text inside elements of that name."""
         return "".join(text for way, text in self.texts if inside in way and not {"script", "style"} & {*way})
 
     def having(self, **attributes: str) -> list[str]:
@@ -106,7 +106,7 @@ class Page(HTMLParser):
         return [tag for tag, found in self.elements if wanted.items() <= found.items()]
 
     def check(self) -> None:
-        """Only what a page has of its own, links that lead to somewhere in it, headings in order."""
+        """Check that the page loads nothing, that its links have a target in it, and that headings are in order."""
         assert {tag for tag, _ in self.elements} <= ELEMENTS
         assert {name for _, attributes in self.elements for name in attributes} <= ATTRIBUTES
         ids = [attributes["id"] for _, attributes in self.elements if "id" in attributes]
@@ -125,27 +125,27 @@ def rows(made: Page, class_: str) -> list[Json]:
 
 
 def look(report: Report, target: str = "process 885", *, small: bool = True, **more: Any) -> Shown:
-    """What `html_page` takes, by way of a document, which is checked by its schema where it is `small`."""
+    """An argument of `html_page`, read from a document; a `small` one is checked by its schema."""
     made = document_of(report)
     assert not small or violations(made) == []
     return Shown(target, read_document(made), **more)
 
 
 def document_of(report: Report) -> Json:
-    """The document with all that a report has."""
+    """The document with every part of a report."""
     return document(report, [*PARTS, *(["crash"] if report.crash is not None else []),
                              *(["tasks"] if report.event_loops else [])])
 
 
 def page(*looks: Shown, title: str = "gdbext", **more: Any) -> Page:
-    """The page of these looks, checked."""
+    """The page of these snapshots, checked."""
     made = Page(html_page(looks, title, **more))
     made.check()
     return made
 
 
 def crash() -> Report:
-    """A crash about which there is something of everything to tell."""
+    """A crash with every part that a report can have."""
     report = gil_deadlock()
     frames = (NativeFrame("Data::get", "libdrv.so", 0x10, "/src/drv.cc", 32), NativeFrame(None, "libffi.so.8", 0x20),
               PyFrame("fetch", "Store.fetch", "/app/job.py", 7))
@@ -176,7 +176,7 @@ def asyncio() -> Report:
 
 
 def boxes(made: Page) -> dict[str, tuple[str, float, float, float, float]]:
-    """Kind and place of each node, by where it leads to, or by a number."""
+    """The kind and position of each node, by its link target or a number."""
     found: dict[str, tuple[str, float, float, float, float]] = {}
     kind, anchor = "", ""
     for (before, link), (tag, attributes) in zip(made.elements, made.elements[1:]):
@@ -190,13 +190,13 @@ def boxes(made: Page) -> dict[str, tuple[str, float, float, float, float]]:
 
 
 def overlapping(found: dict[str, tuple[str, float, float, float, float]]) -> list[tuple[str, str]]:
-    """Which nodes lie one upon another."""
+    """The pairs of overlapping nodes."""
     return [(one, other) for one, a in found.items() for other, b in found.items()
             if one < other and a[1] < b[3] and b[1] < a[3] and a[2] < b[4] and b[2] < a[4]]
 
 
 def pool(count: int, depth: int = 12, alike: bool = True) -> Report:
-    """A deadlock that many threads are stuck behind, all with the same stack or each with its own."""
+    """A deadlock with many threads stuck behind it, all with the same stack or each with its own."""
     report = gil_deadlock()
     waiting = report.threads[2]
     more = tuple(Thread(number, 1000 + number, None, "python", f"worker-{number}", status="blocked", syscall="futex",
@@ -215,7 +215,7 @@ def pool(count: int, depth: int = 12, alike: bool = True) -> Report:
 
 
 def ring(count: int) -> Report:
-    """Threads each of which waits for the next one's lock."""
+    """Threads that each wait for a lock of the next one."""
     def name(number: int) -> str:
         return f"mutex:{0x1000 + number:#x}"
 

@@ -1,4 +1,4 @@
-"""A /proc of files and links in a folder, as far as `gdbext.inferior.proc` reads it."""
+"""A /proc of files and links in a folder, with the parts that `gdbext.inferior.proc` reads."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 
 from gdbext.inferior.proc import Proc, UnixSockets
 
-#: The mount that descriptors are on if nothing else is said, and its device, as locks write it.
+#: The default mount of descriptors, and its device in the format of the table of locks.
 MOUNT, DEVICE = 22, "fe:00"
 _TABLES = ("unix", "tcp", "tcp6", "udp", "udp6")
 
 
 class FakeProc:
-    """Processes with descriptors; the one that is looked at is number 100, called ``server``."""
+    """Processes with descriptors; the inspected one is number 100, called ``server``."""
 
     def __init__(self, root: Path, pid: int = 100) -> None:
         self.root = root
         self.pid = pid
-        #: What netlink reports: local sockets and their other ends; those not accepted, and where they are queued.
+        #: The reports of netlink: local sockets with their other ends, and pending connections with their listeners.
         self.peers: dict[int, int] = {}
         self.queued: dict[int, int] = {}
         self.write("locks", "")
@@ -36,7 +36,7 @@ class FakeProc:
             self.write(f"{pid}/net/{table}", "heading\n")
 
     def proc(self, seconds: float = 10) -> Proc:
-        """The process as the product sees it."""
+        """The process as read by gdbext."""
         return Proc(self.pid, str(self.root), seconds, lambda: UnixSockets(self.peers, self.queued))
 
     def write(self, path: str, text: str) -> None:
@@ -45,7 +45,7 @@ class FakeProc:
         (self.root / path).write_text(text)
 
     def process(self, pid: int, name: str, parent: int = 1, numbers: Sequence[int] = ()) -> None:
-        """A process; `numbers` are those that it has in PID namespaces, the debugger's first."""
+        """Add a process; `numbers` are its process ids in PID namespaces, the debugger's first."""
         for folder in ("fd", "fdinfo"):
             (self.root / str(pid) / folder).mkdir(parents=True)
         self.write(f"{pid}/comm", f"{name}\n")
@@ -55,7 +55,7 @@ class FakeProc:
 
     def open(self, fd: int, link: str, flags: int = 0, *, pid: int | None = None, mount: int = MOUNT,
              inode: int | None = None, more: str = "") -> None:
-        """An open descriptor; the inode is that of the link, if there is one in it.
+        """Add an open descriptor, with the inode named in the link, if any.
 
         :param more: further lines of its fdinfo.
         """
@@ -67,29 +67,29 @@ class FakeProc:
             f"pos:\t0\nflags:\t0{0o100000 | flags:o}\nmnt_id:\t{mount}\nino:\t{number}\n{more}")
 
     def socket(self, table: str, row: str) -> None:
-        """A line in a table of sockets, as the kernel writes it."""
+        """Add a line to a table of sockets, in the kernel's format."""
         with open(self.root / str(self.pid) / "net" / table, "a") as file:
             file.write(f"{row}\n")
 
     def internet(self, table: str, local: str, remote: str, inode: int, state: int = 1) -> None:
-        """A line in a table of internet sockets; addresses as the kernel writes them."""
+        """Add a line to a table of internet sockets, with addresses in the kernel's format."""
         self.socket(table, f"   0: {local} {remote} {state:02X} 00000000:00000000 00:00000000 00000000     0        0 "
                            f"{inode} 2 0000000000000000 20 4 0 10 -1")
 
     def local(self, inode: int, path: str | None = None, *, listening: bool = False) -> None:
-        """A line in the table of local sockets."""
+        """Add a line to the table of local sockets."""
         flags = 0x10000 if listening else 0
         self.socket("unix", f"0000000000000000: 00000002 00000000 {flags:08X} 0001 01 {inode}"
                             + (f" {path}" if path is not None else ""))
 
     def lock(self, kind: str, mode: str, pid: int, inode: int, span: str = "0 EOF", *, waits: bool = False) -> str:
-        """A line in the table of locks on files; returns it as the fdinfo of a descriptor has it."""
+        """Add a line to the table of file locks; returns it in the format of a descriptor's fdinfo."""
         line = f"1: {'-> ' if waits else ''}{kind}  ADVISORY  {mode} {pid} {DEVICE}:{inode} {span}\n"
         with open(self.root / "locks", "a") as file:
             file.write(line)
         return f"lock:\t{line}"
 
     def children(self, children: Mapping[int, str]) -> None:
-        """Children of the process."""
+        """Set the children of the process."""
         for pid, name in children.items():
             self.process(pid, name, self.pid)

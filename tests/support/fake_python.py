@@ -14,21 +14,21 @@ from tests.support.fake_memory import Builder, FakeMemory
 #: One version for each shape of the structures.
 VERSIONS = ("3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10", "3.15.2")
 
-#: Bytes behind a frame for variables and values.
+#: The size of variables and value stack behind a frame, in bytes.
 _ROOM = 512
 _SETUP_WITH = 143
 _TYPE_SUBCLASS = 1 << 31
 #: Versions with tables of free-threaded builds.
 FREE_THREADED = ("3.13.15", "3.14.4", "3.14.10", "3.15.2")
 
-#: What a `with` statement leaves on the value stack.
+#: The entry of a `with` statement on the value stack.
 Exit = tuple[int, ...]
 
 _MANAGED_DICT, _INLINE_VALUES, _HEAPTYPE = 1 << 4, 1 << 2, 1 << 9
 
 
 def cpython_layouts(version: str, build: str = "default") -> Layouts:
-    """The table of a version."""
+    """The layout table of a version."""
     found = next(cpython_candidates(version, build, "x86_64"))
     assert found.version == version
     return found
@@ -36,9 +36,9 @@ def cpython_layouts(version: str, build: str = "default") -> Layouts:
 
 @dataclass(frozen=True)
 class Call:
-    """A native call of the eval loop: the functions it runs as (name, line), innermost first.
+    """A native call of the eval loop, with its functions as (name, line), innermost first.
 
-    `anchor` is where on the native stack its C frame or entry frame lies.
+    `anchor` is the address of its C frame or entry frame on the native stack.
     """
 
     functions: tuple[tuple[str, int], ...]
@@ -46,7 +46,7 @@ class Call:
 
 
 class FakePython:
-    """Objects of one version in fake memory, and a runtime once `runtime` was called."""
+    """Objects of one version in fake memory, and a runtime after a call of `runtime`."""
 
     def __init__(self, memory: FakeMemory, version: str, heap: int = 0x5555_0000_0000,
                  build: str = "default") -> None:
@@ -63,7 +63,7 @@ class FakePython:
     # -- objects ---------------------------------------------------------------------------------------------
 
     def type_object(self, name: str, **members: int) -> int:
-        """A type object; one for each name."""
+        """The type object of a name."""
         if name not in self._types:
             at = self.build.alloc(self.layouts["PyHeapTypeObject"].size)
             self._types[name] = self.build.put(
@@ -78,7 +78,7 @@ class FakePython:
         return at
 
     def string(self, text: str, kind: int | None = None) -> int:
-        """A compact ``str`` of the smallest kind, or of the kind asked for."""
+        """A compact ``str`` of the smallest kind, or of the given kind."""
         is_ascii = text.isascii() and kind is None
         if kind is None:
             top = max(map(ord, text), default=0)
@@ -116,7 +116,7 @@ class FakePython:
         return at
 
     def keys(self, entries: Sequence[tuple[int, int]], unicode_keys: bool = True) -> int:
-        """The keys object of a dict; `unicode_keys` asks for entries without hash, where the version has them."""
+        """The keys object of a dict; `unicode_keys` requests entries without hashes, if the version has them."""
         known = self.layouts["PyDictKeysObject"]
         modern = "dk_log2_index_bytes" in known
         entry = self.layouts["PyDictUnicodeEntry" if modern and unicode_keys else "PyDictKeyEntry"]
@@ -145,9 +145,9 @@ class FakePython:
         return self.build.put("PyModuleObject", at, md_dict=self.namespace(**entries))
 
     def instance(self, class_name: str, inline: bool = True, **attributes: int) -> int:
-        """An object of a class written in Python.
+        """An instance of a class written in Python.
 
-        :param inline: keep the attributes as values beside the object, where the version can.
+        :param inline: store the attributes as inline values, if the version has them.
         """
         version = self.version_tuple
         before, basic_size = 64, 48
@@ -191,7 +191,7 @@ class FakePython:
         return self.build.put("PyListObject", at, ob_item=array)
 
     def cell(self, value: int) -> int:
-        """The cell of a variable that inner functions use too."""
+        """The cell of a variable that inner functions also use."""
         return self.build.put("PyCellObject", self._object("cell", 64), ob_ref=value)
 
     def builtin_method(self, name: str, owner: int) -> int:
@@ -201,7 +201,7 @@ class FakePython:
         return self.build.put("PyCFunctionObject", at, m_ml=definition, m_self=owner)
 
     def method_descriptor(self, name: str) -> int:
-        """A method written in C, of a class."""
+        """An unbound method written in C."""
         at = self._object("method_descriptor", self.layouts["PyMethodDescrObject"].size)
         return self.build.put("PyMethodDescrObject", at, d_name=self.string(name))
 
@@ -224,7 +224,7 @@ class FakePython:
         return {name: int.from_bytes(struct.pack("<d", value), "little") for name, value in doubles.items()}
 
     def set_object(self, *items: int, type_name: str = "set", size: int = 8, dropped: Sequence[int] = ()) -> int:
-        """A ``set`` with a table of `size` entries, in which keys that were taken out come first."""
+        """A ``set`` with a table of `size` entries, in which removed keys come first."""
         entry = self.layouts["setentry"]
         table = self.build.alloc(entry.size * size)
         for i, key in enumerate([*dropped, *items]):
@@ -232,20 +232,20 @@ class FakePython:
         return self.builtin(type_name, "PySetObject", used=len(items), mask=size - 1, table=table)
 
     def class_object(self, name: str, base: str = "object", metaclass: str = "type", **namespace: int) -> int:
-        """A class written in Python, without `__dict__`; objects of it are made with `builtin`."""
+        """A class written in Python, without `__dict__`; `builtin` makes its instances."""
         at = self.type_object(name, tp_flags=_HEAPTYPE, tp_base=self.type_object(base))
         self.build.put("PyTypeObject", at, tp_dict=self.namespace(**namespace))
         return self.build.put("PyObject", at, ob_type=self.type_object(metaclass))
 
     def slot(self, offset: int, kind: int = 16) -> int:
-        """What a class has in its namespace for a name in `__slots__`; the kind is ``T_OBJECT_EX``."""
+        """The descriptor of a name in `__slots__`; the kind is ``T_OBJECT_EX``."""
         member = self.build.new("PyMemberDef", type=kind, offset=offset)
         return self.builtin("member_descriptor", "PyMemberDescrObject", d_member=member)
 
     # -- locks -----------------------------------------------------------------------------------------------
 
     def inner_lock(self, locked: bool = True) -> int:
-        """What a ``PyThread_type_lock`` points to: a semaphore, since 3.15 a mutex."""
+        """The target of a ``PyThread_type_lock``: a semaphore, since 3.15 a mutex."""
         at = self.build.alloc(32)
         self.memory.u64(at, int(locked) if self.version_tuple >= (3, 15) else int(not locked))
         return at
@@ -258,14 +258,14 @@ class FakePython:
         return self.build.put("lockobject", at, lock_lock=self.inner_lock(locked))
 
     def lock_word(self, lock: int) -> int:
-        """Where threads sleep, or are parked, that wait for a `_thread.lock`."""
+        """The address at which threads waiting for a `_thread.lock` sleep or are parked."""
         known = self.layouts["lockobject"]
         if "lock" in known:
             return lock + known.offset("lock")
         return int.from_bytes(self.memory.read(lock + known.offset("lock_lock"), 8), "little")
 
     def rlock(self, owner: int | None) -> int:
-        """A `_thread.RLock` that a thread (``pthread_self()``) has taken twice, or a free one that it had."""
+        """A `_thread.RLock` that a thread (``pthread_self()``) has taken twice, or a released one without `owner`."""
         at = self._object("_thread.RLock", self.layouts["rlockobject"].size)
         if "mutex" in self.layouts["rlockobject"]:
             return self.build.put("rlockobject", at, mutex=int(owner is not None), thread=owner or 0x77, level=1)
@@ -273,7 +273,7 @@ class FakePython:
                               rlock_owner=owner or 0x77, rlock_count=2 if owner is not None else 0)
 
     def rlock_word(self, lock: int) -> int:
-        """Where threads sleep, or are parked, that wait for a `_thread.RLock`."""
+        """The address at which threads waiting for a `_thread.RLock` sleep or are parked."""
         known = self.layouts["rlockobject"]
         if "mutex" in known:
             return lock + known.offset("mutex")
@@ -284,7 +284,7 @@ class FakePython:
         return self.instance("Condition", _lock=lock, _waiters=self.list_object())
 
     def park(self, stack: int, address: int, handed_off: int | None = None, leaving: int = 0) -> int:
-        """Let a thread be parked at an address, with its entry at a place on its stack; the word that it sleeps on."""
+        """Park a thread at an address, with its entry on its stack; returns the word that it sleeps on."""
         head = self.build.new("llist_node")
         node = self.build.member("wait_entry", stack, "node")
         self.build.put("llist_node", head, next=node, prev=node)
@@ -294,9 +294,9 @@ class FakePython:
         return self.build.member("wait_entry", stack, "sema")
 
     def section(self, at: int, *mutexes: int, previous: int = 0, active: bool = True) -> int:
-        """A critical section of one or two mutexes on a stack; what a thread state or the next one points to it with.
+        """A critical section of one or two mutexes on a stack; returns the tagged pointer to it.
 
-        :param previous: the same of the section around it.
+        :param previous: the tagged pointer to the enclosing section.
         """
         self.build.put("PyCriticalSection", at, _cs_prev=previous, _cs_mutex=mutexes[0])
         if len(mutexes) > 1:
@@ -312,12 +312,12 @@ class FakePython:
              qualified_name: str | None = None, first_traceable: int = 1, *, variables: Sequence[str] = (),
              cells: Sequence[str] = (), names: Sequence[str] = (), stack_size: int = 8, exceptions: bytes = b"",
              instructions: bytes = b"") -> int:
-        """A code object of `size` bytes of instructions, all of them on one line unless a line table is given.
+        """A code object with `size` bytes of instructions, all on one line unless a line table is given.
 
-        :param variables: names of local variables, behind which come those in `cells`.
+        :param variables: names of local variables, followed by those in `cells`.
         :param names: ``co_names``.
-        :param exceptions: the exception table, where the version has one.
-        :param instructions: ``co_code``, where the version keeps it apart.
+        :param exceptions: the exception table, if the version has one.
+        :param instructions: ``co_code``, if the version stores it separately.
         """
         known = self.layouts["PyCodeObject"]
         modern = "co_code_adaptive" in known
@@ -352,7 +352,7 @@ class FakePython:
 
     def frame(self, code: int, previous: int = 0, offset: int = 8, owner: int = 0, at: int | None = None,
               **more: int) -> int:
-        """A Python frame at a byte offset of its code; `at` places it, otherwise it is on the heap."""
+        """A Python frame at a byte offset of its code, at the address `at` or on the heap."""
         if "_PyInterpreterFrame" not in self.layouts:
             unit = 2 if self.version_tuple >= (3, 10) else 1
             at = self.build.alloc(self.layouts["PyFrameObject"].size + _ROOM) if at is None else at
@@ -367,10 +367,9 @@ class FakePython:
         return self.build.put("_PyInterpreterFrame", at, previous=previous, owner=owner, **members, **more)
 
     def fill(self, frame: int, variables: Sequence[int] = (), stack: Sequence[int] = (), namespace: int = 0) -> int:
-        """Give a frame values (``PyObject *``) of its variables, of its value stack, and its globals; the frame.
+        """Set the variables, value stack (``PyObject *``) and globals of a frame; returns the frame.
 
-        How much of the value stack is live is told where the version always tells it. What is there is tagged as the
-        version does.
+        The depth of the value stack is set if the version always records it. The values are tagged as in the version.
         """
         slots = [*variables, *stack]
         if self.version_tuple >= (3, 14):
@@ -394,10 +393,10 @@ class FakePython:
     def in_with(self, managers: Sequence[Exit], waiting: Exit | None = None, variables: Sequence[tuple[str, int]] = (),
                 previous: int = 0, names: Sequence[str] = (), function: str = "work", namespace: int = 0,
                 file: str = "/app/job.py") -> int:
-        """A frame inside of nested `with` blocks, the first of which begins on line 101, the next on line 102 ...
+        """A frame inside nested `with` blocks; the first begins on line 101, the next on line 102, and so on.
 
-        :param managers: what the blocks have left on the value stack, the outermost first.
-        :param waiting: the same of one that is not entered yet.
+        :param managers: the entries of the blocks on the value stack, outermost first.
+        :param waiting: the entry of a manager that is not entered yet.
         """
         each, count = (2, len(managers)) if self.version_tuple >= (3, 14) else (1, len(managers))
         protected, instructions, blocks = [], bytearray(120), []
@@ -431,19 +430,19 @@ class FakePython:
         return at
 
     def exit_of(self, manager: int, name: str = "__exit__") -> Exit:
-        """What a `with` statement leaves on the value stack of a manager written in C."""
+        """The entry of a `with` statement on the value stack, for a manager written in C."""
         if self.version_tuple >= (3, 14):
             return self.method_descriptor(name), manager
         return (self.builtin_method(name, manager),)
 
     def python_exit_of(self, manager: int, name: str = "__exit__") -> Exit:
-        """The same of a manager written in Python."""
+        """The entry of a `with` statement on the value stack, for a manager written in Python."""
         if self.version_tuple >= (3, 14):
             return self.function(name), manager
         return (self.method(self.function(name), manager),)
 
     def innermost(self, tstate: int, frame: int) -> None:
-        """Let a frame be the newest one of a thread state."""
+        """Make a frame the newest one of a thread state."""
         if "current_frame" in self.layouts["PyThreadState"]:
             self.build.put("PyThreadState", tstate, current_frame=frame)
         elif self.version_tuple >= (3, 11):
@@ -484,7 +483,7 @@ class FakePython:
     # -- the runtime -----------------------------------------------------------------------------------------
 
     def runtime(self, path: str | None = None) -> Module:
-        """A runtime without interpreters; the module that holds it."""
+        """A runtime without interpreters; returns its module."""
         major, minor, micro = self.version_tuple
         path = path or f"/usr/lib/libpython{major}.{minor}.so.1.0"
         at = self.build.alloc(self.layouts["_PyRuntimeState"].size)
@@ -503,7 +502,7 @@ class FakePython:
         return self.module
 
     def debug_offsets(self) -> dict[str, int]:
-        """What a process of this version says about its own structures."""
+        """The contents of ``_Py_DebugOffsets`` of this version."""
         wanted = self.layouts["_Py_DebugOffsets"]
         found = {}
         for group, (struct_name, members) in debug_offsets().items():
@@ -518,7 +517,7 @@ class FakePython:
     def interpreter(self, number: int = 0, following: int = 0, **members: int) -> int:
         """An interpreter at the head of the runtime's list, with a free GIL.
 
-        Since 3.12 it has a GIL of its own; before, the runtime has the only one.
+        Since 3.12 it has its own GIL; before that the runtime has the only one.
         """
         at = self.build.new("PyInterpreterState", id=number, next=following, **members)
         if "gil" in self.layouts["PyInterpreterState"]:
@@ -531,7 +530,7 @@ class FakePython:
         return at
 
     def gil_of(self, interpreter: int) -> int:
-        """Address of an interpreter's GIL."""
+        """The address of an interpreter's GIL."""
         known = self.layouts["PyInterpreterState"]
         if "gil" in known:
             return int.from_bytes(self.memory.read(interpreter + known.offset("gil"), 8), "little")
@@ -548,19 +547,19 @@ class FakePython:
         return at
 
     def take_gil(self, interpreter: int, tstate: int) -> int:
-        """Let a thread state hold the GIL; the GIL's address."""
+        """Make a thread state hold the GIL; returns the GIL's address."""
         return self.build.put("_gil_runtime_state", self.gil_of(interpreter), locked=1, last_holder=tstate)
 
 
 def ten_byte_lines(version: tuple[int, ...], count: int = 12) -> bytes:
-    """A line table in which each ten bytes of instructions are on a line of their own."""
+    """A line table with a new line every ten bytes of instructions."""
     if version >= (3, 11):
         return b"".join(bytes([0x80 | 13 << 3 | 4, 2 if i else 0]) for i in range(count))
     return bytes([10, 0] + [10, 1] * (count - 1)) if version >= (3, 10) else bytes([10, 1] * count)
 
 
 def exception_table(entries: Sequence[tuple[int, int, int, int]]) -> bytes:
-    """An exception table of (start, end, handler, depth), all but the depth in bytes, sorted by start."""
+    """An exception table of (start, end, handler, depth), sorted by start; all except the depth are in bytes."""
     table = b""
     for start, end, handler, depth in sorted(entries):
         for i, number in enumerate((start // 2, (end - start) // 2, handler // 2, depth << 1)):
@@ -575,7 +574,7 @@ def exception_table(entries: Sequence[tuple[int, int, int, int]]) -> bytes:
 
 
 def one_line_table(version: tuple[int, ...], size: int) -> bytes:
-    """A line table that says: all `size` bytes of instructions are on the first line."""
+    """A line table in which all `size` bytes of instructions are on the first line."""
     if version >= (3, 11):
         table, units = b"", size // 2
         while units:

@@ -1,4 +1,4 @@
-"""A stopped process made of fake memory, with a Python interpreter and Python threads in it."""
+"""A stopped process in fake memory, with a Python interpreter and Python threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.fake_target import (
 
 
 class PythonTarget(FakeTarget):
-    """A process with an interpreter, and Python threads in it."""
+    """A process with an interpreter and Python threads."""
 
     def __init__(self, version: str, kind: TargetKind = "live", build: str = "default") -> None:
         super().__init__(kind)
@@ -35,7 +35,7 @@ class PythonTarget(FakeTarget):
         self.blocked(fake, number, cond + 40, 0x89, 0, fake.stack + 0x600, rax=ERESTART_RESTARTBLOCK)
 
     def runs_python(self, fake: FakeThread, tstate: int, *functions: tuple[str, int]) -> None:
-        """Let the native stack have one call of the eval loop between the driver and the program."""
+        """Put one call of the eval loop on the native stack, between the driver and the program."""
         pcs = (LIBC_TEXT + 0x100, DRIVER_TEXT + 0x40, self.eval, APP_TEXT + 0x80)
         fake.frames = [(pc, fake.stack + 0x100 * i) for i, pc in enumerate(pcs)]
         self.python.stack(tstate, [Call(functions, fake.stack + 0x240)])

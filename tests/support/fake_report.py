@@ -1,4 +1,4 @@
-"""A report made by hand: Python and native threads, locks of several kinds, a deadlock, a problem."""
+"""Reports built by hand: Python and native threads, locks of several kinds, deadlocks, problems."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WHY = because("readers-not-recorded", count=1, candidates=1)
 
 
 def gil_deadlock() -> Report:
-    """Thread 1 has the GIL and wants the lock of a library; thread 2 has it and wants the GIL; 3 is behind."""
+    """Thread 1 holds the GIL and waits for a library's lock, thread 2 the reverse; thread 3 is stuck behind them."""
     update = (NativeFrame("pthread_rwlock_wrlock", "libc.so.6", 0x7F0000001000),
               NativeFrame("update_table", "libdrv.so", 0x7F0000002000, "/src/drv.c", 12),
               PyFrame("update", "Table.update", "/app/job.py", 41), PyFrame("main", "main", "/app/job.py", 90),
@@ -87,7 +87,7 @@ def gil_deadlock() -> Report:
 
 
 def world_that_does_not_stop() -> Report:
-    """Thread 1 stops the world, which 2 keeps from stopping; 3 is suspended and has the list that 2 wants."""
+    """Thread 1 stops the world and waits for thread 2; thread 3 is suspended and holds the list that 2 waits for."""
     going_on, stopping, section = "stop-the-world:0x100", "stop-the-world:0x104", "py-critical-section:0x20a"
     shelf = CriticalSection(0x20A, 0x200, "list", True)
     threads = (
@@ -117,7 +117,7 @@ def world_that_does_not_stop() -> Report:
 
 
 def inferred_deadlock() -> Report:
-    """A reader that circumstance singles out, and a writer."""
+    """A reader inferred from the circumstances, and a writer."""
     mutex = "mutex:0x10"
     threads = (
         Thread(1, 10, 10, "a", status="blocked", syscall="futex", holds=(Hold(mutex, EXCLUSIVE, RECORDED),),
@@ -135,7 +135,7 @@ def inferred_deadlock() -> Report:
 
 
 def standstill_of_workers(workers: int, queues: int = 1) -> Report:
-    """Thread 1 in Queue.join(), and workers that wait for something to do, all with the same stack."""
+    """Thread 1 in Queue.join(), and idle workers, all with the same stack."""
     def wait(lock: str) -> Wait:
         return Wait(lock, EXCLUSIVE, False)
 
@@ -158,7 +158,7 @@ def standstill_of_workers(workers: int, queues: int = 1) -> Report:
 
 
 def orphaned() -> Report:
-    """A thread that waits for an owner that is gone."""
+    """A thread that waits for an owner that no longer exists."""
     lock = Lock("mutex:0x10", "mutex", 0x10, "accounts in bank", "locked", (), (Waiter(1, EXCLUSIVE),), (),
                 because("thread-exited"), why=text("its owner had TID 4242"))
     thread = Thread(1, 10, 10, "bank", status="blocked", syscall="futex", waits=Wait(lock.id, EXCLUSIVE, False))
@@ -180,7 +180,7 @@ def left_behind() -> Report:
 
 
 def standstill() -> Report:
-    """Both threads of a process wait for what only the other could do, and of one it is not known who that is."""
+    """Both threads of a process wait for the other; for one of them no holder is known."""
     end, queue = "thread-exit:0x10", "py-condition:0x20"
     threads = (
         Thread(1, 10, 10, "main", status="blocked", syscall="futex", waits=Wait(end, EXCLUSIVE, False)),
@@ -198,12 +198,12 @@ def standstill() -> Report:
 
 
 def without_verdict() -> Report:
-    """No deadlock is seen, and none can be ruled out."""
+    """No deadlock was found, but none can be ruled out."""
     return dataclasses.replace(healthy(), no_verdict=because("other-python", name="PyPy", module="libpypy3.9-c.so"))
 
 
 def healthy() -> Report:
-    """A thread that runs and has the GIL, one that waits for it, one in a system call."""
+    """A thread that runs and holds the GIL, one that waits for it, one in a system call."""
     report = gil_deadlock()
     threads = (dataclasses.replace(report.threads[0], waits=None, status="running", syscall=None),
                dataclasses.replace(report.threads[1], holds=()), report.threads[3])
@@ -211,7 +211,7 @@ def healthy() -> Report:
 
 
 def asyncio() -> Report:
-    """Two tasks that wait for each other, one of them without a name and for a lock; a coroutine with variables."""
+    """Two tasks that wait for each other, one of them unnamed and waiting for a lock; a coroutine with variables."""
     stack = (PyFrame("work", "Job.work", "/app/job.py", 5, Columns(4, 17, 6), "coroutine"),
              NativeFrame("epoll_wait", "libc.so.6", 0x7F00), NativeFrame("start_thread", "libc.so.6", 0x7F10))
     why = because("in-with-block")
@@ -233,7 +233,7 @@ def asyncio() -> Report:
 
 
 def crashed() -> Report:
-    """A null pointer, with everything that a report of a crash can contain."""
+    """A null pointer access, with every part that a crash report can have."""
     null = because("null-member", offset=0x18, register="rdi")
     touched = because("accessed", access="read", size=8, address=0x18, is_readable=1, problem=null)
     function = because("function", name="get")
@@ -260,10 +260,10 @@ def crashed() -> Report:
     return Report(INFO, crash=crash)
 
 
-#: What a target may hold where a name should be.
+#: A hostile string from a target, in place of a name.
 HOSTILE = "a\x1b[2J\x1b]0;x\x07\nb\r\u202ec\u2066\u2028\x85\x9b\x00\u200b\ud800\U000e0001\"\\;}"
 
-#: Strings that are ours, not the target's.
+#: Fields with gdbext's own strings, not the target's.
 _OURS = {"id", "lock", "kind", "state", "mode", "evidence", "orphan_evidence", "wait_for", "status", "what", "build",
          "architecture", "version", "layout", "python_state", "syscall"}
 
@@ -271,7 +271,7 @@ T = TypeVar("T")
 
 
 def hostile(report: T) -> T:
-    """The same report with `HOSTILE` in the place of every string that may come from the target."""
+    """The same report with `HOSTILE` in place of every string that may come from the target."""
     if isinstance(report, Reason):
         return cast("T", text(HOSTILE))
     changes: dict[str, Any] = {}

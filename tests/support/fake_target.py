@@ -1,4 +1,4 @@
-"""A stopped process made of fake memory: threads with registers and stacks, a C library, locks."""
+"""A stopped process in fake memory: threads with registers and stacks, a C library, locks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FUTEX, READ, POLL, RESTART_SYSCALL = 202, 0, 7, 219
 ERESTARTSYS, ERESTART_RESTARTBLOCK = (1 << 64) - 512, (1 << 64) - 516
 NOT_IN_A_CALL = (1 << 64) - 1
 
-#: How glibc waits; the names say which lock does.
+#: The futex operations of glibc, named after the lock.
 WAIT_PRIVATE, WAIT_BITSET_REALTIME, WAIT_BITSET_SHARED, LOCK_PI = 0x80, 0x189, 0x109, 0x86
 
 STACKS = 0x7F00_0000_0000
@@ -31,7 +31,7 @@ APP_DATA = 0x40_4000
 
 @dataclass
 class FakeThread:
-    """One thread; change its registers and frames at will before a snapshot is made."""
+    """A thread; its registers and frames can be changed before a snapshot is taken."""
 
     ref: ThreadRef
     pthread: int
@@ -39,7 +39,7 @@ class FakeThread:
     registers: dict[str, int] = field(default_factory=dict)
     frames: list[tuple[int, int]] = field(default_factory=list)
     available: bool = True
-    #: an error that the debugger's own unwinder raises
+    #: an error that the debugger's unwinder raises
     unwind_error: GdbextError | None = None
 
 
@@ -86,7 +86,7 @@ class FakeTarget:
     # -- building --------------------------------------------------------------------------------------------
 
     def thread(self, tid: int | None = None, name: str | None = None) -> FakeThread:
-        """A thread that runs in the main program; its TID is its LWP id unless one is given."""
+        """Add a thread that runs in the main program; its TID is its LWP id unless one is given."""
         number = len(self.fakes) + 1
         lwp = self.pid + number - 1
         stack = STACKS + number * STACK_STEP
@@ -101,10 +101,10 @@ class FakeTarget:
         return made
 
     def blocked(self, thread: FakeThread, call: int, *arguments: int, rax: int = ERESTARTSYS) -> FakeThread:
-        """Put a thread into a system call, called from the C library, called from the driver."""
+        """Put a thread into a system call of the C library, called by the driver."""
         names = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
         thread.registers.update(dict.fromkeys(names, 0))
-        thread.registers.update(r9=0xFFFFFFFF)  # the bit set that glibc gives with each FUTEX_WAIT_BITSET
+        thread.registers.update(r9=0xFFFFFFFF)  # glibc's bit set for FUTEX_WAIT_BITSET
         thread.registers.update(zip(names, arguments))
         thread.registers.update(rip=LIBC_TEXT + 0x100, orig_rax=call, rax=rax)
         thread.frames = [(LIBC_TEXT + 0x100, thread.stack), (DRIVER_TEXT + 0x40, thread.stack + 0x100),
@@ -113,31 +113,31 @@ class FakeTarget:
 
     def waits(self, thread: FakeThread, address: int, expected: int, op: int = WAIT_PRIVATE,
               timeout: int = 0) -> FakeThread:
-        """Put a thread to sleep on a futex word."""
+        """Make a thread wait on a futex word."""
         rax = ERESTART_RESTARTBLOCK if timeout else ERESTARTSYS
         return self.blocked(thread, FUTEX, address, op, expected, timeout, rax=rax)
 
     def waits_for_mutex(self, thread: FakeThread, mutex: int, timeout: int = 0) -> FakeThread:
-        """Put a thread to sleep in `pthread_mutex_lock`."""
+        """Make a thread wait in `pthread_mutex_lock`."""
         return self.waits(thread, mutex, 2, timeout=timeout)
 
     def mutex(self, owner: int | None, **more: int) -> int:
-        """A mutex that a TID owns, with waiters, or a free one."""
+        """A mutex with waiters that a TID owns, or a free one."""
         at = self.build.alloc(self.build.layouts["pthread_mutex_t"].size)
         state = {"__lock": 2, "__owner": owner, "__nusers": 1} if owner is not None else {}
         return self.build.put("pthread_mutex_t", at, **{**state, **more})
 
     def rwlock(self, **members: int) -> int:
         """A read-write lock with these words."""
-        # what is made next does not lie beside it, as if both were members of one structure
+        # keep the next structure at a distance, so that they do not look like members of one structure
         return self.build.put("pthread_rwlock_t", self.build.alloc(1 << 13), **members)
 
     def remember(self, thread: FakeThread, address: int, at: int = 0x200) -> None:
-        """Leave an address on a thread's stack."""
+        """Store an address on a thread's stack."""
         self.ram.u64(thread.stack + at, address)
 
     def name(self, address: int, function: str) -> None:
-        """Let a symbol cover an address."""
+        """Define a symbol that covers an address."""
         self.symbols[address] = Symbol(function)
 
     # -- Target ----------------------------------------------------------------------------------------------
@@ -150,29 +150,29 @@ class FakeTarget:
         return [fake.ref for fake in self.fakes]
 
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> Mapping[str, int]:
-        """The registers that the thread has."""
+        """The thread's registers."""
         fake = self._fake(thread)
         if not fake.available or not {"rip", "rsp"} <= set(fake.registers):
             raise ThreadUnavailable(f"thread {thread.number} has no registers")
         return {name: value for name, value in fake.registers.items() if not names or name in names}
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
-        """The frames that the thread was given."""
+        """The thread's frames."""
         fake = self._fake(thread)
         if fake.unwind_error is not None:
             raise fake.unwind_error
         return fake.frames[:limit]
 
     def modules(self) -> Sequence[Module]:
-        """Everything loaded."""
+        """All loaded modules."""
         return self.loaded
 
     def mapped_files(self) -> Sequence[tuple[int, str]]:
-        """The files that were said to be mapped."""
+        """The mapped files."""
         return self.mapped
 
     def file_build_id(self, module: Module) -> str | None:
-        """The build id that was given for the module's path."""
+        """The build id set for the module's path."""
         return self.build_ids.get(module.path)
 
     def debug_structs(self, module: Module) -> Mapping[str, Struct]:
@@ -180,7 +180,7 @@ class FakeTarget:
         return {}
 
     def symbol(self, address: int) -> Symbol:
-        """The symbol that was given to the address, or to the one after it: callers ask for the call before."""
+        """The symbol defined for the address or the next one, because callers look up the call instruction."""
         return self.symbols.get(address) or self.symbols.get(address + 1) or Symbol(None)
 
     def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
@@ -216,14 +216,14 @@ class FakeTarget:
         return self.demangled.get(name, name)
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
-        """A file that was given."""
+        """The contents of a file that was set."""
         data = self.files.get(path)
         return None if data is None else data[:limit]
 
     def has_file(self, path: str) -> bool:
-        """Whether the file was given."""
+        """Whether the file was set."""
         return path in self.files
 
     def problems(self) -> Iterable[tuple[str, ProblemKind, str]]:
-        """What the debugger could not tell."""
+        """The problems that were set."""
         return self.told

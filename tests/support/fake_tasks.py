@@ -11,32 +11,32 @@ from gdbext.cpython.tasks import AsyncioReader
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython
 
-#: One version for each way in which tasks or coroutines are kept.
+#: One version for each way in which tasks or coroutines are stored.
 VERSIONS = ("3.7.16", "3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10", "3.15.2")
 
 LIBRARY = "/usr/lib/python3/asyncio"
 _RESERVE = 1024
 _CO_FAST_LOCAL, _CO_FAST_FREE = 0x20, 0x80
 _YIELD_FROM, _RETURN_VALUE, _RESUME = 72, 83, 151
-#: Byte offset of the instruction at which all coroutines stand.
+#: The byte offset of the instruction at which all coroutines are suspended.
 _AT = 8
 
 
 class FakeTasks(FakePython):
-    """A runtime with one interpreter and one thread, which have nothing of asyncio yet."""
+    """A runtime with one interpreter and one thread, without asyncio state."""
 
     def __init__(self, version: str, pthread: int = 0x7F00_0000_1000) -> None:
         super().__init__(FakeMemory(), version)
         self.runtime()
         self.interp = self.interpreter()
         self.tstate = self.thread(self.interp, pthread)
-        self.build.alloc(_RESERVE)  # a thread state has a part behind it that its own structure does not tell of
+        self.build.alloc(_RESERVE)  # a thread state is followed by a part that is not in its structure
         if "_PyThreadStateImpl" in self.layouts:
             self.build.put("_PyThreadStateImpl", self.tstate)
         self.none = self.object_of("NoneType")
         self.loop = self.instance("_UnixSelectorEventLoop")
         self.has_lists = self.layouts.has("PyInterpreterState", "asyncio_tasks_head")
-        #: Where on its value stack a coroutine has what it awaits.
+        #: The address of the awaited object on a coroutine's value stack.
         self.awaited_at: dict[int, int] = {}
         self.scheduled: list[int] = []
         if self.has_lists:
@@ -46,7 +46,7 @@ class FakeTasks(FakePython):
     # -- objects ---------------------------------------------------------------------------------------------
 
     def object_of(self, type_name: str, size: int = 64, base: int = 0, **members: int) -> int:
-        """An object of a type of that name."""
+        """An object of the named type."""
         at = self.build.alloc(size)
         if base:
             members["tp_base"] = base
@@ -54,7 +54,7 @@ class FakeTasks(FakePython):
         return at
 
     def set_of(self, items: Sequence[int], deleted: int = 0) -> int:
-        """A ``set``, with entries from which something was deleted."""
+        """A ``set`` of items, with `deleted` further entries that were removed."""
         entry = self.layouts["setentry"].size
         room = 8
         while room < 2 * (len(items) + deleted):
@@ -83,7 +83,7 @@ class FakeTasks(FakePython):
 
     def code_with(self, file: str, name: str, variables: Sequence[str], free: Sequence[str] = (),
                   delegates: bool = False) -> int:
-        """A code object with the names of its variables, of which each coroutine stands at the same instruction."""
+        """A code object with named variables; all its coroutines are suspended at the same instruction."""
         instructions = bytearray(20)
         instructions[_AT + 2] = _YIELD_FROM if delegates else _RETURN_VALUE
         code = self.code(name, 10, file=file, variables=variables, instructions=bytes(instructions))
@@ -104,8 +104,8 @@ class FakeTasks(FakePython):
                   under: Sequence[int] = (), variables: Mapping[str, int] | None = None) -> int:
         """A suspended coroutine, generator or asynchronous generator.
 
-        :param awaits: what it has delegated to; 0: it stands at a plain ``yield``.
-        :param under: what lies below that on its value stack.
+        :param awaits: the object that it awaits; 0 if it is suspended at a plain ``yield``.
+        :param under: the entry below that on its value stack.
         """
         version = self.version_tuple
         variables = variables or {}
@@ -139,7 +139,7 @@ class FakeTasks(FakePython):
         return at
 
     def execute(self, coroutine: int) -> None:
-        """Let a coroutine run."""
+        """Make a coroutine the running one."""
         version = self.version_tuple
         if version >= (3, 11):
             self.build.put("PyGenObject", coroutine, gi_frame_state=4 if version >= (3, 15) else 0)
@@ -151,7 +151,7 @@ class FakeTasks(FakePython):
             self.build.put("PyFrameObject", frame, f_executing=1, f_stacktop=0)
 
     def stand_in(self, kind: str, struct_name: str, member: str, what: int) -> int:
-        """An awaitable that stands for another."""
+        """An awaitable that wraps another one."""
         return self.build.put(struct_name, self.object_of(kind, self.layouts[struct_name].size), **{member: what})
 
     # -- tasks and futures -----------------------------------------------------------------------------------
@@ -167,16 +167,16 @@ class FakeTasks(FakePython):
         return self.build.put("TaskObj", at, task_loop=self.loop, **members)
 
     def future(self, callbacks: Sequence[int] = (), kind: str = "_asyncio.Future", state: int = 0) -> int:
-        """A future, which begins like a task."""
+        """A future, which has the same first members as a task."""
         return self._head(kind, callbacks, task_state=state)
 
     def gathering(self, children: Sequence[int]) -> int:
-        """What ``asyncio.gather`` returns; of a class written in Python."""
+        """The future returned by ``asyncio.gather``, whose class is written in Python."""
         return self.instance("_GatheringFuture", False, _children=self.list_object(*children))
 
     def task(self, name: str | int | None, coroutine: int, waiter: int = 0, state: int = 0,
              callbacks: Sequence[int] = (), scheduled: bool = True) -> int:
-        """A task, which `publish` will let be found."""
+        """A task, which `publish` makes discoverable."""
         members = {}
         if "task_name" in self.layouts["TaskObj"] and name is not None:
             members["task_name"] = self.integer(name) if isinstance(name, int) else self.string(name)
@@ -187,32 +187,32 @@ class FakeTasks(FakePython):
         return at
 
     def python_task(self, coroutine: int, **attributes: int) -> int:
-        """A task of asyncio's Python implementation, which `publish` will let be found."""
+        """A task of asyncio's Python implementation, which `publish` makes discoverable."""
         self.instance("Future")
         at = self.instance("Task", False, _coro=coroutine, _loop=self.loop, **attributes)
         self.build.put("PyTypeObject", self.type_object("Task"), tp_base=self.type_object("Future"))
         self.scheduled.append(at)
         return at
 
-    # -- where they are found --------------------------------------------------------------------------------
+    # -- lists of tasks --------------------------------------------------------------------------------------
 
     def thread_list(self) -> int:
-        """Head of the list of tasks of the thread, since 3.14."""
+        """The head of the thread's list of tasks, since 3.14."""
         return self.build.member("_PyThreadStateImpl", self.tstate, "asyncio_tasks_head")
 
     def interpreter_list(self) -> int:
-        """Head of the list of tasks of the interpreter, since 3.14."""
+        """The head of the interpreter's list of tasks, since 3.14."""
         return self.build.member("PyInterpreterState", self.interp, "asyncio_tasks_head")
 
     def list_of(self, head: int, tasks: Sequence[int]) -> None:
-        """Link tasks to a circle."""
+        """Link tasks to a circular list."""
         offset = self.layouts["TaskObj"].offset("task_node")
         nodes = [head, *(task + offset for task in tasks)]
         for i, node in enumerate(nodes):
             self.build.put("llist_node", node, next=nodes[(i + 1) % len(nodes)], prev=nodes[i - 1])
 
     def publish(self, current: int = 0, others: Sequence[int] = (), eager: Sequence[int] = ()) -> None:
-        """Let asyncio know of the tasks: `current` runs, `others` are in the weak set in each version."""
+        """Add the tasks to asyncio's lists: `current` is running, `others` are in the weak set in every version."""
         in_set = list(others)
         if self.has_lists:
             self.list_of(self.thread_list(), self.scheduled)
@@ -242,7 +242,7 @@ class FakeTasks(FakePython):
         self.build.put("PyThreadState", self.tstate, dict=namespace)
 
     def reader(self) -> AsyncioReader:
-        """What reads all of this."""
+        """The reader for this memory."""
         objects = Objects(self.memory, self.layouts)
         return AsyncioReader(self.memory, self.layouts, objects, FrameReader(self.memory, self.layouts, objects),
                              self.interp)

@@ -1,7 +1,7 @@
-"""Runs GDB for tests, in batch mode and interactively, always with the same surroundings.
+"""Runs GDB for tests, in batch mode and interactively, always in the same environment.
 
-GDBEXT_GDB chooses the GDB. It reads no init file unless a test gives it a home with one, asks no server for
-symbols, does not fold lines and gets few of our environment variables.
+GDBEXT_GDB chooses the GDB. It reads an init file only from a home that a test provides, asks no server for
+symbols, does not fold lines and gets few of the tests' environment variables.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.interpreters import CHECKOUT
 
 LOAD = f"source {CHECKOUT / 'gdbext' / 'gdbext'}"
 SCHEMA = CHECKOUT / "docs" / "gdbext-1.schema.json"
-# not GDB's own, which the examples of a help text contain
+# not GDB's own prompt, which occurs in the examples of a help text
 PROMPT = "(gdb-under-test) "
 TIMEOUT = 120.0
 
@@ -40,18 +40,18 @@ _SETTINGS = (
 )
 _NO_SYMBOLS = "set debug-file-directory /nonexistent"
 _INDEX = Path(os.environ.get("GDBEXT_CACHE") or Path.home() / ".cache" / "gdbext") / "index"
-#: Options that have GDB keep what it finds where in debug information: a quarter of what a session costs.
+#: Options by which GDB caches its index of debug information, which saves a quarter of a session's time.
 INDEX = ("-iex", f"python gdb.execute('set index-cache directory {_INDEX}'); gdb.execute('set index-cache ' + "
                  "('on' if int(gdb.VERSION.split('.')[0]) < 12 else 'enabled on'))")
 _MARK = "---- command {} ----"
-# what GDB adds to the output of the last command when it ends
+# text that GDB appends to the output of the last command when it ends
 _DETACHED = re.compile(r"\[Inferior \d+ \(process \d+\) detached\]\n?\Z")
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "COVERAGE_PROCESS_START")
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished batch session. `outputs` has what each command wrote to standard output."""
+    """A finished batch session. `outputs` has the standard output of each command."""
 
     argv: tuple[str, ...]
     commands: tuple[str, ...]
@@ -62,33 +62,33 @@ class Result:
 
     @property
     def timed_out(self) -> bool:
-        """True when the session was ended by force."""
+        """Whether the session was killed after its timeout."""
         return self.status is None
 
     def document(self, index: int = 0) -> dict[str, Any]:
-        """The JSON document that a command wrote, and nothing else; one of ours must be as the schema has it."""
+        """The JSON document that is a command's whole output; a document of gdbext is checked by its schema."""
         try:
             document: dict[str, Any] = json.loads(self.outputs[index])
         except (ValueError, IndexError) as error:
             raise AssertionError(f"{self.commands[index]}: no JSON document ({error})\n{self}") from error
         if "--json" in self.commands[index].split():
             found = _violations_in(self.outputs[index])
-            assert not found, "\n".join([f"{self.commands[index]}: not as {SCHEMA.name} has it", *found])
+            assert not found, "\n".join([f"{self.commands[index]}: violates {SCHEMA.name}", *found])
         return document
 
     def error_lines(self, command: str) -> list[str]:
-        """The lines of standard error in which a command says what went wrong."""
+        """The error messages of a command on standard error."""
         return [line for line in self.stderr.splitlines() if line.startswith(f"{command}: ")]
 
     def __str__(self) -> str:
-        """The session as one would see it in a terminal, for failing tests."""
+        """The session as in a terminal, for the message of a failing test."""
         status = "timed out" if self.timed_out else f"status {self.status}"
         return f"$ {' '.join(self.argv)}\n{self.stdout}\n-- stderr --\n{self.stderr}\n-- {status} --"
 
 
 @functools.cache
 def validator() -> Draft202012Validator:
-    """What checks documents; made once, with definitions in the place of references, which halves the time."""
+    """The validator of documents, created once; inlined references halve its time."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     definitions = schema.pop("$defs")
 
@@ -108,17 +108,17 @@ def validator() -> Draft202012Validator:
 
 
 def violations(document: Any) -> list[str]:
-    """Where a document of ours differs from its schema, a line for each place."""
+    """The violations of the schema in a document of gdbext, one line each."""
     return [f"{error.json_path}: {error.message[:200]}" for error in validator().iter_errors(document)]
 
 
 @functools.lru_cache(maxsize=16)
 def _violations_in(text: str) -> list[str]:
-    # tests ask a session for the same document again and again
+    # tests request the same document of a session repeatedly
     return violations(json.loads(text))
 
 
-# the sessions of the current test, for the report of a failure; emptied by conftest.py
+# the sessions of the current test, for the message of a failure; cleared by conftest.py
 recent: list[Result] = []
 
 
@@ -128,7 +128,7 @@ def executable() -> str:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What GDB gets to see of our environment."""
+    """The environment of GDB."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {**kept, "HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"}
 
@@ -150,17 +150,17 @@ def batch(
     gdb: Sequence[str | Path] = (),
     index: bool = True,
 ) -> Result:
-    """Run commands in a GDB of their own.
+    """Run commands in a new GDB.
 
-    The exit status is that of the last command, as GDB has it.
+    The exit status is GDB's, which is that of the last command.
 
-    :param gdb_args: which process or core, as on the command line.
+    :param gdb_args: GDB's command line arguments for the process or core.
     :param symbols: when false, GDB finds no detached symbols.
     :param load: when false, gdbext is not loaded.
     :param timeout: in seconds; the session's processes are killed after that.
     :param directory: GDB's working directory; its temporary home by default.
-    :param gdb: what starts another GDB than the one under test.
-    :param index: when false, GDB under test reads debug information anew, as it does for users.
+    :param gdb: the command that starts another GDB than the one under test.
+    :param index: when false, the GDB under test does not use the cache of debug information, as for users.
     """
     argv = [*map(str, gdb or [executable()]), "-nx", "-batch", *settings(symbols=symbols)]
     if index and not gdb:
@@ -203,7 +203,7 @@ def batch(
 
 
 class Interactive:
-    """GDB at a terminal, as a person uses it."""
+    """GDB at a terminal, controlled like a person would."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class Interactive:
         :param home: GDB's home directory; with `read_init` its .gdbinit is read.
         :param symbols: when false, GDB finds no detached symbols.
         """
-        # the width of a terminal that never folds what tests look for
+        # a terminal so wide that lines are never folded
         self.process: pexpect.spawn[str] = pexpect.spawn(
             shutil.which(executable()) or executable(),
             [
@@ -243,7 +243,7 @@ class Interactive:
         self.greeting = self.read_to_prompt()
 
     def __enter__(self) -> Interactive:
-        """Use as a context manager, so that GDB does not outlive the test."""
+        """Enter the session, which ends with the block."""
         return self
 
     def __exit__(
@@ -252,9 +252,9 @@ class Interactive:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End GDB; a process that it was attached to goes on."""
+        """End GDB; an attached process continues."""
         if kind is not None:
-            # pytest shows what a failed test printed
+            # pytest shows the output of a failed test
             print(f"-- interactive session --\n{self.transcript}")
         if self.process.isalive():
             self.process.sendline("quit")
@@ -265,7 +265,7 @@ class Interactive:
         self.process.close(force=True)
 
     def read_to_prompt(self) -> str:
-        """What GDB writes up to its next prompt."""
+        """Read GDB's output up to its next prompt."""
         self.process.expect_exact(PROMPT)
         text = (self.process.before or "").replace("\r\n", "\n")
         self.transcript += text + PROMPT
@@ -281,20 +281,20 @@ class Interactive:
         self._catch_up()
 
     def take_back(self) -> None:
-        """Erase what was typed, with Ctrl-U."""
+        """Erase the typed text with Ctrl-U."""
         self.type("\x15")
         self._catch_up()
 
     def start(self, text: str) -> None:
-        """Start a command and do not wait for its end."""
+        """Start a command without waiting for its end."""
         self.process.sendline(text)
         self.process.expect_exact(f"{text}\r\n")
         self.transcript += f"{text}\n"
 
     def _catch_up(self) -> None:
-        # GDB may write any number of prompts now, may handle Ctrl-C later than what was typed after it, and
-        # may throw away what was typed: go on after the prompt that follows a line which only GDB can write.
-        # No string among the arguments: GDB would allocate memory for it in the target.
+        # GDB may now write any number of prompts, handle Ctrl-C after later input, and discard that input. So wait
+        # for the prompt after a line that only GDB can write. The arguments contain no string, for which GDB would
+        # allocate memory in the target.
         for _ in range(2):
             for _ in range(10):
                 self.steps += 1
@@ -306,7 +306,7 @@ class Interactive:
             self.read_to_prompt()
 
     def command(self, text: str) -> str:
-        """Run a command; what it wrote, without the echo of the command itself."""
+        """Run a command and return its output, without the echo of the command itself."""
         self.process.sendline(text)
         _, _, output = self.read_to_prompt().partition("\n")
         return output.strip("\n")

@@ -1,4 +1,4 @@
-"""A deadlocked program and what gdbext says of it, as the tests of whole sessions share it."""
+"""A deadlocked program and its report, shared by the tests of whole sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.samples import Truth
 
 @dataclass(frozen=True)
 class Hang:
-    """One session with several commands, of which the first is `py-threads-locks --json`."""
+    """One session with several commands; the first is `py-threads-locks --json`."""
 
     variant: str
     truth: Truth
@@ -23,5 +23,5 @@ class Hang:
         return Report(self.session.document(0), self.truth)
 
     def part(self, index: int) -> Report:
-        """A command that prints a part of the document."""
+        """The output of a command that prints a part of the document."""
         return Report(self.session.document(index), self.truth, self.everything.roles)

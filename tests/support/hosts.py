@@ -1,6 +1,6 @@
-"""Hosts made of namespaces: each has a name, network and process numbers of its own, and the files of this machine.
+"""Hosts made of namespaces, with their own name, network and process ids, and the files of this machine.
 
-Needs root, iproute2 and util-linux. A host ends, with all its processes and links, when the test ends, however it does.
+Needs root, iproute2 and util-linux. A host ends with the test, even if that is killed, with all processes and links.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 
 from tests.support.samples import wait_until
 
-# its process 1; it ends when the pipe does that the test holds
+# the host's process 1, which ends when the test closes its pipe
 _BEGIN = 'hostname "$1" && ip link set lo up && echo && exec cat'
-# the next process gets the number after the last one, unless somebody is quicker
+# the next process gets the next number, unless another process is faster
 _TAKE_NUMBER = """
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
     echo $(($1 - 1)) >/proc/sys/kernel/ns_last_pid
@@ -32,7 +32,7 @@ exit 1
 
 @dataclass(frozen=True)
 class Host:
-    """A host; `init` is its process 1 by the number that it has here, `started` are commands that run there."""
+    """A host; `init` is the process id of its process 1 on this machine, `started` are commands running there."""
 
     name: str
     init: int
@@ -40,23 +40,23 @@ class Host:
 
     @property
     def proc(self) -> Path:
-        """Its /proc, as this machine knows it."""
+        """The host's /proc, by its path on this machine."""
         return Path(f"/proc/{self.init}/root/proc")
 
     def command(self, *argv: str | Path) -> list[str]:
-        """A command line that runs a command there."""
-        # the directory is lost on the way into a mount namespace
+        """The command line that runs a command on the host."""
+        # entering a mount namespace resets the working directory
         enter = ["nsenter", f"--target={self.init}", "--mount", "--uts", "--net", "--pid", f"--wd={os.getcwd()}"]
         return [*enter, "--", *map(str, argv)]
 
     def run(self, *argv: str | Path, variables: Mapping[str, str] | None = None,
             timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run a command there and wait for it."""
+        """Run a command on the host and wait for it."""
         return subprocess.run(self.command(*argv), env={**os.environ, **(variables or {})}, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=timeout, check=False)
 
     def start(self, *argv: str | Path, log: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        """Have a command run there; it ends with the host, at the latest."""
+        """Start a command on the host; it ends with the host at the latest."""
         with open(log, "a") as output:
             process = subprocess.Popen(self.command(*argv), env={**os.environ, **(variables or {})},
                                        stdin=subprocess.DEVNULL, stdout=output, stderr=output, text=True)
@@ -64,22 +64,22 @@ class Host:
         return process
 
     def sleep_as(self, pid: int) -> None:
-        """Start a process there that has this number, and wait until it sleeps."""
+        """Start a process with this process id on the host, and wait until it sleeps."""
         _done(self.command("sh", "-c", _TAKE_NUMBER, "sh", str(pid)))
         wait_until(lambda: (self.status(pid)["Name"], self.status(pid)["State"][0]) == ("sleep", "S"), "it to sleep")
 
     def status(self, pid: int) -> dict[str, str]:
-        """What the kernel tells of one of its processes."""
+        """The status file of one of the host's processes."""
         return dict(line.split(":\t", 1) for line in (self.proc / str(pid) / "status").read_text().splitlines())
 
     def net(self, *options: str) -> None:
-        """Run `ip` on its network."""
-        # of our own process numbers, by which other hosts are named
+        """Run `ip` in the host's network."""
+        # in this machine's PID namespace, whose process ids name the other hosts
         _done(["nsenter", f"--target={self.init}", "--net", "--", "ip", *options])
 
 
 def missing() -> str:
-    """Why there can be no hosts here, empty if there can."""
+    """The reason why hosts cannot be created here; empty if they can."""
     for program in ("ip", "unshare", "nsenter"):
         if shutil.which(program) is None:
             return f"no {program} here"
@@ -92,7 +92,7 @@ def missing() -> str:
 
 @contextlib.contextmanager
 def begun(names: Sequence[str]) -> Iterator[list[Host]]:
-    """Hosts of these names, without a network between them."""
+    """Create hosts with these names, not connected by a network."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(_begun(name)) for name in names]
 
@@ -110,7 +110,7 @@ def _begun(name: str) -> Iterator[Host]:
         yield Host(name, int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()), started)
     finally:
         process.stdin.close()
-        # each is a nsenter, outside, for which the host waits: it must see its child end, and stops when that does
+        # each command is an nsenter outside of the host, which ends when its child in the host ends
         for each in started:
             each.send_signal(signal.SIGCONT)
             each.wait()
@@ -119,11 +119,11 @@ def _begun(name: str) -> Iterator[Host]:
 
 
 def connect(one: Host, address: str, other: Host, link: str) -> None:
-    """Lay a link from a host to another, the switch; the host has this address and the length of its network."""
+    """Connect a host to another one, the switch; `address` is the host's address with its prefix length."""
     one.net("link", "add", "eth0", "type", "veth", "peer", "name", link, "netns", str(other.init))
     one.net("address", "add", address, "dev", "eth0")
     one.net("link", "set", "dev", "eth0", "up")
-    # to nowhere: by it programs find out which address is their own
+    # leads nowhere, but programs determine their own address by it
     one.net("route", "add", "default", "dev", "eth0")
     other.net("link", "set", "dev", link, "up")
 

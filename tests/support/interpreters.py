@@ -1,9 +1,9 @@
-"""The interpreters under test, and what becomes of a test that needs one which is not there.
+"""The interpreters under test, and the outcome of tests that need a missing one.
 
-GDBEXT_REQUIRE names, separated by commas, what must be there (`3.11,3.12-stripped,debian,trixie,sid-3.15,gdb-18.1`,
-or `all`): interpreters, and the trees of distributions, interpreters of these and further GDBs of
-tests/support/roots.py, and packages from PyPI. A test fails without them. Without any other a test is skipped, with
-the reason.
+GDBEXT_REQUIRE lists requirements, separated by commas (`3.11,3.12-stripped,debian,trixie,sid-3.15,gdb-18.1`,
+or `all`): interpreters; the trees of distributions, their interpreters and further GDBs of tests/support/roots.py;
+and packages from PyPI. A test fails if a listed requirement is missing, and is skipped, with the reason, if another
+one is.
 """
 
 from __future__ import annotations
@@ -21,35 +21,34 @@ from typing import NoReturn
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
-#: The environment variable with the folder that conftest.py makes for one run of the tests.
+#: The environment variable with the folder that conftest.py creates for one run of the tests.
 SHARED = "GDBEXT_TESTS_SHARED"
 GET_PYTHON = CHECKOUT / "scripts" / "get-python"
 DEBIAN_PYTHON = Path("/usr/bin/python3")
 
-# one for each shape of threads, frames and GIL, under test in every scenario; the others in those that tell most
+# one for each shape of threads, frames and GIL, tested in every scenario; the others only in the most useful ones
 MAIN_VERSIONS = ("3.9", "3.11", "3.12", "3.13")
 FURTHER_VERSIONS = ("3.6", "3.7", "3.8", "3.10")
 VERSIONS = (*MAIN_VERSIONS, *FURTHER_VERSIONS)
-# free-threaded builds; where there is one, it is under test in every scenario too
+# free-threaded builds, tested in every scenario if they are available
 FREE_THREADED_VERSIONS = ("3.13t", "3.14t", "3.15t")
-# under test as soon as there is one; so far neither a build nor complete sources were available
+# tested as soon as a build is available; so far neither a build nor complete sources were
 NEVER_RUN = ("3.15t",)
 MAIN_NAMES = (*MAIN_VERSIONS, *(f"{version}-stripped" for version in MAIN_VERSIONS), "debian")
 FURTHER_NAMES = (*FURTHER_VERSIONS, *(f"{version}-stripped" for version in FURTHER_VERSIONS))
 FREE_THREADED_NAMES = (*FREE_THREADED_VERSIONS, *(f"{version}-stripped" for version in FREE_THREADED_VERSIONS))
 # every interpreter under test, by the name that test ids and GDBEXT_REQUIRE use
 NAMES = (*MAIN_NAMES, *FURTHER_NAMES, *FREE_THREADED_NAMES)
-# what else GDBEXT_REQUIRE may name: Debian suites, interpreters that Debian packages for them besides the default
-# one (in whichever micro version the mirror has them), and GDBs besides the system's
+# further names for GDBEXT_REQUIRE: Debian suites, Debian's interpreters other than the suite's default
+# (in the micro version of the mirror), and GDBs other than the system's
 SUITES = ("bullseye", "trixie", "sid")
-# Ubuntu suites, for the sake of their glibc; gdbext does not run in the GDB of the first two
+# Ubuntu suites, which have other versions of glibc; gdbext does not run in the GDB of the first two
 OLD_SUITES = ("xenial", "bionic", "noble")
 ROOT_PYTHONS = ("sid-3.13", "sid-3.14", "sid-3.15", "sid-3.15-jit", "sid-3.14-dbg", "bullseye-3.9-dbg")
 GDBS = ("gdb-16.3", "gdb-18.1")
-# what tests install from PyPI: programs of public reports, and packages that call Python back; and the browser that
-# shows pages
+# packages that tests install from PyPI, for programs of public reports and for callbacks into Python; and the browser
 EXTENSIONS = ("cython-openmp", "precision-packages", "boundary-packages", "dask-packages", "chromium")
-# for tests that are about something else than interpreters
+# the interpreter for tests that do not depend on the version
 ANY = "3.12"
 
 
@@ -57,8 +56,8 @@ ANY = "3.12"
 class Interpreter:
     """An interpreter under test.
 
-    `path` is None when it is not to be had, `missing` then says why. `symbols` is false when GDB is to find
-    none: the session must not look for detached ones either.
+    `path` is None when it is not available, and `missing` then says why. `symbols` is false when GDB must not find
+    symbols, including detached ones.
     """
 
     name: str
@@ -68,7 +67,7 @@ class Interpreter:
 
 
 def use(name: str) -> tuple[Path, bool]:
-    """Path of the interpreter, and whether GDB is to have its symbols; skips or fails the test without it."""
+    """The path of the interpreter, and whether GDB may use its symbols; skips or fails the test without it."""
     interpreter = find(name)
     if interpreter.path is None:
         do_without(name, interpreter.missing)
@@ -76,30 +75,30 @@ def use(name: str) -> tuple[Path, bool]:
 
 
 def with_gil(name: str) -> tuple[str, ...]:
-    """Options with which an interpreter has a GIL: a free-threaded one has none unless it is told to."""
+    """The options with which an interpreter has a GIL; a free-threaded one has none by default."""
     return ("-X", "gil=1") if name in FREE_THREADED_NAMES else ()
 
 
 def do_without(name: str, missing: str) -> NoReturn:
-    """End a test for which something is missing: it is skipped, or fails if GDBEXT_REQUIRE names that."""
+    """End a test because of a missing requirement: it fails if GDBEXT_REQUIRE names that, otherwise it is skipped."""
     if is_required(name):
         pytest.fail(f"required by GDBEXT_REQUIRE: {missing}")
     pytest.skip(missing)
 
 
 def is_required(name: str) -> bool:
-    """Whether GDBEXT_REQUIRE names it."""
+    """Whether GDBEXT_REQUIRE contains the name."""
     names = {part.strip() for part in os.environ.get("GDBEXT_REQUIRE", "").split(",")} - {""}
     known = (*NAMES, *SUITES, *OLD_SUITES, *ROOT_PYTHONS, *GDBS, *EXTENSIONS, "all")
     unknown = names - {*known}
-    # a typing error must not turn a failure into a skip
-    assert not unknown, f"GDBEXT_REQUIRE: {unknown} is none of {known}"
+    # a typo must not turn a failure into a skip
+    assert not unknown, f"GDBEXT_REQUIRE: {unknown} is not in {known}"
     return bool(names & {name, "all"})
 
 
 @functools.cache
 def find(name: str) -> Interpreter:
-    """Look for an interpreter once; nothing is built for a test."""
+    """Find an interpreter, once per run; tests do not build one."""
     if name == "debian":
         path: Path | None = DEBIAN_PYTHON.resolve() if _is_debians(DEBIAN_PYTHON) else None
         return Interpreter(name, path, f"{DEBIAN_PYTHON} is not Debian's Python", False)
@@ -109,7 +108,7 @@ def find(name: str) -> Interpreter:
 
 
 def _once_a_run(name: str, ask: Callable[[], tuple[Path | None, str]]) -> tuple[Path | None, str]:
-    """What the first worker of pytest-xdist was answered; get-python starts several programs for an answer."""
+    """The answer that the first worker of pytest-xdist got, because get-python starts several programs."""
     if SHARED not in os.environ:
         return ask()
     with open(Path(os.environ[SHARED]) / name, "a+") as file:

@@ -1,7 +1,7 @@
-"""The scenes of tests/samples/locks.c and locks.cc by process, and what a report says wrong of such a process.
+"""The scenes of tests/samples/locks.c and locks.cc by process, and the mistakes in reports on them.
 
-A process plays many scenes at once. Its report is not checked up to the first mistake, but scene by scene: what is
-wrong in one says nothing of the others.
+A process runs many scenes at once. Its report is checked scene by scene, not up to the first mistake, because the
+scenes are independent.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tests.support.samples import Truth
 # a failed comparison may print a whole report
 _LONGEST = 400
 
-#: What a session must run for `mistakes` to read it.
+#: The commands of a session that `mistakes` reads.
 COMMANDS = ("py-threads-locks --json", "py-deadlocks --json", "lock-owner --json")
 
 
 @dataclass(frozen=True)
 class Process:
-    """Scenes that are played together, and the program that knows them."""
+    """Scenes that run together, and the program that contains them."""
 
     program: str
     scenes: tuple[str, ...]
@@ -52,7 +52,7 @@ PROCESSES = {
     "signals": Process(
         "locks",
         (
-            # the first to allocate
+            # must allocate first
             "arena-heap",
             *("cond", "cond-timed", "cond-groups", "c11-cond", "c11-join", "sem", "sem-timed", "sem-pshared"),
             *("barrier-one", "barrier-two", "barrier-ambiguous", "barrier-deadlock", "once", "once-deadlock"),
@@ -60,7 +60,7 @@ PROCESSES = {
         ),
     ),
     "words": Process("locks", ("stdio", "stdio-read", "stdio-abba", "futex", "futex-disguised", "futex-abba")),
-    # nobody can allocate after `arena`
+    # no thread can allocate after `arena`
     "library": Process("locks", ("spin", "dlopen", "phdr", "arena")),
     "exit": Process("locks", ("exit",)),
     "cxx": Process(
@@ -73,7 +73,7 @@ PROCESSES = {
         ),
     ),
 }
-#: Scenes that not every system can show, and what it takes.
+#: Scenes that some systems cannot show, and their requirements.
 CONDITIONS = {
     "pp": "the right to use real-time policies",
     "read-nonrecursive": "glibc 2.30",
@@ -86,7 +86,7 @@ CONDITIONS = {
 
 
 def mistakes(truth: Truth, session: Result) -> list[str]:
-    """What a session that ran `COMMANDS` says otherwise than the truth."""
+    """The differences between a session that ran `COMMANDS` and the truth."""
     report = Report(session.document(0), truth)
     found = [
         *_of_session(session),
@@ -99,14 +99,14 @@ def mistakes(truth: Truth, session: Result) -> list[str]:
     found += [f"no lock of this program: {row}" for lock, row in rows.items()
               if lock not in told and not lock.startswith("descriptor:")]
     if session.document(1)["deadlocks"] != report.document["deadlocks"]:
-        found.append("py-deadlocks and py-threads-locks tell different deadlocks")
+        found.append("py-deadlocks and py-threads-locks report different deadlocks")
     if rows != {row["id"]: row for row in session.document(2)["locks"]}:
-        found.append("lock-owner and py-threads-locks tell different things of the locks")
+        found.append("lock-owner and py-threads-locks report the locks differently")
     return found
 
 
 def fail_over(found: Mapping[str, Sequence[str]]) -> None:
-    """Fail with all mistakes, by the looks that found them; what several looks found is told once."""
+    """Fail with all mistakes; one that several snapshots found is listed once."""
     looks: dict[str, list[str]] = {}
     for look, texts in found.items():
         for text in texts:
@@ -156,5 +156,5 @@ def _of_deadlocks(report: Report) -> Iterator[str]:
 
 
 def elides_locks() -> bool:
-    """Whether glibc 2.23 uses transactions of this processor in place of locks; then no mutex records its owner."""
+    """Whether glibc 2.23 elides locks with this processor's transactions; then no mutex records its owner."""
     return " rtm " in Path("/proc/cpuinfo").read_text(encoding="utf-8")

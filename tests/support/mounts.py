@@ -1,4 +1,4 @@
-"""What tests need of the mounts of this machine."""
+"""Requirements of tests on the mounts of this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 def is_mount_point(folder: str) -> bool:
-    """Whether the kernel lists a mount of this name for us."""
+    """Whether the kernel lists a mount at this path."""
     return folder in [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
 
 

@@ -15,22 +15,22 @@ from pathlib import Path
 from tests.support import interpreters, samples
 from tests.support.samples import HERE, SOURCES, Descendant, Place, Sample
 
-#: Every scene of openmp.c, in the order in which they are played.
+#: Every scene of openmp.c, in the order in which they run.
 SCENES = (
     *("barrier", "slow", "end", "end_two", "single", "idle", "idle_deadlock", "nested", "two_teams", "tasks"),
     *("taskwait", "ordered", "critical", "named", "reentered", "locks"),
 )
-#: What GDBEXT_REQUIRE calls the extension.
+#: The name of the extension in GDBEXT_REQUIRE.
 CYTHON = "cython-openmp"
-#: The last Cython in which `prange` keeps the GIL if its caller has it, and the last SciPy whose declarations of
-#: LAPACK say nothing of exceptions.
+#: The last Cython in which `prange` keeps the GIL if its caller holds it, and the last SciPy whose declarations of
+#: LAPACK do not mention exceptions.
 REQUIREMENTS = ("cython==3.0.0", "scipy==1.10.1", "numpy<2", "setuptools")
-#: The version of Python that SciPy is installed for.
+#: The version of Python for which SciPy is installed.
 PYTHON = "3.11"
 
 _FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread", "-fopenmp")
 _CYTHON_SOURCE = SOURCES / "cython_openmp"
-# threads go to sleep at once, in place of some milliseconds later
+# threads sleep at once instead of spinning for some milliseconds
 _VARIABLES = {"OMP_WAIT_POLICY": "passive"}
 
 
@@ -44,19 +44,19 @@ def program(*, stripped: bool, place: Place = HERE) -> Path:
 def start(
     scenes: Sequence[str], directory: Path, *, stripped: bool, place: Place = HERE
 ) -> AbstractContextManager[Sample]:
-    """Scenes of openmp.c in one process."""
+    """Run scenes of openmp.c in one process."""
     argv: list[str | Path] = [program(stripped=stripped, place=place), *scenes]
     return samples.running(argv, directory, place=place, variables=_VARIABLES)
 
 
 def start_fork(directory: Path, *, stripped: bool) -> AbstractContextManager[Sample]:
-    """A child process that opens a region with the pool that its parent has."""
+    """Run a child process that opens a region with its parent's pool."""
     argv: list[str | Path] = [program(stripped=stripped), "fork"]
     return samples.running(argv, directory, variables=_VARIABLES, kind=Descendant)
 
 
 def start_llvm(clang: str, scenes: Sequence[str], directory: Path) -> AbstractContextManager[Sample]:
-    """Scenes of openmp.c compiled by clang, with LLVM's OpenMP; of what is told only the threads are as told."""
+    """Run scenes of openmp.c compiled by clang with LLVM's OpenMP; only the threads of their truth are valid."""
     compiled = directory / "openmp-llvm"
     HERE.run([clang, *_FLAGS, "-Wno-everything", "-o", compiled, SOURCES / "openmp.c"])
     return samples.running([compiled, *scenes], directory, variables={"KMP_BLOCKTIME": "0"})
@@ -66,9 +66,9 @@ def start_llvm(clang: str, scenes: Sequence[str], directory: Path) -> AbstractCo
 
 
 def start_cython(directory: Path, *, stripped: bool) -> AbstractContextManager[Sample]:
-    """A Cython extension whose `prange` hangs; skips or fails the test without what it takes."""
+    """Run a Cython extension that hangs in `prange`; skips or fails the test if a requirement is missing."""
     python, _ = interpreters.use(f"{PYTHON}-stripped" if stripped else PYTHON)
-    samples.extension_flags(python)  # setup.py finds the headers by itself
+    samples.extension_flags(python)  # only for the check of the headers, which setup.py finds by itself
     environment, missing = _environment()
     if environment is None:
         interpreters.do_without(CYTHON, missing)
@@ -80,7 +80,7 @@ def start_cython(directory: Path, *, stripped: bool) -> AbstractContextManager[S
 
 @functools.cache
 def _environment() -> tuple[Path | None, str]:
-    """A virtual environment with Cython and SciPy, made once; or why there is none."""
+    """A virtual environment with Cython and SciPy, created once; or the reason why there is none."""
     python, _ = interpreters.use(PYTHON)
     store = samples.cache_directory().parent / CYTHON
     done = store / ".done"
@@ -102,7 +102,7 @@ def _environment() -> tuple[Path | None, str]:
 
 @functools.cache
 def _extension(environment: Path, stripped: bool) -> Path:
-    """The folder with the compiled extension, made unless that has been done before with the same sources."""
+    """The folder with the compiled extension, which is kept until its sources change."""
     sources = sorted(file for file in _CYTHON_SOURCE.iterdir() if file.suffix in (".pyx", ".h", ".py"))
     parts = [*(file.read_bytes() for file in sources), *map(str.encode, REQUIREMENTS), str(stripped).encode()]
     target = samples.cache_directory() / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16] / CYTHON
@@ -110,7 +110,7 @@ def _extension(environment: Path, stripped: bool) -> Path:
     with open(target.with_name(f"{CYTHON}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
-            # Cython writes its C code beside the source
+            # Cython writes its C code next to the source
             work = target.with_name(f"{CYTHON}.unfinished")
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir()

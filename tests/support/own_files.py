@@ -1,4 +1,4 @@
-"""Real files to take apart: those that this process has mapped."""
+"""Real files to parse: those that this process has mapped."""
 
 from __future__ import annotations
 

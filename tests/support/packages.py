@@ -1,7 +1,7 @@
-"""Packages from PyPI that call Python back, for each interpreter that tests run them with.
+"""Packages from PyPI that call back into Python, for each interpreter that tests run them with.
 
-They are unpacked once and kept. Only wheels are taken: nothing is built, and the pip of the Python that runs the tests
-serves all interpreters.
+They are unpacked once and kept. Only wheels are used, so nothing is built, and the pip of the Python that runs the
+tests serves all interpreters.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from pathlib import Path
 from tests.support import interpreters, samples
 from tests.support.samples import HERE, Place
 
-#: What GDBEXT_REQUIRE calls the packages.
+#: The name of the packages in GDBEXT_REQUIRE.
 NAME = "boundary-packages"
-# the last of each that has wheels for all of the versions, unless a version has its own below
+# the last release of each with wheels for all versions, unless listed below for a version
 _COMMON = ("cffi==2.0.0", "cython==3.1.6", "pybind11==2.13.6", "nanobind==2.9.2")
-# of rpds-py one with each of Rust's manglings; numba takes as much room as all the others, so one version has it
+# rpds-py in one release for each of Rust's manglings; numba is as large as all others, so only one version has it
 _OF_VERSION = {
     "3.9": ("numpy==2.0.2", "rpds-py==0.27.1"),
     "3.11": ("numpy==2.1.3", "rpds-py==2026.9.1", "numba==0.61.2"),
     "3.13": ("numpy==2.1.3", "rpds-py==2026.9.1"),
     "3.14": ("numpy==2.3.5", "rpds-py==2026.9.1"),
 }
-# in the tree and not mounted there, as the samples are
+# in the tree and not mounted there, like the samples
 _IN_TREE = Path("/opt/gdbext-packages")
 
 
 def use(version: str, place: Place = HERE) -> Path:
-    """The folder with the packages for a version of Python, as it is seen there; skips or fails the test without it."""
+    """The folder of packages for a version of Python, by its path in that place; skips or fails the test without it."""
     folder, missing = _make(version, place)
     if folder is None:
         interpreters.do_without(NAME, missing)
@@ -42,13 +42,13 @@ def use(version: str, place: Place = HERE) -> Path:
 
 @functools.cache
 def _make(version: str, place: Place) -> tuple[Path | None, str]:
-    """Install the packages unless that has been done before; or why there are none."""
+    """Install the packages unless they are installed; returns their folder, or the reason why there is none."""
     store = _IN_TREE if place.enter else samples.cache_directory().parent / NAME
     requirements = [*_COMMON, *_OF_VERSION[version]]
 
     def tidy(folder: Path) -> None:
         for tests in [*folder.glob("**/tests")]:
-            shutil.rmtree(tests, ignore_errors=True)  # some lie within others
+            shutil.rmtree(tests, ignore_errors=True)  # some are inside others
 
     failure = install(place.outside(store) / version, requirements, "--no-compile", "--python-version", version,
                       tidy=tidy, state=("unpacked, without tests",))
@@ -59,11 +59,11 @@ def _make(version: str, place: Place) -> tuple[Path | None, str]:
 
 def install(folder: Path, requirements: Sequence[str], *options: str, tidy: Callable[[Path], None] | None = None,
             state: Sequence[str] = ()) -> str | None:
-    """Unpack packages from PyPI into a folder unless that has been done before; why that failed, or None.
+    """Unpack packages from PyPI into a folder unless they are there; returns the reason of a failure, or None.
 
-    :param options: of pip.
-    :param tidy: what is done to the folder afterwards.
-    :param state: lines that tell a folder made this way from what earlier versions of this left there.
+    :param options: pip options.
+    :param tidy: a function to call with the folder afterwards.
+    :param state: lines that distinguish this folder from one left by an earlier version of this code.
     """
     done, wanted = folder / ".done", "\n".join([*requirements, *state])
     folder.parent.mkdir(parents=True, exist_ok=True)

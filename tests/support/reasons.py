@@ -1,4 +1,4 @@
-"""Reasons in tests, which compare sentences."""
+"""Conversion between reasons and sentences, which tests compare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gdbext.narrate.reasons import explain
 
 
 def text(sentence: str) -> Reason:
-    """A reason that has no code of its own."""
+    """A reason that is only a sentence."""
     return because("text", text=sentence)
 
 

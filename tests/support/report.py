@@ -1,4 +1,4 @@
-"""Reads gdbext's JSON the way the truth of a sample is told: threads by role, locks by name."""
+"""Reads gdbext's JSON in terms of a sample's truth: threads by role, locks by name."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Json = dict[str, Any]
 
 
 class Report:
-    """A document of `py-threads-locks --json`, or of a command that prints a part of it."""
+    """A document of `py-threads-locks --json`, or a part of it from another command."""
 
     def __init__(self, document: Json, truth: Truth, roles: dict[int, str] | None = None) -> None:
-        """Join a document with what the sample said.
+        """Join a document with the sample's truth.
 
-        :param roles: role by GDB thread number, for documents that list no threads.
+        :param roles: role by GDB thread number, for documents without threads.
         """
         self.document = document
         self.truth = truth
         assert document["schema"] == "gdbext/1"
         if roles is None:
-            # the tid is read from memory, which a truncated core may lack
+            # the tid is read from memory, which may be missing in a truncated core
             roles = {
                 row["number"]: truth.role_of(row["lwp"] if row["tid"] is None else row["tid"])
                 for row in document["threads"]
@@ -35,14 +35,14 @@ class Report:
         return rows[0]
 
     def lock(self, name: str) -> Json:
-        """The row of a lock of the truth; it must be listed once."""
+        """The row of a lock in the truth, which must be listed once."""
         expected = self.truth.locks[name]
         rows: list[Json] = [row for row in self.document["locks"] if row["id"] == expected.id]
         assert len(rows) == 1, f"{expected.id} is listed {len(rows)} times among {self.document['locks']}"
         return rows[0]
 
     def gil(self) -> Json:
-        """The state of the only interpreter's GIL."""
+        """The GIL of the only interpreter."""
         (runtime,) = self.document["runtimes"]
         (interpreter,) = runtime["interpreters"]
         gil: Json = interpreter["gil"]
@@ -53,7 +53,7 @@ class Report:
         return None if number is None else self.roles[number]
 
     def lock_name(self, lock_id: str) -> str:
-        """The truth's name of a lock reference; the reference itself if the truth does not know the lock."""
+        """The name of a lock in the truth, or its id if the truth does not contain it."""
         for name, lock in self.truth.locks.items():
             if lock.id == lock_id:
                 return name
@@ -68,7 +68,7 @@ class Report:
         }
 
     def holds(self, role: str) -> set[tuple[str, str, str]]:
-        """Name, mode and evidence of the truth's locks that the thread holds; other locks are left out."""
+        """The name, mode and evidence of each lock in the truth that the thread holds."""
         return {
             (self.lock_name(hold["lock"]), hold["mode"], hold["evidence"])
             for hold in self.thread(role)["holds"]
@@ -76,7 +76,7 @@ class Report:
         }
 
     def python_stack(self, role: str) -> tuple[tuple[str, str, int | None], ...]:
-        """Function, file and line of a thread's Python frames, innermost first."""
+        """The function, file and line of a thread's Python frames, innermost first."""
         return tuple(
             (frame["function"], frame["file"], frame["line"])
             for frame in self.thread(role)["stack"]
@@ -84,7 +84,7 @@ class Report:
         )
 
     def check_thread(self, role: str) -> None:
-        """Compare what a thread does, waits for and holds with the truth of a sample that plays scenes."""
+        """Compare the state, wait and held locks of a thread with the truth of a sample with scenes."""
         expected = self.truth.threads[role]
         row = self.thread(role)
         assert row["status"] == ("blocked" if expected.blocked else "running")
@@ -121,5 +121,5 @@ class Report:
 
 
 def candidates(row: Json) -> list[int]:
-    """Thread numbers of a lock's candidates, listed as numbers or, like holders, with more about them."""
+    """The thread numbers of a lock's candidates, which are listed as numbers or as objects, like holders."""
     return [entry["thread"] if isinstance(entry, dict) else entry for entry in row["candidates"]]

@@ -1,7 +1,7 @@
-"""Other releases of Debian and Ubuntu, with a GDB, Python and glibc of their own, and further GDBs for this machine.
+"""Trees of other Debian and Ubuntu releases, with their GDB, Python and glibc, and further GDBs for this machine.
 
-What is there is used. What is not is made by scripts/get-root and scripts/get-gdb only if GDBEXT_REQUIRE names
-it (see interpreters.py): a tree takes half a gigabyte.
+Existing ones are used. Missing ones are created by scripts/get-root and scripts/get-gdb only if GDBEXT_REQUIRE names
+them (see interpreters.py), because a tree takes half a gigabyte.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ GET_ROOT = CHECKOUT / "scripts" / "get-root"
 IN_ROOT = CHECKOUT / "scripts" / "in-root"
 GET_GDB = CHECKOUT / "scripts" / "get-gdb"
 
-# the samples are compiled there, so that they fit that glibc
+# the samples are compiled in the tree, for its glibc
 _PACKAGES = "gcc,g++,libc6-dev"
-# what shows that these are installed
+# files that show that these are installed
 _FILES = ("usr/bin/gcc", "usr/bin/g++", "usr/include/stdio.h")
-# sid's own Python is whichever it is today: an interpreter of ours, which in-root makes visible there
+# sid's own Python changes, so sid uses an interpreter under test, which in-root makes visible in the tree
 _LENT = {"sid": f"{interpreters.ANY}-stripped"}
 
 
 @dataclass(frozen=True)
 class Packaged:
-    """An interpreter that a package brings into a tree: the program in /usr/bin, and variables for its environment."""
+    """An interpreter packaged for a tree: its program in /usr/bin, and its environment variables."""
 
     suite: str
     package: str
@@ -51,7 +51,7 @@ PACKAGED = {
 }
 
 
-#: How a program in a tree is seen: as a process or as a core, by the tree's own GDB or by this machine's.
+#: The ways to inspect a program in a tree: process or core, with the tree's GDB or this machine's.
 WAYS = ("live, its GDB", "live", "core", "core, its GDB")
 
 
@@ -59,9 +59,9 @@ WAYS = ("live, its GDB", "live", "core", "core, its GDB")
 class Root:
     """A tree under test.
 
-    `python` is an interpreter as it is seen inside, `libc` its glibc as `getconf` calls it. `gdb` starts the GDB
-    inside, and is empty where gdbext runs in none; `sysroot` are the options with which a GDB outside reads cores of
-    the tree. `variables` are what turns on in the interpreter what is tested.
+    `python` is the path of an interpreter inside, `libc` the name of its glibc in `getconf`. `gdb` starts the GDB
+    inside, and is empty if gdbext does not run in it; `sysroot` are the options with which a GDB outside reads cores of
+    the tree. `variables` switch on the tested feature of the interpreter.
     """
 
     place: Place
@@ -72,11 +72,11 @@ class Root:
     variables: tuple[tuple[str, str], ...] = ()
 
     def ways(self, turn: int) -> Sequence[str]:
-        """Choose among WAYS: each GDB once; which one gets the process and which one the core takes turns."""
+        """Choose from WAYS: each GDB once; they alternate between the process and the core."""
         return combinations.part(WAYS, turn) if self.gdb else ("live", "core")
 
     def outside(self, path: Path) -> Path:
-        """A program of the tree as this machine knows it; a lent interpreter lies at the same path."""
+        """The path on this machine of a program in the tree; a lent interpreter has the same path."""
         inside = self.place.outside(path)
         return inside if inside.exists() else path
 
@@ -98,9 +98,9 @@ def use(suite: str) -> Root:
 
 
 def use_python(name: str, *, headers: bool = False) -> Root:
-    """The tree of an interpreter of `PACKAGED` with that as its `python`; skips or fails the test without it.
+    """The tree of an interpreter in `PACKAGED`, which is its `python`; skips or fails the test without it.
 
-    :param headers: extension modules are to be compiled for it.
+    :param headers: whether extension modules are compiled for it.
     """
     packaged = PACKAGED[name]
     place, missing = _find(packaged.suite)
@@ -119,7 +119,7 @@ def use_python(name: str, *, headers: bool = False) -> Root:
 def _root(
     place: Place, python: Path, libraries: Sequence[Path] = (), variables: tuple[tuple[str, str], ...] = ()
 ) -> Root:
-    # /lib64/ld-linux-x86-64.so.2 may be a link with an absolute path, which leads out of the tree
+    # /lib64/ld-linux-x86-64.so.2 may be an absolute link, which leads out of the tree
     search = ":".join(map(str, [*place.tree.glob("lib/*-linux-gnu"), *libraries]))
     settings = (f"set sysroot {place.tree}", f"set solib-search-path {search}")
     options = tuple(part for setting in settings for part in ("-iex", setting))
@@ -137,7 +137,7 @@ def use_gdb(name: str) -> Path:
 
 @functools.cache
 def _find(suite: str) -> tuple[Place | None, str]:
-    """Look for a tree once, or why there is none."""
+    """Find a tree, once; returns it, or the reason why there is none."""
     if os.geteuid() != 0:
         return None, f"{suite}: making and entering another root directory needs root"
     store = _store("GDBEXT_ROOTS", "roots")
@@ -150,7 +150,7 @@ def _find(suite: str) -> tuple[Place | None, str]:
     got = _run([GET_ROOT, "--with", _PACKAGES, suite])
     if got.returncode:
         return None, f"{make}: {got.stderr.strip()}"
-    # GDB gets another HOME, where in-root would look for all of these
+    # GDB gets another HOME, in which in-root would search for these
     here = {
         "GDBEXT_ROOTS": store,
         "GDBEXT_PYTHONS": _store("GDBEXT_PYTHONS", "pythons"),
@@ -166,7 +166,7 @@ def _find(suite: str) -> tuple[Place | None, str]:
 
 @functools.cache
 def _add(place: Place, suite: str, package: str, file: str, wanted: bool) -> str:
-    """Why a file of a package is not in a tree; if wanted, the package is added once."""
+    """The reason why a package's file is missing in a tree; if wanted, the package is added once."""
     path = place.tree / file
     if path.exists():
         return ""
@@ -195,7 +195,7 @@ def _find_gdb(name: str) -> tuple[Path | None, str]:
 
 
 def _store(variable: str, name: str) -> Path:
-    """Where a script of scripts/ keeps what it makes."""
+    """The folder in which a script of scripts/ stores its results."""
     named = os.environ.get(variable)
     return Path(named) if named else Path.home() / ".cache" / "gdbext" / name
 

@@ -1,4 +1,4 @@
-"""Reports by way of their documents."""
+"""Reports written as documents and read back."""
 
 from __future__ import annotations
 

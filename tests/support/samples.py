@@ -1,4 +1,4 @@
-"""Compiles and runs the programs of tests/samples and reads the truth that they tell about themselves.
+"""Compiles and runs the programs of tests/samples, and reads the truth that they print about themselves.
 
 A sample prints one JSON line when it is about to reach its final state:
 
@@ -10,13 +10,13 @@ A sample prints one JSON line when it is about to reach its final state:
                       "evidence": "recorded", "orphan": null, "shared": [ROLE], "timed": [ROLE]}},
      "deadlock": [[WAITER, NAME, HOLDER], ...], "stuck_behind": [ROLE], "left_out": [SCENE]}
 
-Threads are known by roles, locks by names. `stack` has the Python frames, innermost first, at the lines at
-which they will stand; a sample may tell their `qualified_names` too. `holders` are those that a debugger can
-name, `really` those that hold the lock; `candidates` those that it cannot choose between. A GIL may have an
-`interpreter`, its id. `syscall` is the system call in which the thread ends up, null if it does not stay in one.
+Threads are identified by roles, locks by names. `stack` has the Python frames, innermost first, at their final
+lines; a sample may add their `qualified_names`. `holders` are the holders that a debugger can name, `really` the
+actual ones; `candidates` are those that a debugger cannot choose between. A GIL may have an `interpreter`, its id.
+`syscall` is the thread's final system call, null if it does not stay in one.
 
-Optional: why the recorded owner is no living thread (`orphan`; the HOLDER of the edge is null then), which of the
-waiters want the lock `shared`, which of them wait for a limited time (`timed`), and the scenes that were asked for and
+Optional: the reason why the recorded owner is not a living thread (`orphan`; the HOLDER of the edge is null then),
+the waiters that request the lock `shared`, those that wait for a limited time (`timed`), and the requested scenes
 that this system cannot show (`left_out`).
 """
 
@@ -46,13 +46,13 @@ import pytest
 SOURCES = Path(__file__).resolve().parent.parent / "samples"
 RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-bystander")
 ABBA_VARIANTS = ("mutex", "rwlock")
-#: Seconds that tests wait for a state which takes a moment on a quiet machine. Loaded machines need many times that.
+#: The time that tests wait for a state, in seconds. An idle machine reaches it in moments, a loaded one does not.
 PATIENCE = 120.0
-#: Seconds that a waiter of the GIL sleeps at a time, where it is to sleep on.
+#: The time that a GIL waiter sleeps before it retries, in seconds, for samples in which it should stay asleep.
 STILL = 1000.0
 
 _COMMON = ("-O2", "-std=gnu11", "-Wall", "-Wextra", "-pthread")
-# left out of a lock's truth is what is not so
+# members of a lock's truth that are missing are false or empty
 _COMMON_CXX = ("-O2", "-std=gnu++20", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread")
 _BUILDS = {
     "libboundaries.so": ("boundaries.c", (*_COMMON, "-shared", "-fPIC", "-fvisibility=hidden"), False),
@@ -74,7 +74,7 @@ _BUILDS = {
     "owners": ("owners.c", (*_COMMON, "-g"), False),
     "owners-stripped": ("owners.c", _COMMON, True),
 }
-# what the linker is told after a source; libdl is a library of its own before glibc 2.34
+# linker options after a source; libdl is a separate library before glibc 2.34
 _LIBRARIES = {"healthy.c": ("-ldl",), "locks.c": ("-ldl",), "locks.cc": ("-lstdc++",)}
 _SYSCALL_NUMBERS = {
     "x86_64": {"futex": 202, "pause": 34, "read": 0, "restart": 219},
@@ -100,9 +100,9 @@ sys.path.insert(0, sys.argv.pop(1))
 from Cython.Compiler.Main import main
 main(command_line=1)
 """
-# in the tree and not mounted there: a GDB outside that takes the tree as its sysroot needs the files too
+# in the tree and not mounted there, because a GDB outside with the tree as its sysroot also needs the files
 _SAMPLES_IN_TREE = Path("/opt/gdbext-samples")
-# seen this often in a row, a thread does not merely pass through the system call
+# the number of consecutive observations after which a thread counts as blocked in a system call
 _STEADY = 3
 
 T = TypeVar("T")
@@ -113,20 +113,20 @@ class Place:
     """Where a sample is compiled and run: on this machine, or in a tree that becomes its root directory."""
 
     tree: Path = Path("/")
-    # what stands before a command that is to run there
+    # the command prefix that runs a command there
     enter: tuple[str, ...] = ()
 
     def outside(self, path: Path) -> Path:
-        """The path, by which a file goes there, as this machine knows it."""
+        """The path on this machine of a file in that place."""
         return self.tree / path.relative_to("/")
 
     @property
     def samples(self) -> Path:
-        """Where compiled samples are kept from run to run."""
+        """The folder in which compiled samples are kept between runs."""
         return _SAMPLES_IN_TREE if self.enter else cache_directory()
 
     def run(self, argv: Sequence[str | Path]) -> str:
-        """Run a command there that must succeed, and return its output."""
+        """Run a command there, which must succeed, and return its output."""
         command = [*self.enter, *map(str, argv)]
         ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, f"{command}: status {ran.returncode}\n{ran.stderr}"
@@ -138,7 +138,7 @@ HERE = Place()
 
 @dataclass(frozen=True)
 class ThreadTruth:
-    """One thread of a sample, in the sample's own words."""
+    """One thread of a sample, as described by the sample."""
 
     tid: int
     python_name: str | None
@@ -150,7 +150,7 @@ class ThreadTruth:
 
 @dataclass(frozen=True)
 class LockTruth:
-    """One lock of a sample; threads are given by role. A GIL is that of `interpreter`."""
+    """One lock of a sample; threads are given by role. A GIL belongs to `interpreter`."""
 
     kind: str
     address: int | None
@@ -168,13 +168,13 @@ class LockTruth:
 
     @property
     def id(self) -> str:
-        """The lock's id in gdbext's JSON; a GIL goes by its interpreter, not its address."""
+        """The lock's id in gdbext's JSON; a GIL is identified by its interpreter, not its address."""
         return f"gil:{self.interpreter}" if self.address is None else f"{self.kind}:{self.address:#x}"
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What a sample told about itself."""
+    """A sample's description of itself."""
 
     sample: str
     variant: str
@@ -186,15 +186,15 @@ class Truth:
     left_out: tuple[str, ...] = ()
 
     def role_of(self, tid: int) -> str:
-        """The role of the thread with this kernel number."""
+        """The role of the thread with this TID."""
         for role, thread in self.threads.items():
             if thread.tid == tid:
                 return role
-        raise AssertionError(f"thread {tid} is none of {self.threads}")
+        raise AssertionError(f"thread {tid} is not in {self.threads}")
 
     @classmethod
     def parse(cls, line: str) -> Truth:
-        """Read a truth line."""
+        """Parse a truth line."""
         data: dict[str, Any] = json.loads(line)
         return cls(
             sample=data["sample"],
@@ -246,13 +246,13 @@ class Sample:
 
     @property
     def pid(self) -> int:
-        """Number of the process."""
+        """The process id."""
         return self.process.pid
 
     def read_line(self, seconds: float = PATIENCE) -> str:
-        """The next line of the sample's output.
+        """Read the next line of the sample's output.
 
-        :raises AssertionError: none came in time, or the sample ended.
+        :raises AssertionError: no line arrived in time, or the sample ended.
         """
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
@@ -269,7 +269,7 @@ class Sample:
         self.process.stdin.flush()
 
     def tids(self) -> set[int]:
-        """Kernel numbers of the living threads."""
+        """The TIDs of the living threads."""
         return {int(name) for name in os.listdir(f"/proc/{self.pid}/task")}
 
     def status(self, tid: int, field: str) -> str:
@@ -281,7 +281,7 @@ class Sample:
         raise AssertionError(f"no {field} in the status of thread {tid}")
 
     def system_call(self, tid: int) -> str:
-        """The thread's system call, as the kernel shows it: number and arguments, or ``running``."""
+        """The thread's system call in the kernel's format: number and arguments, or ``running``."""
         return Path(f"/proc/{self.pid}/task/{tid}/syscall").read_text().strip()
 
     def system_calls(self) -> dict[int, str]:
@@ -289,22 +289,22 @@ class Sample:
         return {tid: self.system_call(tid) for tid in self.tids()}
 
     def in_system_call(self, tid: int, name: str) -> bool:
-        """Whether the thread is asleep in that system call.
+        """Whether the thread is blocked in that system call.
 
-        A futex wait with a timeout that a stop has interrupted goes on as another one, ``restart_syscall``.
+        A stop turns a futex wait with a timeout into another system call, ``restart_syscall``.
         """
         numbers = _SYSCALL_NUMBERS[platform.machine()]
         names = (name, "restart") if name == "futex" else (name,)
         return self.system_call(tid).split()[0] in {str(numbers[each]) for each in names}
 
     def read_memory(self, address: int, size: int) -> bytes:
-        """Bytes of the sample's memory, read without stopping it."""
+        """Read the sample's memory without stopping it."""
         with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
             memory.seek(address)
             return memory.read(size)
 
     def writable_memory(self) -> dict[str, bytes]:
-        """A digest of each mapping that the sample can write, by its line in the table of mappings."""
+        """The digest of each writable mapping, by its line in the table of mappings."""
         digests = {}
         for line in Path(f"/proc/{self.pid}/maps").read_text(errors="surrogateescape").splitlines():
             span, flags = line.split()[:2]
@@ -315,7 +315,7 @@ class Sample:
         return digests
 
     def wait_until_final(self) -> None:
-        """Wait until every thread is in the system call that the truth says it ends up in."""
+        """Wait until every thread is in its final system call according to the truth."""
         steady = 0
 
         def settled() -> bool:
@@ -328,18 +328,18 @@ class Sample:
                    seen=self.system_calls)
 
     def is_stopped(self) -> bool:
-        """Whether any thread is stopped, or still traced by a debugger."""
+        """Whether a thread is stopped or still traced by a debugger."""
         return any(self.status(tid, "State")[0] in "tT" or self.status(tid, "TracerPid") != "0" for tid in self.tids())
 
 
 def wait_until(
     predicate: Callable[[], T], what: str, seconds: float = PATIENCE, *, seen: Callable[[], object] | None = None
 ) -> T:
-    """Poll until the predicate holds; the one place where tests wait by the clock.
+    """Poll until the predicate is true; only here do tests wait by the clock.
 
-    :param seen: the state that a failure shows; by default what the predicate returned last.
-    :return: the value that made it hold.
-    :raises AssertionError: it did not hold in time.
+    :param seen: returns the state to show in a failure; by default the predicate's last result.
+    :return: the predicate's true result.
+    :raises AssertionError: the predicate was not true in time.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -352,21 +352,21 @@ def wait_until(
 
 
 def accept_interrupts() -> None:
-    """Undo in a child that SIGINT is ignored, as it is where a shell has put the tests in the background."""
+    """Stop ignoring SIGINT in a child, which inherits that from a shell that runs the tests in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def cache_directory() -> Path:
-    """Where compiled samples are kept from run to run."""
+    """The folder in which compiled samples are kept between runs."""
     root = os.environ.get("GDBEXT_CACHE")
     return (Path(root) if root else Path.home() / ".cache" / "gdbext") / "samples"
 
 
 def build(name: str, place: Place = HERE) -> Path:
-    """Compile a sample unless that has been done before with the same source, flags and compiler.
+    """Compile a sample, unless it was compiled before with the same source, flags and compiler.
 
     :param name: a key of `_BUILDS`, such as ``libdrv.so``.
-    :return: its path, as it is seen in that place.
+    :return: its path in that place.
     """
     source, flags, strip = _BUILDS[name]
     return compiled(name, source, flags, _LIBRARIES.get(source, ()), strip=strip, place=place)
@@ -375,9 +375,9 @@ def build(name: str, place: Place = HERE) -> Path:
 def compiled(
     name: str, source: str, flags: Sequence[str], libraries: Sequence[str] = (), *, strip: bool, place: Place = HERE
 ) -> Path:
-    """Compile a source of tests/samples unless that has been done before, as `build` does.
+    """Compile a source of tests/samples, unless it was compiled before; see `build`.
 
-    :param libraries: what the linker is told after the source.
+    :param libraries: linker options after the source.
     """
     compiler, identity = _compiler(place, Path(source).suffix)
     inputs = [SOURCES / source, *sorted(SOURCES.glob("*.h"))]
@@ -386,7 +386,7 @@ def compiled(
     target = place.samples / digest.hexdigest()[:16] / name
     outside = place.outside(target)
     outside.parent.mkdir(parents=True, exist_ok=True)
-    # one process compiles, the others wait for it
+    # one process compiles, the others wait
     with open(outside.with_name(f"{name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not outside.exists():
@@ -417,11 +417,11 @@ def running(
     variables: Mapping[str, str] | None = None,
     kind: type[Sample] = Sample,
 ) -> Iterator[Sample]:
-    """Run a sample in a directory of its own until it is in its final state; kill it in the end.
+    """Run a sample in its own directory until it is in its final state, and kill it afterwards.
 
-    :param rseq: when false, the kernel does not note in the threads' memory on which CPU they wake up.
-    :param variables: what its environment has besides; none of our own that are for Python.
-    :param kind: what knows which process it is.
+    :param rseq: when false, the kernel does not write the number of their CPU to the threads' memory.
+    :param variables: further environment variables; the tests' own variables for Python are removed.
+    :param kind: the class that identifies the process.
     """
     directory.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -466,11 +466,11 @@ def rapids(
     variables: Mapping[str, str] | None = None,
     still: bool = True,
 ) -> contextlib.AbstractContextManager[Sample]:
-    """The deadlock of GIL and driver lock; one of RAPIDS_VARIANTS.
+    """Run a program deadlocked over the GIL and a driver's lock, in one of RAPIDS_VARIANTS.
 
-    :param options: of the interpreter.
-    :param still: whoever waits for the GIL sleeps on. Else it wakes every 5 ms and may be caught awake, which a look
-        at some interpreters cannot tell; in hundreds of looks that does happen.
+    :param options: options of the interpreter.
+    :param still: whether threads waiting for the GIL stay asleep. Otherwise they wake every 5 ms, and one snapshot in
+        some hundreds catches them awake, which cannot be recognised in some interpreters.
     """
     driver = build("libdrv.so", place)
     argv: list[str | Path] = [python, *options, SOURCES / "rapids.py", "--lock", variant, "--driver", driver]
@@ -482,7 +482,7 @@ def rapids(
 def hot(
     python: Path, directory: Path, *, place: Place = HERE, variables: Mapping[str, str] | None = None
 ) -> contextlib.AbstractContextManager[Sample]:
-    """The deadlock of GIL and driver lock, reached in a loop that a JIT has compiled."""
+    """Run a program deadlocked over the GIL and a driver's lock, in a loop compiled by Python's JIT."""
     return running(
         [python, SOURCES / "hot.py", build("libdrv.so", place)], directory, place=place, variables=variables
     )
@@ -491,12 +491,12 @@ def hot(
 def finalising(
     python: Path, directory: Path, *, place: Place = HERE
 ) -> contextlib.AbstractContextManager[Sample]:
-    """A Python that is about to end, while a daemon thread wants the GIL."""
+    """Run a Python that is finalising while a daemon thread requests the GIL."""
     return running([python, SOURCES / "finalising.py", build("libdrv.so", place)], directory, place=place)
 
 
 def healthy(python: Path, directory: Path) -> contextlib.AbstractContextManager[Sample]:
-    """A program without a deadlock."""
+    """Run a program without a deadlock."""
     return running([python, SOURCES / "healthy.py", "--driver", build("libdrv.so")], directory)
 
 
@@ -508,26 +508,26 @@ def lines(
     place: Place = HERE,
     variables: Mapping[str, str] | None = None,
 ) -> contextlib.AbstractContextManager[Sample]:
-    """A program whose threads hang on lines that they know, each in another construct of the language.
+    """Run a program whose threads hang on known lines, each in another construct of the language.
 
-    :param options: of the interpreter.
+    :param options: options of the interpreter.
     """
     argv: list[str | Path] = [python, *options, SOURCES / "lines.py"]
-    # elsewhere CPython 3.6 would not compile code for all the file names that the sample makes up
+    # with other locales CPython 3.6 would not compile code for all file names of the sample
     return running(argv, directory, place=place, variables={"LC_ALL": "C.UTF-8", **(variables or {})})
 
 
 def boundaries(
     python: Path, scenes: Sequence[str], directory: Path, packages: Path | None = None, *, place: Place = HERE
 ) -> contextlib.AbstractContextManager[Sample]:
-    """Threads that hang in Python code which native code has called; the main thread in the handler of a signal.
+    """Run threads that hang in Python code called by native code; the main thread hangs in a signal handler.
 
-    :param packages: where what PyPI has is installed that the scenes take, pybind11 among it.
+    :param packages: the folder with the PyPI packages that the scenes need, including pybind11.
     """
     argv: list[str | Path] = [python, SOURCES / "boundaries.py", "--library", build("libboundaries.so", place)]
     variables = {}
     if packages is not None:
-        # OpenBLAS would start threads of its own; what was not compiled on installation is not to be written now
+        # OpenBLAS would start its own threads; Python must not write .pyc files now
         variables = {"PYTHONPATH": str(packages), "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         for name in ("cffi", "cython", "pybind11", "nanobind"):
             argv += [f"--{name}", _boundaries_extension(name, python, packages, place)]
@@ -535,7 +535,7 @@ def boundaries(
 
 
 def extension_flags(python: Path, place: Place = HERE) -> list[str]:
-    """Options to compile an extension module for an interpreter; skips the test if its headers are not installed."""
+    """The options to compile an extension module for an interpreter; skips the test without its headers."""
     headers, version, found = place.run([python, "-S", "-E", "-c", _ASK_HEADERS]).splitlines()
     if found != "True":
         skip_without_headers(Path(headers))
@@ -543,7 +543,7 @@ def extension_flags(python: Path, place: Place = HERE) -> list[str]:
 
 
 def skip_without_headers(folder: Path) -> NoReturn:
-    """End a test that needs the headers of an interpreter; what is required is the interpreter, and that is there."""
+    """Skip a test that needs an interpreter's headers; GDBEXT_REQUIRE only requires the interpreter itself."""
     pytest.skip(f"no Python.h in {folder}; Debian has it in libpython3-dev")
 
 
@@ -556,13 +556,13 @@ def _boundaries_extension(name: str, python: Path, packages: Path, place: Place)
                 place.run([python, "-c", _WRITE_CFFI, packages, SOURCES / "boundaries.c", source])
             else:
                 place.run([python, "-c", _RUN_CYTHON, packages, SOURCES / "boundaries_cython.pyx", "-o", source])
-                # helpers would become parts of the functions that call them
+                # helpers would be inlined into their callers
                 flags += ["-O1", "-fno-inline", "-Wno-unused-function"]
             return compiled(f"boundaries_{name}.so", str(source), [*_COMMON, *flags], strip=False, place=place)
     inside = packages / name
     for part in ("include", "src", "ext/robin_map/include"):
         flags += ["-isystem", str(inside / part)]
-    # -O2 would leave nothing of the library between the function and Python
+    # -O2 would inline the whole library between the function and Python
     return compiled(f"boundaries_{name}.so", f"boundaries_{name}.cpp",
                     [*_COMMON_CXX, "-O1", "-fvisibility=hidden", *flags], ("-lstdc++",), strip=False, place=place)
 
@@ -570,7 +570,7 @@ def _boundaries_extension(name: str, python: Path, packages: Path, place: Place)
 def values(
     python: Path, directory: Path, *, place: Place = HERE, variables: Mapping[str, str] | None = None
 ) -> contextlib.AbstractContextManager[Sample]:
-    """A program that hangs with values of many kinds in its variables; values.json in its directory tells them."""
+    """Run a program that hangs with values of many kinds in its variables, which it lists in values.json."""
     argv: list[str | Path] = [python, SOURCES / "values.py"]
     return running(argv, directory, place=place, variables={"LC_ALL": "C.UTF-8", **(variables or {})})
 
@@ -578,9 +578,9 @@ def values(
 def free_threaded(
     python: Path, scene: str, directory: Path, *, stripped: bool = False, place: Place = HERE
 ) -> contextlib.AbstractContextManager[Sample]:
-    """A scene of tests/samples/freethreaded.py; the interpreter needs its headers, for the extension that hangs.
+    """Run a scene of tests/samples/freethreaded.py; compiling its extension needs the interpreter's headers.
 
-    :param stripped: whether the extension has lost its symbols.
+    :param stripped: whether the extension is stripped.
     """
     flags = (*_COMMON_CXX, "-g", "-shared", "-fPIC", *extension_flags(python, place))
     extension = compiled("_freethreaded.so", "freethreaded.cc", flags, ("-lstdc++",), strip=stripped, place=place)
@@ -590,27 +590,27 @@ def free_threaded(
 def abba(
     variant: str, directory: Path, *, stripped: bool = False, rseq: bool = True, place: Place = HERE
 ) -> contextlib.AbstractContextManager[Sample]:
-    """Two locks in opposite order, without Python; one of ABBA_VARIANTS."""
+    """Run a native program deadlocked over two locks taken in opposite order, in one of ABBA_VARIANTS."""
     program = build("abba-stripped" if stripped else "abba", place)
     return running([program, variant], directory, rseq=rseq, place=place)
 
 
 def gather(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:
-    """A barrier and a mutex, without Python: who has not come to the one waits for the other."""
+    """Run a native program in which a thread missing at a barrier waits for a mutex."""
     return running([build("gather-stripped" if stripped else "gather")], directory)
 
 
 def impostor(variant: str, directory: Path) -> contextlib.AbstractContextManager[Sample]:
-    """A program with a `_PyRuntime` that makes no sense: ``future``, ``random``, ``zero`` or ``loop``."""
+    """Run a program with an invalid `_PyRuntime`: ``future``, ``random``, ``zero`` or ``loop``."""
     return running([build("impostor"), variant], directory)
 
 
 def locks(
     program: str, scenes: Sequence[str], directory: Path, *, stripped: bool = False, place: Place = HERE
 ) -> contextlib.AbstractContextManager[Sample]:
-    """Threads that hang on locks of many kinds, all in one process.
+    """Run threads that hang on locks of many kinds, all in one process.
 
-    :param program: ``locks`` for those of the C library, ``locks-cc`` for those of the C++ library.
+    :param program: ``locks`` for locks of the C library, ``locks-cc`` for those of the C++ library.
     """
     argv: list[str | Path] = [build(f"{program}-stripped" if stripped else program, place)]
     if "dlopen" in scenes:
@@ -619,19 +619,19 @@ def locks(
 
 
 def locks_rust(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:
-    """Threads that hang on locks of Rust's standard library; it takes rustc."""
+    """Run threads that hang on locks of Rust's standard library; requires rustc."""
     return running([build("locks-rs-stripped" if stripped else "locks-rs")], directory)
 
 
 def healthy_native(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:
-    """A program without a deadlock and without Python."""
+    """Run a native program without a deadlock."""
     return running([build("healthy-native-stripped" if stripped else "healthy-native")], directory)
 
 
 class Descendant(Sample):
-    """A sample that is about a descendant of the process that was started, maybe in a PID namespace of its own.
+    """A sample whose truth is about a descendant of the started process, possibly in its own PID namespace.
 
-    What it tells are the numbers in that namespace; `pid` and `tids` are those out here.
+    The truth has the numbers in that namespace; `pid` and `tids` are those outside.
     """
 
     def __init__(self, process: subprocess.Popen[str], executable: Path, directory: Path) -> None:
@@ -641,11 +641,11 @@ class Descendant(Sample):
 
     @property
     def pid(self) -> int:
-        """Number of the process that the truth is about."""
+        """The process id, outside of the namespace, of the process that the truth is about."""
         return self._pid
 
     def in_system_call(self, tid: int, name: str) -> bool:
-        """Whether the thread of that number in the namespace is asleep in that system call."""
+        """Whether the thread with that number in the namespace is blocked in that system call."""
         (outside,) = [other for other in self.tids() if self._inside(self.pid, other) == tid]
         return super().in_system_call(outside, name)
 
@@ -667,10 +667,10 @@ def _descendants(pid: int) -> Iterator[int]:
 def owners(
     argv: Sequence[str | Path], directory: Path, *, stripped: bool = False, namespace: bool = False
 ) -> contextlib.AbstractContextManager[Sample]:
-    """Locks whose recorded owner is not there.
+    """Run a program with locks whose recorded owner does not exist.
 
-    :param argv: what the program is told, such as ``["fork", "left-mutex"]``.
-    :param namespace: run it in a PID namespace of its own, which takes root.
+    :param argv: the program's arguments, such as ``["fork", "left-mutex"]``.
+    :param namespace: run it in its own PID namespace, which requires root.
     """
     program = build("owners-stripped" if stripped else "owners")
     return running([program, *(("namespace",) if namespace else ()), *argv], directory, kind=Descendant)

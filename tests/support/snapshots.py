@@ -1,4 +1,4 @@
-"""Snapshots of fake targets: two deadlocks that many tests start from, and how to find things in a report."""
+"""Snapshots of fake targets: two deadlocks used by many tests, and lookups in a report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def edges(report: Report) -> list[set[tuple[int, str, int | None]]]:
 
 
 def abba(target: FakeTarget) -> tuple[FakeThread, FakeThread, int, int]:
-    """Two threads that hold one mutex each and wait for the other's."""
+    """Two threads that each hold a mutex and wait for the other's."""
     one, two = target.thread(), target.thread()
     a, b = target.mutex(one.ref.lwp), target.mutex(two.ref.lwp)
     target.waits_for_mutex(one, b)
@@ -38,7 +38,7 @@ def abba(target: FakeTarget) -> tuple[FakeThread, FakeThread, int, int]:
 
 
 def gil_and_rwlock(version: str, kind: TargetKind = "live") -> tuple[PythonTarget, FakeThread, FakeThread, int]:
-    """The main thread has the GIL and wants the lock; a worker has the lock and wants the GIL."""
+    """The main thread holds the GIL and waits for the lock; a worker holds the lock and waits for the GIL."""
     target = PythonTarget(version, kind)
     (main, main_state), (worker, worker_state) = target.python_thread(), target.python_thread()
     target.python.take_gil(target.interpreter, main_state)
