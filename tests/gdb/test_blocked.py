@@ -42,10 +42,10 @@ class Blocked:
 
     def settled(self) -> bool:
         """Whether each thread is in its system call."""
-        for told in self.roles.values():
-            text = Path(f"/proc/{self.sample.pid}/task/{told['tid']}/syscall").read_text()
-            other, _ = OTHER_CALLS.get(told["syscall"], (None, None))
-            if text.split()[0] not in {str(number) for number in (told["number"], other, RESTART_SYSCALL)}:
+        for truth in self.roles.values():
+            text = Path(f"/proc/{self.sample.pid}/task/{truth['tid']}/syscall").read_text()
+            other, _ = OTHER_CALLS.get(truth["syscall"], (None, None))
+            if text.split()[0] not in {str(number) for number in (truth["number"], other, RESTART_SYSCALL)}:
                 return False
         return True
 
@@ -90,17 +90,17 @@ class Expected:
         return self.again and role == "nanosleep"
 
     def lock(self, role: str) -> str | None:
-        told = self.blocked.roles[role]
-        if told["state"] is None:
+        truth = self.blocked.roles[role]
+        if truth["state"] is None:
             return None
-        if told["state"] == "waited for":
-            return f"futex:{told['at']}"
-        return f"descriptor:{told['at'] or hex(told['fds'][0][0])}"
+        if truth["state"] == "waited for":
+            return f"futex:{truth['at']}"
+        return f"descriptor:{truth['at'] or hex(truth['fds'][0][0])}"
 
     def words(self, role: str) -> str | None:
         """The description of a wait for something other than a descriptor."""
-        told = self.blocked.roles[role]
-        words: str | None = told["words" if self.live else "core"]
+        truth = self.blocked.roles[role]
+        words: str | None = truth["words" if self.live else "core"]
         return "is in a timed wait" if self.is_lost(role) else words
 
     def names(self, role: str) -> list[str]:
@@ -130,24 +130,24 @@ class Expected:
 
     def why(self, role: str) -> list[str]:
         """The parts of the description of a descriptor; the report must contain no others."""
-        told = self.blocked.roles[role]
+        truth = self.blocked.roles[role]
         copies = [f"it copies to {self.names(role)[1]}"] if role == "splice" else []
-        request = [f"request {told['request']}"] if role == "ioctl" else []
+        request = [f"request {truth['request']}"] if role == "ioctl" else []
         if not self.live:
             connects = [f"to {self.blocked.connects_to}"] if role == "unix-connect" else []
             return ["a core does not contain what it was", *copies, *request, *connects]
         if role == "unix-connect":
-            return [f"to {self.blocked.connects_to}, where {self.end(*told['ends'][0])} listens"]
+            return [f"to {self.blocked.connects_to}, where {self.end(*truth['ends'][0])} listens"]
         if role == "poll-two":
-            return [f"of fd {told['fds'][0][0]}, {self.other_end(role)}",
-                    f"of fd {told['fds'][1][0]}, {self.other_end('tcp')}"]
-        if told["syscall"] in ("epoll_wait", "epoll_pwait2"):
+            return [f"of fd {truth['fds'][0][0]}, {self.other_end(role)}",
+                    f"of fd {truth['fds'][1][0]}, {self.other_end('tcp')}"]
+        if truth["syscall"] in ("epoll_wait", "epoll_pwait2"):
             watched = [*self.names("pipe-self"), *self.names("tcp")]
             # the kernel lists them in any order
             return [f"it watches {' and '.join(order)}" for order in itertools.permutations(watched)]
-        if told["state"] == "waiting for a file lock":
-            (locker,) = [told["locked_by"]] if told["locked_by"] else [None]
-            return [f'locked by process {locker} "keeper"' if locker else f"locked by {self.end(*told['ends'][0])}"]
+        if truth["state"] == "waiting for a file lock":
+            (locker,) = [truth["locked_by"]] if truth["locked_by"] else [None]
+            return [f'locked by process {locker} "keeper"' if locker else f"locked by {self.end(*truth['ends'][0])}"]
         return [part for part in (self.other_end(role), *copies, *request) if part is not None]
 
     def check(self, document: Json) -> None:
@@ -168,10 +168,10 @@ class Expected:
                 self._check_descriptor(row, roles)
 
     def _check_thread(self, role: str, row: Json) -> None:
-        told = self.blocked.roles[role]
+        truth = self.blocked.roles[role]
         assert row["status"] == "blocked", role
-        _, other = OTHER_CALLS.get(told["syscall"], (None, None))
-        assert row["syscall"] in ((None,) if self.is_lost(role) else (told["syscall"], other)), role
+        _, other = OTHER_CALLS.get(truth["syscall"], (None, None))
+        assert row["syscall"] in ((None,) if self.is_lost(role) else (truth["syscall"], other)), role
         lock = self.lock(role)
         if lock is None:
             assert row["waits"] is None, role
@@ -183,20 +183,20 @@ class Expected:
             else:
                 assert row["blocked_on"] == words, role
             return
-        assert row["waits"] == {"lock": lock, "mode": "exclusive", "timed": told["timed"], "evidence": "recorded",
+        assert row["waits"] == {"lock": lock, "mode": "exclusive", "timed": truth["timed"], "evidence": "recorded",
                                 "why": None, "why_code": None}, role
         assert row["blocked_on"] == (None if lock.startswith("futex") else self.name(role)), role
 
     def _check_descriptor(self, row: Json, roles: Sequence[str]) -> None:
         first = roles[0]
-        told = self.blocked.roles[first]
+        truth = self.blocked.roles[first]
         assert row["kind"] == "descriptor"
-        assert int(row["address"], 16) == (int(told["at"], 16) if told["at"] else told["fds"][0][0])
+        assert int(row["address"], 16) == (int(truth["at"], 16) if truth["at"] else truth["fds"][0][0])
         assert row["name"] == self.name(first), first
         states = {self.blocked.roles[role]["state"] for role in roles}
         assert set(row["state"].split(" or ")) == states, first
         expected = self.why(first)
-        if self.live and told["syscall"] == "epoll_wait":
+        if self.live and truth["syscall"] == "epoll_wait":
             assert row["why"] in expected
         else:
             assert row["why"] == ("; ".join(expected) or None), first
@@ -231,8 +231,8 @@ def test_process_attached_twice(tmp_path: Path) -> None:
 
 
 def check_text(blocked: Blocked, session: gdb_session.Result) -> None:
-    lines = {role: next(line for line in session.outputs[1].splitlines() if f"(LWP {told['tid']})" in line)
-             for role, told in blocked.roles.items()}
+    lines = {role: next(line for line in session.outputs[1].splitlines() if f"(LWP {truth['tid']})" in line)
+             for role, truth in blocked.roles.items()}
     expected = Expected(blocked, live=True, again=True)
 
     def says(role: str, doing: str) -> None:

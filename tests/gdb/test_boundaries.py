@@ -92,7 +92,7 @@ def blocks(text: str, sample: Sample) -> dict[str, str]:
     return found
 
 
-def look(sample: Sample, where: Sequence[str | Path] = (), *, symbols: bool = True) -> dict[str, str]:
+def read_blocks(sample: Sample, where: Sequence[str | Path] = (), *, symbols: bool = True) -> dict[str, str]:
     """The text of each thread by its role, from a batch session."""
     session = gdb_session.batch(where or ["-p", str(sample.pid)], [COMMAND], symbols=symbols)
     assert session.status == 0, session
@@ -123,10 +123,10 @@ def test_every_boundary(name: str, tmp_path: Path) -> None:
     # Debian's interpreter has detached symbols, which may or may not be installed
     symbols = name not in interpreters.ROOT_PYTHONS
     with running(name, scenes, tmp_path, of_packages=True) as sample:
-        found = look(sample, symbols=symbols)
+        found = read_blocks(sample, symbols=symbols)
         with Interactive(["-p", str(sample.pid)], home=tmp_path, cwd=tmp_path, symbols=symbols) as gdb:
             at_terminal = blocks(gdb.command(COMMAND), sample)
-        in_core = look_at_core(sample) if name == MOST else None
+        in_core = read_blocks_of_core(sample) if name == MOST else None
     assert set(found) == {"MainThread", *scenes}
     check(name, found)
     assert at_terminal == found
@@ -136,10 +136,10 @@ def test_every_boundary(name: str, tmp_path: Path) -> None:
                            for role, text in found.items()}
 
 
-def look_at_core(sample: Sample) -> dict[str, str]:
+def read_blocks_of_core(sample: Sample) -> dict[str, str]:
     """The text of each thread by its role, from a kernel core; the sample ends."""
     core = cores.kernel_core(sample)
-    found = look(sample, [sample.executable, core])
+    found = read_blocks(sample, [sample.executable, core])
     core.unlink()
     return found
 
@@ -147,7 +147,7 @@ def look_at_core(sample: Sample) -> dict[str, str]:
 def test_boundaries_without_packages(tmp_path: Path) -> None:
     """The scenes that need no packages are tested everywhere."""
     with running(MOST, OF_LIBRARY, tmp_path) as sample:
-        found = look(sample)
+        found = read_blocks(sample)
     assert set(found) == {"MainThread", *OF_LIBRARY}
     check(MOST, found)
 
@@ -155,14 +155,14 @@ def test_boundaries_without_packages(tmp_path: Path) -> None:
 def test_boundaries_of_a_stripped_interpreter(tmp_path: Path) -> None:
     """Few of its functions have names, so boundaries are sometimes named by module or file only."""
     with running("3.11-stripped", OF_LIBRARY, tmp_path) as sample:
-        check("3.11-stripped", look(sample, symbols=False))
+        check("3.11-stripped", read_blocks(sample, symbols=False))
 
 
 @pytest.mark.parametrize("name", COLLECTING)
 def test_automatic_collection_is_a_boundary(name: str, tmp_path: Path) -> None:
     """An automatic collection. Since 3.12 it also runs where the eval loop checks for signals."""
     with running(name, ["allocating"], tmp_path) as sample:
-        found = look(sample, symbols=not name.endswith("-stripped"))
+        found = read_blocks(sample, symbols=not name.endswith("-stripped"))
     note = COLLECTING[name]
     (line,) = re.findall(r"^  #2   __del__ at boundaries\.py:\d+(.*)$", found["allocating"], re.MULTILINE)
     assert line == (f" [{note}]" if note else "")
@@ -172,7 +172,7 @@ def test_automatic_collection_is_a_boundary(name: str, tmp_path: Path) -> None:
 def test_boundaries_of_cython_and_openmp(target: str, tmp_path: Path) -> None:
     """An extension whose code OpenMP runs."""
     with openmp.start_cython(tmp_path, stripped=False) as sample:
-        found = look_at_core(sample) if target == "core" else look(sample)
+        found = read_blocks_of_core(sample) if target == "core" else read_blocks(sample)
     for role, expected in CYTHON.items():
         # libgomp's own number of frames differs between versions
         shown = re.sub(r"^(  #)\d+ +", r"\1 ", found[role], flags=re.MULTILINE)

@@ -15,7 +15,7 @@ from tests.support.samples import Sample, wait_until
 SLEEPS = ("23", "270", "230")
 
 
-def look_twice(sample: Sample, *options: str) -> gdb_session.Result:
+def run_confirm(sample: Sample, *options: str) -> gdb_session.Result:
     commands = ["thread 2", f"py-deadlocks --confirm 0.3 {' '.join(options)}", "thread", "py-threads-locks --json"]
     return gdb_session.batch(["-p", str(sample.pid)], commands)
 
@@ -23,7 +23,7 @@ def look_twice(sample: Sample, *options: str) -> gdb_session.Result:
 @pytest.mark.parametrize("variant", samples.ABBA_VARIANTS)
 def test_deadlock_is_confirmed(variant: str, tmp_path: Path) -> None:
     with samples.abba(variant, tmp_path) as sample:
-        session = look_twice(sample, "--json")
+        session = run_confirm(sample, "--json")
         assert not sample.is_stopped()
     assert session.status == 0
     roles = Report(session.document(3), sample.truth).roles
@@ -38,7 +38,7 @@ def test_deadlock_with_the_gil_is_confirmed(tmp_path: Path) -> None:
     """A thread waiting for the GIL wakes up every 5 ms to retry."""
     python, _ = interpreters.use(interpreters.ANY)
     with samples.rapids(python, "rwlock", tmp_path, still=False) as sample:
-        session = look_twice(sample)
+        session = run_confirm(sample)
     assert session.status == 0
     assert "Deadlock 1: 2 threads wait for each other" in session.outputs[1]
     assert "was paused for" in session.outputs[1]
@@ -47,7 +47,7 @@ def test_deadlock_with_the_gil_is_confirmed(tmp_path: Path) -> None:
 def test_healthy_program_continues(tmp_path: Path) -> None:
     python, _ = interpreters.use(interpreters.ANY)
     with samples.healthy(python, tmp_path) as sample:
-        session = look_twice(sample, "--json")
+        session = run_confirm(sample, "--json")
         assert session.document(1)["deadlocks"] == []
         assert not sample.is_stopped()
         sample.send("x")

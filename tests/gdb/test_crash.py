@@ -77,7 +77,7 @@ COMMANDS = (
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """The output of GDB and `py-crash`, and the truth."""
 
     crash: crashes.Crash
@@ -119,39 +119,39 @@ class Look:
 
 
 @pytest.fixture(scope="module", params=crashes.CASES, ids="-".join)
-def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
+def snapshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     story, name, target = request.param
     with crashes.crash(story, name, target, tmp_path_factory.mktemp("crash")) as crash:
         session = gdb_session.batch(crash.gdb_args, COMMANDS, symbols=crash.symbols)
-        yield Look(crash, crash.truth, session)
+        yield Snapshot(crash, crash.truth, session)
 
 
-def test_sample_dies_as_it_says(look: Look) -> None:
-    truth = look.truth
-    assert truth.story == look.crash.story
-    check_signal(look)
-    check_stacks(look)
+def test_sample_dies_as_it_says(snapshot: Snapshot) -> None:
+    truth = snapshot.truth
+    assert truth.story == snapshot.crash.story
+    check_signal(snapshot)
+    check_stacks(snapshot)
     if truth.address is not None and truth.access == "execute":
-        assert pc_and_sp(look)[0] == truth.address
+        assert pc_and_sp(snapshot)[0] == truth.address
     if truth.value is not None:
-        assert truth.value in look.registers
+        assert truth.value in snapshot.registers
     if truth.message:
-        assert truth.message in look.crash.errors
+        assert truth.message in snapshot.crash.errors
     if "stack" in truth.objects:
-        check_overflow(look)
+        check_overflow(snapshot)
 
 
-def test_fault_is_reported(look: Look) -> None:
-    assert look.session.status == 0, look.session
-    assert "Traceback" not in look.session.stderr
-    truth, crash = look.truth, look.document["crash"]
+def test_fault_is_reported(snapshot: Snapshot) -> None:
+    assert snapshot.session.status == 0, snapshot.session
+    assert "Traceback" not in snapshot.session.stderr
+    truth, crash = snapshot.truth, snapshot.document["crash"]
     fault = crash["fault"]
-    assert look.role(crash["thread"]) == truth.dies
+    assert snapshot.role(crash["thread"]) == truth.dies
     first = truth.more.get("first")
     assert fault["signal"] in (truth.signals if first is None else first["signals"])
     assert fault["code"] == (truth.code if first is None else first["code"])
     assert fault["in_handler"] == (first is not None)
-    assert re.fullmatch(crashes.KINDS[look.crash.story], fault["kind"]), fault
+    assert re.fullmatch(crashes.KINDS[snapshot.crash.story], fault["kind"]), fault
     if truth.address is not None:
         assert int(fault["address"], 16) == truth.address
     elif first is not None:
@@ -162,26 +162,26 @@ def test_fault_is_reported(look: Look) -> None:
         assert any(int(operand["value"], 16) == truth.value for operand in fault["operands"]), fault
     sender = truth.more.get("sender")
     assert fault["sender"] == sender
-    assert fault["text"] in look.page.replace("\n", " ")
+    assert fault["text"] in snapshot.page.replace("\n", " ")
 
 
-def test_message_is_reported(look: Look) -> None:
-    fault = look.document["crash"]["fault"]
-    if look.truth.message is None or look.crash.story == "tsan":
+def test_message_is_reported(snapshot: Snapshot) -> None:
+    fault = snapshot.document["crash"]["fault"]
+    if snapshot.truth.message is None or snapshot.crash.story == "tsan":
         return
-    if look.crash.story == "rust-panic" and fault["message"] == "panic in a function that cannot unwind":
+    if snapshot.crash.story == "rust-panic" and fault["message"] == "panic in a function that cannot unwind":
         return  # the message of the first panic is no longer on the stack
-    assert look.truth.message in fault["message"]
-    exception = look.truth.more.get("exception")
+    assert snapshot.truth.message in fault["message"]
+    exception = snapshot.truth.more.get("exception")
     if exception is not None:
         assert f"of type {exception}:" in fault["text"]
 
 
-def test_stack_matches_the_truth(look: Look) -> None:
-    truth, crash = look.truth, look.document["crash"]
+def test_stack_matches_the_truth(snapshot: Snapshot) -> None:
+    truth, crash = snapshot.truth, snapshot.document["crash"]
     frames = [[frame["function"], frame["file"], frame["line"]] for frame in crash["stack"]
               if frame["language"] == "python"]
-    told = [list(frame) for frame in truth.victim.stack]
+    expected = [list(frame) for frame in truth.victim.stack]
     recursion = truth.more.get("recursion")
     if recursion is not None:
         assert crash["recursion"] is not None
@@ -190,30 +190,30 @@ def test_stack_matches_the_truth(look: Look) -> None:
         assert list(recursion) in looped
         assert crash["recursion"]["rounds"] > 100
     elif not crash["frames_left_out"]:
-        assert frames == told
-    if look.crash.symbols:
+        assert frames == expected
+    if snapshot.crash.symbols:
         names = iter(frame["function"] or "" for frame in crash["stack"] if frame["language"] == "native")
         for function in truth.victim.functions:
             assert any(function in name for name in names), (function, crash["stack"][:12])
 
 
-def test_only_broken_rules_are_reported(look: Look) -> None:
-    findings = look.document["crash"]["findings"]
-    expected = RULES.get(look.crash.story, set())
-    if look.crash.story in ("use-after-free", "use-after-free-debug", "underflow"):
+def test_only_broken_rules_are_reported(snapshot: Snapshot) -> None:
+    findings = snapshot.document["crash"]["findings"]
+    expected = RULES.get(snapshot.crash.story, set())
+    if snapshot.crash.story in ("use-after-free", "use-after-free-debug", "underflow"):
         expected = {"impossible-object"}
     assert {finding["rule"] for finding in findings} == expected
     for finding in findings:
-        assert look.role(finding["thread"]) == look.truth.dies
+        assert snapshot.role(finding["thread"]) == snapshot.truth.dies
         if finding["rule"] == "impossible-object":
-            assert f"{look.truth.objects['object']:#x}" in finding["text"]
-    assert ("Rules broken:" in look.page) == bool(expected)
+            assert f"{snapshot.truth.objects['object']:#x}" in finding["text"]
+    assert ("Rules broken:" in snapshot.page) == bool(expected)
 
 
-def test_suspects_are_reported(look: Look) -> None:
-    suspects = look.document["crash"]["suspects"]
-    expected = SUSPECTS.get(look.crash.story)
-    roles = [look.role(suspect["thread"]) for suspect in suspects]
+def test_suspects_are_reported(snapshot: Snapshot) -> None:
+    suspects = snapshot.document["crash"]["suspects"]
+    expected = SUSPECTS.get(snapshot.crash.story)
+    roles = [snapshot.role(suspect["thread"]) for suspect in suspects]
     if expected is None:
         assert not suspects, suspects
     else:
@@ -227,8 +227,8 @@ def test_suspects_are_reported(look: Look) -> None:
 # -- checks with plain GDB ------------------------------------------------------------------------------------
 
 
-def check_signal(look: Look) -> None:
-    truth, outputs = look.truth, look.session.outputs
+def check_signal(snapshot: Snapshot) -> None:
+    truth, outputs = snapshot.truth, snapshot.session.outputs
     number, code, address = (int(part, 0) for part in outputs[0].split())
     assert number in [crashes.NUMBERS[name] for name in truth.signals]
     assert code == crashes.CODES[truth.code]
@@ -237,7 +237,7 @@ def check_signal(look: Look) -> None:
     if truth.code == "SI_KERNEL":
         assert address == 0, "the kernel does not know it"
     if truth.code == "FPE_INTDIV":
-        assert address == pc_and_sp(look)[0]
+        assert address == pc_and_sp(snapshot)[0]
     if truth.code in ("SI_USER", "SI_TKILL"):
         # the same bytes contain the pid and user of the sender
         sender = truth.more.get("sender", {"pid": truth.pid})["pid"]
@@ -245,13 +245,13 @@ def check_signal(look: Look) -> None:
     assert f"(LWP {truth.victim.tid})" in outputs[2] or f"LWP {truth.victim.tid}]" in outputs[2]
 
 
-def check_stacks(look: Look) -> None:
-    if look.crash.target == "no-files":
+def check_stacks(snapshot: Snapshot) -> None:
+    if snapshot.crash.target == "no-files":
         return
-    truth, stacks = look.truth, look.stacks
+    truth, stacks = snapshot.truth, snapshot.stacks
     for role, thread in truth.threads.items():
         # without symbols a debugger knows only the exported functions
-        known = [each for each in thread.functions if look.crash.symbols or each not in ("release", "crash_throw")]
+        known = [each for each in thread.functions if snapshot.crash.symbols or each not in ("release", "crash_throw")]
         rows = iter(stacks[thread.tid])
         for function in known:
             assert any(row == function or row.endswith(f"::{function}") for row in rows), (role, stacks[thread.tid])
@@ -260,8 +260,8 @@ def check_stacks(look: Look) -> None:
     victim = stacks[truth.victim.tid]
     instruction, innermost = FAULTS.get(truth.story, (None, None))
     if instruction is not None:
-        assert re.search(instruction, look.session.outputs[4]), look.session.outputs[4]
-    if innermost is not None and look.crash.symbols:
+        assert re.search(instruction, snapshot.session.outputs[4]), snapshot.session.outputs[4]
+    if innermost is not None and snapshot.crash.symbols:
         assert re.fullmatch(innermost, victim[0]), victim
     if truth.story in ABORTED_BY:
         assert any(re.fullmatch(ABORTED_BY[truth.story], function) for function in victim), victim
@@ -269,17 +269,17 @@ def check_stacks(look: Look) -> None:
         assert victim.index("<signal handler called>") < victim.index("crash_read_field")
 
 
-def check_overflow(look: Look) -> None:
+def check_overflow(snapshot: Snapshot) -> None:
     """Check that the fault address is below the stack and close to the stack pointer."""
-    address = int(look.session.outputs[0].split()[2], 0)
-    _, sp = pc_and_sp(look)
-    lowest = look.truth.objects["stack"]
+    address = int(snapshot.session.outputs[0].split()[2], 0)
+    _, sp = pc_and_sp(snapshot)
+    lowest = snapshot.truth.objects["stack"]
     assert lowest - PAGE <= address < lowest + PAGE
     assert abs(address - sp) < 16 * PAGE
 
 
-def pc_and_sp(look: Look) -> tuple[int, int]:
-    pc, sp = (int(value, 0) for value in look.session.outputs[1].split())
+def pc_and_sp(snapshot: Snapshot) -> tuple[int, int]:
+    pc, sp = (int(value, 0) for value in snapshot.session.outputs[1].split())
     return pc, sp
 
 
@@ -292,22 +292,22 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         truth = crash.truth
     assert session.status != 0
     assert "the executable is not known to GDB" in session.stderr
-    told = session.document(0)["crash"]
-    assert told["fault"]["kind"] == "null-member"
-    assert told["fault"]["evidence"] == "inferred"
-    assert told["fault"]["address"] == f"{truth.address:#x}"
+    report = session.document(0)["crash"]
+    assert report["fault"]["kind"] == "null-member"
+    assert report["fault"]["evidence"] == "inferred"
+    assert report["fault"]["address"] == f"{truth.address:#x}"
     # the instruction is not in the core, and GDB reads zeros in its place
-    assert told["fault"]["instruction"] is None
-    assert len(told["stack"]) == 1
-    assert re.search(r"crash_handles\.so \(build id [0-9a-f]{40}\): frames in it have no names", told["missing"][0])
-    assert "libstdc++.so.6" in told["missing"][1]
-    assert f"Missing: {told['missing'][0]}" in session.outputs[1]
+    assert report["fault"]["instruction"] is None
+    assert len(report["stack"]) == 1
+    assert re.search(r"crash_handles\.so \(build id [0-9a-f]{40}\): frames in it have no names", report["missing"][0])
+    assert "libstdc++.so.6" in report["missing"][1]
+    assert f"Missing: {report['missing'][0]}" in session.outputs[1]
 
 
 def test_wrong_library_is_named_with_both_build_ids(tmp_path: Path) -> None:
     with crashes.crash("handle", "3.11", "kernel-core", tmp_path / "run") as crash:
         executable, core = map(Path, crash.gdb_args)
-        told = _whole(crash)
+        whole = _whole(crash)
         library = re.search(r"(\S+crash_handles\.so)", gdb_session.batch(
             [executable, core], ("info sharedlibrary",), load=False).outputs[0])
         assert library is not None
@@ -327,7 +327,7 @@ def test_wrong_library_is_named_with_both_build_ids(tmp_path: Path) -> None:
     (problem,) = [each for each in document["problems"] if each["where"] == "crash_handles.so"]
     assert build_id.hex() in problem["why"]
     assert other.hex() in problem["why"]
-    assert document["crash"]["fault"]["address"] == told["crash"]["fault"]["address"]
+    assert document["crash"]["fault"]["address"] == whole["crash"]["fault"]["address"]
 
 
 @pytest.mark.parametrize("part", [0.8, 0.3])

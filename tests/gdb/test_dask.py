@@ -57,19 +57,19 @@ class Cluster:
     variables: dict[str, str]
 
     @property
-    def told(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """The facts that the client wrote to a file."""
-        told: dict[str, Any] = json.loads((self.sample.directory / "cluster.json").read_text())
-        return told
+        facts: dict[str, Any] = json.loads((self.sample.directory / "cluster.json").read_text())
+        return facts
 
     @property
     def pids(self) -> set[int]:
         """The process ids of the workers."""
-        return {worker["pid"] for worker in self.told["workers"]}
+        return {worker["pid"] for worker in self.facts["workers"]}
 
     def gdbext(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Run `gdbext dask` on the cluster."""
-        return gdbext(self.told["scheduler"], *options, variables=self.variables)
+        return gdbext(self.facts["scheduler"], *options, variables=self.variables)
 
 
 def gdbext(*options: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -87,7 +87,7 @@ def started(directory: Path, options: Sequence[str]) -> Iterator[Cluster]:
         Path(sys.executable), samples.SOURCES / "cluster.py", "--driver", samples.build("libdrv.so"), *options]
     with samples.running(argv, directory, variables=variables) as sample:
         cluster = Cluster(sample, variables)
-        for worker in cluster.told["workers"]:
+        for worker in cluster.facts["workers"]:
             for role in ("task", "callbacks"):
                 wait_for_futex(worker["pid"], worker[role])
         yield cluster
@@ -107,7 +107,7 @@ def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     yield from started(tmp_path_factory.mktemp("hung"), ["--plain"])
 
 
-def at_rest(cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
+def snapshot_at_rest(cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
     """Take snapshots until one catches every event loop idle, not in one of its periodic tasks."""
     for _ in range(5):
         found = cluster.gdbext(*options)
@@ -125,14 +125,14 @@ def running_on(pid: int) -> bool:
 
 def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    found = at_rest(hung, "--html", str(page))
+    found = snapshot_at_rest(hung, "--html", str(page))
     assert found.returncode == 1, found
     lines = found.stdout.splitlines()
-    assert lines[0] == (f"Dask cluster {hung.told['scheduler']}: 1 scheduler, 1 client, 3 workers; "
+    assert lines[0] == (f"Dask cluster {hung.facts['scheduler']}: 1 scheduler, 1 client, 3 workers; "
                         f"looked at on 1 machine")
     assert "2 workers: deadlock between the GIL and rwlock in libdrv.so (recorded)" in lines
-    for number, (address, worker) in enumerate(zip(hung.told["addresses"], hung.told["workers"])):
-        assert worker["address"] in hung.told["addresses"]
+    for number, (address, worker) in enumerate(zip(hung.facts["addresses"], hung.facts["workers"])):
+        assert worker["address"] in hung.facts["addresses"]
         start = f"  worker {address} (PID {hung_pid(hung, address)} on {socket.gethostname()}), "
         (at,) = [at for at, line in enumerate(lines) if line.startswith(start)]
         assert f"has 1 task to run: partition-{number}" in lines[at]
@@ -154,7 +154,7 @@ def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) ->
 
 
 def hung_pid(hung: Cluster, address: str) -> int:
-    (pid,) = [worker["pid"] for worker in hung.told["workers"] if worker["address"] == address]
+    (pid,) = [worker["pid"] for worker in hung.facts["workers"] if worker["address"] == address]
     return int(pid)
 
 
@@ -175,12 +175,12 @@ def test_workers_of_a_hung_scheduler_are_found_by_connections(hung: Cluster) -> 
     (deadlock,) = [each for each in document["classes"] if each["kind"] == "deadlock"]
     assert deadlock["members"] == sorted(by_pid[pid]["target"] for pid in hung.pids)
     representative = deadlock["document"]
-    (told,) = [worker for worker in hung.told["workers"] if worker["pid"] == representative["target"]["pid"]]
+    (worker,) = [worker for worker in hung.facts["workers"] if worker["pid"] == representative["target"]["pid"]]
     tids = {thread["number"]: thread["tid"] for thread in representative["threads"]}
     edges = {(tids[edge["waiter"]], edge["lock"], tids[edge["holder"]])
              for edge in representative["deadlocks"][0]["edges"]}
-    assert edges == {(told["task"], f"rwlock:{told['lock']}", told["callbacks"]),
-                     (told["callbacks"], "gil:0", told["task"])}
+    assert edges == {(worker["task"], f"rwlock:{worker['lock']}", worker["callbacks"]),
+                     (worker["callbacks"], "gil:0", worker["task"])}
     for pid in hung.pids:
         assert by_pid[pid]["verdict"] == "deadlock between the GIL and rwlock in libdrv.so (recorded)"
         assert by_pid[pid]["class"] == deadlock["id"]
@@ -191,28 +191,28 @@ def test_workers_of_a_hung_scheduler_are_found_by_connections(hung: Cluster) -> 
 def test_machines_without_gdbext_are_named(hung: Cluster, tmp_path: Path) -> None:
     found = hung.gdbext("--package", str(tmp_path))
     assert found.returncode == 3, found
-    for worker in hung.told["workers"]:
+    for worker in hung.facts["workers"]:
         (line,) = [line for line in found.stdout.splitlines() if f"worker {worker['address']} " in line]
         assert f"gdbext is not installed in {tmp_path} on {socket.gethostname()}; run `pip install gdbext`" in line
 
 
 def test_healthy_cluster_has_no_deadlock(tmp_path: Path) -> None:
     for cluster in started(tmp_path / "healthy", ["--healthy"]):
-        found = at_rest(cluster)
+        found = snapshot_at_rest(cluster)
         assert found.returncode == 0, found
         assert "deadlock between" not in found.stdout
         assert "2 workers: only waits: no deadlock" in found.stdout
         assert "1 scheduler and client: only waits: no deadlock" in found.stdout
-        looks_at_a_core_and_at_none(cluster, tmp_path)
+        check_triage_of_cluster(cluster, tmp_path)
 
 
-def looks_at_a_core_and_at_none(cluster: Cluster, directory: Path) -> None:
+def check_triage_of_cluster(cluster: Cluster, directory: Path) -> None:
     """Run `gdbext triage --dask` with a relative name and its own state directory."""
     with samples.abba("mutex", directory / "abba") as sample:
         core = cores.gdb_core(sample)
     (directory / "none").write_text("none")
     ran = subprocess.run([sys.executable, "-m", "gdbext", "triage", os.path.relpath(core, directory), "none", "--json",
-                          "--dask", cluster.told["scheduler"], "--state", "state"],
+                          "--dask", cluster.facts["scheduler"], "--state", "state"],
                          env={**os.environ, **cluster.variables}, cwd=directory, stdin=subprocess.DEVNULL,
                          capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 1, ran
@@ -255,15 +255,15 @@ def on_hosts(directory: Path, variables: dict[str, str]) -> Iterator[tuple[dict[
         samples.wait_until(lambda: log.read_text().endswith("}\n") or client.poll() is not None, "the workers",
                            seen=log.read_text)
         assert client.poll() is None, log.read_text()
-        told = json.loads((directory / "cluster.json").read_text())
+        facts = json.loads((directory / "cluster.json").read_text())
         by_name = {host.name: host for host in begun}
-        for worker in told["workers"]:
+        for worker in facts["workers"]:
             for role in ("task", "callbacks"):
                 wait_for_futex(worker["pid"], worker[role], by_name[worker["host"]].proc)
-        yield by_name, told
+        yield by_name, facts
 
 
-def is_of(document: dict[str, Any], worker: dict[str, Any]) -> bool:
+def is_cycle_of(document: dict[str, Any], worker: dict[str, Any]) -> bool:
     """Whether the document shows the cycle of this worker; other workers have the same numbers."""
     tids = {thread["number"]: thread["tid"] for thread in document["threads"]}
     edges = {(tids[edge["waiter"]], edge["lock"], tids[edge["holder"]]) for edge in document["deadlocks"][0]["edges"]}
@@ -279,8 +279,8 @@ def test_workers_on_several_hosts_are_distinguished(tmp_path: Path) -> None:
         pytest.skip(hosts.missing())
     variables = {"PYTHONPATH": f"{folder}{os.pathsep}{CHECKOUT}"}
     ask = [sys.executable, "-m", "gdbext", "dask", "--json"]
-    with on_hosts(tmp_path, variables) as (by_name, told):
-        workers = {worker["host"]: worker for worker in told["workers"]}
+    with on_hosts(tmp_path, variables) as (by_name, facts):
+        workers = {worker["host"]: worker for worker in facts["workers"]}
         assert set(workers) == {"beta", "gamma"}
         (pid,) = {worker["pid"] for worker in workers.values()}
         assert len({worker["lock"] for worker in workers.values()}) == 2
@@ -300,20 +300,20 @@ def test_workers_on_several_hosts_are_distinguished(tmp_path: Path) -> None:
             assert (process["address"], process["pid"]) == (worker["address"], pid)
             assert process["verdict"] == "deadlock between the GIL and rwlock in libdrv.so (recorded)"
             assert process["stopped"] > 0
-        assert processes["alpha", "client"]["pid"] == told["pid"]
+        assert processes["alpha", "client"]["pid"] == facts["pid"]
         assert processes["alpha", "client"]["futures"] == 2
         for role in ("scheduler", "client"):
             assert "no deadlock" in processes["alpha", role]["verdict"]
         (deadlock,) = [each for each in document["classes"] if each["kind"] == "deadlock"]
         (first,) = [name for name in workers if processes[name, "worker"]["target"] == deadlock["representative"]]
-        assert [name for name, worker in workers.items() if is_of(deadlock["document"], worker)] == [first]
+        assert [name for name, worker in workers.items() if is_cycle_of(deadlock["document"], worker)] == [first]
 
         # now from the scheduler's host, while the first one is cut off
         cutter = tmp_path / "gdb"
         cutter.write_text(CUTTER.format(name=first))
         cutter.chmod(0o755)
         started = time.monotonic()
-        found = by_name["alpha"].run(*ask, told["scheduler"], "--gdb", cutter, "--connect-timeout", "1",
+        found = by_name["alpha"].run(*ask, facts["scheduler"], "--gdb", cutter, "--connect-timeout", "1",
                                      variables=variables)
         assert time.monotonic() - started < 25, "as long as TCP takes to give a host up"
         assert found.returncode == 1, found
@@ -322,7 +322,7 @@ def test_workers_on_several_hosts_are_distinguished(tmp_path: Path) -> None:
         assert failure["target"] == f"worker {workers[first]['address']} (PID {pid} on {first})"
         assert failure["problem"] == "its nanny answered no more while it was looked at"
         (deadlock,) = [each for each in document["classes"] if each["kind"] == "deadlock"]
-        assert [name for name, worker in workers.items() if is_of(deadlock["document"], worker)] == [
+        assert [name for name, worker in workers.items() if is_cycle_of(deadlock["document"], worker)] == [
             *(set(workers) - {first})]
         assert all(by_name[name].status(pid)["TracerPid"] == "0" for name in by_name)
         assert [host.status(pid)["voluntary_ctxt_switches"] for host in strangers] == before

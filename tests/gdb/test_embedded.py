@@ -17,7 +17,7 @@ NAMES = {"app_native", "app_dispatch", "app_serve", "app_main", "app_worker", "a
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """What gdbext reports about the program."""
 
     truth: Truth
@@ -41,7 +41,7 @@ class Look:
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
-def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
+def snapshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     name, linked, target = request.param
     stripped = name.endswith("-stripped") or linked.endswith("-stripped")
     _, symbols = interpreters.use(name)
@@ -53,52 +53,52 @@ def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             ["py-threads-locks --json", "py-deadlocks --json", "py-deadlocks"],
             symbols=symbols and not stripped,
         )
-        yield Look(sample.truth, session, sample.executable.name, linked, stripped)
+        yield Snapshot(sample.truth, session, sample.executable.name, linked, stripped)
     if core:
         core.unlink()
 
 
-def test_verdict(look: Look) -> None:
-    assert look.session.status == 0
-    assert "Traceback" not in look.session.stderr
-    report = look.report
+def test_verdict(snapshot: Snapshot) -> None:
+    assert snapshot.session.status == 0
+    assert "Traceback" not in snapshot.session.stderr
+    report = snapshot.report
     assert report.document["problems"] == []
-    for found in (report, Report(look.session.document(1), look.truth, report.roles)):
-        assert found.edges() == set(look.truth.deadlock)
+    for found in (report, Report(snapshot.session.document(1), snapshot.truth, report.roles)):
+        assert found.edges() == set(snapshot.truth.deadlock)
         (deadlock,) = found.document["deadlocks"]
         assert deadlock["evidence"] == "recorded"
-    for name in look.truth.locks:
+    for name in snapshot.truth.locks:
         report.check_lock(name)
-    for role, thread in look.truth.threads.items():
+    for role, thread in snapshot.truth.threads.items():
         assert report.thread(role)["python_name"] == thread.python_name
         assert report.python_stack(role) == thread.stack, role
 
 
-def test_program_frames_are_between_python_frames(look: Look) -> None:
-    if look.stripped:
+def test_program_frames_are_between_python_frames(snapshot: Snapshot) -> None:
+    if snapshot.stripped:
         pytest.skip("a stripped program has no function names to compare")
-    assert look.own_frames("main") == ["app_native", "handle", "app_dispatch", "serve", "app_serve", "app_main"]
-    assert look.own_frames("worker") == ["app_event", "app_worker"]
-    assert "app_native" in look.session.outputs[2]
-    assert "app_event" in look.session.outputs[2]
+    assert snapshot.own_frames("main") == ["app_native", "handle", "app_dispatch", "serve", "app_serve", "app_main"]
+    assert snapshot.own_frames("worker") == ["app_event", "app_worker"]
+    assert "app_native" in snapshot.session.outputs[2]
+    assert "app_event" in snapshot.session.outputs[2]
 
 
-def test_frames_without_names_are_listed(look: Look) -> None:
+def test_frames_without_names_are_listed(snapshot: Snapshot) -> None:
     """They are identified by their file, provided that the interpreter is in another file."""
-    if look.linked != "shared":
+    if snapshot.linked != "shared":
         pytest.skip("a statically linked interpreter is in the program's own file")
-    groups = list_groups(look.report.thread("main")["stack"], look.program)
+    groups = list_groups(snapshot.report.thread("main")["stack"], snapshot.program)
     # app_native; handle(); app_dispatch; serve(); app_serve, app_main, main and its callers
     assert [kind for kind, _ in groups] == ["program", "python", "program", "python", "program"]
     assert [count for _, count in groups][:4] == [1, 1, 1, 1]
     assert groups[-1][1] >= 3
 
 
-def test_interpreter_frames_are_hidden(look: Look) -> None:
-    for role in look.truth.threads:
-        for frame in look.report.thread(role)["stack"]:
+def test_interpreter_frames_are_hidden(snapshot: Snapshot) -> None:
+    for role in snapshot.truth.threads:
+        for frame in snapshot.report.thread(role)["stack"]:
             assert frame["function"] != "_PyEval_EvalFrameDefault" or frame["language"] == "python"
-            if look.linked == "shared" and role == "main":
+            if snapshot.linked == "shared" and role == "main":
                 assert frame["language"] == "python" or not str(frame["module"]).startswith("libpython")
 
 

@@ -36,7 +36,7 @@ EXTENSION = "_freethreaded.so"
 
 
 @dataclass(frozen=True)
-class Look(Hang):
+class FreeThreadedHang(Hang):
     """The sample's commands, and the facts that it printed in addition to its truth."""
 
     target: str
@@ -53,8 +53,8 @@ class Look(Hang):
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
-def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
-    """One session with every command; the tests below look at parts of it."""
+def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FreeThreadedHang]:
+    """One session with every command; each test below checks a part of it."""
     name, scene, target = request.param
     python, symbols = interpreters.use(name)
     with samples.free_threaded(python, scene, tmp_path_factory.mktemp("scene"), stripped=not symbols) as sample:
@@ -62,10 +62,10 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         commands = ["py-threads-locks --json", "py-deadlocks --json", "gil-holder --json", "gil-holder"]
         with cores.place(sample, python, target) as where:
             session = gdb_session.batch(where, commands, symbols=symbols)
-        yield Look(scene, sample.truth, session, target, more)
+        yield FreeThreadedHang(scene, sample.truth, session, target, more)
 
 
-def test_report_is_complete(seen: Look) -> None:
+def test_report_is_complete(seen: FreeThreadedHang) -> None:
     assert seen.session.status == 0
     assert "Traceback" not in seen.session.stderr
     document = seen.everything.document
@@ -80,7 +80,7 @@ def test_report_is_complete(seen: Look) -> None:
     assert others == {"gil:0": "disabled"}
 
 
-def test_threads(seen: Look) -> None:
+def test_threads(seen: FreeThreadedHang) -> None:
     report = seen.everything
     for role, expected in seen.truth.threads.items():
         row = report.thread(role)
@@ -100,7 +100,7 @@ def test_threads(seen: Look) -> None:
             assert row["waits"]["lock"].startswith("descriptor:")
 
 
-def test_extension_frames_are_in_the_stacks(seen: Look) -> None:
+def test_extension_frames_are_in_the_stacks(seen: FreeThreadedHang) -> None:
     """If the extension called the blocking function, its frames are between Python's and that function's."""
     for role, expected in seen.truth.threads.items():
         stack = seen.everything.thread(role)["stack"]
@@ -112,7 +112,7 @@ def test_extension_frames_are_in_the_stacks(seen: Look) -> None:
         assert modules[0] != EXTENSION, "every thread sleeps in another library"
 
 
-def test_locks(seen: Look) -> None:
+def test_locks(seen: FreeThreadedHang) -> None:
     for name, expected in seen.truth.locks.items():
         if expected.kind == "py-mutex" and not expected.holders:
             check_mutex(seen.everything, name)
@@ -131,12 +131,12 @@ def check_mutex(report: Report, name: str) -> None:
     assert not roles or roles >= set(expected.really)
 
 
-def test_critical_sections(seen: Look) -> None:
+def test_critical_sections(seen: FreeThreadedHang) -> None:
     for role in seen.truth.threads:
         assert seen.everything.thread(role)["critical_sections"] == seen.more["sections"].get(role, []), role
 
 
-def test_deadlock(seen: Look) -> None:
+def test_deadlock(seen: FreeThreadedHang) -> None:
     truth = seen.truth
     for report in seen.reports:
         deadlocks = report.document["deadlocks"]
@@ -156,13 +156,13 @@ def test_deadlock(seen: Look) -> None:
         assert deadlock["evidence"] == max(known, key=EVIDENCE.index)
 
 
-def test_no_gil(seen: Look) -> None:
+def test_no_gil(seen: FreeThreadedHang) -> None:
     for report in (seen.everything, seen.part(2)):
         gil = report.gil()
         assert (gil["state"], gil["holder"], gil["waiters"]) == ("disabled", None, [])
 
 
-def test_stop_the_world_requester_is_reported(seen: Look) -> None:
+def test_stop_the_world_requester_is_reported(seen: FreeThreadedHang) -> None:
     for report in (seen.everything, seen.part(2)):
         (runtime,) = report.document["runtimes"]
         (interpreter,) = runtime["interpreters"]
@@ -173,7 +173,7 @@ def test_stop_the_world_requester_is_reported(seen: Look) -> None:
         assert [report.role(number) for number in stop["waiting_for"]] == list(lock.holders if lock else ())
 
 
-def test_text_of_gil_holder(seen: Look) -> None:
+def test_text_of_gil_holder(seen: FreeThreadedHang) -> None:
     text = seen.session.outputs[3]
     assert "no GIL (free-threaded)" in text
     numbers = {role: number for number, role in seen.everything.roles.items()}

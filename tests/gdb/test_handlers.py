@@ -182,7 +182,7 @@ class Died(Hang):
             assert self.session.outputs[index].count(note) == 1
 
 
-def look(sample: Sample, executable: Path, symbols: bool = True, sysroot: Sequence[str] = ()) -> Died:
+def inspect_core(sample: Sample, executable: Path, symbols: bool = True, sysroot: Sequence[str] = ()) -> Died:
     """Run the commands on the core that the sample leaves when a signal ends it."""
     with cores.place(sample, executable, "kernel-core") as where:
         session = gdb_session.batch([*sysroot, *where], COMMANDS, symbols=symbols, directory=sample.directory)
@@ -217,7 +217,7 @@ def script(text: str, arguments: Sequence[str | Path], python: Path, directory: 
 def test_handler_in_the_main_thread_of_a_deadlock(name: str, variant: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
     with samples.rapids(python, variant, tmp_path, [*interpreters.with_gil(name), *FAULTHANDLER]) as sample:
-        died = look(sample, python, symbols)
+        died = inspect_core(sample, python, symbols)
     died.check_hang()
     died.check_sent()
 
@@ -227,7 +227,7 @@ def test_handler_in_a_thread_waiting_for_the_gil(name: str, tmp_path: Path) -> N
     python, symbols = interpreters.use(name)
     options = [*interpreters.with_gil(name), *FAULTHANDLER]
     with script(SWAPPED, [samples.SOURCES, samples.build("libdrv.so")], python, tmp_path, options) as sample:
-        died = look(sample, python, symbols)
+        died = inspect_core(sample, python, symbols)
     assert died.truth.threads["worker"].tid == died.truth.pid
     died.check_hang()
     died.check_sent()
@@ -237,7 +237,7 @@ def test_handler_in_a_thread_waiting_for_the_gil(name: str, tmp_path: Path) -> N
 def test_handlers(words: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(interpreters.ANY)
     with samples.rapids(python, "mutex", tmp_path, variables=handling(words)) as sample:
-        died = look(sample, python, symbols)
+        died = inspect_core(sample, python, symbols)
     died.check_hang()
     if "info" in words.split():
         died.check_sent("SI_USER")
@@ -262,7 +262,7 @@ def test_handler_in_a_thread_outside_the_deadlock(suite: str, words: str, tmp_pa
         place, sysroot = root.place, root.sysroot
     program = samples.build("abba-stripped", place)
     with samples.running([program, "mutex"], tmp_path, place=place, variables=handling(words, place)) as sample:
-        died = look(sample, place.outside(program), sysroot=sysroot)
+        died = inspect_core(sample, place.outside(program), sysroot=sysroot)
     if (suite, words) == ("bullseye", "plain"):
         # the number is in a register that is loaded before the loop in which the thread waits
         assert died.everything.thread("main")["status"] == "running"
@@ -282,7 +282,7 @@ def test_handlers_in_another_debian(suite: str, scenario: str, tmp_path: Path) -
         arguments = [samples.SOURCES, samples.build("libdrv.so", root.place)]
         started = script(SWAPPED, arguments, root.python, tmp_path, place=root.place)
     with started as sample:
-        died = look(sample, root.outside(root.python), sysroot=root.sysroot)
+        died = inspect_core(sample, root.outside(root.python), sysroot=root.sysroot)
     died.check_hang()
     died.check_sent()
 
@@ -294,7 +294,7 @@ def test_handler_in_a_single_threaded_program(suite: str, scene: str, tmp_path: 
     place, sysroot, python, executable = surroundings(suite)
     with script(SINGLE, [scene], python, tmp_path, place=place) as sample:
         call = wait_for_call(sample, CALLS.get(scene, (None,)))
-        died = look(sample, executable, sysroot=sysroot)
+        died = inspect_core(sample, executable, sysroot=sysroot)
     row = died.everything.thread("main")
     assert row["syscall"] == call
     assert row["status"] == ("blocked" if call else "running")
@@ -327,7 +327,7 @@ def aborted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Died]:
     with script(SINGLE, [scene], python, tmp_path, place=place) as sample:
         # it exists until its status is read, and a signal sent before that has no effect
         os.waitid(os.P_PID, sample.pid, os.WEXITED | os.WNOWAIT)
-        yield look(sample, executable, sysroot=sysroot)
+        yield inspect_core(sample, executable, sysroot=sysroot)
 
 
 def test_program_that_aborts_itself(aborted: Died) -> None:
@@ -352,7 +352,7 @@ def test_signal_sent_by_another_thread(tmp_path: Path) -> None:
     python, _ = interpreters.use(interpreters.ANY)
     with script(SINGLE, ["thread"], python, tmp_path, options=()) as sample:
         os.waitid(os.P_PID, sample.pid, os.WEXITED | os.WNOWAIT)
-        died = look(sample, python)
+        died = inspect_core(sample, python)
     fault = died.crash["fault"]
     assert (fault["kind"], fault["code"], fault["in_handler"]) == ("sent", "SI_TKILL", False)
     assert fault["text"] == "SIGABRT was sent by another thread of the program: the code that ran is not at fault"

@@ -13,7 +13,7 @@ from tests.support.report import Report
 from tests.support.samples import Sample, wait_until
 
 # each snapshot catches threads at another moment; tests/precision takes many more
-LOOKS = 3 if combinations.LONG else 1
+SNAPSHOTS = 3 if combinations.LONG else 1
 
 
 def progress(sample: Sample) -> tuple[int, ...]:
@@ -32,7 +32,7 @@ def test_healthy_program_is_not_deadlocked(name: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
     with samples.healthy(python, tmp_path) as sample:
         tids = sample.tids()
-        for _ in range(LOOKS):
+        for _ in range(SNAPSHOTS):
             wait_for_progress(sample)
             session = gdb_session.batch(
                 ["-p", str(sample.pid)],

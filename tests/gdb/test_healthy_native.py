@@ -13,7 +13,7 @@ from tests.support import combinations, cores, gdb_session, samples
 from tests.support.samples import Sample, wait_until
 
 # each snapshot catches threads at another moment
-LOOKS, LOOKS_AT_CORES = (6, 2) if combinations.LONG else (3, 1)
+SNAPSHOTS, CORE_SNAPSHOTS = (6, 2) if combinations.LONG else (3, 1)
 
 
 def rounds(sample: Sample) -> tuple[int, ...]:
@@ -28,7 +28,7 @@ def wait_for_progress(sample: Sample) -> None:
     wait_until(lambda: all(now > then for now, then in zip(rounds(sample), before)), "every load to make progress")
 
 
-def look(where: Sequence[str | Path], symbols: bool) -> set[str]:
+def check_snapshot(where: Sequence[str | Path], symbols: bool) -> set[str]:
     """Check that a snapshot shows no problem, and return the kinds of locks that threads wait for."""
     session = gdb_session.batch(
         where, ["py-threads-locks --json", "py-deadlocks --json", "py-deadlocks"], symbols=symbols
@@ -49,14 +49,14 @@ def test_healthy_program_is_not_deadlocked(build: str, tmp_path: Path) -> None:
     symbols = build == "symbols"
     with samples.healthy_native(tmp_path, stripped=not symbols) as sample:
         caught: set[str] = set()
-        for _ in range(LOOKS):
+        for _ in range(SNAPSHOTS):
             wait_for_progress(sample)
-            caught |= look(["-p", str(sample.pid)], symbols)
+            caught |= check_snapshot(["-p", str(sample.pid)], symbols)
         # GDB stops the threads one by one, and a second snapshot of a core cannot show progress
-        for _ in range(LOOKS_AT_CORES):
+        for _ in range(CORE_SNAPSHOTS):
             wait_for_progress(sample)
             core = cores.gdb_core(sample)
-            caught |= look([sample.executable, core], symbols)
+            caught |= check_snapshot([sample.executable, core], symbols)
             core.unlink()
         assert {"mutex", "rwlock", "condvar"} <= caught, "all these looks saw nobody wait"
 

@@ -69,7 +69,7 @@ class Hang:
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
 def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hang]:
-    """One session with every command; the tests below look at parts of it."""
+    """One session with every command; each test below checks a part of it."""
     name, kind = request.param
     directory = tmp_path_factory.mktemp("lines")
     running: AbstractContextManager[Sample]

@@ -29,7 +29,7 @@ def start(name: str, directory: Path, *, stripped: bool, place: Place = HERE) ->
     return samples.locks(process.program, process.scenes, directory, stripped=stripped, place=place)
 
 
-class Looks:
+class Snapshots:
     """Snapshots of one process; all are taken before the test fails because of one of them."""
 
     def __init__(self, sample: Sample, *, symbols: bool) -> None:
@@ -37,7 +37,7 @@ class Looks:
         self.symbols = symbols
         self.mistakes: dict[str, list[str]] = {}
 
-    def look(self, name: str, where: Sequence[str | Path], gdb: Sequence[str | Path] = ()) -> None:
+    def take(self, name: str, where: Sequence[str | Path], gdb: Sequence[str | Path] = ()) -> None:
         """Compare the report in one GDB with the program's truth."""
         # in-root makes this directory visible inside the tree
         session = gdb_session.batch(where, locks.COMMANDS, symbols=self.symbols, gdb=gdb,
@@ -57,16 +57,16 @@ def skip_if_nothing_is_left(name: str, sample: Sample) -> None:
         pytest.skip("; ".join(f"{scene} needs {locks.CONDITIONS[scene]}" for scene in sorted(left_out)))
 
 
-def look_at_process_and_cores(sample: Sample, build: str) -> None:
-    looks = Looks(sample, symbols=build == "symbols")
-    looks.look("live", ["-p", str(sample.pid)])
+def inspect_process_and_cores(sample: Sample, build: str) -> None:
+    snapshots = Snapshots(sample, symbols=build == "symbols")
+    snapshots.take("live", ["-p", str(sample.pid)])
     core = cores.gdb_core(sample)
-    looks.look("gcore", [sample.executable, core])
+    snapshots.take("gcore", [sample.executable, core])
     core.unlink()
     core = cores.kernel_core(sample)
-    looks.look("kernel core", [sample.executable, core])
+    snapshots.take("kernel core", [sample.executable, core])
     core.unlink()
-    looks.check()
+    snapshots.check()
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -75,7 +75,7 @@ def test_locks(name: str, build: str, tmp_path: Path) -> None:
     """The process, a core written by GDB, and one written by the kernel."""
     with start(name, tmp_path, stripped=build == "stripped") as sample:
         skip_if_nothing_is_left(name, sample)
-        look_at_process_and_cores(sample, build)
+        inspect_process_and_cores(sample, build)
 
 
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="rustc is not installed")
@@ -83,7 +83,7 @@ def test_locks(name: str, build: str, tmp_path: Path) -> None:
 def test_locks_of_rust(build: str, tmp_path: Path) -> None:
     """They record no owner: threads that wait for each other are reported together, without holders."""
     with samples.locks_rust(tmp_path, stripped=build == "stripped") as sample:
-        look_at_process_and_cores(sample, build)
+        inspect_process_and_cores(sample, build)
 
 
 @pytest.mark.parametrize(("suite", "name"), CASES, ids=["-".join(case) for case in CASES])
@@ -94,20 +94,20 @@ def test_locks_of_another_release(suite: str, name: str, tmp_path: Path) -> None
         pytest.skip("glibc 2.23 elides locks on a processor with RTM and then records no owner")
     with start(name, tmp_path, stripped=True, place=root.place) as sample:
         skip_if_nothing_is_left(name, sample)
-        looks = Looks(sample, symbols=False)
+        snapshots = Snapshots(sample, symbols=False)
         ways = root.ways(SUITES.index(suite) + [*PROCESSES].index(name))
         attach = ["-p", str(sample.pid)]
         if "live, its GDB" in ways:
-            looks.look("live, its GDB", attach, root.gdb)
+            snapshots.take("live, its GDB", attach, root.gdb)
         if "live" in ways:
-            looks.look("live", attach)
+            snapshots.take("live", attach)
         core = cores.kernel_core(sample)
         if "core, its GDB" in ways:
-            looks.look("core, its GDB", [sample.executable, core], root.gdb)
+            snapshots.take("core, its GDB", [sample.executable, core], root.gdb)
         if "core" in ways:
-            looks.look("core", [*root.sysroot, root.outside(sample.executable), core])
+            snapshots.take("core", [*root.sysroot, root.outside(sample.executable), core])
         core.unlink()
-    looks.check()
+    snapshots.check()
 
 
 @pytest.mark.skipif(not locks.elides_locks(), reason="only a processor with RTM elides locks")

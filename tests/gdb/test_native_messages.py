@@ -14,7 +14,7 @@ from tests.support import combinations, cores, gdb_session, interpreters, packag
 from tests.support.samples import HERE, Place
 
 # prints what the decoders find on the stack of the thread that ended the process, and the class of an object
-LOOK = """
+SCRIPT = """
 import dataclasses, json
 from gdbext.debugger.target import Session
 from gdbext.arch import x86_64
@@ -77,7 +77,7 @@ def last_words(
     script = directory / "look.py"
     with samples.running(argv, directory, place=place, variables=variables) as sample:
         address = sample.truth.variant if sample.truth.variant.startswith("0x") else "0"
-        script.write_text(f"OBJECT = {address}\n{LOOK}")
+        script.write_text(f"OBJECT = {address}\n{SCRIPT}")
         sample.send("\n")
         os.waitid(os.P_PID, sample.pid, os.WEXITED | os.WNOWAIT)
         # the process is already dead, so the signal that this sends has no effect

@@ -16,7 +16,7 @@ BUILDS = ("symbols", "stripped")
 CLANG = shutil.which("clang") or shutil.which("clang-14")
 
 
-def looks(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
+def targets(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
     """GDB's arguments for the process and for cores of it, each with a name."""
     yield "live", ["-p", str(sample.pid)]
     for name, make in (("gcore", cores.gdb_core), ("kernel core", cores.kernel_core)):
@@ -34,7 +34,7 @@ def mistakes(sample: Sample, where: Sequence[str | Path], *, symbols: bool, gdb:
 def test_sixteen_teams(build: str, tmp_path: Path) -> None:
     """Sixteen teams in one process, including nested ones and idle pools."""
     with openmp.start(openmp.SCENES, tmp_path, stripped=build == "stripped") as sample:
-        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in looks(sample)}
+        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in targets(sample)}
     locks.fail_over(found)
 
 
@@ -48,7 +48,7 @@ def test_single_team(scene: str, tmp_path: Path) -> None:
 def test_pool_left_behind_by_fork(build: str, tmp_path: Path) -> None:
     """A child of fork waits for threads that exist only in its parent."""
     with openmp.start_fork(tmp_path, stripped=build == "stripped") as sample:
-        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in looks(sample)}
+        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in targets(sample)}
     locks.fail_over(found)
 
 

@@ -39,7 +39,7 @@ def start(
     return samples.owners(argv, directory, stripped=build == "stripped", namespace=namespace)
 
 
-def places(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
+def targets(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
     """GDB's arguments for the process and for cores of it, each with a name."""
     yield "live", ["-p", str(sample.pid)]
     for name, make in (("gcore", cores.gdb_core), ("kernel core", cores.kernel_core)):
@@ -48,20 +48,20 @@ def places(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
         core.unlink()
 
 
-def look_at_all(sample: Sample, build: str, parent_gone: bool = False) -> None:
+def inspect_all_targets(sample: Sample, build: str, parent_gone: bool = False) -> None:
     found = {}
-    for name, where in places(sample):
+    for name, where in targets(sample):
         session = gdb_session.batch(where, locks.COMMANDS, symbols=build == "symbols")
         truth = sample.truth
         if name != "live" or parent_gone:
-            truth = as_far_as_known(truth, name == "live")
+            truth = known_without_parent(truth, name == "live")
         if name != "live" or sample.pid != truth.pid:
-            truth = without_the_kernels_word(truth)
+            truth = known_without_kernel(truth)
         found[name] = locks.mistakes(truth, session)
     locks.fail_over(found)
 
 
-def as_far_as_known(truth: Truth, live: bool) -> Truth:
+def known_without_parent(truth: Truth, live: bool) -> Truth:
     """The truth that can be determined for a child of fork without its parent.
 
     The owner of a lock may be the thread that called fork: it continues as the first thread, which may unlock it. A
@@ -73,7 +73,7 @@ def as_far_as_known(truth: Truth, live: bool) -> Truth:
         edge for edge in truth.deadlock if edge[2] is not None or edge[1] not in left))
 
 
-def without_the_kernels_word(truth: Truth) -> Truth:
+def known_without_kernel(truth: Truth) -> Truth:
     """The truth that can be determined if the kernel cannot say which process a TID belongs to.
 
     A FILE records a pthread descriptor, which shows what it was.
@@ -87,7 +87,7 @@ def without_the_kernels_word(truth: Truth) -> Truth:
 @pytest.mark.parametrize("way", WAYS)
 def test_missing_owner(way: str, build: str, tmp_path: Path) -> None:
     with start(WAYS[way], tmp_path, build) as sample:
-        look_at_all(sample, build, "orphaned" in WAYS[way])
+        inspect_all_targets(sample, build, "orphaned" in WAYS[way])
 
 
 def test_lock_of_the_thread_that_called_fork(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_robust_mutex_whose_owner_died(build: str, tmp_path: Path) -> None:
     """No thread waits for it: the next one that locks it gets it."""
     with start(("here", "robust-died"), tmp_path, build) as sample:
         mutex = sample.truth.locks["robust-died.lock"]
-        for _, where in places(sample):
+        for _, where in targets(sample):
             session = gdb_session.batch(
                 where, ["py-threads-locks --json", f"lock-owner {mutex.address:#x} --json"], symbols=build == "symbols"
             )
@@ -122,7 +122,7 @@ def test_pid_namespace(build: str, tmp_path: Path) -> None:
     program = samples.build("locks-stripped" if build == "stripped" else "locks")
     with start(("run", program, *IN_NAMESPACE), tmp_path, build, namespace=True) as sample:
         assert sample.pid != sample.truth.pid
-        look_at_all(sample, build)
+        inspect_all_targets(sample, build)
 
 
 @needs_root
@@ -130,7 +130,7 @@ def test_pid_namespace(build: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("way", "build"), NAMESPACE_CASES)
 def test_missing_owner_in_a_pid_namespace(way: str, build: str, tmp_path: Path) -> None:
     with start(WAYS[way], tmp_path, build, namespace=True) as sample:
-        look_at_all(sample, build, "orphaned" in WAYS[way])
+        inspect_all_targets(sample, build, "orphaned" in WAYS[way])
 
 
 @needs_root
@@ -138,4 +138,4 @@ def test_missing_owner_in_a_pid_namespace(way: str, build: str, tmp_path: Path) 
 def test_reused_tid_of_an_ended_owner(tmp_path: Path) -> None:
     """A new thread reuses it. The lock records only the TID, so the C library takes the new thread for the owner."""
     with start(("here", "recycled"), tmp_path, "symbols", namespace=True) as sample:
-        look_at_all(sample, "symbols")
+        inspect_all_targets(sample, "symbols")

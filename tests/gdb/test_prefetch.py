@@ -294,9 +294,9 @@ def cross(first, second):
 for pair in (0, 1), (1, 0):
     threading.Thread(target=cross, args=pair, name=f"cross-{pair[0]}").start()
 barrier.wait()
-told = {name: {"tid": tid, "python_name": name, "blocked": True, "syscall": "futex", "stack": []}
+truth = {name: {"tid": tid, "python_name": name, "blocked": True, "syscall": "futex", "stack": []}
         for name, tid in threads.items()}
-print(json.dumps({"sample": "abba in Python", "variant": "", "pid": os.getpid(), "threads": told,
+print(json.dumps({"sample": "abba in Python", "variant": "", "pid": os.getpid(), "threads": truth,
                   "locks": {}, "deadlock": [], "stuck_behind": []}), flush=True)
 barrier.wait()
 """

@@ -135,12 +135,12 @@ def test_deadlocked_threads_come_first(session: Session) -> None:
     order = session.order(1)
     assert sorted(order) == sorted(numbers.values())
     names = {number: name for name, number in numbers.items()}
-    told = [names[number] for number in order]
+    names_in_order = [names[number] for number in order]
     (deadlock,) = session.result.document(3)["deadlocks"]
     assert order[:2] == deadlock["threads"]
-    assert set(told[:2]) == {"left", "right"}
-    assert told[2:6] == ["holder", "behind", "waiter", "MainThread"]
-    assert told[6:] == [f"worker_{number}" for number in range(WORKERS)]
+    assert set(names_in_order[:2]) == {"left", "right"}
+    assert names_in_order[2:6] == ["holder", "behind", "waiter", "MainThread"]
+    assert names_in_order[6:] == [f"worker_{number}" for number in range(WORKERS)]
     # the groups are in the same order
     assert session.order(0) == order[:6]
 

@@ -26,7 +26,7 @@ PROGRAM = samples.SOURCES / "pylocks.py"
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """A snapshot of the sample, and the facts that it printed in addition to its truth."""
 
     report: Report
@@ -40,8 +40,8 @@ class Look:
         return self.report.truth
 
 
-def look(sample: Sample, more: dict[str, Any], where: Sequence[str | Path], *, symbols: bool,
-         gdb: Sequence[str | Path] = ()) -> Look:
+def take_snapshot(sample: Sample, more: dict[str, Any], where: Sequence[str | Path], *, symbols: bool,
+         gdb: Sequence[str | Path] = ()) -> Snapshot:
     """Run gdbext on the sample or its core."""
     one = next(iter(sample.truth.locks.values()))
     commands = ["py-threads-locks --stacks=none --json", "py-deadlocks --json", f"lock-owner {one.address:#x} --json"]
@@ -50,42 +50,42 @@ def look(sample: Sample, more: dict[str, Any], where: Sequence[str | Path], *, s
     assert "Traceback" not in session.stderr
     report = Report(session.document(0), sample.truth)
     others = [Report(session.document(index), sample.truth, report.roles) for index in (1, 2)]
-    return Look(report, others[0], others[1], more)
+    return Snapshot(report, others[0], others[1], more)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
-def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
+def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     """One snapshot; each test below checks a part of it."""
     name, variant, target = request.param
     python, symbols = interpreters.use(name)
     with samples.running([python, PROGRAM, variant], tmp_path_factory.mktemp("pylocks")) as sample:
         more = json.loads((sample.directory / "more.json").read_text())
         with cores.place(sample, python, target) as where:
-            seen = look(sample, more, where, symbols=symbols)
+            seen = take_snapshot(sample, more, where, symbols=symbols)
         yield seen
 
 
-def test_report_is_complete(seen: Look) -> None:
+def test_report_is_complete(seen: Snapshot) -> None:
     assert seen.report.document["problems"] == []
     assert set(seen.report.roles.values()) == set(seen.truth.threads)
 
 
-def test_locks(seen: Look) -> None:
+def test_locks(seen: Snapshot) -> None:
     check_locks(seen)
 
 
-def check_locks(seen: Look) -> None:
+def check_locks(seen: Snapshot) -> None:
     for name in seen.truth.locks:
         seen.report.check_lock(name)
         assert seen.report.lock(name)["name"] == seen.more["names"].get(name), name
     seen.owner.check_lock(next(iter(seen.truth.locks)))
 
 
-def test_places_where_locks_were_taken(seen: Look) -> None:
+def test_places_where_locks_were_taken(seen: Snapshot) -> None:
     check_places(seen)
 
 
-def check_places(seen: Look) -> None:
+def check_places(seen: Snapshot) -> None:
     taken = {}
     for name in seen.truth.locks:
         for holder in seen.report.lock(name)["holders"]:
@@ -98,11 +98,11 @@ def check_places(seen: Look) -> None:
     assert taken == seen.more["taken"]
 
 
-def test_waits(seen: Look) -> None:
+def test_waits(seen: Snapshot) -> None:
     check_waits(seen)
 
 
-def check_waits(seen: Look) -> None:
+def check_waits(seen: Snapshot) -> None:
     """Each thread that sleeps on a lock waits for one that the sample lists, and not for a part of it."""
     for role, thread in seen.truth.threads.items():
         waits = seen.report.thread(role)["waits"]
@@ -115,11 +115,11 @@ def check_waits(seen: Look) -> None:
         assert waits["evidence"] == "recorded"
 
 
-def test_deadlocks(seen: Look) -> None:
+def test_deadlocks(seen: Snapshot) -> None:
     check_deadlocks(seen)
 
 
-def check_deadlocks(seen: Look) -> None:
+def check_deadlocks(seen: Snapshot) -> None:
     for report in (seen.report, seen.verdict):
         assert report.edges() == set(seen.truth.deadlock)
         behind = {report.role(number) for deadlock in report.document["deadlocks"]
@@ -139,13 +139,13 @@ def test_python_of_debian(name: str, variant: str, tmp_path: Path) -> None:
                          variables=dict(root.variables)) as sample:
         more = json.loads((sample.directory / "more.json").read_text())
         attach = ["-p", str(sample.pid)]
-        looks = [look(sample, more, attach, symbols=False, gdb=gdb) for gdb in (root.gdb, ())]
+        snapshots = [take_snapshot(sample, more, attach, symbols=False, gdb=gdb) for gdb in (root.gdb, ())]
         core = cores.kernel_core(sample)
-        looks.append(look(sample, more, [sample.executable, core], symbols=False, gdb=root.gdb))
+        snapshots.append(take_snapshot(sample, more, [sample.executable, core], symbols=False, gdb=root.gdb))
         outside: list[str | Path] = [*root.sysroot, root.outside(sample.executable), core]
-        looks.append(look(sample, more, outside, symbols=False))
+        snapshots.append(take_snapshot(sample, more, outside, symbols=False))
         core.unlink()
-    for seen in looks:
+    for seen in snapshots:
         check_locks(seen)
         check_places(seen)
         check_waits(seen)

@@ -31,7 +31,7 @@ def start(root: Root, scenario: tuple[str, str], directory: Path) -> AbstractCon
 
 
 @dataclass(frozen=True)
-class Look:
+class Way:
     """One way to inspect a program: where GDB runs, and its arguments."""
 
     where: Sequence[str | Path]
@@ -107,7 +107,7 @@ def test_other_debian(suite: str, scenario: tuple[str, str], tmp_path: Path) -> 
     root = roots.use(suite)
     turn = interpreters.SUITES.index(suite) + scenarios.ROOT_SCENARIOS.index(scenario)
     with start(root, scenario, tmp_path) as sample:
-        look_from_everywhere(root, sample, ways=root.ways(turn))
+        inspect_in_each_way(root, sample, ways=root.ways(turn))
 
 
 @pytest.mark.parametrize("variant", samples.ABBA_VARIANTS)
@@ -118,24 +118,24 @@ def test_older_glibc(suite: str, variant: str, tmp_path: Path) -> None:
     if suite == "xenial" and variant == "mutex" and locks.elides_locks():
         pytest.skip("glibc 2.23 elides locks on a processor with RTM and then records no owner")
     with start(root, ("abba", variant), tmp_path) as sample:
-        look_from_everywhere(root, sample)
+        inspect_in_each_way(root, sample)
 
 
-def look_from_everywhere(
+def inspect_in_each_way(
     root: Root, sample: Sample, symbols: Sequence[bool] = (False,), ways: Sequence[str] = roots.WAYS
 ) -> list[Report]:
     """The release's GDB, if it is new enough, and this machine's, on the process and its core; the sample ends."""
     attach = ["-p", str(sample.pid)]
     gdbs = [gdb for way, gdb in (("live, its GDB", root.gdb), ("live", ())) if way in ways and (gdb or way == "live")]
-    looks = [Look(attach, gdb, known) for known in symbols for gdb in gdbs]
-    reports = [look.check(sample, root.libc) for look in looks]
+    used = [Way(attach, gdb, known) for known in symbols for gdb in gdbs]
+    reports = [way.check(sample, root.libc) for way in used]
     core = cores.kernel_core(sample)
     outside: list[str | Path] = [*root.sysroot, root.outside(sample.executable), core]
     for known in symbols:
         if root.gdb and "core, its GDB" in ways:
-            reports.append(Look([sample.executable, core], root.gdb, known).check(sample, root.libc))
+            reports.append(Way([sample.executable, core], root.gdb, known).check(sample, root.libc))
         if "core" in ways:
-            reports.append(Look(outside, (), known).check(sample, root.libc))
+            reports.append(Way(outside, (), known).check(sample, root.libc))
     core.unlink()
     return reports
 
@@ -152,7 +152,7 @@ def test_other_debian_pythons(name: str, variant: str, tmp_path: Path) -> None:
     with samples.rapids(
         root.python, variant, tmp_path, place=root.place, variables=dict(root.variables)
     ) as sample:
-        look_from_everywhere(root, sample, symbols)
+        inspect_in_each_way(root, sample, symbols)
 
 
 @pytest.mark.parametrize("name", [name for name in interpreters.ROOT_PYTHONS if name.endswith("-jit")])
@@ -160,7 +160,7 @@ def test_frames_of_a_jit(name: str, tmp_path: Path) -> None:
     """The main thread hangs in code that Python's JIT compiled, which is not in a file; the report is complete."""
     root = roots.use_python(name)
     with samples.hot(root.python, tmp_path, place=root.place, variables=dict(root.variables)) as sample:
-        reports = look_from_everywhere(root, sample)
+        reports = inspect_in_each_way(root, sample)
     for report in reports:
         stack = report.thread("main")["stack"]
         assert stack[-1]["module"], "the stack is whole"
@@ -199,7 +199,7 @@ def test_other_gdb(name: str, tmp_path: Path) -> None:
     python, _ = interpreters.use(f"{interpreters.ANY}-stripped")
     libc = str(os.confstr("CS_GNU_LIBC_VERSION"))
     with samples.rapids(python, "rwlock", tmp_path) as sample:
-        Look(["-p", str(sample.pid)], gdb).check(sample, libc)
+        Way(["-p", str(sample.pid)], gdb).check(sample, libc)
         core = cores.kernel_core(sample)
-        Look([python, core], gdb).check(sample, libc)
+        Way([python, core], gdb).check(sample, libc)
     core.unlink()

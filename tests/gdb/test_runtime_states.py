@@ -14,7 +14,7 @@ from tests.support.samples import Sample, wait_until
 COMMANDS = ["py-threads-locks --json", "py-deadlocks --json", "py-deadlocks", "gil-holder --json", "gil-holder"]
 
 
-def look_at(sample: Sample, symbols: bool, gdb: Sequence[str] = ()) -> tuple[gdb_session.Result, Report]:
+def run_commands(sample: Sample, symbols: bool, gdb: Sequence[str] = ()) -> tuple[gdb_session.Result, Report]:
     """Run every command on the live program."""
     session = gdb_session.batch(
         ["-p", str(sample.pid)], COMMANDS, symbols=symbols, gdb=gdb, directory=sample.directory
@@ -27,7 +27,7 @@ def look_at(sample: Sample, symbols: bool, gdb: Sequence[str] = ()) -> tuple[gdb
 @pytest.mark.parametrize("variant", ["linked", "loaded", "finalised"])
 def test_python_not_running(variant: str, name: str, tmp_path: Path) -> None:
     with embedding.state(name, variant, tmp_path) as sample:
-        session, report = look_at(sample, interpreters.use(name)[1])
+        session, report = run_commands(sample, interpreters.use(name)[1])
     assert session.status == 0
     (runtime,) = report.document["runtimes"]
     assert runtime["interpreters"] == []
@@ -74,7 +74,7 @@ def test_native_thread_while_python_finalises(name: str, tmp_path: Path) -> None
     """A native thread requests the GIL: up to 3.8 it waits for it, since 3.9 it ends."""
     with embedding.state(name, "finalising", tmp_path) as sample:
         wait_until(lambda: settled(sample), "the daemon thread to wait or end")
-        session, report = look_at(sample, interpreters.use(name)[1])
+        session, report = run_commands(sample, interpreters.use(name)[1])
     check_finalising(sample, session, report)
 
 
@@ -90,7 +90,7 @@ def test_daemon_thread_while_python_finalises(name: str, tmp_path: Path) -> None
         place = samples.HERE
     with samples.finalising(python, tmp_path, place=place) as sample:
         wait_until(lambda: settled(sample), "the daemon thread to wait, sleep or end")
-        session, report = look_at(sample, symbols, gdb)
+        session, report = run_commands(sample, symbols, gdb)
     check_finalising(sample, session, report)
     for row in report.document["threads"]:
         if row["syscall"] == "pause":
@@ -100,7 +100,7 @@ def test_daemon_thread_while_python_finalises(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", scenarios.NOT_RUNNING)
 def test_python_initialised_twice(name: str, tmp_path: Path) -> None:
     with embedding.state(name, "again", tmp_path) as sample:
-        session, report = look_at(sample, interpreters.use(name)[1])
+        session, report = run_commands(sample, interpreters.use(name)[1])
     assert session.status == 0
     assert report.document["problems"] == []
     for lock in sample.truth.locks:

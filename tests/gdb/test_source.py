@@ -300,14 +300,14 @@ def test_source_path_as_the_only_place(program: Program, tmp_path: Path) -> None
 def test_file_newer_than_the_process(program: Program) -> None:
     path = program.folder / "job.py"
     before = path.stat()
-    told = f"Note: {path} is newer than the process: its lines may not be those that run"
-    assert told not in program.run("py-threads-locks").outputs[0]
+    note = f"Note: {path} is newer than the process: its lines may not be those that run"
+    assert note not in program.run("py-threads-locks").outputs[0]
     os.utime(path, (time.time(), time.time()))
     try:
         session = program.run("py-threads-locks --each", "py-threads-locks --json")
     finally:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert notes(session.outputs[0])[0] == told
+    assert notes(session.outputs[0])[0] == note
     assert session.outputs[0].count("newer than") == 1
     assert "take(lock" in session.outputs[0]
     # the note is only in the text

@@ -16,7 +16,7 @@ TARGETS = ("live", "kernel-core")
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """What gdbext reports about the program."""
 
     variant: str
@@ -41,7 +41,7 @@ class Look:
     params=[(*case, target) for case, target in itertools.product(scenarios.SUBINTERPRETERS, TARGETS)],
     ids=lambda param: "-".join(param),
 )
-def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
+def snapshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     name, variant, target = request.param
     _, symbols = interpreters.use(name)
     with embedding.subinterpreters(name, variant, tmp_path_factory.mktemp("subinterpreters")) as sample:
@@ -51,31 +51,31 @@ def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             ["py-threads-locks --json", "py-deadlocks --json", "gil-holder --json", "gil-holder", "py-deadlocks"],
             symbols=symbols,
         )
-        yield Look(variant, sample.truth, session)
+        yield Snapshot(variant, sample.truth, session)
     if core:
         core.unlink()
 
 
-def test_no_command_fails(look: Look) -> None:
-    assert look.session.status == 0
-    assert "Traceback" not in look.session.stderr
-    assert look.report.document["problems"] == []
+def test_no_command_fails(snapshot: Snapshot) -> None:
+    assert snapshot.session.status == 0
+    assert "Traceback" not in snapshot.session.stderr
+    assert snapshot.report.document["problems"] == []
 
 
-def test_every_gil_is_reported_once(look: Look) -> None:
-    rows = [row for row in look.report.document["locks"] if row["kind"] == "gil"]
-    assert len(rows) == len({row["address"] for row in rows}) == (3 if look.variant == "own" else 1)
-    gils = look.gils()
-    assert sorted(gils) == {"shared": [0, 1], "ended": [0], "own": [0, 1, 2]}[look.variant]
+def test_every_gil_is_reported_once(snapshot: Snapshot) -> None:
+    rows = [row for row in snapshot.report.document["locks"] if row["kind"] == "gil"]
+    assert len(rows) == len({row["address"] for row in rows}) == (3 if snapshot.variant == "own" else 1)
+    gils = snapshot.gils()
+    assert sorted(gils) == {"shared": [0, 1], "ended": [0], "own": [0, 1, 2]}[snapshot.variant]
     assert {gil["address"] for gil in gils.values()} == {row["address"] for row in rows}
 
 
 @pytest.mark.parametrize("index", [0, 2], ids=["py-threads-locks", "gil-holder"])
-def test_holders_and_waiters_of_each_gil(look: Look, index: int) -> None:
-    roles = look.report.roles
-    known = {lock.interpreter: lock for lock in look.truth.locks.values() if lock.kind == "gil"}
-    for number, gil in look.gils(index).items():
-        expected = known.get(number) if look.variant == "own" else known[0]
+def test_holders_and_waiters_of_each_gil(snapshot: Snapshot, index: int) -> None:
+    roles = snapshot.report.roles
+    known = {lock.interpreter: lock for lock in snapshot.truth.locks.values() if lock.kind == "gil"}
+    for number, gil in snapshot.gils(index).items():
+        expected = known.get(number) if snapshot.variant == "own" else known[0]
         if expected is None:
             assert (gil["state"], gil["holder"], gil["waiters"]) == ("free", None, [])
             continue
@@ -85,39 +85,39 @@ def test_holders_and_waiters_of_each_gil(look: Look, index: int) -> None:
         assert {roles[waiter] for waiter in gil["waiters"]} == set(expected.waiters)
 
 
-def test_locks(look: Look) -> None:
-    report = look.report
-    for name in look.truth.locks:
+def test_locks(snapshot: Snapshot) -> None:
+    report = snapshot.report
+    for name in snapshot.truth.locks:
         report.check_lock(name)
-    for role in look.truth.threads:
-        held = {(name, lock.mode, lock.evidence) for name, lock in look.truth.locks.items() if role in lock.holders}
+    for role in snapshot.truth.threads:
+        held = {(name, lock.mode, lock.evidence) for name, lock in snapshot.truth.locks.items() if role in lock.holders}
         assert report.holds(role) == held, role
 
 
-def test_threads(look: Look) -> None:
-    report = look.report
-    assert set(report.roles.values()) == set(look.truth.threads)
-    for role, thread in look.truth.threads.items():
+def test_threads(snapshot: Snapshot) -> None:
+    report = snapshot.report
+    assert set(report.roles.values()) == set(snapshot.truth.threads)
+    for role, thread in snapshot.truth.threads.items():
         row = report.thread(role)
         assert row["status"] == "blocked"
         assert row["python_name"] == thread.python_name
         assert report.python_stack(role) == thread.stack, role
 
 
-def test_deadlock(look: Look) -> None:
-    report = look.report
-    for found in (report, Report(look.session.document(1), look.truth, report.roles)):
-        assert found.edges() == set(look.truth.deadlock)
+def test_deadlock(snapshot: Snapshot) -> None:
+    report = snapshot.report
+    for found in (report, Report(snapshot.session.document(1), snapshot.truth, report.roles)):
+        assert found.edges() == set(snapshot.truth.deadlock)
         (deadlock,) = found.document["deadlocks"]
-        assert {report.role(number) for number in deadlock["threads"]} == {edge[0] for edge in look.truth.deadlock}
+        assert {report.role(number) for number in deadlock["threads"]} == {edge[0] for edge in snapshot.truth.deadlock}
         assert deadlock["evidence"] == "recorded"
         assert deadlock["stuck_behind"] == []
 
 
-def test_text_distinguishes_the_gils(look: Look) -> None:
+def test_text_distinguishes_the_gils(snapshot: Snapshot) -> None:
     """A single GIL is called "the GIL"; several are distinguished by their interpreter."""
-    holders = [line for line in look.session.outputs[3].splitlines() if "held by" in line]
+    holders = [line for line in snapshot.session.outputs[3].splitlines() if "held by" in line]
     assert holders
-    if look.variant == "own":
-        mentioned = {line for line in look.session.outputs[4].splitlines() if "holds" in line and "GIL" in line}
+    if snapshot.variant == "own":
+        mentioned = {line for line in snapshot.session.outputs[4].splitlines() if "holds" in line and "GIL" in line}
         assert len(mentioned) == 2, "two GILs are held, and are not called the same"

@@ -24,7 +24,7 @@ COMMANDS = ("py-threads-locks --tasks --json", "py-threads-locks --tasks --stack
 SECONDS_FOR_MANY = 2.0
 
 
-class Told:
+class TaskSample:
     """A running sample, and what it printed about its tasks."""
 
     def __init__(self, sample: Sample) -> None:
@@ -81,10 +81,10 @@ class Told:
     def check_text(self, text: str) -> None:
         """Check that the tree has each task once with its state, and the facts that a reader needs first."""
         heads = [line.strip() for line in text.splitlines() if line.strip().startswith(("Task ", "2 tasks "))]
-        told = [name for name, task in self.truth["tasks"].items()
+        listed = [name for name, task in self.truth["tasks"].items()
                 if any(task["address"] in head.partition(" waits ")[0] for head in heads)
                 or any(task["address"] in head.partition(":")[0] for head in heads)]
-        assert set(told) == set(self.truth["tasks"])
+        assert set(listed) == set(self.truth["tasks"])
         assert f"held by {self.label('holder')}" in text
         assert text.count("Circle of tasks") == len(self.truth["cycles"])
         ring = " -> ".join(self.label(name) for name in ("ring-a", "ring-b", "ring-c"))
@@ -109,20 +109,22 @@ def turns(ring: str) -> list[str]:
 
 
 @contextmanager
-def running(python: Path, arguments: Sequence[str], directory: Path, place: Place = HERE) -> Iterator[Told]:
+def running(python: Path, arguments: Sequence[str], directory: Path, place: Place = HERE) -> Iterator[TaskSample]:
     # the sample uses functions that newer versions call deprecated
     argv: list[str | Path] = [python, "-W", "ignore", samples.SOURCES / "tasks.py", *arguments]
     with samples.running(argv, directory, place=place) as sample:
-        yield Told(sample)
+        yield TaskSample(sample)
 
 
-def look(told: Told, where: Sequence[str | Path], symbols: bool, gdb: Sequence[str | Path] = ()) -> None:
+def check_snapshot(
+    tasks: TaskSample, where: Sequence[str | Path], symbols: bool, gdb: Sequence[str | Path] = ()
+) -> None:
     """Run the command and compare."""
-    session = gdb_session.batch(where, COMMANDS, symbols=symbols, gdb=gdb, directory=told.sample.directory)
+    session = gdb_session.batch(where, COMMANDS, symbols=symbols, gdb=gdb, directory=tasks.sample.directory)
     assert session.status == 0
     assert "Traceback" not in session.stderr
-    told.check(session.document(0))
-    told.check_text(session.outputs[1])
+    tasks.check(session.document(0))
+    tasks.check_text(session.outputs[1])
 
 
 @pytest.mark.parametrize(("name", "variant", "target"),
@@ -130,8 +132,8 @@ def look(told: Told, where: Sequence[str | Path], symbols: bool, gdb: Sequence[s
 def test_tasks(name: str, variant: str, target: str, tmp_path: Path) -> None:
     """Tasks of the C implementation and of the Python one."""
     python, symbols = interpreters.use(name)
-    with running(python, [variant], tmp_path) as told, cores.place(told.sample, python, target) as where:
-        look(told, where, symbols)
+    with running(python, [variant], tmp_path) as tasks, cores.place(tasks.sample, python, target) as where:
+        check_snapshot(tasks, where, symbols)
 
 
 @pytest.mark.parametrize("variant", ["tree", "python"])
@@ -139,10 +141,10 @@ def test_tasks(name: str, variant: str, target: str, tmp_path: Path) -> None:
 def test_tasks_in_another_debian(name: str, variant: str, tmp_path: Path) -> None:
     """The release's GDB reads the process, this machine's GDB the core."""
     root = roots.use(name) if name in interpreters.SUITES else roots.use_python(name)
-    with running(root.python, [variant], tmp_path, root.place) as told:
-        look(told, ["-p", str(told.sample.pid)], False, root.gdb)
-        core = cores.kernel_core(told.sample)
-        look(told, [*root.sysroot, root.outside(root.python), core], False)
+    with running(root.python, [variant], tmp_path, root.place) as tasks:
+        check_snapshot(tasks, ["-p", str(tasks.sample.pid)], False, root.gdb)
+        core = cores.kernel_core(tasks.sample)
+        check_snapshot(tasks, [*root.sysroot, root.outside(root.python), core], False)
     core.unlink()
 
 
@@ -150,8 +152,8 @@ def test_tasks_in_another_debian(name: str, variant: str, tmp_path: Path) -> Non
 def test_task_running_inside_another(name: str, tmp_path: Path) -> None:
     """Only the inner one is the loop's current task, but the outer one is running too."""
     python, symbols = interpreters.use(name)
-    with running(python, ["eager"], tmp_path) as told:
-        document = gdb_session.batch(["-p", str(told.sample.pid)], COMMANDS[:1], symbols=symbols).document()
+    with running(python, ["eager"], tmp_path) as tasks:
+        document = gdb_session.batch(["-p", str(tasks.sample.pid)], COMMANDS[:1], symbols=symbols).document()
     found = {row["stack"][-1]["function"]: (row["state"], [frame["function"] for frame in row["stack"][:2]])
              for row in document["tasks"]}
     assert found == dict.fromkeys(["outer", "inner"], ("running", ["block", "inner"]))
@@ -159,8 +161,8 @@ def test_task_running_inside_another(name: str, tmp_path: Path) -> None:
 
 def test_tasks_are_left_out_without_the_option(tmp_path: Path) -> None:
     python, symbols = interpreters.use(interpreters.ANY)
-    with running(python, ["tree"], tmp_path) as told:
-        session = gdb_session.batch(["-p", str(told.sample.pid)], ["py-threads-locks --json", "py-threads-locks"],
+    with running(python, ["tree"], tmp_path) as tasks:
+        session = gdb_session.batch(["-p", str(tasks.sample.pid)], ["py-threads-locks --json", "py-threads-locks"],
                                     symbols=symbols)
     assert not {"tasks", "task_cycles", "event_loops"} & set(session.document(0))
     assert "Event loop" not in session.outputs[1]
@@ -177,16 +179,16 @@ def test_program_without_asyncio(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["3.7", "3.11", "3.13"])
 def test_ten_thousand_tasks(name: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
-    with running(python, ["many", "10000"], tmp_path) as told:
+    with running(python, ["many", "10000"], tmp_path) as tasks:
         session = gdb_session.batch(
-            ["-p", str(told.sample.pid)],
+            ["-p", str(tasks.sample.pid)],
             ["python import time; started = time.process_time()", "py-threads-locks --tasks --stacks=top",
              "python print(time.process_time() - started)", "py-threads-locks --tasks --json"],
             symbols=symbols)
     # checking the schema would take seconds; a document with a task of each sort is checked above
     document = json.loads(session.outputs[3])
-    assert len(document["tasks"]) == told.truth["count"]
-    event = f"asyncio.Event {told.truth['event']} event"
+    assert len(document["tasks"]) == tasks.truth["count"]
+    event = f"asyncio.Event {tasks.truth['event']} event"
     waiting = [row for row in document["tasks"] if row["awaits"]["what"] == event]
     assert len(waiting) == 10000
     (gathering,) = [row for row in document["tasks"] if row["awaits"]["what"] == "asyncio.gather"]

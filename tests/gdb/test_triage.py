@@ -157,9 +157,9 @@ class Family:
 def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
     argv: list[str | Path] = [sys.executable, samples.SOURCES / "processes.py", *scenes]
     with samples.running(argv, directory) as sample:
-        told = {scene["scene"]: (scene["pids"], scene["deadlocked"]) for scene in json.loads(sample.read_line())}
+        played = {scene["scene"]: (scene["pids"], scene["deadlocked"]) for scene in json.loads(sample.read_line())}
         try:
-            hung = [pid for pids, deadlocked in told.values() if deadlocked for pid in pids]
+            hung = [pid for pids, deadlocked in played.values() if deadlocked for pid in pids]
             seen: list[Any] = []
 
             def at_rest() -> bool:
@@ -168,7 +168,7 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
                 return len(seen) > 2 and seen[-1] == seen[-2] == seen[-3]
 
             samples.wait_until(at_rest, "the processes to wait for each other", seen=lambda: seen[-3:])
-            yield Family(sample.pid, told)
+            yield Family(sample.pid, played)
         finally:
             # parents first, because a pool replaces a worker that died
             for pid, _ in process_tree.process_tree(sample.pid)[1:]:
@@ -215,7 +215,7 @@ def test_healthy_processes_have_no_deadlock(everything: dict[str, bool], scene: 
 
 
 @dataclass(frozen=True)
-class Told:
+class Output:
     """The output of `report --children`, as JSON and as text, and the processes."""
 
     members: Family
@@ -241,7 +241,7 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def output(tmp_path_factory: pytest.TempPathFactory) -> Output:
     home = tmp_path_factory.mktemp("children")
     with family(home / "run", SCENES) as members:
         done = subprocess.run(command("report", str(members.pid), "--children", "--json", "--html", home / "page.html"),
@@ -254,70 +254,70 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     assert all(alive)
     page = (home / "page.html").read_text()
     assert all(f"process {pid}" in page for pids, _ in members.scenes.values() for pid in pids)
-    return Told(members, checked(done.stdout), text.stdout, done.stderr, done.returncode)
+    return Output(members, checked(done.stdout), text.stdout, done.stderr, done.returncode)
 
 
-def test_only_deadlocked_scenes_are_reported(told: Told) -> None:
-    found = {tuple(deadlock["processes"]) for deadlock in told.document["processes"]["deadlocks"]}
-    assert found == {tuple(sorted(pids)) for pids, deadlocked in told.members.scenes.values() if deadlocked}
-    assert told.status == 1
+def test_only_deadlocked_scenes_are_reported(output: Output) -> None:
+    found = {tuple(deadlock["processes"]) for deadlock in output.document["processes"]["deadlocks"]}
+    assert found == {tuple(sorted(pids)) for pids, deadlocked in output.members.scenes.values() if deadlocked}
+    assert output.status == 1
 
 
-def test_tree_has_every_process(told: Told) -> None:
-    tree = {each["pid"]: each["parent"] for each in told.document["processes"]["tree"]}
-    assert set(tree) == {told.members.pid, *(pid for pids, _ in told.members.scenes.values() for pid in pids)}
-    for pids, _ in told.members.scenes.values():
-        assert tree[pids[0]] == told.members.pid
+def test_tree_has_every_process(output: Output) -> None:
+    tree = {each["pid"]: each["parent"] for each in output.document["processes"]["tree"]}
+    assert set(tree) == {output.members.pid, *(pid for pids, _ in output.members.scenes.values() for pid in pids)}
+    for pids, _ in output.members.scenes.values():
+        assert tree[pids[0]] == output.members.pid
         assert all(tree[pid] == pids[0] for pid in pids[1:])
-    assert told.document["failures"] == []
+    assert output.document["failures"] == []
 
 
-def test_parent_and_child_wait_for_each_other(told: Told) -> None:
-    parent, child = told.members.scenes["waitpid"][0]
-    assert told.edge("waitpid", 0) == {
+def test_parent_and_child_wait_for_each_other(output: Output) -> None:
+    parent, child = output.members.scenes["waitpid"][0]
+    assert output.edge("waitpid", 0) == {
         "pid": parent, "thread": 1, "kind": "child", "what": f"for the end of process {child}", "holders": [child],
         "holder": 1, "evidence": "recorded", "why": None}
-    reads = told.edge("waitpid", 1)
+    reads = output.edge("waitpid", 1)
     assert (reads["kind"], reads["holders"], reads["evidence"]) == ("pipe", [parent], "inferred")
 
 
-def test_multiprocessing_lock_held_by_a_child(told: Told) -> None:
-    parent, child = told.members.scenes["lock"][0]
-    wants = told.edge("lock", 0)
+def test_multiprocessing_lock_held_by_a_child(output: Output) -> None:
+    parent, child = output.members.scenes["lock"][0]
+    wants = output.edge("lock", 0)
     assert (wants["kind"], wants["holders"], wants["evidence"]) == ("semaphore", [child], "derived")
     assert "guard" in wants["what"]
-    assert told.edge("lock", 1)["kind"] == "socket"
+    assert output.edge("lock", 1)["kind"] == "socket"
 
 
-def test_process_shared_mutexes(told: Told) -> None:
-    pids = told.members.scenes["mutexes"][0]
-    assert told.deadlock("mutexes")["evidence"] == "recorded"
-    assert [told.edge("mutexes", member)["holders"] for member in (0, 1)] == [[pids[1]], [pids[0]]]
-    assert {told.edge("mutexes", member)["what"].rpartition(", ")[2] for member in (0, 1)} == {"0x0)", "0x40)"}
+def test_process_shared_mutexes(output: Output) -> None:
+    pids = output.members.scenes["mutexes"][0]
+    assert output.deadlock("mutexes")["evidence"] == "recorded"
+    assert [output.edge("mutexes", member)["holders"] for member in (0, 1)] == [[pids[1]], [pids[0]]]
+    assert {output.edge("mutexes", member)["what"].rpartition(", ")[2] for member in (0, 1)} == {"0x0)", "0x40)"}
 
 
-def test_threads_link_processes(told: Told) -> None:
-    edges = told.deadlock("threads")["edges"]
+def test_threads_link_processes(output: Output) -> None:
+    edges = output.deadlock("threads")["edges"]
     inside = [edge for edge in edges if edge["kind"] == "lock"]
     assert [(edge["thread"], edge["what"]) for edge in inside] == [(1, f"for the end of thread {inside[0]['holder']}")]
-    assert inside[0]["holder"] == told.edge("threads", 0)["thread"]
+    assert inside[0]["holder"] == output.edge("threads", 0)["thread"]
 
 
-def test_healthy_waits_are_not_deadlocks(told: Told) -> None:
-    parent, child, worker = told.members.scenes["pipeline"][0]
-    waits = {each["pid"]: each for each in told.document["processes"]["waits"]}
+def test_healthy_waits_are_not_deadlocks(output: Output) -> None:
+    parent, child, worker = output.members.scenes["pipeline"][0]
+    waits = {each["pid"]: each for each in output.document["processes"]["waits"]}
     assert waits[parent]["holders"] == [child]
     assert waits[worker]["holders"] == [parent, child]
     # not all processes of other users may be visible
     assert waits[parent]["why"].split("; ")[0] == f"only process {child} has the other end"
 
 
-def test_text_of_the_processes(told: Told) -> None:
-    parent, child = told.members.scenes["waitpid"][0]
-    lines = told.text.splitlines()
+def test_text_of_the_processes(output: Output) -> None:
+    parent, child = output.members.scenes["waitpid"][0]
+    lines = output.text.splitlines()
     assert lines[0] == "2 processes: 2 deadlocked with each other, 0 with a deadlock of their own"
     (deadlock,) = [line for line in lines if line.startswith(f"Deadlock between processes {parent}, {child} ")]
     assert f"(inferred: only process {parent} has the other end; " in deadlock
     assert deadlock.endswith("; no thread of these can run)")
     assert f'  process {parent} "python" thread 1 "MainThread" waits for the end of process {child}' in lines
-    assert "stood still, for" in told.err
+    assert "stood still, for" in output.err

@@ -70,9 +70,9 @@ from gdbext.elf.core_file import read_core_file
 core, rows = read_core_file({core!r}), []
 for thread in gdb.selected_inferior().threads():
     thread.switch()
-    told = x86_64.core_registers(core.states[thread.ptid[1]])
-    theirs = {{name: int(gdb.newest_frame().read_register(name)) & (1 << 64) - 1 for name in told}}
-    rows.append([len(told), {{name: (told[name], theirs[name]) for name in told if told[name] != theirs[name]}}])
+    saved = x86_64.core_registers(core.states[thread.ptid[1]])
+    theirs = {{name: int(gdb.newest_frame().read_register(name)) & (1 << 64) - 1 for name in saved}}
+    rows.append([len(saved), {{name: (saved[name], theirs[name]) for name in saved if saved[name] != theirs[name]}}])
 with Session() as target:
     # GDB is not asked
     target._switch = None

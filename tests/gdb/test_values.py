@@ -22,7 +22,7 @@ CASES = [*((name, "live") for name in NAMES), (CORE_OF, "core")]
 FUNCTIONS = ("plain", "containers", "objects")
 
 # GDB writes the variables of every frame, and the time it took, to a file
-LOOK = '''
+SCRIPT = '''
 import json, time
 from gdbext.snapshot import take_snapshot
 from gdbext.cpython.values import Limits, ValueReader, locals_of
@@ -35,17 +35,17 @@ with Session() as target:
     tstate = interpreter.threads[-1].address
     frames = [raw for raw in python.frames.raw(tstate) if raw.frame.file.endswith("values.py")]
     start = time.monotonic()
-    told = {raw.frame.function: locals_of(python.frames, reader, raw) for raw in frames}
+    rows = {raw.frame.function: locals_of(python.frames, reader, raw) for raw in frames}
     seconds = time.monotonic() - start
     (module,) = {python.frames.globals(raw) for raw in frames}
     wide = reader.text(module, Limits(depth=6, items=1000, characters=100_000))
 with open(PATH, "w") as file:
-    json.dump({"told": told, "seconds": seconds, "wide": wide}, file)
+    json.dump({"rows": rows, "seconds": seconds, "wide": wide}, file)
 '''
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """The sample's own text of its variables, the text that was read, and the session."""
 
     expected: dict[str, list[list[str]]]
@@ -54,7 +54,7 @@ class Look:
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
-def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
+def snapshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     name, kind = request.param
     directory = tmp_path_factory.mktemp("values")
     running: AbstractContextManager[Sample]
@@ -66,36 +66,36 @@ def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         python, symbols = interpreters.use(name)
         gdb = ()
         running = samples.values(python, directory)
-    script, result = directory / "look.py", directory / "found.json"
-    script.write_text(f"PATH = {str(result)!r}\n{LOOK}")
+    script, result = directory / "values.gdb.py", directory / "found.json"
+    script.write_text(f"PATH = {str(result)!r}\n{SCRIPT}")
     with running as sample:
         where: list[str | Path] = ["-p", str(sample.pid)]
         if kind == "core":
             where = [python, cores.kernel_core(sample)]
         session = gdb_session.batch(where, [f"source {script}"], symbols=symbols, gdb=gdb)
         assert result.exists(), session
-        yield Look(json.loads((directory / "values.json").read_text()), json.loads(result.read_text()), session)
+        yield Snapshot(json.loads((directory / "values.json").read_text()), json.loads(result.read_text()), session)
     if kind == "core":
         Path(where[1]).unlink()
 
 
-def test_values_match_repr(look: Look) -> None:
-    assert set(look.found["told"]) == {"<module>", "hang", *FUNCTIONS}
-    for function, rows in look.expected.items():
-        found = {name: told for name, *told in look.found["told"][function]}
+def test_values_match_repr(snapshot: Snapshot) -> None:
+    assert set(snapshot.found["rows"]) == {"<module>", "hang", *FUNCTIONS}
+    for function, rows in snapshot.expected.items():
+        found = {name: text for name, *text in snapshot.found["rows"][function]}
         assert set(found) == {name for name, *_ in rows}
-        assert {name: (told, found[name]) for name, *told in rows if told != found[name]} == {}
-    assert sum(map(len, look.expected.values())) > 100
+        assert {name: (text, found[name]) for name, *text in rows if text != found[name]} == {}
+    assert sum(map(len, snapshot.expected.values())) > 100
 
 
-def test_values_are_read_quickly_without_errors(look: Look) -> None:
-    assert look.session.status == 0
-    assert "Traceback" not in look.session.stderr
-    assert look.found["seconds"] < 5
+def test_values_are_read_quickly_without_errors(snapshot: Snapshot) -> None:
+    assert snapshot.session.status == 0
+    assert "Traceback" not in snapshot.session.stderr
+    assert snapshot.found["seconds"] < 5
 
 
-def test_larger_limits_give_longer_values(look: Look) -> None:
-    wide = look.found["wide"]
+def test_larger_limits_give_longer_values(snapshot: Snapshot) -> None:
+    wide = snapshot.found["wide"]
     assert wide.startswith("{'__name__': '__main__', ")
     assert "'Colour': <class '__main__.Colour'>" in wide
     assert "<function countdown at 0x" in wide

@@ -1,4 +1,4 @@
-"""Tells the score at the end, and writes it to a file: GDBEXT_PRECISION_SCORE, or pytest's temporary directory."""
+"""Prints the score at the end, and writes it to GDBEXT_PRECISION_SCORE or to pytest's temporary directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Count right, silent and false programs; name those that are not right."""
+    """Print the numbers of right, silent and false programs, and the names of those that are not right."""
     scores: list[dict[str, Any]] = [
         json.loads(value)
         for outcome in ("passed", "failed")

@@ -10,16 +10,15 @@ expect     ``deadlock``; ``healthy``: it runs until it is asked to end; ``hang``
 edges      the waiting thread, the kind of lock (several, separated by ``|``, if each is true), the holder; null if no
            living thread can release it
 behind     further threads that can never run again because of these
-waits      what those wait for, as in edges: a standstill names them too
-standstill true where no thread of the process can ever run again; where all threads are among the above it need not
-           be said
-silent     where it is known that nothing is found, as ``live`` or ``core``, or ``core-3.11`` with that interpreter only
-core       false where no core is to be made: GDB up to 13 writes all that is reserved for heaps into it, 64 MiB for
-           each thread, so that all other programs run with one heap
-packages   Python packages that it takes, by the names that are imported
-extension  the C++ source of an extension module that it takes, in `programs`
-pythons    interpreters that it is for, other than the usual ones
-flags      of the compiler
+waits      the waits of these, in the format of edges: a standstill lists them too
+standstill true if no thread of the process can ever run again; not needed if all threads are listed above
+silent     the targets in which nothing is known to be found: ``live``, ``core``, or ``core-3.11`` for one interpreter
+core       false to write no core: GDB up to 13 includes all memory reserved for heaps, 64 MiB for each thread; all
+           other programs run with one heap
+packages   the Python packages that it needs, by import name
+extension  the C++ source of an extension module that it needs, in `programs`
+pythons    its interpreters, if not the usual ones
+flags      compiler flags
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
 inspected may be a child of the one that was started. A healthy one ends, with status 0, when the file `stop` in its
@@ -55,15 +54,15 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 #: The usual interpreters.
 PYTHONS = ("3.11", "3.13", "3.13t")
-#: Names the interpreters to run programs with, separated by commas, or is ``all``; else each is run with one of its.
+#: The variable with the interpreters to run programs with, separated by commas, or ``all``; by default one each.
 CHOICE = "GDBEXT_PRECISION_PYTHONS"
-#: Where C++ programs stand among the interpreters.
+#: The name of C++ programs among the interpreters.
 NATIVE = "native"
 #: The number of snapshots of a healthy program, and the number in a long run.
 LOOKS, LONG_LOOKS = 10, 50
 #: Stops a program for a snapshot; GDB keeps it to itself, and no program uses it.
 STOP = signal.SIGUSR2
-#: How long nothing may change before a program counts as stuck, in seconds.
+#: The time without a change after which a program counts as stuck, in seconds.
 STILL = 1.0
 #: The longest time for which a program runs between two snapshots, in seconds.
 PAUSE = 0.01
@@ -75,7 +74,7 @@ _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthr
 
 @dataclass(frozen=True)
 class Program:
-    """A program and what is true of it."""
+    """A program and its truth."""
 
     path: Path
     expect: str
@@ -92,18 +91,18 @@ class Program:
 
     @property
     def name(self) -> str:
-        """What the score calls it."""
+        """The program's name in the score."""
         return self.path.stem
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The interpreters to run it with now."""
+        """The interpreters to run the program with in this run."""
         choice = os.environ.get(CHOICE, "")
         if choice == "all":
             return self.pythons
         if choice:
             return tuple(python for python in self.pythons if python in (NATIVE, *choice.split(",")))
-        # always the same one for a program, and now this one, now that one among all programs
+        # always the same one for a program, and different ones among the programs
         return (self.pythons[zlib.crc32(self.name.encode()) % len(self.pythons)],)
 
     @classmethod
@@ -146,10 +145,10 @@ def programs() -> list[Program]:
 
 @dataclass(frozen=True)
 class Running:
-    """A program that runs.
+    """A running program.
 
     `pid` is the process to inspect, `threads` are its threads' numbers by role; `listens` says whether SIGTERM makes
-    it end in good order.
+    it exit normally.
     """
 
     program: Program
@@ -182,12 +181,12 @@ class Running:
         wait_until(is_still, f"{self.program.name} to be stuck")
 
     def end(self) -> None:
-        """Tell a healthy program to end, which shows that it was healthy."""
+        """Ask a healthy program to end, which shows that it was healthy."""
         if self.listens:
-            # and nothing else: one that ends by itself has no handler any more in the end
+            # and do nothing else: a program that ends by itself removes its handler before the end
             _terminate(self.pid)
         else:
-            # without making the file shorter, even for a moment, because the program has it in its memory
+            # the file must never become shorter, because the program has mapped it
             with open(self.directory / "stop", "r+b") as file:
                 file.write(b"!")
         try:
@@ -202,10 +201,10 @@ class Running:
 
 
 def _terminate(pid: int) -> None:
-    """Send SIGTERM to a process's main thread, or, where that one blocks it, to whichever thread waits for it.
+    """Send SIGTERM to a process's main thread, or, if that blocks the signal, to the thread that waits for it.
 
-    A signal for the whole process wakes its main thread, but any thread that starts another just then takes it first,
-    and Python's main thread sleeps on.
+    A signal to the process could be taken by a thread that is just starting another one, and then Python's main
+    thread would not wake up.
     """
     blocked = re.search(r"^SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     assert blocked is not None
@@ -221,7 +220,7 @@ def _where(pid: int, tid: int) -> str:
         words = Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()
     except FileNotFoundError:
         return "ended"
-    # a wait with a timeout goes on as another call after a stop; a condition variable has two words to wait on
+    # after a stop a wait with a timeout is another system call; a condition variable has two futex words
     return words[0] if words[0] == "running" or len(words) < 3 else f"{words[0]} {int(words[1], 16) >> 6:#x}"
 
 
@@ -229,7 +228,7 @@ def _where(pid: int, tid: int) -> str:
 def running(program: Program, python: str, directory: Path) -> Iterator[Running]:
     """Run a program in a directory of its own until it has named its threads; kill it in the end.
 
-    :param python: name of the interpreter, or `NATIVE`.
+    :param python: the name of the interpreter, or `NATIVE`.
     """
     argv, environment, symbols = _command(program, python)
     directory.mkdir(parents=True, exist_ok=True)
@@ -281,14 +280,14 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
 
 
 def _compile(name: str, source: Path, flags: tuple[str, ...]) -> Path:
-    # a program is compiled anew when the header that it includes is another
+    # a program is recompiled if its header changes
     header = zlib.crc32((PROGRAMS / "scene.hpp").read_bytes())
     return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
                             (*_CXX_FLAGS, f"-DSCENE={header}", *flags), ("-lstdc++",), strip=False)
 
 
 def _with_packages(program: Program, python: str, base: Path) -> Path:
-    """The interpreter of the virtual environment that scripts/precision makes."""
+    """The interpreter of the virtual environment that scripts/precision creates."""
     path = samples.cache_directory().parent / "precision" / python / "bin" / "python"
     wanted = " ".join(program.packages)
     if not path.exists():
@@ -301,7 +300,7 @@ def _with_packages(program: Program, python: str, base: Path) -> Path:
     return path
 
 
-# -- looks ---------------------------------------------------------------------------------------------------------
+# -- snapshots -----------------------------------------------------------------------------------------------------
 
 def look_live(target: Running) -> Json:
     """One snapshot of a process."""
@@ -311,7 +310,7 @@ def look_live(target: Running) -> Json:
 def look_at_core(target: Running) -> Json:
     """One snapshot of a core of a process that may end.
 
-    The kernel makes it where it leaves cores beside the process, else GDB.
+    The kernel writes it if it leaves cores in the process's directory, otherwise GDB.
     """
     path = target.directory / "core"
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
@@ -346,9 +345,9 @@ def _one_look(gdb_args: list[str | Path], symbols: bool) -> Json:
 
 
 def looks_at(target: Running, number: int) -> Iterator[Json]:
-    """Look at a process again and again, and at a core in the end; in between it goes on for a random time.
+    """Take snapshots of a process, which runs for a random time between them, and one of a core at the end.
 
-    One GDB stays attached for all looks, because it takes half a second to read the symbols; the harness stops
+    One GDB stays attached for all snapshots, because it takes half a second to read the symbols; the harness stops
     the process, which takes a few milliseconds.
     """
     chance = random.Random(f"{target.program.name} {number}")
@@ -374,11 +373,11 @@ def looks_at(target: Running, number: int) -> Iterator[Json]:
                 line = pipe.readline() if ready else ""
                 if not line:
                     with contextlib.suppress(subprocess.TimeoutExpired):
-                        session.wait(timeout=10)  # it may be about to say why it ends
+                        session.wait(timeout=10)  # it may be printing why it ends
                     raise AssertionError(f"GDB ended or hung after {look} snapshots\n"
                                          + _tail(target.directory / "gdb"))
                 answer = json.loads(line)
-                # GDB may go by a thread that ends as it stops, and can read nothing then; once in thousands of looks
+                # once in thousands of snapshots GDB selects a thread that ends during the stop, and can read nothing
                 if "document" in answer:
                     yield answer["document"]
                 else:
@@ -404,7 +403,7 @@ def _tail(path: Path) -> str:
 # -- the score -----------------------------------------------------------------------------------------------------
 
 RIGHT, SILENT, FALSE = "right", "silent", "false"
-#: How many different things a score says of one program.
+#: The maximum number of reasons in the score of one program.
 _MAX_WHY = 3
 
 
@@ -436,7 +435,7 @@ class Score:
 
 
 def unexpected(program: Program, score: Score) -> list[str]:
-    """Where a score is worse than what is known of the program."""
+    """The targets in which a score is worse than expected for the program."""
     return [target for target, verdict in score.verdicts.items() if verdict == FALSE
             or verdict == SILENT and not {target, f"{target}-{score.python}"} & {*program.silent}]
 
@@ -448,7 +447,7 @@ def _worse(one: str, other: str) -> str:
 def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple[str, str | None]:
     """Compare a document of `py-deadlocks` with the truth.
 
-    :param threads: roles by kernel number.
+    :param threads: roles by TID.
     :return: the verdict, and what is wrong or missing.
     """
     roles = {row["number"]: threads.get(row["lwp"], f"thread {row['lwp']}") for row in document["threads"]}
@@ -472,7 +471,7 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
         if not standstill and not behind <= stuck:
             return FALSE, f"{sorted(behind - stuck)} is not stuck: {reported}"
         for edge, lock in zip(edges, [edge["lock"] for edge in deadlock["edges"]]):
-            # that nobody is left who could end the wait is true of every thread of a standstill
+            # every thread of a standstill has no other thread that could end its wait
             if not _is_told(program, edge) and not (standstill and edge[2] is None and lock not in orphans):
                 return FALSE, f"{edge} is not true: {reported}"
         found |= named

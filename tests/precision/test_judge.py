@@ -1,4 +1,4 @@
-"""What the score calls right, silent and false."""
+"""The verdicts of the score: right, silent and false."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def document(*deadlocks: Sequence[tuple[str, str, str | None]], behind: tuple[st
 
 @pytest.fixture
 def deadlocked(tmp_path: Path) -> Program:
-    """Main and worker wait for each other, the third thread is stuck because of them."""
+    """A program in which main and worker wait for each other, and the third thread is stuck behind them."""
     return program(tmp_path, '{"expect": "deadlock", "behind": ["third"], '
                              '"edges": [["main", "mutex|rwlock", "worker"], ["worker", "gil", "main"]]}')
 
@@ -88,7 +88,7 @@ def test_standstill_may_name_all_threads(tmp_path: Path) -> None:
                                    '"edges": [["main", "condvar", null], ["worker", "thread-exit", "main"]]}')
     everybody = [("main", "futex", None), ("worker", "thread-exit", "main"), ("third", "semaphore", None)]
     assert judge(standstill, THREADS, document(everybody)) == (RIGHT, None)
-    # that one of them holds up another is still to be true
+    # an edge between two of them must still be true
     assert judge(standstill, THREADS, document([*everybody, ("main", "condvar", "worker")]))[0] == FALSE
 
 

@@ -1,6 +1,6 @@
-"""Threads that hang in Python code that something else than Python has called; nothing is deadlocked.
+"""Threads that hang in Python code called by other languages; nothing is deadlocked.
 
-A scene is a function that has something call `hang`, by the way that the scene is about. Each runs in a thread of its
+A scene is a function that causes a call of `hang` in the way that the scene is about. Each runs in a thread of its
 own, except the signal handler's, which is in the main thread. Prints one JSON line, see tests/support/samples.py.
 """
 
@@ -20,7 +20,7 @@ from typing import Callable, Dict, Optional
 LIBC = ctypes.CDLL(None)
 NEVER_READABLE, _WRITING_END = os.pipe()
 GETTID = 186  # on x86-64
-#: Thread by role, when it is about to hang.
+#: Threads by role, each added right before it hangs.
 ARRIVED: "Dict[str, int]" = {}
 SCENES: "Dict[str, Callable[[argparse.Namespace], object]]" = {}
 
@@ -109,7 +109,7 @@ def numpy_ufunc(options: argparse.Namespace) -> object:
 def numba_function(options: argparse.Namespace) -> object:
     import numba  # type: ignore[import-not-found]
 
-    # numba pickles what it calls, by name unless it is of the main module
+    # numba pickles the functions that it calls, by name unless they are in the main module
     hang.__module__ = "boundaries"
     sys.modules["boundaries"] = sys.modules["__main__"]
 

@@ -1,4 +1,4 @@
-"""Programs that die in native code, each in a way that it knows: one story in a process.
+"""Programs that die in native code in known ways, one story for each process.
 
 `crash.py STORY [--library PATH] [--extension PATH] [--handles PATH] [--rust PATH]` prints one JSON line about itself
 before it dies, see tests/support/crashes.py. The paths are those of the compiled crash.c, crash.cc, crash_handles.cpp
@@ -25,9 +25,9 @@ from typing import Any, Callable, NoReturn, Optional, TypeVar
 from rapids import stack  # type: ignore[import-not-found]
 
 READ_END, WRITE_END = os.pipe()
-# what the extension fills memory with that it takes
+# the byte with which the extension fills memory that it allocates
 PATTERN = 0x5A5A5A5A5A5A5A5A
-# what PYTHONMALLOC=debug leaves of objects that are freed
+# the contents of freed objects with PYTHONMALLOC=debug
 DEAD = 0xDDDDDDDDDDDDDDDD
 NON_CANONICAL = 0x4141414141414141
 # the offset in its structure of the member that is read through a null pointer
@@ -35,7 +35,7 @@ MEMBER = 0x18
 PAGE = resource.getpagesize()
 SMALL_STACK = 256 * 1024
 SMALL_MAIN_STACK = 1024 * 1024
-# more calls than any stack has room for
+# more calls than fit on any stack
 DEPTH = 10**6
 
 THREADS = {}  # type: dict[str, dict[str, object]]
@@ -49,7 +49,7 @@ library = None  # type: Any
 rust = None  # type: Any
 
 
-# -- what the stories are made of -----------------------------------------------------------------------------
+# -- helpers of the stories -----------------------------------------------------------------------------------
 
 
 def enrol(role: str, doing: str, state: str = "attached", *functions: str) -> None:
@@ -63,7 +63,7 @@ def enrol(role: str, doing: str, state: str = "attached", *functions: str) -> No
 
 
 def enrol_native(role: str, tid: int, doing: str, *functions: str) -> None:
-    """A thread that Python knows nothing of."""
+    """A thread unknown to Python."""
     THREADS[role] = {
         "tid": tid,
         "python_name": None,
@@ -151,7 +151,7 @@ def in_worker(story: "Callable[[], object]") -> None:
 
 
 def line_of(source: str, mark: str) -> "tuple[str, int]":
-    """The line with that text, of a source beside this one."""
+    """The line with that text, in a source next to this one."""
     lines = Path(__file__).with_name(source).read_text().splitlines()
     (number,) = [number for number, line in enumerate(lines, 1) if mark in line]
     return source, number
@@ -267,12 +267,12 @@ def rust_panic() -> None:
 
 
 def terminate() -> None:
-    """In a thread that Python knows nothing of."""
+    """In a thread unknown to Python."""
     throw_natively(extension.start_throwing, "std::runtime_error", "crash_throw")
 
 
 def terminate_own() -> None:
-    """The same, of a class of the extension."""
+    """The same with a class of the extension."""
     throw_natively(extension.start_throwing_own, "NotReady", "crash_throw_own")
 
 
@@ -284,7 +284,7 @@ def throw_natively(start_thread: "Callable[[int], int]", exception: str, functio
 
 
 def terminate_boundary() -> None:
-    """The exception comes to Python, which is written in C."""
+    """The exception reaches Python's C frames."""
     tell = dies("main", "SIGABRT SI_TKILL", "nobody catches the exception", "crash_throw", "crash_fetch",
                 exception="std::runtime_error", message="handle 7 is not ready")
     extension.fetch(tell(None))
@@ -294,13 +294,13 @@ def terminate_boundary() -> None:
 
 
 def use_after_free() -> None:
-    """An extension uses what it has borrowed from a list, whose memory is by then something else's."""
+    """An extension uses a reference borrowed from a list, after its memory was reused."""
     listeners = [extension.Listener()]
     announce(listeners, sys.getsizeof(listeners[0]), PATTERN)
 
 
 def use_after_free_debug() -> None:
-    """The same, with the memory as the allocator leaves it."""
+    """The same, with the memory as left by the allocator."""
     announce([extension.Listener()], 0, DEAD)
 
 
@@ -312,7 +312,7 @@ def announce(listeners: "list[Any]", size: int, left: int) -> None:
 
 
 def underflow() -> None:
-    """An object is freed that a list still has, since an extension has given up one reference too many."""
+    """An extension releases one reference too many, which frees an object that is still in a list."""
     parcels = [extension.Parcel() for _ in range(5)]
     address, size = id(parcels[3]), sys.getsizeof(parcels[3])
     extension.hand_out(parcels[3])
@@ -333,7 +333,7 @@ def overflow() -> None:
 
 
 def overflow_main() -> None:
-    """The same in the main thread, whose stack the kernel does not let grow."""
+    """The same in the main thread, whose stack the kernel stops growing."""
     resource.setrlimit(resource.RLIMIT_STACK, (SMALL_MAIN_STACK, resource.getrlimit(resource.RLIMIT_STACK)[1]))
     recurse("main", "SEGV_MAPERR")
 
@@ -366,12 +366,12 @@ def recurse_natively() -> None:
 
 
 def no_gil() -> None:
-    """A thread that has no thread state makes a list."""
+    """A thread without a thread state makes a list."""
     call_natively(extension.start_collecting, "makes a list", "crash_collect")
 
 
 def no_gil_error() -> None:
-    """A thread that has no thread state sets an exception."""
+    """A thread without a thread state sets an exception."""
     call_natively(extension.start_complaining, "sets an exception", "crash_complain")
 
 
@@ -399,7 +399,7 @@ def released() -> None:
 
 
 def use_unfilled() -> None:
-    """A thread fills handles, and one of them is used before that."""
+    """A handle is used before the thread that fills it has done so."""
     store = handles.Store(8)
 
     def fill() -> None:
@@ -412,7 +412,7 @@ def use_unfilled() -> None:
 
 
 def use_unfilled_natively() -> None:
-    """The same with a thread that Python knows nothing of."""
+    """The same with a thread unknown to Python."""
     store = handles.Store(8)
     enrol_native("worker", store.FillAsync(READ_END), "fills handles, waits in read()", "crash::Store::Fill")
     train(store)
@@ -499,7 +499,7 @@ def create_mesh(devices: int, tell: "Callable[[int], int]") -> int:
 
 
 def killed(number: "signal.Signals") -> None:
-    """Another process sends a signal, when this one sleeps."""
+    """Another process sends a signal while this one sleeps."""
     read_end, write_end = os.pipe()
     sender = os.fork()
     if not sender:

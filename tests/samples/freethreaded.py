@@ -1,7 +1,7 @@
-"""Threads that hang in free-threaded CPython, where no GIL is part of it: one scene in a process.
+"""Threads that hang in free-threaded CPython without a GIL, one scene for each process.
 
-`freethreaded.py EXTENSION SCENE` prints one JSON line about itself, see tests/support/samples.py, and writes to the
-file more.json what that has no place for:
+`freethreaded.py EXTENSION SCENE` prints one JSON line about itself, see tests/support/samples.py, and writes further
+facts to the file more.json:
 
     {"states": {ROLE: STATE}, "sections": {ROLE: [{"mutex": "0x..", "object": "0x..", "type": "list", "active": true}]}}
 
@@ -60,14 +60,14 @@ def at(role: str, thing: T) -> T:
 
 
 def word_of(role: str) -> int:
-    """The futex word that a thread sleeps on, 0 if it sleeps on none."""
+    """The futex word that a thread sleeps on, or 0."""
     with open("/proc/self/task/{}/syscall".format(THREADS[role]["tid"])) as file:
         number, *arguments = file.read().split()
     return int(arguments[0], 16) if number == str(SYS_FUTEX) else 0
 
 
 def section(role: str, *objects: Any, active: bool = True) -> None:
-    """Note the objects of a thread's critical section; none while it waits for the first."""
+    """Record the objects of a thread's critical section; none while it waits for the first."""
     known = [{"mutex": hex(extension.object_mutex_address(each)), "object": hex(id(each)), "type": type(each).__name__,
               "active": active} for each in objects]
     SECTIONS[role] = known or [{"mutex": None, "object": None, "type": None, "active": active}]
@@ -78,9 +78,9 @@ def tell_section(each: Any, name: str, holder: str, waiters: "list[str]") -> Non
 
 
 def say(scene: str, *within: "tuple[str, str, int]") -> "float | None":
-    """Tell of the scene; called for an argument, as `at` is, and that is None.
+    """Print the truth of the scene; called for an argument, like `at`, and returns None.
 
-    :param within: the frames that the main thread will have besides, innermost first.
+    :param within: the further frames that the main thread will have, innermost first.
     """
     until(lambda: set(PEOPLE) <= STANDING)
     THREADS["main"]["stack"] = [*within, *stack(sys._getframe(1))]

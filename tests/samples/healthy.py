@@ -1,6 +1,6 @@
-"""A program full of locks and waiting in which nothing is deadlocked, so a debugger must not find a deadlock.
+"""A program with many locks and waits but no deadlock, so a debugger must not find one.
 
-It writes two growing counters to the file `progress` in its directory, so that others can see it run. A byte
+It writes two growing counters to the file `progress` in its directory, which show that it runs. A byte
 on standard input ends the read that keeps a driver lock; the program then finishes, prints a second JSON line
 and exits with status 0. Runs on CPython 3.6 and later.
 """
@@ -54,7 +54,7 @@ def compute(counters: Counters) -> None:
 
 
 def take_turns(counters: Counters) -> None:
-    """Hold the lock across a short nap, so that the other thread is found waiting; then wake the pool."""
+    """Hold the lock during a short sleep, so that the other thread is seen waiting; then wake the pool."""
     while not STOP.is_set():
         with TURN:
             time.sleep(0.002)

@@ -1,4 +1,4 @@
-"""The deadlock of rapids.py, reached in a loop that ran so often before that a JIT has compiled it.
+"""The deadlock of rapids.py, in a loop that ran so often that the JIT has compiled it.
 
 The main thread calls functions of the driver in a loop, with the GIL held; only the last call wants the driver's
 lock. Runs on CPython 3.6 and later, where there is no JIT too. Prints one JSON line about itself and hangs.

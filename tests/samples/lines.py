@@ -1,10 +1,10 @@
-"""Threads that hang on a known line, each inside another construct of the language; nothing is deadlocked.
+"""Threads that hang on known lines, each in another construct of the language; nothing is deadlocked.
 
-A construct is a function that calls what it is given somewhere in its middle; in the end that is a call into C that
-never returns. Each has a thread of its own, and a few threads have all of them nested: before anything was run
-often, after CPython has specialised it, and when tracing has been on.
+A construct is a function that calls its argument, which finally is a call into C that never returns. Each construct
+has its own thread, and a few threads nest all of them: before any code ran often, after CPython has specialised it,
+and after tracing was on.
 
-The main thread asks CPython itself for the frames of each thread that hangs and prints them in the end, see
+The main thread gets the frames of each hung thread from CPython itself and prints them at the end, see
 tests/support/samples.py. Runs on CPython 3.6 and later; it writes files to its working directory.
 """
 
@@ -1619,7 +1619,7 @@ def write(name: str, text: str) -> str:
 
 
 def module(name: str, text: str) -> str:
-    """Write a module that nobody has imported yet; its path."""
+    """Write a module that is not imported yet; returns its path."""
     path = write(f"{name}.py", text)
     importlib = sys.modules["importlib"]
     importlib.invalidate_caches()
@@ -1865,7 +1865,7 @@ def idle() -> object:
     return None
 
 
-#: What a thread hangs in in the end, with the system call in which it then is; none of them returns.
+#: The final calls of the threads, with their system calls; none of them returns.
 ENDS = [
     ("futex", GATE.acquire),
     ("read", functools.partial(os.read, NEVER_READABLE, 1)),
@@ -1931,7 +1931,7 @@ def bind(construct: Construct, go: Go) -> Go:
 
 
 def nest(go: Go) -> object:
-    """All constructs in each other."""
+    """All constructs, nested."""
     for construct in NESTED:
         go = bind(construct, go)
     return go()

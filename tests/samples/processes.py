@@ -25,7 +25,7 @@ def tell(scene: str, pids: List[int], deadlocked: bool) -> None:
 
 
 def forked(function: Callable[[], object]) -> int:
-    """Run a function in a child that ends with it."""
+    """Run a function in a child, which ends with it."""
     pid = os.fork()
     if not pid:
         try:
@@ -36,7 +36,7 @@ def forked(function: Callable[[], object]) -> int:
 
 
 def keep(*ends: int) -> None:
-    """Close the ends of pipes that this process is not to have."""
+    """Close the pipe ends that this process must not have."""
     for end in ends:
         os.close(end)
 
@@ -59,7 +59,7 @@ def waiting_child() -> "tuple[int, int, int]":
 
 
 def pipes() -> None:
-    """Each reads what the other is to write."""
+    """Each reads from the other, and neither writes."""
     pid, up, to_child = waiting_child()
     tell("pipes", [os.getpid(), pid], True)
     os.read(up, 1)
@@ -67,7 +67,7 @@ def pipes() -> None:
 
 
 def full_pipes() -> None:
-    """Each writes more than fits, and reads when that is done."""
+    """Each writes more than fits into the pipe, and would read afterwards."""
     (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
 
     def write(end: int) -> None:
@@ -89,7 +89,7 @@ def full_pipes() -> None:
 
 
 def waitpid() -> None:
-    """The parent waits for the end of a child that waits for the parent to write."""
+    """The parent waits for the end of a child, which waits for the parent to write."""
     down, to_child = os.pipe()
 
     def child() -> None:
@@ -103,7 +103,7 @@ def waitpid() -> None:
 
 
 def lock() -> None:
-    """The child has a lock of `multiprocessing` and waits for a message of its parent, which wants the lock."""
+    """The child holds a `multiprocessing` lock and waits for a message of its parent, which waits for the lock."""
     context = multiprocessing.get_context("fork")
     guard = context.Lock()
     mine, theirs = context.Pipe()
@@ -168,7 +168,7 @@ def threads() -> None:
 
 
 def pipeline() -> None:
-    """One reads what the other will write when it has slept; that one's child reads from both of them."""
+    """One reads what the other will write after a sleep; the other's child reads from both of them."""
     up, to_parent = os.pipe()
     work, to_worker = os.pipe()
 
@@ -188,7 +188,7 @@ def pipeline() -> None:
 
 
 def outside() -> None:
-    """As `pipes`, but that a process outside of the tree can write, too: the one that started it."""
+    """As `pipes`, but a process outside of the tree can also write: the one that started it."""
     (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
 
     def child() -> None:
@@ -223,7 +223,7 @@ def event_loop() -> None:
 
 
 def ping_pong() -> None:
-    """Two that send each other a byte, again and again."""
+    """Two processes that repeatedly send each other a byte."""
     (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
 
     def child() -> None:
@@ -255,7 +255,7 @@ def signals() -> None:
 
 
 def pool() -> None:
-    """A pool whose workers have nothing to do, and whose owner waits for what comes from outside."""
+    """A pool with idle workers, whose owner waits for input from outside."""
     context = multiprocessing.get_context("fork")
     workers = context.Pool(2)
     workers.map(abs, range(8))

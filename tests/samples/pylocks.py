@@ -1,11 +1,11 @@
 """Threads that wait for Python's own locks, of each kind, and deadlocks over them.
 
-`pylocks.py waits` hangs in many ways none of which is a deadlock; `pylocks.py deadlocks` in many that are. Prints one
-JSON line about itself, see tests/support/samples.py, and writes to the file more.json what that has no place for:
+`pylocks.py waits` hangs in many ways that are not deadlocks, `pylocks.py deadlocks` in many that are. Prints one JSON
+line about itself, see tests/support/samples.py, and writes further facts to the file more.json:
 
     {"names": {LOCK: NAME}, "taken": {LOCK: [FUNCTION, LINE]}, "timed": [ROLE]}
 
-`names` are those by which the program itself knows a lock, `taken` says which `with` statement took it, `timed` which
+`names` are the program's names of the locks, `taken` says which `with` statement took a lock, `timed` which
 threads wait with a timeout. Lines are looked up in this file: `#: NAME` marks the one that takes the lock of that name.
 Runs on CPython 3.6 and later.
 """
@@ -50,7 +50,7 @@ EDGES = []  # type: list[tuple[str, str, str]]
 BEHIND = []  # type: list[str]
 
 
-# -- what the scenes are made of ------------------------------------------------------------------------------
+# -- helpers of the scenes ------------------------------------------------------------------------------------
 
 
 def native_id() -> int:
@@ -69,7 +69,7 @@ def enrol(role: str, syscall: str) -> None:
 
 
 def stand(role: str) -> None:
-    """Called by a thread right before it waits for good."""
+    """Called by a thread right before it waits forever."""
     STANDING.add(role)
 
 
@@ -80,7 +80,7 @@ def until(condition: "Callable[[], object]") -> None:
 
 
 def start(role: str, target: "Callable[[], object]", syscall: str = "futex", alone: bool = True) -> None:
-    """Start a thread; unless others have to do something first, return when it is about to wait for good."""
+    """Start a thread; returns when it is about to wait forever, unless other threads must act first."""
 
     def run() -> None:
         enrol(role, syscall)
@@ -93,13 +93,13 @@ def start(role: str, target: "Callable[[], object]", syscall: str = "futex", alo
 
 
 def hold(role: str) -> None:
-    """Wait for what never comes, but not for a lock."""
+    """Wait forever, but not for a lock."""
     stand(role)
     os.read(READ_END, 1)
 
 
 def meet(point: str, count: int = 2) -> None:
-    """Wait until so many threads are here."""
+    """Wait until this many threads are here."""
     MET.setdefault(point, []).append(1)
     until(lambda: len(MET[point]) >= count)
 
@@ -138,7 +138,7 @@ def tell(
 
 
 class Office:
-    """Things that threads wait for without anybody holding them."""
+    """Objects that threads wait for and that have no holder."""
 
     def __init__(self) -> None:
         self.opened = threading.Event()

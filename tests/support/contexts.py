@@ -1,4 +1,4 @@
-"""What recognisers look at in a target."""
+"""The context of a fake target that recognisers read."""
 
 from __future__ import annotations
 

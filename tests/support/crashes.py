@@ -268,9 +268,9 @@ class Crash:
     @property
     def truth(self) -> Truth:
         """The truth of the program's last run."""
-        told = (self.directory / "truth").read_text()
-        assert told, f"{self.story} printed no truth; errors:\n{self.errors}"
-        return Truth.parse(told.splitlines()[0])
+        lines = (self.directory / "truth").read_text()
+        assert lines, f"{self.story} printed no truth; errors:\n{self.errors}"
+        return Truth.parse(lines.splitlines()[0])
 
     @property
     def errors(self) -> str:

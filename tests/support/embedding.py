@@ -52,19 +52,19 @@ def _find(path: Path, symbols: bool) -> Python:
     asked = subprocess.run(
         [str(path), "-S", "-E", "-c", _ASK], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
     )
-    told: dict[str, Any] = json.loads(asked.stdout)
+    config: dict[str, Any] = json.loads(asked.stdout)
     # a stripped copy has its own library in ../lib; Debian reports /usr/lib for libraries in a folder below it
-    places = (path.parent.parent / "lib", Path(told["LIBDIR"]), Path(told["LIBDIR"]) / told["MULTIARCH"])
-    libraries = [place / told["INSTSONAME"] for place in places if (place / told["INSTSONAME"]).is_file()]
-    if not told["INSTSONAME"].endswith(".so.1.0"):  # the interpreter is not linked with the library
-        libraries = [found for place in places for found in place.glob(f"libpython{told['LDVERSION']}.so.1.0")]
-    archive = Path(told["LIBPL"]) / f"libpython{told['LDVERSION']}.a"
+    places = (path.parent.parent / "lib", Path(config["LIBDIR"]), Path(config["LIBDIR"]) / config["MULTIARCH"])
+    libraries = [place / config["INSTSONAME"] for place in places if (place / config["INSTSONAME"]).is_file()]
+    if not config["INSTSONAME"].endswith(".so.1.0"):  # the interpreter is not linked with the library
+        libraries = [found for place in places for found in place.glob(f"libpython{config['LDVERSION']}.so.1.0")]
+    archive = Path(config["LIBPL"]) / f"libpython{config['LDVERSION']}.a"
     return Python(
-        Path(told["HOME"]),
-        Path(told["INCLUDEPY"]),
+        Path(config["HOME"]),
+        Path(config["INCLUDEPY"]),
         libraries[0] if libraries else None,
         archive if archive.exists() else None,
-        (*told["LIBS"].split(), *told["SYSLIBS"].split()),
+        (*config["LIBS"].split(), *config["SYSLIBS"].split()),
         symbols,
     )
 

@@ -95,9 +95,9 @@ def mistakes(truth: Truth, session: Result) -> list[str]:
         *_of_deadlocks(report),
     ]
     rows = {row["id"]: row for row in report.document["locks"]}
-    told = {lock.id for lock in truth.locks.values()}
+    known = {lock.id for lock in truth.locks.values()}
     found += [f"no lock of this program: {row}" for lock, row in rows.items()
-              if lock not in told and not lock.startswith("descriptor:")]
+              if lock not in known and not lock.startswith("descriptor:")]
     if session.document(1)["deadlocks"] != report.document["deadlocks"]:
         found.append("py-deadlocks and py-threads-locks report different deadlocks")
     if rows != {row["id"]: row for row in session.document(2)["locks"]}:
