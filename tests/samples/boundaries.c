@@ -1,4 +1,4 @@
-/* A library that calls what it is given, for boundaries.py. */
+/* A library that calls its argument, for boundaries.py. */
 
 __attribute__((visibility("default"), noipa)) int apply(int (*callback)(int), int value)
 {

@@ -1,4 +1,4 @@
-/* Threads of compiled code that take Python's locks: no Python frame knows what they hold or wait for.
+/* Threads of compiled code that take Python's locks: no Python frame shows what they hold or wait for.
  *
  * compiled VARIANT HOME: the threads `left` and `right` of the program each acquire a lock and then want the other's, as
  * a function does that Cython or Nuitka made of two nested `with` statements. VARIANT:

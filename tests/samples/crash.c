@@ -1,7 +1,7 @@
-/* Ways to die in native code, none of which has to do with Python: crash.py calls them through ctypes.
+/* Ways to crash in native code that are unrelated to Python; crash.py calls them through ctypes.
  *
  * The functions are exported, so that a debugger knows them by name without debug information; crash.py says which
- * one dies of what. What they are given is checked by none of them.
+ * one dies of what. They do not check their arguments.
  */
 #include <assert.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* A C++ extension for free-threaded CPython, whose functions hang in ways that no GIL is part of.
+/* A C++ extension for free-threaded CPython, whose functions hang without a GIL.
  *
  * freethreaded.py calls them from its threads and knows what becomes of them. Flags settle who comes first; they are
  * polled, since a debugger would see a lock, and by threads that stay attached, as those of careless extensions do.

@@ -1,4 +1,4 @@
-/* A barrier at which one thread waits with a mutex in its hands, which the other party wants first.
+/* A barrier at which one thread waits while it holds a mutex, for which the other thread waits before the barrier.
  *
  * The main thread waits for the first thread to end. Prints one JSON line about itself, see tests/support/samples.py.
  */

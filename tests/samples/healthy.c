@@ -1,6 +1,6 @@
-/* A program full of locks and waiting in which nothing is deadlocked, so a debugger must not find a deadlock. No Python.
+/* A program with many locks and waits but no deadlock, so a debugger must not find one. No Python.
  *
- * Each load is a few threads that get on only with one another. It counts its rounds in the file `progress` in the
+ * Each load is a few threads that depend on each other. It counts its rounds in the file `progress` in the
  * program's directory, one 64-bit number for each load, so that others can see that it runs. A byte on standard input
  * ends the loads; the program then prints a second JSON line and exits with status 0.
  */

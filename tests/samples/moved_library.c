@@ -1,15 +1,15 @@
-/* A library that goes elsewhere, or away, and another one that comes to where it was.
+/* A library that is unloaded or moves, and another one that is loaded at its address.
  *
  * moved_library LIBRARY OTHER TO waits for a byte from standard input, called by a function of LIBRARY. When it comes,
- * LIBRARY is unloaded and OTHER loaded, which the kernel puts at the same place, since it is as large; TO is
+ * LIBRARY is unloaded and OTHER loaded, which the kernel maps at the same address because it has the same size; TO is
  *
  *   elsewhere  LIBRARY is loaded again, OTHER calls it, and it waits again
  *   away       OTHER waits
  *
- * The file "moved" then has the three places: of LIBRARY, of OTHER, and of LIBRARY again, 0 if it is away.
+ * The file "moved" then has three addresses: of LIBRARY, of OTHER, and of LIBRARY loaded again, or 0.
  *
  * Prints one JSON line about itself, see tests/support/samples.py. A library is made of the same source: compiled with
- * -DFUNCTION=NAME, which is what its function is called.
+ * -DFUNCTION=NAME, the name of its function.
  */
 #define _GNU_SOURCE
 #include "sample.h"

@@ -1,11 +1,11 @@
-/* Locks whose recorded owner is not there: left behind by fork, ended, in another process, with its number reused.
+/* Locks whose recorded owner does not exist: left behind by fork, ended, in another process, or with a reused TID.
  *
  *     owners [namespace] here SCENE...
  *     owners [namespace] fork|orphaned SCENE...
  *     owners [namespace] run PROGRAM ARGUMENT...
  *
  * `here` plays scenes in a child process. `fork` plays others in a child of a process whose threads had locks when it
- * called fork; of `orphaned` that process is gone. `run` runs another program as a child. With `namespace` all that is
+ * called fork; with `orphaned` that process has ended. `run` runs another program as a child. With `namespace` all that is
  * in a PID namespace of its own, which takes root. Prints one JSON line about the innermost process, see
  * tests/support/samples.py, and then hangs; ends as that process ends.
  */

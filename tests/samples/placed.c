@@ -1,4 +1,4 @@
-/* A library that a debugger does not find by its name, and whose code is not all in .text.
+/* A library that a debugger does not find by its name, with code outside of .text.
  *
  * placed waits for a byte from standard input, called through functions of plugins/libplaced.so, which it has loaded as
  * ./libplaced.so; its working directory is another one by then.

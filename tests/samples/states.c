@@ -1,4 +1,4 @@
-/* A program whose Python is not, not yet or no longer running.
+/* A program whose Python is not initialised, or is finalising or finalised.
  *
  * states linked HOME      linked with Python and has not initialised it
  * states finalised HOME   initialised it once and finalised it

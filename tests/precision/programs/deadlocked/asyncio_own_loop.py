@@ -1,6 +1,6 @@
 """empicano/aiomqtt#174: `run_coroutine_threadsafe(...).result()` in the thread of the loop itself.
 
-The coroutine can only run when the loop goes on, and the loop waits for its result.
+The coroutine can only run when the loop continues, and the loop waits for its result.
 
 Truth: {"expect": "deadlock", "standstill": true,
         "edges": [["main", "py-condition|py-lock|semaphore", null]]}

@@ -1,4 +1,4 @@
-/* h2oai/datatable#2521: some threads are at a barrier while another one throws and never comes there.
+/* h2oai/datatable#2521: some threads are at a barrier while another one throws and never arrives.
 
    The thread that failed has ended; the rest of its team waits for it, and the main thread for them.
 

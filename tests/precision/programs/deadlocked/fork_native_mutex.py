@@ -1,6 +1,6 @@
 """grpc/grpc#22624: the child of fork waits for a mutex of the C++ core that a thread of the parent had.
 
-A thread of the library holds its mutex while another forks. The mutex names its owner, which the child does not have.
+A thread of the library holds its mutex while another forks. The mutex records its owner, which is not in the child.
 
 Truth: {"expect": "deadlock", "standstill": true,
         "edges": [["main", "mutex", null]]}

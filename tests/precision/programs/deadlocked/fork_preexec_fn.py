@@ -1,7 +1,7 @@
 """python/cpython#120998: `Popen` hangs in `os.read(errpipe_read)`, because its child hangs before exec.
 
-With `preexec_fn` the child runs Python between fork and exec. This one wants a lock that another thread of the parent
-had, for its settings.
+With `preexec_fn` the child runs Python between fork and exec. This child waits for a lock that another parent's thread
+held to protect the settings.
 
 Truth: {"expect": "deadlock", "standstill": true,
         "edges": [["main", "py-lock|semaphore", null]]}

@@ -1,7 +1,7 @@
 """python/cpython#82756 (bpo-38575): the child of fork waits for a lock that another thread of the parent had.
 
-Only the thread that forks exists in the child, and the locks are as they were: whoever was to release this one is not
-there any more.
+Only the thread that forks exists in the child, and the locks keep their state: the holder of this one no longer
+exists.
 
 Truth: {"expect": "deadlock", "standstill": true,
         "edges": [["main", "py-lock|semaphore", null]]}

@@ -1,9 +1,9 @@
-"""duckdb/duckdb#10854: at the end a static object joins the worker threads, and one of them wants the GIL.
+"""duckdb/duckdb#10854: at exit a static object joins the worker threads, and one of them waits for the GIL.
 
 The task scheduler joins its threads in its destructor, here one that `exit` runs, while its caller has the GIL; a
 worker is to release a Python object and asks for the GIL.
 
-A thread that stops the world for its first thread state is named nowhere, and awake for some microseconds of each
+A thread that stops the world for its first thread state is recorded nowhere, and awake for some microseconds of each
 millisecond.
 
 Truth: {"expect": "deadlock", "silent": ["live-3.13t", "core-3.13t"],

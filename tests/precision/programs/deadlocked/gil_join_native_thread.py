@@ -3,7 +3,7 @@
 The destructor of a bound C++ class stops its worker thread and waits for it. pybind11 runs destructors with the GIL
 held, and the worker was just about to call a Python function.
 
-A thread that stops the world for its first thread state is named nowhere, and awake for some microseconds of each
+A thread that stops the world for its first thread state is recorded nowhere, and awake for some microseconds of each
 millisecond.
 
 Truth: {"expect": "deadlock", "silent": ["live-3.13t", "core-3.13t"],

@@ -1,7 +1,7 @@
-"""openpmix/openpmix#2306: the Python thread has the GIL and wants the library's lock, the callback thread the reverse.
+"""openpmix/openpmix#2306: the Python thread holds the GIL and waits for a library's lock, a callback the reverse.
 
 The library calls a Python function back while it holds its lock; ctypes takes the GIL for that. The main thread calls
-the same library without giving up the GIL. Two more threads want the GIL for something else.
+the same library without releasing the GIL. Two more threads wait for the GIL for other reasons.
 
 Truth: {"expect": "deadlock", "pythons": ["3.9", "3.11", "3.12", "3.13", "debian"],
         "edges": [["main", "mutex", "worker"], ["worker", "gil", "main"]],

@@ -1,7 +1,7 @@
 """hoffstadt/DearPyGui#2581: mutexes of a library must be taken before the GIL, and were taken after it.
 
-Here the library's lock is a `std::shared_mutex`. Two render threads have it to read and call back into Python; the main
-thread, which has the GIL, wants it to write.
+Here the library's lock is a `std::shared_mutex`. Two render threads hold it for reading and call back into Python; the
+main thread, which holds the GIL, waits for it for writing.
 
 Truth: {"expect": "deadlock", "pythons": ["3.11", "3.13"],
         "edges": [["main", "rwlock", "reader-1"], ["main", "rwlock", "reader-2"],

@@ -1,7 +1,7 @@
 """numpy/numpy#28577: a C++ `std::shared_mutex` taken with the GIL held, in the dispatch cache of ufuncs.
 
-A thread writes to the cache, under the lock and without the GIL, and needs Python for it. Another one wants to look
-something up and waits for the lock with the GIL in its hands.
+A thread writes to the cache, under the lock and without the GIL, and needs Python for that. Another one reads from the
+cache and waits for the lock while it holds the GIL.
 
 Truth: {"expect": "deadlock", "pythons": ["3.11", "3.13"],
         "edges": [["main", "rwlock", "writer"], ["writer", "gil", "main"]]}

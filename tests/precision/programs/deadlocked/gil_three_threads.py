@@ -1,7 +1,7 @@
-"""boostorg/python#11, from the discussion: a `shared_ptr` that takes the GIL when it goes, under the program's locks.
+"""boostorg/python#11, from the discussion: a `shared_ptr` whose destructor takes the GIL, under the program's locks.
 
-Three threads make the circle: one has the GIL and wants lock A, one has A and wants B, one has B and drops the last
-reference to a Python object.
+Three threads form the cycle: one has the GIL and waits for lock A, one has A and waits for B, one has B and drops the
+last reference to a Python object.
 
 Truth: {"expect": "deadlock", "pythons": ["3.11", "3.13"],
         "edges": [["main", "mutex", "first"], ["first", "mutex", "second"], ["second", "gil", "main"]],

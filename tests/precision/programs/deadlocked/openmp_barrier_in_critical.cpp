@@ -1,6 +1,6 @@
-/* OPM/ResInsight#14596: an OpenMP construct where not all of the team comes by, so that its barrier never fills.
+/* OPM/ResInsight#14596: an OpenMP construct that not all threads of the team reach, so its barrier never fills.
 
-   Here a thread comes to a barrier inside of a critical section, which keeps the others out; they never get there.
+   Here a thread is at a barrier inside a critical section, which keeps the others out; they never arrive.
 
 Truth: {"expect": "deadlock", "flags": ["-fopenmp"],
         "edges": [["inside", "openmp-barrier", "outside-1"], ["inside", "openmp-barrier", "outside-2"],

@@ -1,6 +1,6 @@
 /* facebookresearch/faiss#5206: a parallel region in the child of fork, after one in the parent.
 
-   libgomp keeps its threads for the next region. In the child it still counts on them, and they are not there;
+   libgomp keeps its threads for the next region. In the child it still counts them, but they do not exist;
    lightgbm-org/LightGBM#4751 and OpenMathLib/OpenBLAS#294 are about the same.
 
 Truth: {"expect": "deadlock", "standstill": true, "flags": ["-fopenmp"],

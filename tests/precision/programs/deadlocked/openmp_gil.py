@@ -1,4 +1,4 @@
-"""ViennaTools/ViennaLS#12: a parallel region that is entered with the GIL held, and its threads call Python.
+"""ViennaTools/ViennaLS#12: a parallel region is entered with the GIL held, and its threads call Python.
 
 The main thread has done its part and waits, with the GIL, at the barrier that ends the region; the other threads of
 the team want the GIL for the velocity field, which is written in Python.

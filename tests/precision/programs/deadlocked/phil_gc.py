@@ -1,4 +1,4 @@
-"""h5py/h5py#2019: a finaliser wants the lock that is held while a service thread is waited for.
+"""h5py/h5py#2019: a finaliser waits for a lock whose holder waits for the finaliser's thread.
 
 HDF5 calls back into Python under h5py's global lock, an RLock. The callback asks a service thread for data; garbage
 collection in that thread frees an h5py object, which takes the global lock.

@@ -1,4 +1,4 @@
-"""xorq-labs/xorq#2243: tasks of a thread pool wait for tasks of the same pool, and every thread of it waits.
+"""xorq-labs/xorq#2243: tasks of a thread pool wait for tasks of the same pool, and all its threads wait.
 
 A supervisor task submits its parts to the pool that it runs in and waits for their results; no thread is left that
 could run them.

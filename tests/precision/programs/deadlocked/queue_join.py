@@ -1,7 +1,7 @@
 """dbt-labs/dbt-core#5602: `Queue.join` never returns, because a job failed before its `task_done`.
 
-The exception of a job ends the loop body before `task_done`; the workers go on and wait for more jobs, the main thread
-for the one that is never reported done.
+The exception of a job ends the loop body before `task_done`; the workers wait for more jobs, the main thread
+for the job that is never marked done.
 
 Truth: {"expect": "deadlock", "standstill": true,
         "edges": [["main", "py-condition|py-lock|semaphore", null],

@@ -1,4 +1,4 @@
-/* osquery/osquery#4721: two threads that have a lock to read want it to write, and neither gives up reading.
+/* osquery/osquery#4721: two threads that hold a read lock request it for writing, and neither releases it.
 
    `std::shared_mutex` has no upgrade; code that asks for it all the same waits for the readers, of which it is one.
 

@@ -1,7 +1,7 @@
-"""nipy/nipype#1689: a semaphore is acquired more often than released, and in the end everybody waits for it.
+"""nipy/nipype#1689: a semaphore is acquired more often than released, until all threads wait for it.
 
-Each job takes a permit and fails before it gives it back. The threads that come later wait for permits that nobody
-has any more.
+Each job takes a permit and fails before it returns it. Later threads wait for permits that no thread holds any
+more.
 
 Truth: {"expect": "deadlock", "standstill": true,
         "edges": [["job-3", "py-semaphore|py-condition|py-lock|semaphore", null],

@@ -1,7 +1,7 @@
 """python/cpython#117531: a thread in `Queue.get` is not woken at the end, and the interpreter waits for it.
 
 The main thread is done and waits, in `threading._shutdown`, for a thread that is not a daemon. That one waits for a
-job, and nobody is left to give it one.
+job, and no thread is left to provide one.
 
 Truth: {"expect": "deadlock", "standstill": true,
         "edges": [["main", "thread-exit|py-lock|py-event|semaphore", "worker"],

@@ -1,4 +1,4 @@
-"""new-usemame/Calibre-Web-NextGen#377: SQLite's mutex and the GIL, with nothing but the `sqlite3` module.
+"""new-usemame/Calibre-Web-NextGen#377: SQLite's mutex and the GIL, with only the `sqlite3` module.
 
 A query runs without the GIL and under the mutex of the connection, and calls a Python function. Another thread adds
 a function to the same connection, which takes that mutex with the GIL held.

@@ -1,4 +1,4 @@
-/* skypjack/entt#791: a hook that runs while a static is initialised asks for that very static.
+/* skypjack/entt#791: a hook that runs while a static is initialised uses the same static.
 
    libstdc++ finds such a recursion only in programs without threads; with threads the thread waits for itself.
 

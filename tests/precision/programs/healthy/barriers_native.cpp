@@ -1,7 +1,7 @@
 /* cloudius-systems/osv#857, with a barrier that works: threads of different speed that meet at a pthread barrier.
 
-   The slow one has the address of the barrier on its stack, and sleeps on the way; others have it too and do not take
-   part.
+   The slow one has the address of the barrier on its stack, and sleeps before it; others have the address too but are
+   not involved.
 
 Truth: {"expect": "healthy"} */
 #include <pthread.h>

@@ -1,4 +1,4 @@
-"""bpo-8410: two threads that hand the turn to one another, with events and with a condition.
+"""bpo-8410: two threads that take turns, with events and with a condition.
 
 Truth: {"expect": "healthy"}
 """

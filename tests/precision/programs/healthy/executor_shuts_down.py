@@ -1,4 +1,4 @@
-"""bpo-36402: the program is at its end and waits for executors in which work is still going on.
+"""bpo-36402: the program ends and waits for executors that are still working.
 
 Truth: {"expect": "healthy"}
 """

@@ -1,7 +1,7 @@
-/* clasp-developers/clasp#1836: `exit` waits for the lock of stdin, which a thread has that reads from it.
+/* clasp-developers/clasp#1836: `exit` waits for the lock of stdin, which is held by a thread that reads from it.
 
    `exit` flushes all streams; here `fflush` does, because whether `exit` takes their locks depends on the version of
-   glibc. The process hangs until somebody types something or closes the input; no two threads wait for each other.
+   glibc. The process hangs until there is input or its end; no two threads wait for each other.
 
 Truth: {"expect": "hang"} */
 #include "../scene.hpp"

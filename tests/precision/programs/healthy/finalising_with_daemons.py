@@ -1,7 +1,7 @@
-"""bpo-1856: the interpreter finalises while daemon threads want the GIL; they stop for good where they are.
+"""bpo-1856: the interpreter finalises while daemon threads request the GIL; they stop forever where they are.
 
 The end of this program takes its time: an object in a module has a destructor that waits for SIGTERM. The daemon
-threads have locks, and wait for the GIL, which the main thread has. They never go on, and are not meant to.
+threads hold locks and wait for the GIL, which the main thread holds. They never continue, as intended.
 
 Truth: {"expect": "healthy"}
 """

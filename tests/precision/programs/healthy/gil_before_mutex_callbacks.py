@@ -1,6 +1,6 @@
 """Auterion/libmav-python#11, after the fix: the mutex is always taken without the GIL, and callbacks take the GIL.
 
-Seen from outside it looks much like the deadlock: threads hold the mutex and want the GIL, others want the mutex.
+From outside it looks like the deadlock: threads hold the mutex and wait for the GIL, others wait for the mutex.
 The holder of the GIL computes, and releases it soon.
 
 Truth: {"expect": "healthy"}

@@ -1,4 +1,4 @@
-"""bpo-7946: threads that compute, with a switch interval of 10 us, so that the GIL is handed on all the time.
+"""bpo-7946: threads that compute, with a switch interval of 10 us, so that the GIL changes hands all the time.
 
 Truth: {"expect": "healthy"}
 """

@@ -1,4 +1,4 @@
-/* cyrusimap/cyrus-imapd#2752, as it ought to be: many mutexes of all kinds, always taken in the same order.
+/* cyrusimap/cyrus-imapd#2752, corrected: many mutexes of all kinds, always taken in the same order.
 
 Truth: {"expect": "healthy"} */
 #include <pthread.h>

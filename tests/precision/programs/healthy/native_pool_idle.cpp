@@ -1,4 +1,4 @@
-/* bshoshany/thread-pool#95, when there is nothing to do: a pool of C++ threads that wait for tasks, and `main` in pause.
+/* bshoshany/thread-pool#95, without work: a pool of idle C++ threads, and `main` in pause.
 
    Tasks come from a thread that waits for a connection, so that now and then there is one.
 

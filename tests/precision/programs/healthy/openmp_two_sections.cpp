@@ -1,7 +1,7 @@
 /* Python-for-HPC/PyOMP#19, barriers and critical sections used right: two critical sections with names of their own.
 
-   A thread waits for one section, in which another naps. A third is inside of the other section and waits for a mutex
-   of the first. They look like a circle only to those who do not tell the sections apart.
+   A thread waits for one section, in which another sleeps. A third is inside the other section and waits for a mutex
+   of the first. They form a cycle only if the sections are taken for one.
 
 Truth: {"expect": "healthy", "flags": ["-fopenmp"]} */
 #include <omp.h>

@@ -1,4 +1,4 @@
-/* A read-write lock and a mutex whose owner words were overwritten with the TID of no thread, or with no TID at all.
+/* A read-write lock and a mutex whose owner words were overwritten with an unused TID, or with another value.
 
    The threads that hold them are alive, sleep for a while and release them. No thread has exited, and nothing has forked.
 

@@ -1,7 +1,7 @@
 """python/cpython#96062: `multiprocessing.Pool` never gives a result when the worker process that had the job is killed.
 
-The pool starts another worker and does not know of the lost job. Its threads go on, and could still do other jobs; only
-the result never comes.
+The pool starts another worker and does not notice the lost job. Its threads continue and could do other jobs; only
+the result never arrives.
 
 Truth: {"expect": "hang"}
 """

@@ -1,7 +1,7 @@
 /* The documentation of `pthread_mutexattr_setpshared`: locks in memory that two processes share.
 
-   The process that is looked at is a child. It waits for locks that threads of its parent have, whose numbers are those
-   of no thread here, and gets each of them after a while.
+   The inspected process is a child. It waits for locks that threads of its parent hold, whose TIDs do not belong to a
+   thread of the child, and gets each of them after a while.
 
 Truth: {"expect": "healthy"} */
 #include <pthread.h>

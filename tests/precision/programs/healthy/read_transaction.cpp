@@ -1,7 +1,7 @@
 /* kraison/vivace-graph#76, without its deadlock: a transaction reads for a while, a writer waits for it.
 
    The transaction's read lock is taken in one function and given back in another, so that no address of it is on the
-   reader's stack. A third thread has the address at hand, because the lock is the first member of the database that it
+   reader's stack. A third thread has the address on its stack: the lock is the first member of the database that it
    works for, and waits for a mutex of the writer. The reader needs neither, and ends its transaction soon.
 
 Truth: {"expect": "healthy"} */

@@ -1,6 +1,6 @@
 """eXeC64/imv#282, in Python: a thread waits for input, and others for the stream that it reads from.
 
-Whoever reads from a `BufferedReader` has its lock until there is input; a second reader waits for the lock.
+The thread that reads from a `BufferedReader` holds its lock until there is input; a second reader waits for the lock.
 
 Truth: {"expect": "healthy"}
 """

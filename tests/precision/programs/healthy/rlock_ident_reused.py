@@ -1,7 +1,7 @@
 """The documentation of `threading.get_ident`: identifiers of threads that have exited may be recycled.
 
-A thread takes an RLock and ends. A new thread gets its ident, which the lock still records. It has never seen the lock,
-and waits for a lock of the thread that waits for the RLock. No deadlock has the new thread as the RLock's holder.
+A thread takes an RLock and ends. A new thread gets its ident, which the lock still records. It never used the lock, and
+waits for a lock of the thread that waits for the RLock. No deadlock has the new thread as the RLock's holder.
 
 Truth: {"expect": "hang"}
 """

@@ -1,4 +1,4 @@
-/* glibc's documentation of robust mutexes: threads end with the lock in their hands, and the next one repairs it.
+/* glibc's documentation of robust mutexes: threads end while they hold the lock, and the next one repairs it.
 
    There are moments in which the owner that is recorded has ended and the thread that is woken for it has not run yet.
 

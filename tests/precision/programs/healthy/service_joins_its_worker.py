@@ -1,6 +1,6 @@
 """bpo-35935: the main thread joins a thread that waits for an event; Ctrl-C or SIGTERM sets it, in a signal handler.
 
-The wait of the main thread is for the other thread, and that one's for something that only a signal brings about.
+The main thread waits for the other thread, and that one for an event that only a signal triggers.
 
 Truth: {"expect": "healthy"}
 """

@@ -1,6 +1,6 @@
-"""bpo-1856: daemon threads that sleep, for hours or for moments, some of them with a lock in their hands.
+"""bpo-1856: daemon threads that sleep, for hours or for moments, some of them while holding a lock.
 
-Others wait for these locks: what they wait for ends with the nap of the holder.
+Others wait for these locks, until the holder wakes up.
 
 Truth: {"expect": "healthy"}
 """

@@ -1,6 +1,6 @@
 """rogerbinns/apsw#551: SQLite calls Python functions back from many threads, each with a connection of its own.
 
-A connection that threads share deadlocks for real, and not only in the way that `sqlite_create_function` shows.
+A connection shared by threads does deadlock, and not only as in `sqlite_create_function`.
 
 Truth: {"expect": "healthy"}
 """

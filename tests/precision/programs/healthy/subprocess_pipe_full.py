@@ -1,7 +1,7 @@
-"""The documentation of `Popen.wait`: it hangs when the child's output fills a pipe that nobody reads.
+"""The documentation of `Popen.wait`: it hangs when the child's output fills a pipe without a reader.
 
-The main thread waits for the child to end, the child for somebody to read. No lock is involved, and what the child
-waits for is in another process; no two threads of this one wait for each other.
+The main thread waits for the child to end, the child for a reader. No lock is involved, and the child waits for
+another process; no two threads of this one wait for each other.
 
 Truth: {"expect": "hang"}
 """

@@ -1,4 +1,4 @@
-"""bpo-24882: a `ThreadPoolExecutor` keeps its threads; when there is nothing to do all of them wait for work.
+"""bpo-24882: a `ThreadPoolExecutor` keeps its threads; without work all of them are idle.
 
 A service that has done its first jobs and waits for a signal: the main thread in `pause`, the workers idle.
 

@@ -1,4 +1,4 @@
-"""bpo-24882: a `ThreadPoolExecutor` under load: short jobs, results that are waited for, a lock that all share.
+"""bpo-24882: a `ThreadPoolExecutor` under load: short jobs, waits for results, a shared lock.
 
 Truth: {"expect": "healthy", "pythons": ["3.9", "3.11", "3.12", "3.13", "debian"]}
 """
