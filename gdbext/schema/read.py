@@ -180,9 +180,9 @@ class _Object:
         return _inside(f".{name}", read, self._members[name]) if name in self._members else default
 
     def reason(self, name: str, *, optional: bool = False) -> Reason | None:
-        """The reason whose sentence the member has and whose code the member beside it has.
+        """The reason in a member with a sentence and the member ``*_code`` next to it.
 
-        It is the sentence alone where the document is older than codes, or the code newer than this version.
+        Only the sentence is used if the document is older than codes, or the code newer than this version.
         """
         sentence = self.optional(name, _text_or_none, None) if optional else self.get(name, _text_or_none)
         code = self.optional(f"{name}_code", _code, None)
