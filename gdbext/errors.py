@@ -34,7 +34,7 @@ class MemoryUnreadable(GdbextError):
 
 
 class CorruptStructure(GdbextError):
-    """What lies at `address` contradicts itself."""
+    """The memory at `address` contradicts itself."""
 
     hint = "the memory may be damaged, or the address is not what it seems"
 
@@ -45,9 +45,9 @@ class CorruptStructure(GdbextError):
 
 
 class UnknownLayout(GdbextError):
-    """No table, debug offset or debug information tells where the members of a structure are."""
+    """No table, debug offset or debug information contains the offsets of a structure's members."""
 
-    hint = "docs/layouts.md tells how to add a version"
+    hint = "docs/internals/layouts.md explains how to add a version"
 
 
 class RuntimeNotFound(GdbextError):

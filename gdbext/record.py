@@ -1,9 +1,9 @@
 """Classes of values that are made once and only read afterwards.
 
-A frozen dataclass, but for what that costs: `dataclass` compiles six methods for each class, which for the classes
+A frozen dataclass that is cheaper to create. `dataclass` compiles six methods for each class, which for the classes
 of this package took half of the time in which GDB loads it, and frozen instances take four times as long to make.
 Here only ``__init__`` is compiled. That nothing is assigned afterwards is checked by type checkers, not at run time;
-what is kept from one look to the next, such as layouts, is a frozen dataclass.
+values that are kept from one snapshot to the next, such as layouts, are frozen dataclasses.
 """
 
 from __future__ import annotations

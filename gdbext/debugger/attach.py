@@ -9,7 +9,7 @@ import gdb
 from gdbext.debugger.interrupts import interrupts_blocked
 from gdbext.render.escape import printable
 
-#: Exit status for no answer; see docs/usage.md.
+#: Exit status for no answer; see docs/reference.md.
 _NO_ANSWER = 3
 # "ptrace: Operation not permitted.", "Permission denied"
 _NOT_PERMITTED = re.compile(r"not permitted|denied")

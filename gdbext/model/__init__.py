@@ -1,6 +1,6 @@
-"""The nouns: what decoders find out and what reports are made of.
+"""The values that a report consists of.
 
-Everything here is a frozen value without behaviour beyond small conveniences; nothing imports the rest of the
+Every class here is a frozen value with little behaviour. Nothing here imports the rest of the
 package. Thread references are GDB thread numbers, addresses and LWP ids are ints.
 """
 
@@ -35,7 +35,7 @@ TaskStatus = Literal["running", "pending", "done", "cancelled"]
 WaitFor = Literal["all", "any"]
 ProblemKind = Literal["unreadable", "not recorded", "not applicable", "ambiguous"]
 
-#: Names of the locks of kind ``stop-the-world``: what stopped threads wait for, and what who stops them waits for.
+#: Names of locks of kind ``stop-the-world``: the one that paused threads wait for, and the one of the requester.
 WORLD_TO_GO_ON = "for the world to go on"
 WORLD_TO_STOP = "for the world to stop"
 
@@ -50,7 +50,7 @@ def weakest(evidence: list[Evidence]) -> Evidence:
 
 @record
 class Problem:
-    """Something that could not be found out: where, what it is called, and why."""
+    """Something that is not known: where, the kind of problem, and why."""
 
     where: str
     what: ProblemKind
@@ -110,7 +110,7 @@ class Local:
 class Part:
     """A part of a presented stack: a frame with its `note`, or with a `text`, several frames that the text stands for.
 
-    `name` is what the function of a single frame is called in its own language, where its symbol does not say that.
+    `name` is the function's name in its own language, for a single frame whose symbol does not contain it.
     """
 
     frames: tuple[Frame, ...]
@@ -123,8 +123,8 @@ class Part:
 class MixedStack:
     """`frames` are innermost first, and each is in one of `parts`; `variables` are those of frames, by index.
 
-    `unmerged` says why Python and native frames could not be interleaved, None where they were. `left_out` counts
-    frames outside of these that a document did not list.
+    `unmerged` says why Python and native frames could not be merged; None if they are. `left_out` counts
+    further frames that a document did not list.
     """
 
     frames: tuple[Frame, ...] = ()
@@ -136,7 +136,7 @@ class MixedStack:
 
 @record
 class Hold:
-    """A lock that a thread holds. `taken_at` is the frame that took it, at the line where, if that is known."""
+    """A lock that a thread holds. `taken_at` is the frame that took it, with the line, if that is known."""
 
     lock: str
     mode: Mode
@@ -174,7 +174,7 @@ class CriticalSection:
 
 @record
 class Thread:
-    """A thread of the target with what it runs, holds and waits for."""
+    """A thread of the target: its stack, the locks that it holds, and the lock that it waits for."""
 
     number: int
     lwp: int
@@ -223,7 +223,7 @@ class Waiter:
 class Lock:
     """A lock with its state, holders and waiters.
 
-    `wait_for` tells whether a waiter needs all holders to let go (``all``) or any one of them (``any``).
+    `wait_for` says whether a waiting thread needs ``all`` holders to release the lock or ``any`` one of them.
     """
 
     id: str
@@ -240,7 +240,7 @@ class Lock:
     orphan_evidence: Evidence = RECORDED
     #: what a reader should know about how the holders were found, or why they were not
     why: Reason | None = None
-    #: whether another process may let it go
+    #: whether another process may release it
     shared: bool = False
     #: the TID that a shared lock records as its owner, where it is not a thread of this process
     foreign_owner: int | None = None
@@ -248,7 +248,7 @@ class Lock:
 
 @record
 class Edge:
-    """`waiter` waits for `lock`, which `holder` holds (None: a recorded owner that is no living thread)."""
+    """`waiter` waits for `lock`, which `holder` holds (None: its recorded owner is not a living thread)."""
 
     waiter: int
     lock: str
@@ -261,8 +261,8 @@ class Edge:
 class Deadlock:
     """A set of threads none of which can run again, with the edges that show it.
 
-    In a `standstill` each thread waits for something that only the others could do; an edge without a holder then
-    says that who would have to do it is not known.
+    In a `standstill` each thread waits for something that only the others could do. An edge without a holder then
+    means that the thread that would have to act is not known.
     """
 
     threads: tuple[int, ...]
@@ -299,7 +299,7 @@ class Gil:
 
 @record
 class StopTheWorld:
-    """Whether somebody asked all threads to stop (CPython 3.13 and later), and for whom that still waits."""
+    """Whether a thread has asked all others to pause (CPython 3.13 and later), and which have not paused yet."""
 
     requested: bool
     requester: int | None = None
@@ -331,7 +331,7 @@ class Runtime:
 
 @record
 class TargetInfo:
-    """What was looked at."""
+    """The process or core that was inspected."""
 
     kind: TargetKind
     pid: int
@@ -344,8 +344,8 @@ class TargetInfo:
 class Awaited:
     """What a task of asyncio waits for.
 
-    `tasks` are the addresses of those whose end it waits for; all of them, or any, as `kind` has it. `others` counts
-    futures beside them that are no tasks. `kind` says what waits for them, or what else is waited for
+    `tasks` are the addresses of the tasks whose end it waits for: all of them, or any, depending on `kind`. `others`
+    counts other futures. `kind` says what waits for them, or what else is waited for
     (``asyncio.gather``, ``asyncio.Lock``, ``Future``), with its address and a name that the program has for it;
     `holders` are tasks in an ``async with`` block of that lock. `timed` is true when the wait ends by itself.
     """
@@ -360,7 +360,7 @@ class Awaited:
 
     @property
     def what(self) -> str | None:
-        """What is waited for besides tasks, or how they are waited for (``asyncio.Lock 0x7f.. lock``), or None."""
+        """The object that is awaited besides tasks, or the way they are awaited (``asyncio.Lock 0x7f.. lock``)."""
         if self.kind is None:
             return None
         place = f" {self.address:#x}" if self.address is not None else ""
@@ -396,7 +396,7 @@ class EventLoop:
 
 @record
 class Report:
-    """All that one look at a target found out; commands show parts of it."""
+    """The result of one snapshot of a target. Commands show parts of it."""
 
     target: TargetInfo
     runtimes: tuple[Runtime, ...] = ()

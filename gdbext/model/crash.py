@@ -93,7 +93,7 @@ class Suspect:
 class Crash:
     """Why a thread died: the fault, its stack, rules that were broken, and suspects of a race.
 
-    `guilty` is the frame of the stack, by index, to look at first; `missing` lists the files and the parts of the core
+    `guilty` is the frame of the stack, by index, to read first; `missing` lists the files and the parts of the core
     that are missing.
     """
 

@@ -27,7 +27,7 @@ CrashCode = Literal[
     # what the program said when it aborted
     "called-abort", "c-library-ended", "sanitizer-ended", "rust-panic", "terminate-called", "python-ended",
     "panic-on-stack", "message-nearest-on-stack",
-    # rules of Python's C API
+    # rules of the C API
     "api-without-interpreter", "api-during-finalisation", "api-without-thread-state", "api-not-attached",
     "api-without-gil", "blocked-with-gil", "not-an-object", "no-interpreter", "no-thread-state", "object-in-variable",
     "type-read-there",

@@ -35,7 +35,7 @@ class Kind:
     found: str = "not known"
     #: what a reader sees instead of the kind and the address
     title: str | None = None
-    #: the words before the holders, if not "held by"; empty where the title says it
+    #: the words before the holders, if not "held by"; empty where the title contains it
     held: str | None = None
     #: whether a waiter needs ``all`` holders to release it or ``any`` one of them
     wait_for: Literal["all", "any"] = "all"
@@ -85,7 +85,7 @@ KINDS: Mapping[LockKind, Kind] = {
         "reads, candidates where a thread only has the lock's address on its stack",
         records_owner=True, has_readers=True, own_threads_only=True, structure="pthread_rwlock_t", owner_offset=24),
     "thread-exit": Kind(
-        "recorded: whose descriptor is waited on",
+        "recorded: the thread whose descriptor is waited on",
         title="the end of a thread", held="", records_owner=True, own_threads_only=True, ends_thread=True),
     "dynamic-linker": Kind(
         "recorded: recursive mutexes of the dynamic linker",
@@ -94,7 +94,7 @@ KINDS: Mapping[LockKind, Kind] = {
         "recorded: the lock of a `FILE` names the thread's descriptor",
         records_owner=True, own_threads_only=True),
     "barrier": Kind(
-        "those that have not arrived are counted: inferred where there are just as many other threads, candidates "
+        "missing threads are counted: inferred if there are exactly as many other threads, candidates "
         "otherwise",
         no_owner="arrivals-not-recorded", gathers=True, own_threads_only=True,
         structure="pthread_barrier_t"),
@@ -128,7 +128,7 @@ KINDS: Mapping[LockKind, Kind] = {
         "recorded",
         records_owner=True, own_threads_only=True),
     "py-import": Kind(
-        "recorded: the lock of a module that is being imported",
+        "recorded: the lock of a module while it is imported",
         records_owner=True, own_threads_only=True),
     "py-buffered-io": Kind(
         "recorded: the lock of a buffered file",
@@ -140,10 +140,10 @@ KINDS: Mapping[LockKind, Kind] = {
         "derived: the attached thread whose active critical section names the object's lock",
         own_threads_only=True, passed_on=True),
     "stop-the-world": Kind(
-        "recorded: who asked for it; derived: the attached threads that have not stopped",
+        "recorded: the thread that requested it; derived: the attached threads that have not paused",
         held="requested by", records_owner=True, own_threads_only=True, passed_on=True, stops_world=True),
     "py-condition": Kind(
-        "none: any thread may let its waiters go on; also queues and futures",
+        "none: any thread may wake a waiting thread; also queues and futures",
         wait_for="any", no_owner="condition-has-no-owner", is_event=True, may_await_signal=True,
         own_threads_only=True),
     "py-event": Kind(
@@ -155,7 +155,7 @@ KINDS: Mapping[LockKind, Kind] = {
         wait_for="any", no_owner="py-semaphore-has-no-owner", is_event=True,
         may_await_signal=True, own_threads_only=True),
     "descriptor": Kind(
-        "none: who has the other end of a pipe or socket is told, from /proc of a live process",
+        "none: for a live process /proc shows the other end of a pipe or socket",
         wait_for="any", outside=True),
     "futex": Kind(
         "not known: a futex word that fits no other kind; candidates only",

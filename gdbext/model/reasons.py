@@ -56,6 +56,8 @@ ReasonCode = Literal[
     "owner-called-fork", "proven-readers", "readers-not-recorded", "too-many-readers",
     # stacks/
     "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "python-stack-cut",
+    # schema/
+    "deadlocks-not-listed",
     # verdict/
     "deadlocks-dropped", "every-thread-waits", "more-unreadable", "no-other-thread", "owner-gone",
     # snapshot.py, commands/, debugger/

@@ -237,6 +237,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "no-other-thread": lambda owner_unknown: (
         "the process has no other thread that could release the lock"
         + (": its owner may not have survived fork" if owner_unknown else "")),
+    "deadlocks-not-listed": "the document does not list deadlocks",
     "owner-gone": lambda lock, orphan, why=None: _with_why(f"the owner of {lock} is gone: {orphan}", why),
 
     "address-inside": lambda address, base, structure, member=None: (

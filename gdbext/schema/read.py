@@ -71,6 +71,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 def read_document(document: object) -> Report:
     """The report that a document describes; a part that the document leaves out is empty.
 
+    A document without the part ``deadlocks`` says nothing about them, so its report has no verdict.
+
     :param document: what `json.loads` returns.
     :raises BadDocument: the document does not follow the schema; the message contains the path of the bad part.
     """
@@ -84,7 +86,7 @@ def read_document(document: object) -> Report:
         made.optional("deadlocks", _each(_deadlock), ()),
         made.get("problems", _each(_problem)),
         _with_codes(made.optional("notes", _texts, ()), made.optional("note_codes", _codes, ())),
-        made.reason("no_verdict", optional=True),
+        made.reason("no_verdict", optional=True) if made.has("deadlocks") else because("deadlocks-not-listed"),
         made.optional("event_loops", _each(_event_loop), ()),
         made.optional("tasks", _each(_task), ()),
         made.optional("task_cycles", _each(_addresses), ()),
@@ -163,6 +165,10 @@ class _Object:
             raise _unexpected("an object", value)
         self._members = value
 
+    def has(self, name: str) -> bool:
+        """Whether the member exists."""
+        return name in self._members
+
     def get(self, name: str, read: Callable[[object], _T]) -> _T:
         """A member that each document has."""
         if name not in self._members:
@@ -174,9 +180,9 @@ class _Object:
         return _inside(f".{name}", read, self._members[name]) if name in self._members else default
 
     def reason(self, name: str, *, optional: bool = False) -> Reason | None:
-        """The reason whose sentence the member has and whose code the member beside it has.
+        """The reason in a member with a sentence and the member ``*_code`` next to it.
 
-        It is the sentence alone where the document is older than codes, or the code newer than this version.
+        Only the sentence is used if the document is older than codes, or the code newer than this version.
         """
         sentence = self.optional(name, _text_or_none, None) if optional else self.get(name, _text_or_none)
         code = self.optional(f"{name}_code", _code, None)

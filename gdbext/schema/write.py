@@ -79,7 +79,7 @@ def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
 
 
 def _reason(member: str, reason: Reason | None) -> dict[str, Any]:
-    """The member with the sentence of a reason, and beside it the one with its code."""
+    """The member with the sentence of a reason, and the member with its code."""
     return {member: None if reason is None else explain(reason),
             f"{member}_code": None if reason is None else _code(reason)}
 

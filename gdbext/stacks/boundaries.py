@@ -1,7 +1,7 @@
 """Names the boundaries between languages in a merged stack: how Python calls native code, and native code Python.
 
 What only carries a call from one to the other (libffi, dispatchers, the import machinery, the start of a thread) is
-folded into a line that says so, and other frames get a note. `RULES` is the one table of what is known; a row of it
+folded into a line that says so, and other frames get a note. `RULES` is the only table of these patterns; a row
 with its evidence is all that a further boundary takes. Merging is for `analysis.stacks`, how parts look for `render`.
 """
 
@@ -54,7 +54,7 @@ def split(items: Sequence[Item], native: Sequence[tuple[int, int]],
 
     :param items: the result of `stacks.merge` with all native frames but those of the eval loop.
     :param native: (program counter, stack pointer) of each native frame.
-    :param is_interpreter: whether a program counter lies in the interpreter.
+    :param is_interpreter: whether a program counter is in the interpreter.
     :param shown: native frames, by index, that stay in any case.
     :return: what is left, and for `Facts` the program counters directly outside of each item of that.
     """
@@ -161,7 +161,7 @@ _compiled = functools.lru_cache(maxsize=None)(re.compile)
 
 @functools.lru_cache(maxsize=4096)
 def _candidates(language: str, function: str, place: str) -> tuple[Rule, ...]:
-    """The rules that a frame fits as far as that can be told from itself."""
+    """The rules that a frame fits by itself, without its neighbours."""
     readable = rust_name(function) or function
     return tuple(rule for rule in RULES
                  if rule.language == language and _compiled(rule.place).search(place)
@@ -225,7 +225,7 @@ def _calls_or_is_called(library: str) -> Callable[[Run], str | None]:
 
 def _cython(run: Run) -> str:
     (frame,) = run.frames
-    # `#line` is there only with the options emit_linenums and gdb_debug; else DWARF tells of the C code
+    # `#line` is there only with the options emit_linenums and gdb_debug; otherwise DWARF describes the C code
     if frame.file and frame.line and frame.file.endswith((".pyx", ".pxd", ".pxi", ".py")):
         return f"Cython, {frame.file.rpartition('/')[2]}:{frame.line}"
     return "Cython"
@@ -262,7 +262,7 @@ def _import(run: Run) -> str:
 
 
 def _module_of(file: str) -> str:
-    """The name of a module by its file: in full where that lies in a folder of packages, else without packages."""
+    """The name of a module by its file: in full if the file is in a folder of packages, otherwise without packages."""
     path = re.sub(r"(/__init__)?\.pyc?$", "", file)
     _, found, inside = path.rpartition("-packages/")
     return inside.replace("/", ".") if found else path.rpartition("/")[2]
@@ -309,7 +309,7 @@ _COLLECTOR = (r"^_?(gc_collect\w*|PyGC_Collect\w*|Py_RunGC|collect|collect_with_
 _CHECK_SIGNALS = r"^_?PyErr_CheckSignals\w*$"
 _DEALLOCATION = r"^(PyObject_CallFinalizerFromDealloc|subtype_dealloc)$"
 
-#: Tried in order; the first that fits a frame and has something to tell wins.
+#: Tried in order; the first rule that fits a frame and has a text wins.
 RULES: tuple[Rule, ...] = (
     # libffi 3.4 src/x86/unix64.S: ffi_call_unix64, ffi_closure_unix64; CPython 3.13 Modules/_ctypes/callproc.c,
     # callbacks.c, which are an extension module of their own in every build with shared ones
@@ -347,7 +347,7 @@ RULES: tuple[Rule, ...] = (
     Rule("Rust", NATIVE, function=r"^_R[A-Z]|\w\[[0-9a-f]{4,16}\]::|::h[0-9a-f]{16}$|\{\{?closure[#}]"
          r"|^<(?!lambda).+>::|^(core|alloc)::", note="Rust", each=True),
     # numba 0.61 numba/_dispatcher.cpp: Dispatcher_call, compile_and_invoke and call_cfunc call machine code that is in
-    # no file; numba/core/itanium_mangler.py (mangle_identifier): ABI tags v1, v2 ... tell specialisations apart
+    # no file; numba/core/itanium_mangler.py (mangle_identifier): ABI tags v1, v2 ... distinguish specialisations
     Rule("numba", NATIVE, place=_NUMBA, fold="numba dispatch"),
     # GDB 13 gdb/jit.c: what a JIT registers with GDB has names then, but no file
     Rule("generated code", NATIVE, place=r"^$", note=_generated),
@@ -385,11 +385,11 @@ RULES: tuple[Rule, ...] = (
 def present(stack: Sequence[Frame], facts: Facts | None = None) -> list[Part]:
     """The parts that a merged stack is shown as, innermost first; each frame is in one of them, in its order.
 
-    :param stack: as the report has it, innermost first.
+    :param stack: the frames of the report, innermost first.
     """
     facts = facts or Facts()
     parts: list[Part] = []
-    # where the run ends that a rule had nothing to tell of
+    # the end of the run for which a rule had no text
     declined: dict[str, int] = {}
     at = 0
     while at < len(stack):
@@ -414,7 +414,7 @@ def present(stack: Sequence[Frame], facts: Facts | None = None) -> list[Part]:
         else:
             folded = tuple(stack[at:end])
             if parts and parts[-1].text == told and told.endswith(" start"):
-                folded = parts.pop().frames + folded  # that of Python lies within that of the C library
+                folded = parts.pop().frames + folded  # Python's is inside the C library's
             parts.append(Part(folded, told))
             at = end
     return parts

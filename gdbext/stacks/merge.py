@@ -2,7 +2,7 @@
 
 Each call of CPython's eval loop is one native frame and runs one Python frame (3.10 and earlier) or several (3.11
 and later). Which native frame it is, is known without symbols: since 3.11 the thread state links an object that
-lies in that very frame; before, the frames are those of the one function ``_PyEval_EvalFrameDefault``.
+is in that very frame; before 3.11 the frames are those of the function ``_PyEval_EvalFrameDefault``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def merge(native: Sequence[tuple[int, int]], python: PyStack, is_eval: Callable[
     """One stack of both, innermost first, the interpreter's own native frames left out.
 
     :param native: (program counter, stack pointer) of each native frame, innermost first.
-    :param is_eval: whether a program counter lies in the eval loop; asked only where `python` has no anchors.
-    :param is_interpreter: whether a program counter lies in the interpreter.
+    :param is_eval: whether a program counter is in the eval loop; used only if `python` has no anchors.
+    :param is_interpreter: whether a program counter is in the interpreter.
     :return: the frames, and why they could not be interleaved (None where they were): then all Python frames come
         first.
     """
@@ -60,7 +60,7 @@ def eval_frames(native: Sequence[tuple[int, int]], python: PyStack,
     found = []
     i = 0
     for anchor in anchors:
-        # the object lies between the stack pointer of the frame and that of its caller
+        # the object is between the stack pointer of the frame and that of its caller
         while i < len(native) and not (native[i][1] <= (anchor or 0) and
                                        (i + 1 == len(native) or (anchor or 0) < native[i + 1][1])):
             i += 1

@@ -25,13 +25,13 @@ NativeVariables = Callable[[int], Sequence[Local]]
 class _Known(NamedTuple):
     mixed: MixedStack
     items: Sequence[Item]
-    python: Sequence[PyFrame]  # kept, since they are known by where they lie in our memory
+    python: Sequence[PyFrame]  # kept, since they are identified by their address in our memory
 
 
 class MixedStacks:
     """The stacks of a target's threads; boundaries are looked for once in those that are the same.
 
-    :param is_interpreter: whether a program counter lies in the interpreter.
+    :param is_interpreter: whether a program counter is in the interpreter.
     """
 
     def __init__(self, code: Code, is_interpreter: Callable[[int], bool]) -> None:
@@ -51,7 +51,7 @@ class MixedStacks:
                        native_variables: NativeVariables, limits: Limits, shown: Collection[int] = ()) -> MixedStack:
         """The same with the variables of all frames.
 
-        :param native_variables: tells those of native frames.
+        :param native_variables: returns the variables of native frames.
         :param shown: native frames, by index, that are to be seen although they are the interpreter's.
         """
         mixed, kept = self._items(seen, thread, python, shown)
@@ -102,7 +102,7 @@ def python_variables(memory: Memory, tstates: Sequence[tuple[Python, ThreadState
                      limits: Limits) -> list[tuple[Local, ...]]:
     """The variables of a thread's Python frames; empty where these are not found in memory again.
 
-    :param tstates: of the thread; of several interpreters nothing tells the order of their frames.
+    :param tstates: of the thread; the order of frames of several interpreters is not known.
     :param frames: innermost first.
     """
     if len(tstates) != 1:

@@ -47,7 +47,7 @@ def find_rounds(keys: Sequence[Hashable]) -> Rounds | None:
 
 
 def _stops(keys: Sequence[Hashable], period: int) -> list[int]:
-    """For each start, where the first element lies that is not the one a period before it; each is looked at once."""
+    """For each start, the index of the first element that differs from the one a period before; each is read once."""
     last = min(_MAX_START, len(keys)) - 1
     stop = min(last + period, len(keys))
     while stop < len(keys) and keys[stop] == keys[stop - period]:

@@ -9,7 +9,7 @@ from gdbext.model import Deadlock, Report
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because
 
-#: A deadlock by what does not change between two looks, which GDB's numbers of threads do.
+#: What identifies a deadlock in two snapshots; GDB's thread numbers may change in between.
 _Key = tuple["frozenset[int]", "frozenset[tuple[int, str, int | None]]"]
 
 

@@ -1,4 +1,4 @@
-"""What keeps a verdict from being sure: what could not be read, and what may still wake a thread."""
+"""Reasons to doubt a verdict: parts of the target that could not be read, and events that may still wake a thread."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gdbext.verdict.wait_for import find_standstill
 from gdbext.waits.context import Context
 from gdbext.waits.seen import SeenWait
 
-#: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
-#: which glibc itself tells threads to end or to change their user.
+#: Signals whose handlers wake no thread: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
+#: which glibc asks threads to end or to change their user.
 _HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT,
                        signal.SIGTRAP, signal.SIGSYS, 32, 33))
 
@@ -28,7 +28,7 @@ _MAX_NAMED = 8
 
 def standstill(context: Context, waits: Mapping[int, SeenWait], locks: Mapping[str, Lock],
                threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
-    """All threads as one deadlock, where none can go on and nothing outside can wake one; else nothing."""
+    """All threads as one deadlock, if none can continue and nothing outside can wake one; otherwise nothing."""
     first = context.threads.first
     wants_alone = bool(first) and _waits_in_python(waits, first) and context.python_locks.wants_alone(
         context.threads[first])
@@ -43,7 +43,7 @@ def standstill(context: Context, waits: Mapping[int, SeenWait], locks: Mapping[s
 
 
 def _all_would_sleep_again(context: Context) -> bool:
-    """Whether each thread that was stopped in its sleep would go on sleeping: its word is as it was.
+    """Whether each paused thread would continue to sleep: its futex word still has the expected value.
 
     Threads are stopped one after another, so one may have been woken by another that was stopped only later.
     """
@@ -60,9 +60,9 @@ def _all_would_sleep_again(context: Context) -> bool:
 def _may_get_signals(context: Context, waits: Mapping[int, SeenWait]) -> bool:
     """Whether some signal's handler may set a thread going.
 
-    The interpreter's own of SIGINT and those of errors do not. Of a core only the handlers are known that Python
-    keeps itself; where it does not, the worst is assumed, but for a Python program whose first thread, which would
-    run them, waits in native code: the interpreter runs handlers in its own waits only.
+    The interpreter's own handler of SIGINT and handlers of errors do not. In a core only the handlers are known that
+    Python keeps itself; where it does not, the worst is assumed, but for a Python program whose first thread, which
+    would run them, waits in native code: the interpreter runs handlers in its own waits only.
     """
     handled = [handled_signals(context.target.memory, python.runtime, python.objects)
                for python in context.python.pythons]
@@ -78,13 +78,13 @@ def _may_get_signals(context: Context, waits: Mapping[int, SeenWait]) -> bool:
 
 
 def _waits_in_python(waits: Mapping[int, SeenWait], number: int) -> bool:
-    """Whether a thread waits for one of Python's own locks."""
+    """Whether a thread waits for a lock of Python."""
     wait = waits.get(number)
     return wait is not None and wait.lock is not None and wait.lock.python is not None
 
 
 def why_no_verdict(context: Context, locks: Mapping[str, Lock]) -> Reason | None:
-    """Why no deadlock may be ruled out, as far as the whole target is concerned."""
+    """Why the whole target allows no verdict, or None."""
     if context.findings.incomplete is not None:
         return because_of(context.findings.incomplete)
     if context.code.truncated is not None:

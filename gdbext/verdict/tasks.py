@@ -36,11 +36,11 @@ _CLASSES = ("Lock", "Event", "Condition", "Semaphore", "BoundedSemaphore", "Barr
 _LOCK, _CONDITION, _GATHERING, _TIMEOUT = "asyncio.Lock", "asyncio.Condition", "_GatheringFuture", "Timeout"
 #: How many futures within futures are looked through.
 _MAX_NESTING = 20
-#: How many frames of coroutines, and futures that are awaited, are looked at in all: no program has so many.
+#: How many frames of coroutines and awaited futures are read in all: no program has more.
 _MAX_READ = 2_000_000
-#: In how many frames of the program's own a name for what it awaits is looked for.
+#: In how many frames of the program a name for the awaited object is searched.
 _NAMING_FRAMES = 5
-#: How many tasks that cannot be read are told one by one.
+#: How many unreadable tasks are reported one by one.
 _MAX_PROBLEMS = 20
 
 
@@ -296,7 +296,7 @@ class _Interpreter:
                     continue
                 looked.add(future)
                 if self._reader.is_task(future):
-                    # the only one is told even when it is finished: its waiter has not been woken yet
+                    # the only one is reported even if it has finished: its waiting task has not been woken yet
                     if len(level) == 1 or self._reader.is_pending(future):
                         tasks[future] = None
                 elif _GATHERING in self._objects.type_names(future):

@@ -1,4 +1,4 @@
-"""Keeps the picture of docs/architecture.md true: who may import whom, and which members decoders may ask for."""
+"""Checks docs/internals/architecture.md: the rooms that each module imports, and the members that decoders read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def imported(module: str) -> Iterator[str]:
 
 
 def layer(module: str) -> str:
-    """The folder of a module; the module itself where it lies at the top."""
+    """The folder of a module; the module itself if it is at the top."""
     return ".".join(module.split(".")[:2])
 
 

@@ -332,7 +332,7 @@ def test_what_the_debugger_could_not_tell_is_passed_on() -> None:
 
 @pytest.mark.parametrize("seed", combinations.seeds(25))
 def test_noise(seed: int) -> None:
-    """Whatever lies in memory and registers, a look ends soon and in nothing but errors of ours."""
+    """With random memory and registers, a snapshot ends soon and raises only `GdbextError`."""
     chooser = random.Random(seed)
     target = FakeTarget()
     for _ in range(8):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -20,6 +21,8 @@ from gdbext.render.dot import as_dot
 from gdbext.render.html import html_page
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
+from gdbext.schema.read import read_document
+from gdbext.schema.write import as_json
 from tests.support.fake_page import Page, crash, document_of, look
 from tests.support.fake_report import (
     gil_deadlock,
@@ -164,3 +167,11 @@ def test_summary_of_triage_counts_targets_without_a_verdict() -> None:
     triage = classes.Triage(classes.merge(documents))
     assert classes.summary(triage) == "3 cores: 0 deadlocked, 0 crashed, 1 neither, 2 without a verdict; 2 classes"
     assert [row["verdict"].partition(":")[0] for row in classes.rows_of(triage)] == ["unknown", "other"]
+
+
+def test_document_that_does_not_list_deadlocks_has_no_verdict_anywhere() -> None:
+    document = json.loads(as_json(healthy(), ["runtimes", "threads", "locks", "problems"]))
+    report = read_document(document)
+    for words in (text_of(report), page_of(report), cluster_page.headline(report)):
+        assert says_so(words) == "unknown"
+    assert classes.signature(report).kind == UNKNOWN

@@ -272,3 +272,14 @@ def test_damaged_documents_are_read_or_refused() -> None:
             outcomes[True] += 1
             assert read_again(report) == report
     assert min(outcomes.values()) > MUTATIONS // 100
+
+
+def test_document_without_deadlocks_has_no_verdict() -> None:
+    made = json.loads(as_json(gil_deadlock(), ["threads", "locks", "problems"]))
+    report = read_document(made)
+    assert report.threads == gil_deadlock().threads
+    assert report.no_verdict == because("deadlocks-not-listed")
+    # that of an older version lists deadlocks and may lack the other member
+    made = json.loads(as_json(gil_deadlock()))
+    del made["no_verdict"]
+    assert read_document(made).no_verdict is None

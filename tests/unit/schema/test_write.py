@@ -62,7 +62,7 @@ DOCUMENT = {
                    "stuck_behind": [NUMBER]}],
     "problems": [{"where": TEXT, "what": ("unreadable", "not recorded", "not applicable", "ambiguous"), "why": TEXT}],
 }
-#: Members beyond those that the schema began with, by the path of what has them.
+#: Members that the first version of the schema did not have, by the path of their object.
 GROWN = {"": {"notes", "note_codes", "no_verdict", "no_verdict_code"}, ".problems[]": {"why_code"},
          ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan", "orphan_code"},

@@ -15,7 +15,7 @@ def frame(name: str) -> PyFrame:
 
 
 def native(*kinds: int) -> list[tuple[int, int]]:
-    """Frames whose program counter tells what they are; each has 0x100 bytes of stack."""
+    """Frames that are identified by their program counter; each has 0x100 bytes of stack."""
     return [(kind, 0x7000 + 0x100 * i) for i, kind in enumerate(kinds)]
 
 

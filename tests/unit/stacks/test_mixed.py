@@ -28,7 +28,7 @@ def test_stacks_of_both_languages_are_one(version: str) -> None:
     program = NativeFrame(None, "server", APP_TEXT + 0x80)
     if target.python.version_tuple >= (3, 11):
         assert (first.stack, first.unmerged) == ((libc, driver, *python, program), None)
-    else:  # the library exports no symbols, so nothing tells which frames are the eval loop's
+    else:  # the library exports no symbols, so nothing identifies the frames of the eval loop
         assert first.stack == (*python, libc, driver, program)
         assert first.unmerged is not None
 

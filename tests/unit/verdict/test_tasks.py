@@ -322,7 +322,7 @@ def damage(memory: FakeMemory, seed: int, low: int, high: int) -> None:
 # -- circles --------------------------------------------------------------------------------------------------------
 
 def waits(address: int, *others: int, state: TaskStatus = "pending", **more: object) -> Task:
-    """A task that waits for the end of others."""
+    """A task that waits for the end of other tasks."""
     awaits = Awaited(others, **more)  # type: ignore[arg-type]
     return Task(address, None, 0, None, state, (), awaits)
 

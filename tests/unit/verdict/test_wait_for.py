@@ -1,4 +1,4 @@
-"""Graphs drawn by hand: `"1 -> A; 2 -> B"` says who waits for what, holders and locks are told apart."""
+"""Graphs drawn by hand: `"1 -> A; 2 -> B"` means that 1 waits for lock A. Locks are capital letters."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_healthy(graph: list[Thread], locks: list[Lock]) -> None:
 # -- any graph ------------------------------------------------------------------------------------------------
 
 def stuck_by_simulation(graph: list[Thread], locks: list[Lock]) -> set[int]:
-    """Threads that never run again when those that can run let go of everything they hold."""
+    """Threads that never run again if those that can run release everything they hold."""
     by_id = {each.id: each for each in locks}
     blocked = {thread.number for thread in graph if thread.waits is not None and not thread.waits.timed}
     waits = {thread.number: by_id[thread.waits.lock] for thread in graph if thread.waits is not None}
@@ -246,7 +246,7 @@ FUTURE, QUEUE = replace(lock("F", kind="py-condition"), state="result is pending
 
 
 def test_all_threads_wait_for_one_another() -> None:
-    """A pool's only worker waits for the result of what it has given to the pool."""
+    """The only worker of a pool waits for the result of a task of that pool."""
     found = find_standstill(threads({1: "F", 2: "G"}), [FUTURE, replace(FUTURE, id="G")], 1)
     assert found is not None
     assert (found.threads, found.evidence, found.standstill) == ((1, 2), INFERRED, True)
@@ -278,7 +278,7 @@ def test_first_thread_waits_for_what_a_lock_protects() -> None:
     {"kind": "descriptor"}, {"kind": "spin-lock"}, {"shared": True}, {"state": "free"}, {"kind": "gil"},
     {"kind": "stop-the-world"}, {"kind": "py-critical-section"},
 ], ids=["input", "it runs", "another process", "free", "GIL of nobody that is seen", "all have stopped",
-        "just let go"])
+        "just released"])
 def test_somebody_else_may_step_in(change: dict[str, object]) -> None:
     other = replace(QUEUE, **change)  # type: ignore[arg-type]
     assert find_standstill(threads({1: "F", 2: "Q"}), [FUTURE, other], 1) is None

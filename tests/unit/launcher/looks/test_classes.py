@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from gdbext.launcher.looks import classes
 from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage, merge
 from gdbext.model import Crash, Fault, MixedStack
-from gdbext.narrate.classes import CRASH, DEADLOCK, KINDS, OTHER
+from gdbext.narrate.classes import CRASH, DEADLOCK, KINDS, OTHER, UNKNOWN
 from gdbext.narrate.names import Facts
 from gdbext.schema.read import read_document
 from gdbext.schema.write import PARTS, document
@@ -443,4 +443,4 @@ def test_what_a_page_for_browsers_gets() -> None:
 
 def test_all_parts_of_a_document_may_be_missing() -> None:
     made = {name: value for name, value in deadlocked().items() if name not in PARTS or name == "problems"}
-    assert signature(made).kind == OTHER
+    assert signature(made).kind == UNKNOWN
