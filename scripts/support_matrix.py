@@ -240,7 +240,7 @@ def _layouts() -> Iterator[str]:
     yield ""
     yield ("Versions with a table of their own; another micro version takes the nearest table of its minor that the "
            "memory confirms, and the report says so. Minor versions without a table are refused. "
-           "A table alone does not make a build or an architecture supported: see [layouts](layouts.md).")
+           "A table alone does not make a build or an architecture supported: see [layouts](internals/layouts.md).")
     yield ""
     known: dict[tuple[str, str, str], list[str]] = {}
     for path in sorted(TABLES.glob("*.json")):
