@@ -19,7 +19,7 @@ pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
 pthread_rwlock_t index_lock = PTHREAD_RWLOCK_INITIALIZER;
 unsigned char not_a_lock[64] = {[0 ... 63] = 0xa5};
 
-/* Nobody in here calls it: a debugger that does has run code in a program that it was only to look at. */
+/* The program itself never calls it. If it was called, a debugger ran code in a program that it should only read. */
 int calls;
 void *run_by_nobody(void) {
     ++calls;

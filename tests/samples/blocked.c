@@ -1,14 +1,14 @@
-/* One thread in each system call that waits for something which is no lock, and no Python.
+/* One thread in each system call that waits for something other than a lock; without Python.
  *
- * Prints two JSON lines about itself and then stays. The first is told by tests/support/samples.py; the second has
+ * Prints two JSON lines about itself and then stays. tests/support/samples.py describes the first; the second has
  * for each role what its thread is in:
  *
  *     {"keeper": PID of the child, "connects_to": PATH,
  *      "roles": {ROLE: {"tid": 1, "syscall": "read", "number": 0, "state": "waiting to read",
  *      "fds": [[FD, WHAT IT IS], ...], "at": "0x.." or null, "ends": [[PID, FD], ...], "locked_by": PID or null,
- *      "request": "0x..", "words": "sleeps for 100 s" or null, "core": the same as a core tells it, "timed": false}}}
+ *      "request": "0x..", "words": "sleeps for 100 s" or null, "core": the same as a core shows it, "timed": false}}}
  *
- * `fds` are those it waits for, `at` the array that they stand in where there is one, `ends` who has the other end of
+ * `fds` are the descriptors it waits for, `at` is the array that contains them, if there is one, `ends` the owners of the other end of
  * the first, or of the roles "...-queued" the socket that listens for a connection that is not accepted. A child process, the keeper, has the other end of some descriptors and locks files; when its parent ends it
  * removes the queues and semaphores, and ends too. A byte on standard input makes the program print the roles whose call
  * has returned, {"returned": [ROLE, ...]}, and exit. Calls that a debugger's visit ends are repeated.
@@ -66,7 +66,7 @@ struct role {
     int count;
     const void *at;
     int timed;
-    /* who has the other end of the first, or who has the file locked */
+    /* the owner of the other end of the first, or of the file lock */
     struct { int pid, fd; } ends[2];
     int end_count;
     int locked_by;
@@ -618,7 +618,7 @@ static void tell(void) {
 }
 
 int main(void) {
-    /* no thread of ours is to end by a signal that another waits for */
+    /* no thread here must end by a signal that another thread waits for */
     sigset_t some;
     sigemptyset(&some);
     sigaddset(&some, SIGUSR1);

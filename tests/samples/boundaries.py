@@ -1,7 +1,7 @@
 """Threads that hang in Python code that something else than Python has called; nothing is deadlocked.
 
 A scene is a function that has something call `hang`, by the way that the scene is about. Each runs in a thread of its
-own, but for that of the signal handler, which is the main thread's. Prints one JSON line, see tests/support/samples.py.
+own, except the signal handler's, which is in the main thread. Prints one JSON line, see tests/support/samples.py.
 """
 
 import argparse

@@ -4,7 +4,7 @@ In each worker a task holds the GIL and wants the driver's lock; a thread of the
 GIL for a callback. The client waits for the futures, its process has the scheduler and the nannies too, as
 `LocalCluster` has it. On several hosts the same program is the nanny of each worker (`--nanny`), and the client of a
 scheduler that is another process (`--scheduler`). Needs the compiled drv.c, and dask and distributed, so CPython 3.9 or
-later. Writes cluster.json into its directory: who is where. Then prints one JSON line, see tests/support/samples.py,
+later. Writes cluster.json into its directory: the place of each process. Then prints one JSON line, see tests/support/samples.py,
 and hangs.
 """
 
@@ -25,7 +25,7 @@ PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
 
 def on_event(event: int) -> int:
-    """Handle an event of the driver: never reached, the GIL is not to be had."""
+    """Handle an event of the driver: never reached, the GIL is not available."""
     return event
 
 
@@ -50,7 +50,7 @@ def partition(driver: str, fifo: str, worker: str) -> int:
     """The task: it never ends."""
     # a worker whose GIL is never given up cannot notice that its nanny has gone
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
-    sys.setswitchinterval(1000)  # who waits for the GIL sleeps on
+    sys.setswitchinterval(1000)  # a thread waiting for the GIL sleeps on
     free, holding = ctypes.CDLL(driver), ctypes.PyDLL(driver)
     holding.drv_alloc.argtypes, holding.drv_alloc.restype = [ctypes.c_long], ctypes.c_long
     free.drv_lock_address.restype = ctypes.c_void_p

@@ -1,6 +1,6 @@
 /* Ways to die in native code, none of which has to do with Python: crash.py calls them through ctypes.
  *
- * The functions are exported, so that a debugger knows them by name without debug information; crash.py tells which
+ * The functions are exported, so that a debugger knows them by name without debug information; crash.py says which
  * one dies of what. What they are given is checked by none of them.
  */
 #include <assert.h>

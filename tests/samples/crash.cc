@@ -1,6 +1,6 @@
-/* A C++ extension for CPython that breaks the rules of Python's C API, of C++ and of its own containers.
+/* A C++ extension for CPython that breaks the rules of the C API, of C++ and of its own containers.
  *
- * crash.py calls it and tells which rule is broken where. Where threads must meet, they look at each other's system
+ * crash.py calls it and says which rule is broken where. Where threads must meet, they read each other's system
  * calls or poll flags, since a debugger would see a lock. Functions are exported, so that a debugger knows them by name
  * without debug information.
  */
@@ -130,7 +130,7 @@ EXPORT PyObject *crash_hand_out(PyObject *, PyObject *parcel) {
     return weight;
 }
 
-/* (ADDRESS, SIZE): take the memory of what was there. */
+/* (ADDRESS, SIZE): allocate the memory of the freed object again. */
 EXPORT PyObject *crash_take_again(PyObject *, PyObject *arguments) {
     Py_ssize_t address, size;
     if (!PyArg_ParseTuple(arguments, "nn", &address, &size))
@@ -315,7 +315,7 @@ struct Equal {
 
 struct Hash {
     size_t operator()(long key) const {
-        // the one who has cleared the cache comes here again
+        // the thread that has cleared the cache comes here again
         if (meeting.cleared)
             while (!meeting.never)
                 usleep(500);
@@ -407,7 +407,7 @@ static PyObject *cache_busy(PyObject *, PyObject *) {
     return PyBool_FromLong(mesh::meeting.comparing && mesh::meeting.clearing);
 }
 
-/* Of the cache, of the map in it, and of the element with that key, that is the node of libstdc++'s. */
+/* Addresses of the cache, of the map in it, and of the element with that key (a node of libstdc++). */
 static PyObject *cache_addresses(PyObject *, PyObject *key) {
     const auto &table = mesh::cache.table();
     const auto &element = *table.find(PyLong_AsLong(key));

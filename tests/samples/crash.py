@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, NoReturn, Optional, TypeVar
 
-# from the folder of this file, which is no package
+# from the folder of this file, which is not a package
 from rapids import stack  # type: ignore[import-not-found]
 
 READ_END, WRITE_END = os.pipe()
@@ -30,7 +30,7 @@ PATTERN = 0x5A5A5A5A5A5A5A5A
 # what PYTHONMALLOC=debug leaves of objects that are freed
 DEAD = 0xDDDDDDDDDDDDDDDD
 NON_CANONICAL = 0x4141414141414141
-# where in its structure the member lies that is read through a null pointer
+# the offset in its structure of the member that is read through a null pointer
 MEMBER = 0x18
 PAGE = resource.getpagesize()
 SMALL_STACK = 256 * 1024
@@ -82,10 +82,10 @@ def at(role: str, thing: T) -> T:
 
 
 def dies(role: str, how: str, rule: Optional[str], *functions: str, **more: object) -> "Callable[[T], T]":
-    """What tells the truth; to be called as `at` is, for an argument of the call that the program dies in.
+    """Prints the truth. Called like `at`, for an argument of the call in which the program dies.
 
     :param how: the signal and its code, such as ``SIGSEGV SEGV_MAPERR``; ``SIGSEGV|SIGBUS`` where it depends on how the
-        interpreter was compiled: an address that is none is SIGBUS when it is relative to rsp or rbp.
+        interpreter was compiled: a non-canonical address gives SIGBUS if it is relative to rsp or rbp.
     :param rule: the one that is broken.
     :param functions: as for `enrol`, of the thread that dies.
     """
@@ -129,7 +129,7 @@ def start(role: str, target: "Callable[[], object]") -> None:
 
 
 def rest(tell: "Callable[[int], int]" = int) -> None:
-    """The main thread lets go of Python, and does not come back."""
+    """The main thread detaches from Python, and does not come back."""
     THREADS["main"].update(python_state="detached", doing="waits in read()")
     os.read(tell(at("main", READ_END)), 1)
 
@@ -218,7 +218,7 @@ def trap() -> None:
 
 
 def with_faulthandler() -> None:
-    """Its handler raises the signal again, so that the fault lies behind the frame of a signal."""
+    """Its handler raises the signal again, so that the fault is behind the frame of a signal."""
     faulthandler.enable()
     first = {"signals": ["SIGSEGV"], "code": "SEGV_MAPERR", "address": hex(MEMBER)}
     tell = dies("main", "SIGSEGV SI_TKILL", "a null pointer to a structure is followed",
@@ -290,7 +290,7 @@ def terminate_boundary() -> None:
     extension.fetch(tell(None))
 
 
-# -- rules of Python's API ------------------------------------------------------------------------------------
+# -- rules of the C API -----------------------------------------------------------------------------------------
 
 
 def use_after_free() -> None:
@@ -383,12 +383,12 @@ def call_natively(start_thread: "Callable[[int], int]", doing: str, function: st
 
 
 def released() -> None:
-    """A thread makes a list after it has let go of its thread state."""
+    """A thread makes a list after it has released its thread state."""
 
     def collect() -> None:
         THREADS["worker"].update(python_state="detached", doing="makes a list")
         tell = dies("worker", "SIGSEGV SEGV_MAPERR",
-                    "Python's API is called by a thread that has let go of its thread state",
+                    "the C API is called by a thread that has released its thread state",
                     "crash_collect_detached", access="read")
         extension.collect_detached(tell(None))
 

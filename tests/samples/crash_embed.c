@@ -1,4 +1,4 @@
-/* A program that embeds Python, and one of whose threads makes a list when Python is no more.
+/* A program that embeds Python. One of its threads makes a list after Python was finalised.
  *
  * crash_embed HOME; HOME is where Python's library is. Prints one JSON line about itself, see tests/support/crashes.py,
  * and then dies.

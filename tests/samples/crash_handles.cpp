@@ -1,6 +1,6 @@
-/* An extension module made with pybind11, for crash.py: handles whose data come later, and who does not wait for them.
+/* An extension module made with pybind11, for crash.py: handles whose data arrive later, and a caller that does not wait for them.
  *
- * Store::Fill reads the data from a pipe, in a Python thread that has let go of the GIL or in a thread of its own.
+ * Store::Fill reads the data from a pipe, in a Python thread that has released the GIL or in a thread of its own.
  * Handle::GetHandle does not look whether there are any yet.
  */
 #include <pybind11/pybind11.h>

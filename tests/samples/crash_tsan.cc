@@ -39,7 +39,7 @@ FUNCTION long crash_read_field(const Handle *handle) {
     return handle->generation + counter;
 }
 
-/* Writes first, and stays. What the threads tell each other by orders nothing but their LWPs. */
+/* Writes first, and stays. The variables by which the threads communicate order nothing but their LWPs. */
 static void write_first() {
     crash_count();
     writer_tid.store(gettid(), std::memory_order_relaxed);

@@ -17,7 +17,7 @@
 
 enum lock_kind { LOCK_RWLOCK, LOCK_MUTEX };
 
-/* What C++ calls a scoped lock: lies on the stack as long as the lock is held and knows the lock by its address. */
+/* What C++ calls a scoped lock: it is on the stack as long as the lock is held and contains the lock's address. */
 struct guard {
     void *volatile lock;
 };
@@ -28,7 +28,7 @@ static enum lock_kind kind;
 static void *table_lock;
 static size_t table_bytes;
 
-/* Who has come how far. Nobody keeps this mutex for longer than a look. */
+/* How far each thread has come. Every thread releases this mutex at once. */
 static pthread_mutex_t progress_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress_changed = PTHREAD_COND_INITIALIZER;
 static int holders, wanting, watching;

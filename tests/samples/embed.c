@@ -36,7 +36,7 @@ static void tell(void) {
     tell_end("[[\"main\", \"mutex\", \"worker\"], [\"worker\", \"gil\", \"main\"]]");
 }
 
-/* Called from Python, and does not let go of the GIL. */
+/* Called from Python, and does not release the GIL. */
 NOINLINE PyObject *app_native(PyObject *self, PyObject *request) {
     (void)self;
     tell();

@@ -1,7 +1,7 @@
 """A Python that is about to end and does not: the destructor of a global object waits in the driver with the GIL held.
 
 By then a daemon thread asks for the GIL. What becomes of it differs between versions: it waits, ends, or is put to
-sleep for ever. Runs on CPython 3.6 and later. Prints one JSON line about itself and reads from standard input.
+sleep forever. Runs on CPython 3.6 and later. Prints one JSON line about itself and reads from standard input.
 """
 
 import ctypes
@@ -38,7 +38,7 @@ class Last:
 def main() -> Last:
     driver = ctypes.CDLL(sys.argv[1])
     reading, writing = os.pipe()
-    # lets go of the GIL, and wants it back when a byte has come; a function of this module would keep its globals
+    # releases the GIL, and requests it again when a byte has arrived; a function of this module would keep its globals
     threading.Thread(target=driver.drv_watch, args=(reading,), daemon=True).start()
     driver.drv_await_watching(1)
     main_thread = os.getpid()

@@ -203,7 +203,7 @@ PyObject *rest(PyObject *, PyObject *) {
     Py_RETURN_NONE;
 }
 
-/* Wait until the main thread has told everything and let go of Python, and return the argument. */
+/* Wait until the main thread has printed everything and detached, and return the argument. */
 PyObject *once_main_rests(PyObject *, PyObject *value) {
     poll(main_rests);
     return Py_NewRef(value);
@@ -223,7 +223,7 @@ PyObject *object_mutex_address(PyObject *, PyObject *object) {
     return PyLong_FromVoidPtr(&object->ob_mutex);
 }
 
-/* Of what one waits for who is to go on, and of what one waits for who stops the world. */
+/* Addresses of the event that paused threads wait for, and of the event that the requesting thread waits for. */
 PyObject *stop_addresses(PyObject *, PyObject *) {
     struct _stoptheworld_state *state = &PyInterpreterState_Get()->stoptheworld;
     return Py_BuildValue("(NN)", PyLong_FromVoidPtr(state), PyLong_FromVoidPtr(&state->stop_event));
@@ -235,7 +235,7 @@ PyObject *import_lock_address(PyObject *, PyObject *) {
 
 }  // namespace
 
-/* Write for ever; exported, so that a debugger knows it by name without debug information. */
+/* Write forever; exported, so that a debugger knows it by name without debug information. */
 EXPORT PyObject *write_journal(PyObject *, PyObject *) {
     poll(set_off);
     for (int entry = 0;; ++entry)

@@ -19,7 +19,7 @@ import sys
 import threading
 from typing import Any, TypeVar
 
-# from the folder of this file, which is no package
+# from the folder of this file, which is not a package
 from pylocks import (  # type: ignore[import-not-found]
     EDGES,
     LOCKS,
@@ -131,7 +131,7 @@ def lock_mutexes(role: str, first: int, second: int) -> None:
 
 
 def mutex_abba() -> None:
-    """Nothing records who has the mutexes: all that can be seen is that nobody is left to release them."""
+    """Nothing records the holders of the mutexes. All that can be seen is that no thread is left to release them."""
     start("first", functools.partial(lock_mutexes, "first", 0, 1), alone=False)
     start("second", functools.partial(lock_mutexes, "second", 1, 0))
     ours, theirs = extension.mutex_addresses()
@@ -178,7 +178,7 @@ def import_lock() -> None:
 
 
 def section_mutex() -> None:
-    """Who is in a critical section blocks without detaching, so that the section is not suspended."""
+    """The thread in the critical section blocks without detaching, so the section is not suspended."""
     start("inside", lambda: extension.mutex_within_section(at("inside", shelf)))
     start("outside", lambda: extension.section_within_mutex(at("outside", shelf)))
     tell_section_and_mutex()
@@ -218,7 +218,7 @@ def tell_guard() -> None:
 
 
 def suspended() -> None:
-    """Who waits in the key function of a sort has let go of the list."""
+    """A thread that waits in the key function of a sort has released the list."""
 
     def sleep_in_key(item: int) -> int:
         with left:
@@ -266,7 +266,7 @@ def stop_the_world(attached: str, late: str) -> None:
 
 
 def race() -> None:
-    """Threads write to what is not made for threads, from when a byte comes until one of them dies of it."""
+    """Threads write to a structure that is not thread-safe, from when a byte arrives until one of them dies."""
     for role in ("alice", "bob", "carol", "dave"):
         start(role, functools.partial(write_journal, role))
         THREADS[role].update(blocked=False, syscall=None)

@@ -245,7 +245,7 @@ static void use_library(int load) {
     ++progress[load];
 }
 
-/* -- who waits for a lock with something in hand, which the one before lets go of everything to get -- */
+/* -- a thread that waits for a lock while it holds another; the earlier one releases everything -------- */
 
 static struct pair {
     pthread_rwlock_t record;

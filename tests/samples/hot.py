@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Callable
 
-# from the folder of this file, which is no package
+# from the folder of this file, which is not a package
 from rapids import RWLOCK, Driver, Witness, stack, start, worker_loop  # type: ignore[import-not-found]
 
 CALLS = 50000
@@ -36,7 +36,7 @@ def churn(witness: Witness, functions: "list[Callable[[int], int]]") -> None:
 
 
 def main() -> None:
-    sys.setswitchinterval(1000)  # who waits for the GIL sleeps on
+    sys.setswitchinterval(1000)  # a thread waiting for the GIL sleeps on
     driver = Driver(sys.argv[1])
     if driver.free.drv_open(RWLOCK):
         sys.exit("drv_open failed")

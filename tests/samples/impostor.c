@@ -1,4 +1,4 @@
-/* A program that is no Python but exports a `_PyRuntime`, as a damaged or a future interpreter would have.
+/* A program without Python that exports a `_PyRuntime`, as a damaged or a future interpreter would have.
  *
  * impostor future   the debug offsets of a CPython 3.99
  * impostor random   bytes without sense behind a `Py_Version` of 3.12

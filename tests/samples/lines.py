@@ -5,7 +5,7 @@ never returns. Each has a thread of its own, and a few threads have all of them 
 often, after CPython has specialised it, and when tracing has been on.
 
 The main thread asks CPython itself for the frames of each thread that hangs and prints them in the end, see
-tests/support/samples.py. Runs on CPython 3.6 and later; files that it makes lie in its working directory.
+tests/support/samples.py. Runs on CPython 3.6 and later; it writes files to its working directory.
 """
 
 import argparse
@@ -647,7 +647,7 @@ class Counted:
 def decorated(
     go: Go,
 ) -> object:
-    """A first line that lies above the `def`."""
+    """A first line above the `def`."""
     return go()
 
 

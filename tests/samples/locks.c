@@ -50,7 +50,7 @@ static const char *plugin;
 
 typedef int (*operation)(void *);
 
-/* How a thread comes to a lock; `has` tells the others that it has it. */
+/* How a thread arrives at a lock; `has` says that the thread now holds it. */
 struct side {
     operation take;
     void *lock;
@@ -685,7 +685,7 @@ static int scene_barrier_two(void) {
     return 1;
 }
 
-/* One is missing, and two look like it. */
+/* One is missing, and there are two that it could be. */
 static int scene_barrier_ambiguous(void) {
     static pthread_barrier_t barrier;
     pthread_barrier_init(&barrier, NULL, 2);
@@ -726,7 +726,7 @@ static void *arrive_after_work(void *argument) {
 }
 
 /* One waits at the barrier with a mutex that the others want before they come. */
-/* Who has not come has the address on its stack; but among all the threads of the other scenes it may be another. */
+/* The missing thread has the address on its stack; but among all threads of the other scenes it may be another one. */
 static int scene_barrier_deadlock(void) {
     static struct phase phase = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     pthread_barrier_init(&phase.barrier, NULL, 3);
@@ -860,7 +860,7 @@ static void *join_next(void *argument) {
     return NULL;
 }
 
-/* Two that join one another are told so by pthread_join; three are not. */
+/* pthread_join refuses a cycle of two joins, but not one of three. */
 static int scene_join_cycle(void) {
     const char *const roles[] = {"first", "second", "third"};
     for (int i = 0; i < 3; ++i)
@@ -1015,7 +1015,7 @@ static void *take_both_words(void *argument) {
     return NULL;
 }
 
-/* A deadlock indeed, but nothing tells that these words are locks, and whose. */
+/* A real deadlock, but nothing shows that these words are locks, and which threads hold them. */
 static int scene_futex_abba(void) {
     static atomic_int one, other;
     static int holding;
@@ -1145,7 +1145,7 @@ static int scene_phdr(void) {
 
 /* -- malloc -- */
 
-/* too large for what a thread keeps for itself, small enough for an arena */
+/* too large for the thread cache, small enough for an arena */
 enum { ALLOCATION = 5000 };
 static volatile sig_atomic_t signals_handled;
 

@@ -228,7 +228,7 @@ NOINLINE Registry &registry() {
     return instance;
 }
 
-/* The initialiser wants a mutex; who has that wants what is being initialised. */
+/* The initialiser waits for a mutex; its holder waits for the variable that is being initialised. */
 int scene_guard_deadlock() {
     actor *user = start("user", [](void *) -> void * {
         std::lock_guard<std::mutex> guard(registry_mutex);

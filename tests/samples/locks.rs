@@ -74,7 +74,7 @@ impl Stage {
         tid
     }
 
-    /// A thread that takes a lock for ever, and then calls what it is given: to rest with the lock's word at hand,
+    /// A thread that takes a lock forever, and then calls its argument: to rest with the lock's word on its stack,
     /// which it learns as soon as somebody waits.
     fn start_holder(&mut self, role: &str, word: &Word, take: impl FnOnce(&dyn Fn()) + Send + 'static) {
         let (taken, has_taken) = mpsc::channel();
@@ -88,7 +88,7 @@ impl Stage {
         has_taken.recv().expect("it has");
     }
 
-    /// A thread that comes to sleep on a word, which is told.
+    /// A thread that sleeps on a word; the word is returned.
     fn start_waiter(&mut self, role: &str, run: impl FnOnce() + Send + 'static) -> usize {
         let tid = self.start(role, run);
         self.actors.last_mut().expect("it was started").2 = "futex";
@@ -101,7 +101,7 @@ impl Stage {
         })
     }
 
-    /// `at_hand`: who has the address of the word; the first of them holds the lock.
+    /// `at_hand`: the threads with the address of the word; the first of them holds the lock.
     fn tell(&mut self, name: &str, word: usize, at_hand: &[&str], waiters: &[&str]) {
         let quoted = |roles: &[&str]| roles.iter().map(|role| format!("{role:?}")).collect::<Vec<_>>().join(", ");
         self.locks.push(format!(
@@ -142,7 +142,7 @@ fn scene_rwlock(stage: &mut Stage) {
     let other = stage.start_waiter("rwlock.next", move || drop(writer.write()));
     assert_ne!(address, other);
     word.store(address, Ordering::Release);
-    // and look at the other first
+    // and read the other one first
     stage.tell("rwlock", address, &["rwlock.writer", "rwlock.next"], &["rwlock.reader"]);
     stage.tell("rwlock writers", other, &[], &["rwlock.next"]);
 }
@@ -192,7 +192,7 @@ fn scene_barrier(stage: &mut Stage) {
     stage.tell("barrier", address, &[], &["barrier.first", "barrier.second"]);
 }
 
-/// Words of which this thread has told do not stay on its stack: it does not have them at hand.
+/// Words that this thread has returned do not stay on its stack.
 #[inline(never)]
 fn scrub_stack() {
     let mut waste = [1u8; 1 << 15];

@@ -1,4 +1,4 @@
-/* Ends itself by what the C library finds wrong: one story, told by the argument. It waits for a line before that. */
+/* Dies of an error that the C library detects; the argument says which. It waits for a line before that. */
 
 #include <assert.h>
 #include <stdlib.h>

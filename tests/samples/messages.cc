@@ -1,4 +1,4 @@
-// Dies of an exception that nobody catches: one story, told by the argument. It waits for a line before that.
+// Dies of an exception that nothing catches; the argument says which. It waits for a line before that.
 
 #include <unistd.h>
 
@@ -69,7 +69,7 @@ struct Square : Shape {
 
 namespace {
 
-// what a stack has of exceptions that are long gone must not be told
+// remains of earlier exceptions on the stack must not be reported
 __attribute__((noinline)) void catch_others() {
     for (int i = 0; i < 3; i++) {
         try {

@@ -1,4 +1,4 @@
-//! Panics where nothing can unwind: one story, told by the argument. It waits for a line before that.
+//! Panics where nothing can unwind; the argument says how. It waits for a line before that.
 
 use std::env;
 use std::io::Read;
@@ -16,7 +16,7 @@ fn end(story: &str, handles: &[u32]) -> u32 {
     }
 }
 
-/// What calls it is not told of panics: a panic ends the process here if it has not done so before.
+/// A panic cannot cross into the caller: it ends the process here if it has not done so before.
 extern "C" fn fence() -> u32 {
     end(&env::args().nth(1).unwrap_or_default(), &[1, 2, 3])
 }

@@ -93,7 +93,7 @@ static int sleeps_well(const struct actor *actor) {
            ((__atomic_load_n((uint32_t *)word, __ATOMIC_SEQ_CST) ^ (uint32_t)expected) & ~7u) == 0;
 }
 
-/* Wait until a thread sleeps in the OpenMP library, and tell on which word. */
+/* Wait until a thread sleeps in the OpenMP library, and return the word. */
 static void *settle_in_openmp(struct actor *actor) {
     while (!sleeps_well(actor))
         sched_yield();
@@ -357,7 +357,7 @@ static void region_crossing(struct team *team) {
 #pragma omp barrier
 }
 
-/* Who is missing in one team wants what one has that waits in the other. */
+/* The thread missing in one team waits for a lock whose holder waits in the other team. */
 static int scene_two_teams(void) {
     struct team *a = open_team((struct team){.size = 2, .region = region_crossing}, 2);
     struct team *b = open_team((struct team){.size = 2, .region = region_crossing, .prefix = "other_",
@@ -581,7 +581,7 @@ static void region_locks(struct team *team) {
     move_goods(team, omp_get_thread_num() ? &back : &there);
 }
 
-/* These locks name nobody: who has the address at hand may be the holder. */
+/* These locks record no owner: a thread with the address on its stack may be the holder. */
 static int scene_locks(void) {
     omp_init_lock(&harbour);
     omp_init_lock(&airport);

@@ -159,7 +159,7 @@ static int scene_left_written(void) {
     return 1;
 }
 
-/* That it is read is counted, and so is a reader who is not there. */
+/* One reader is counted, and so is another one that does not exist. */
 static int scene_left_read(void) {
     start_waiter(want_write, &left_read, &left_read, sizeof left_read);
     LOCK(.name = "lock", .kind = "rwlock", .address = &left_read, .state = "read-locked", .mode = "shared",
@@ -352,7 +352,7 @@ static void *just_rest(void *argument) {
     return NULL;
 }
 
-/* The lock records a number, and so does what a debugger can tell. */
+/* The lock records a number, and a debugger can only report that number. */
 static int scene_recycled(void) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static struct leaver leaver = {lock_mutex, &mutex, 0, 1};

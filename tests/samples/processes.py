@@ -1,6 +1,6 @@
-"""Processes that wait for each other: some for ever, others not.
+"""Processes that wait for each other: some forever, others not.
 
-Each scene runs in processes of its own below the one that was started. The second line that this prints tells, of each
+Each scene runs in processes of its own below the one that was started. The second line of its output contains, for each
 scene, the numbers of its processes and whether they are deadlocked; it comes when they are about to wait.
 """
 
@@ -55,7 +55,7 @@ def waiting_child() -> "tuple[int, int, int]":
     return pid, up, to_child
 
 
-# -- for ever ------------------------------------------------------------------------------------------------
+# -- forever -------------------------------------------------------------------------------------------------
 
 
 def pipes() -> None:
@@ -164,7 +164,7 @@ def threads() -> None:
     reader.join()
 
 
-# -- not for ever --------------------------------------------------------------------------------------------
+# -- not forever ---------------------------------------------------------------------------------------------
 
 
 def pipeline() -> None:
@@ -203,7 +203,7 @@ def outside() -> None:
 
 
 def event_loop() -> None:
-    """An event loop that waits for a signal, which its self-pipe would tell it; its child waits for work."""
+    """An event loop that waits for a signal, which would arrive through its self-pipe; its child waits for work."""
     down, to_child = os.pipe()
 
     def work() -> None:

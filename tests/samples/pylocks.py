@@ -410,7 +410,7 @@ def offices() -> None:
     tell("board-news", "py-condition", id(board), "waiting for a notification", ["watcher"],
          known_as="board of pylocks")
     start("thirsty", wait_at_pump)
-    # it has been told to go on, and waits for the lock that it gave back
+    # it has been notified, and waits for the lock that it had released
     start("drinker", keep_pump, "read")
     tell("pump", "py-rlock", id(pump._lock), "locked", ["thirsty"], "drinker", "recorded",  # type: ignore[attr-defined]
          known_as="pump of pylocks", taken_in="keep_pump")

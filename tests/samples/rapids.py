@@ -20,7 +20,7 @@ CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 
 
 class Driver:
-    """The driver twice: `free` lets go of the GIL in calls, `holding` keeps it, as careless extensions do."""
+    """The driver twice: `free` releases the GIL in calls, `holding` keeps it, as careless extensions do."""
 
     def __init__(self, library: str) -> None:
         self.free = ctypes.CDLL(library)
@@ -32,7 +32,7 @@ class Driver:
 
 
 class Witness:
-    """Knows what the program does, and tells it at the last moment at which it can."""
+    """Knows what the program does, and prints it at the last possible moment."""
 
     def __init__(self, driver: Driver, variant: str) -> None:
         self.driver = driver
@@ -110,7 +110,7 @@ def stack(frame: "FrameType | None") -> "Iterator[tuple[str, str, int]]":
 
 
 def on_event(event: int) -> int:
-    """Handle an event of the driver: never reached, the GIL is not to be had."""
+    """Handle an event of the driver: never reached, the GIL is not available."""
     return event
 
 

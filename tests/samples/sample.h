@@ -1,4 +1,4 @@
-/* What the samples that embed Python share: they settle in which order threads get where, and tell the truth.
+/* Shared by the samples that embed Python: the order in which threads arrive, and the printing of the truth.
  *
  * The truth is one JSON line, see tests/support/samples.py.
  */
@@ -12,7 +12,7 @@
 
 #define NOINLINE __attribute__((noinline))
 
-/* Who has come how far. Nobody keeps this mutex for longer than a look. */
+/* How far each thread has come. Every thread releases this mutex at once. */
 static pthread_mutex_t progress_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress_changed = PTHREAD_COND_INITIALIZER;
 

@@ -1,7 +1,7 @@
-/* What programs of many scenes share. A scene brings a few threads into a state in which they stay and tells of it.
+/* Shared by programs with many scenes. A scene brings a few threads into a final state and describes it.
  *
  * Scenes that are played in one process know nothing of one another, but a debugger sees all of them at once. Roles
- * and locks go by SCENE.NAME. What is told is one JSON line, see tests/support/samples.py.
+ * and locks go by SCENE.NAME. The description is one JSON line, see tests/support/samples.py.
  */
 #ifndef SCENES_H
 #define SCENES_H
@@ -105,7 +105,7 @@ static inline struct actor *start(const char *role, void *(*run)(void *), void *
     return actor;
 }
 
-/* The first argument of the system call that a thread sleeps in, as the kernel tells it; 0 if it is in no such call. */
+/* The first argument of the system call that a thread sleeps in, as the kernel reports it; 0 if it is not in such a call. */
 static inline unsigned long argument_of_call(const struct actor *actor, long number) {
     char path[64], text[256];
     snprintf(path, sizeof path, "/proc/self/task/%ld/syscall", actor->tid);
@@ -137,7 +137,7 @@ static inline void settle_on(struct actor *actor, const void *lock, size_t size)
     actor->syscall = "futex";
 }
 
-/* Wait until a thread sleeps on any lock, and tell which word that is. */
+/* Wait until a thread sleeps on any lock, and return the word. */
 static inline void *settle(struct actor *actor) {
     unsigned long word;
     while (!(word = word_of(actor)))
@@ -161,7 +161,7 @@ static inline void note_lock(struct lock_truth truth) {
 
 #define LOCK(...) note_lock((struct lock_truth){__VA_ARGS__})
 
-/* One step of a deadlock; holder is NULL if it is no living thread. */
+/* One step of a deadlock; holder is NULL if it is not a living thread. */
 static inline void note_edge(const char *waiter, const char *lock, const char *holder) {
     insist(edge_count < MAX_EDGES, "too many edges");
     edges[edge_count++] = (struct edge){current_scene, waiter, lock, holder};
@@ -227,7 +227,7 @@ static NOINLINE void scrub_stack(void) {
         waste[i] = 0;
 }
 
-/* Play the scenes that are named, tell of them, and stay. */
+/* Play the named scenes, describe them, and stay. */
 static inline int play(const char *sample, const struct scene *scenes, size_t count, char **names) {
     // nothing of this program's own may need a lock that a scene keeps
     static char output[1 << 16];

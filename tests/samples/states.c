@@ -3,8 +3,8 @@
  * states linked HOME      linked with Python and has not initialised it
  * states finalised HOME   initialised it once and finalised it
  * states finalising HOME  is inside Py_FinalizeEx: the destructor of a global object reads from standard input and
- *                         does not let go of the GIL; meanwhile a daemon thread asks for the GIL. What becomes of
- *                         that thread differs between versions: it waits, ends, or is put to sleep for ever
+ *                         does not release the GIL; meanwhile a daemon thread asks for the GIL. What becomes of
+ *                         that thread differs between versions: it waits, ends, or is put to sleep forever
  * states again HOME       initialised, finalised and initialised it, and now has the deadlock of embed.c
  * loader LIBRARY          (compiled with -DLOADER) has loaded the library of Python with dlopen, nothing else
  *

@@ -6,7 +6,7 @@
  * subinterpreters own HOME     (CPython 3.12 and later) two more interpreters with GILs of their own, a and b. Thread
  *                              `one` runs in a and waits for `right`, thread `two` runs in b and waits for `left`;
  *                              `helper_one` holds `left` and wants the GIL of a, `helper_two` holds `right` and wants
- *                              the GIL of b. The main thread has let go of the main interpreter's GIL and reads.
+ *                              the GIL of b. The main thread has released the main interpreter's GIL and reads.
  *
  * Prints one JSON line about itself, see tests/support/samples.py, and then hangs.
  */

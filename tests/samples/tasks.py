@@ -2,9 +2,9 @@
 
 Variants: ``tree`` has all of it; ``python`` the same with tasks of asyncio's Python implementation; ``many N`` N tasks
 that wait for one event; ``eager`` a task that starts another, both of which run (3.12 and later). Prints the JSON line
-that tests/support/samples.py describes and stays as it is. What there is to tell of loops and tasks is in a file
-tasks.json in its directory then. It comes from what Python itself tells of coroutines (``cr_await``, ``cr_frame`` and
-their like), not from a look at memory:
+that tests/support/samples.py describes and stays as it is. The file tasks.json in its directory then describes the
+loops and tasks. The facts come from Python's own attributes of coroutines (``cr_await``, ``cr_frame`` and
+similar), not from memory:
 
     {"loops": {NAME: {"address": "0x..", "type": "_UnixSelectorEventLoop", "role": ROLE | null}},
      "tasks": {NAME: {"address": "0x..", "named": true, "loop": NAME, "state": "pending" | "running",
@@ -13,7 +13,7 @@ their like), not from a look at memory:
                       "others": 0}},
      "cycles": [[NAME, ...], ...]}
 
-`tasks` are those whose end a task waits for, `others` how many futures besides; `kind`, `object` and `name` tell what
+`tasks` are those whose end a task waits for, `others` how many other futures; `kind`, `object` and `name` say what
 else it waits for. Runs on CPython
 3.7 and later.
 """
@@ -40,7 +40,7 @@ GLOBAL_EVENT = None  # type: Optional[asyncio.Event]
 
 
 class Witness:
-    """What the threads tell of themselves, and the tasks with what they are known to wait for."""
+    """How the threads describe themselves, and the tasks with what each of them waits for."""
 
     def __init__(self) -> None:
         self.tids = {}  # type: Dict[str, int]
@@ -50,7 +50,7 @@ class Witness:
         self.tasks = {}  # type: Dict[str, Any]
         self.truth = {}  # type: Dict[str, Dict[str, Any]]
         self.cycles = []  # type: List[List[str]]
-        # what is awaited through an object that does not tell it, by that object's type
+        # what is awaited through an object that does not expose it, by the type of that object
         self.hidden = {}  # type: Dict[str, Any]
 
     def enter(self, role: str) -> None:

@@ -2,7 +2,7 @@
 
 Runs on CPython 3.6 and later. Writes values.json, which has a list of [NAME, TYPE, TEXT] of the variables of each
 of the functions that are running, then prints one JSON line about itself and reads from standard input.
-The text is Python's own `repr` where that can be told without running code of the program.
+The text is the result of `repr` where that can be determined without running code of the program.
 """
 
 import builtins
@@ -188,7 +188,7 @@ def plain(given: int, *rest: int, keyword: str = "default", **options: int) -> N
 
 
 def containers() -> None:
-    """Containers, those of Python's library too."""
+    """Containers, those of the standard library too."""
     no_tuple = ()  # type: tuple[int, ...]
     numbers, empty_list, nested = [1, -2, 3.5], list(no_tuple), [[1], ["a", None], (2,)]
     many, deep = list(range(100_000)), [[[[1]]], {"a": {"b": {"c": 1}}}, (((1,),),)]

@@ -24,7 +24,7 @@ cdef void factor_all(double[:, :, ::1] matrices, int threads) noexcept nogil:
 
 def factor_batch(double[:, :, ::1] matrices, int threads):
     """Replace each matrix by its factor."""
-    # the mistake: `nogil` in a declaration means that the GIL is not needed, not that somebody lets go of it
+    # the mistake: `nogil` in a declaration means that the GIL is not needed, not that it is released
     factor_all(matrices, threads)
 
 

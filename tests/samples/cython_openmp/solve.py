@@ -26,7 +26,7 @@ def stack(frame: "FrameType | None") -> "Iterator[tuple[str, str, int]]":
 
 
 def announced(matrices: "numpy.ndarray") -> "numpy.ndarray":
-    """Let the witness tell of the caller; called for an argument, so the caller is at the line of the hanging call."""
+    """Let the witness describe the caller; called for an argument, so the caller is at the line of the hanging call."""
     announced.stack = json.dumps(list(stack(sys._getframe(1)))).encode()  # type: ignore[attr-defined]
     cholesky.tell(announced.stack)  # type: ignore[attr-defined]
     return matrices
@@ -38,7 +38,7 @@ def solve(batch: "numpy.ndarray") -> "numpy.ndarray":
 
 
 def main() -> None:
-    sys.setswitchinterval(1000)  # who waits for the GIL sleeps on
+    sys.setswitchinterval(1000)  # a thread waiting for the GIL sleeps on
     matrices = numpy.stack([numpy.diag(numpy.arange(1.0, 9.0)) + 0.1 for _ in range(THREADS)])
     print(solve(matrices).trace(), file=sys.stderr)
 

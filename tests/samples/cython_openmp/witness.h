@@ -1,5 +1,5 @@
 /* Knows who works on which matrix, sees to it that the main thread is at the barrier before any other wants the GIL,
- * and tells of the hang. Nothing in here waits in a system call that could be taken for the hang itself.
+ * and describes the hang. Nothing in here waits in a system call that could be taken for the hang itself.
  */
 #ifndef WITNESS_H
 #define WITNESS_H
