@@ -1,14 +1,14 @@
-"""Runs the programs, lets GDB look at them, and scores what `py-deadlocks` says.
+"""Runs the programs, takes snapshots with GDB, and scores the answers of `py-deadlocks`.
 
 A program is a Python script or a C++ source in `programs/deadlocked` or `programs/healthy`. The text at its top names
 the public report that it is written after, and ends with its truth, a JSON object:
 
     Truth: {"expect": "deadlock", "edges": [["main", "mutex", "worker"], ["worker", "gil", "main"]]}
 
-expect     ``deadlock``; ``healthy``: it goes on until it is told to end; ``hang``: it stands still, and not because its
+expect     ``deadlock``; ``healthy``: it runs until it is asked to end; ``hang``: it is blocked, and not because its
            own threads deadlock
-edges      who waits, for which kind of lock (several, separated by ``|``, where each is true), held by whom; null for
-           what no living thread can give
+edges      the waiting thread, the kind of lock (several, separated by ``|``, if each is true), the holder; null if no
+           living thread can release it
 behind     further threads that can never run again because of these
 waits      what those wait for, as in edges: a standstill names them too
 standstill true where no thread of the process can ever run again; where all threads are among the above it need not
@@ -22,7 +22,7 @@ pythons    interpreters that it is for, other than the usual ones
 flags      of the compiler
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
-looked at may be a child of the one that was started. A healthy one ends, with status 0, when the file `stop` in its
+inspected may be a child of the one that was started. A healthy one ends, with status 0, when the file `stop` in its
 directory is no longer a zero byte, or, if the line has `"listens": true`, when it gets SIGTERM.
 """
 
@@ -59,13 +59,13 @@ PYTHONS = ("3.11", "3.13", "3.13t")
 CHOICE = "GDBEXT_PRECISION_PYTHONS"
 #: Where C++ programs stand among the interpreters.
 NATIVE = "native"
-#: How many times a healthy program is looked at, and how many in a long run.
+#: The number of snapshots of a healthy program, and the number in a long run.
 LOOKS, LONG_LOOKS = 10, 50
-#: Stops a program for a look; GDB keeps it to itself, and no program uses it.
+#: Stops a program for a snapshot; GDB keeps it to itself, and no program uses it.
 STOP = signal.SIGUSR2
 #: How long nothing may change before a program counts as stuck, in seconds.
 STILL = 1.0
-#: How long a program goes on between two looks at most, in seconds.
+#: The longest time for which a program runs between two snapshots, in seconds.
 PAUSE = 0.01
 
 _KEYS = {"expect", "edges", "behind", "waits", "standstill", "silent", "core", "packages", "pythons", "flags",
@@ -148,7 +148,7 @@ def programs() -> list[Program]:
 class Running:
     """A program that runs.
 
-    `pid` is the process to look at, `threads` are its threads' numbers by role; `listens` tells whether SIGTERM makes
+    `pid` is the process to inspect, `threads` are its threads' numbers by role; `listens` says whether SIGTERM makes
     it end in good order.
     """
 
@@ -161,7 +161,7 @@ class Running:
     symbols: bool
 
     def role(self, lwp: int) -> str:
-        """The role of a thread, or a text with its number where the program has told none."""
+        """The role of a thread, or a text with its number if the program has not named it."""
         return next((role for role, tid in self.threads.items() if tid == lwp), f"thread {lwp}")
 
     def wait_until_stuck(self, still: float = STILL) -> None:
@@ -173,7 +173,7 @@ class Running:
             nonlocal since
             for role, tid in self.threads.items():
                 now = _where(self.pid, tid)
-                # who wants the GIL wakes up every 5 ms and sleeps again
+                # a thread waiting for the GIL wakes up every 5 ms and sleeps again
                 if now != "running" and now != before.get(role):
                     before[role] = now
                     since = time.monotonic()
@@ -227,7 +227,7 @@ def _where(pid: int, tid: int) -> str:
 
 @contextlib.contextmanager
 def running(program: Program, python: str, directory: Path) -> Iterator[Running]:
-    """Run a program in a directory of its own until it has told its threads; kill it in the end.
+    """Run a program in a directory of its own until it has named its threads; kill it in the end.
 
     :param python: name of the interpreter, or `NATIVE`.
     """
@@ -244,10 +244,11 @@ def running(program: Program, python: str, directory: Path) -> Iterator[Running]
         ready, _, _ = select.select([process.stdout], [], [], 60)
         line = process.stdout.readline() if ready else ""
         assert line, f"{argv} said nothing; status {process.poll()}\n{(directory / 'stderr').read_text()}"
-        told = json.loads(line)
-        _, hard_limit = resource.prlimit(told["pid"], resource.RLIMIT_CORE)
-        resource.prlimit(told["pid"], resource.RLIMIT_CORE, (hard_limit, hard_limit))
-        yield Running(program, process, directory, told["pid"], told["threads"], told.get("listens", False), symbols)
+        answer = json.loads(line)
+        _, hard_limit = resource.prlimit(answer["pid"], resource.RLIMIT_CORE)
+        resource.prlimit(answer["pid"], resource.RLIMIT_CORE, (hard_limit, hard_limit))
+        yield Running(program, process, directory, answer["pid"], answer["threads"], answer.get("listens", False),
+                      symbols)
     finally:
         # its children too
         with contextlib.suppress(ProcessLookupError):
@@ -303,12 +304,12 @@ def _with_packages(program: Program, python: str, base: Path) -> Path:
 # -- looks ---------------------------------------------------------------------------------------------------------
 
 def look_live(target: Running) -> Json:
-    """One look at a process."""
+    """One snapshot of a process."""
     return _one_look(["-p", str(target.pid)], target.symbols)
 
 
 def look_at_core(target: Running) -> Json:
-    """One look at a core of a process that need not live on.
+    """One snapshot of a core of a process that may end.
 
     The kernel makes it where it leaves cores beside the process, else GDB.
     """
@@ -340,7 +341,7 @@ def _is_gone(target: Running) -> bool:
 
 def _one_look(gdb_args: list[str | Path], symbols: bool) -> Json:
     session = gdb_session.batch(gdb_args, ["py-deadlocks --json"], symbols=symbols)
-    assert session.status == 0, f"the look failed\n{session}"
+    assert session.status == 0, f"the snapshot failed\n{session}"
     return session.document(0)
 
 
@@ -374,14 +375,14 @@ def looks_at(target: Running, number: int) -> Iterator[Json]:
                 if not line:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         session.wait(timeout=10)  # it may be about to say why it ends
-                    raise AssertionError(f"GDB ended or stood still after {look} looks\n"
+                    raise AssertionError(f"GDB ended or hung after {look} snapshots\n"
                                          + _tail(target.directory / "gdb"))
-                told = json.loads(line)
+                answer = json.loads(line)
                 # GDB may go by a thread that ends as it stops, and can read nothing then; once in thousands of looks
-                if "document" in told:
-                    yield told["document"]
+                if "document" in answer:
+                    yield answer["document"]
                 else:
-                    failed.append(f"look {look + 1} failed: {told['failed']}")
+                    failed.append(f"snapshot {look + 1} failed: {answer['failed']}")
                 assert len(failed) <= 1, "\n".join([*failed, _tail(target.directory / "gdb")])
                 time.sleep(chance.uniform(0, PAUSE))
                 os.kill(target.pid, STOP)
@@ -409,29 +410,29 @@ _MAX_WHY = 3
 
 @dataclass
 class Score:
-    """What became of one program under one interpreter: the worst look at it counts, and the worst of each kind."""
+    """The result of one program under one interpreter: the worst snapshot counts, and the worst of each kind."""
 
     program: str
     python: str
     expect: str
     looks: int = 0
     verdict: str = RIGHT
-    #: by what was looked at: ``live`` or ``core``
+    #: by target: ``live`` or ``core``
     verdicts: dict[str, str] = field(default_factory=dict)
     #: what was wrong, or what was missing
     why: list[str] = field(default_factory=list)
 
     def add(self, target: str, verdict: str, why: str | None) -> None:
-        """Take in one look.
+        """Add one snapshot.
 
-        :param target: what was looked at.
+        :param target: ``live`` or ``core``.
         """
         self.looks += 1
         self.verdict = _worse(self.verdict, verdict)
         self.verdicts[target] = _worse(self.verdicts.get(target, RIGHT), verdict)
-        told = f"{target}: {why}"
-        if why and told not in self.why and len(self.why) < _MAX_WHY:
-            self.why.append(told)
+        reason = f"{target}: {why}"
+        if why and reason not in self.why and len(self.why) < _MAX_WHY:
+            self.why.append(reason)
 
 
 def unexpected(program: Program, score: Score) -> list[str]:
@@ -460,7 +461,7 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
         return (FALSE, f"reported {reported}") if reported else (RIGHT, None)
     members = {waiter for waiter, _, _ in program.edges}
     stuck = members | program.behind
-    # threads without a role are those of libraries: they stand still with the rest, and are no part of a cycle
+    # threads without a role are those of libraries: they are blocked like the rest, and not part of a cycle
     standstill = program.standstill or stuck == {*threads.values()} == {*threads.values(), *roles.values()}
     found: set[str] = set()
     for deadlock, edges in zip(document["deadlocks"], reported):

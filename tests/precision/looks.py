@@ -1,7 +1,7 @@
 """Looks at a process again and again; GDB runs this, and `harness.looks_at` is at the other end of its pipe.
 
-For each look a line goes into the pipe: the JSON document of `py-deadlocks`, or what went wrong. Then the process goes
-on until the harness sends it a signal. At the end a core is made, if one is wanted.
+For each snapshot a line goes into the pipe: the JSON document of `py-deadlocks`, or what went wrong. Then the process
+goes on until the harness sends it a signal. At the end a core is made, if one is wanted.
 """
 
 import json

@@ -25,7 +25,7 @@ def document(*deadlocks: Sequence[tuple[str, str, str | None]], behind: tuple[st
              orphan: str | None = None) -> Json:
     """A document with the edges of some deadlocks, and threads that are stuck behind each of them.
 
-    :param orphan: why the owners of the locks are no living threads.
+    :param orphan: why the owners of the locks are not living threads.
     """
     kinds = {kind for edges in deadlocks for _, kind, _ in edges}
     return {
@@ -95,7 +95,7 @@ def test_of_a_standstill_all_threads_may_be_named(tmp_path: Path) -> None:
 def test_where_all_threads_are_stuck_a_standstill_is_true(deadlocked: Program) -> None:
     everybody = [("main", "mutex", None), ("worker", "gil", None), ("third", "futex", None)]
     assert judge(deadlocked, THREADS, document(everybody)) == (RIGHT, None)
-    # but not that an owner is gone, and a thread that the program has not told may go on
+    # but not that an owner is gone, and a thread that the program has not named may run
     assert judge(deadlocked, THREADS, document(everybody, orphan="thread exited"))[0] == FALSE
     assert judge(deadlocked, {101: "main", 102: "worker"}, document(everybody))[0] == FALSE
 

@@ -1,4 +1,4 @@
-"""gdbext names no deadlock that is none and finds those it can: programs after public reports, and the score."""
+"""gdbext reports no false deadlock and finds those it can: programs after public reports, and the score."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_verdict(
         else:
             target.wait_until_stuck()
             score.add("live", *harness.judge(program, roles, harness.look_live(target)))
-            # GDB has just let go of it
+            # GDB has just detached
             target.wait_until_stuck(0.1)
             score.add("core", *harness.judge(program, roles, harness.look_at_core(target)))
     record_property("precision", json.dumps(asdict(score)))

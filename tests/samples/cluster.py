@@ -4,8 +4,8 @@ In each worker a task holds the GIL and wants the driver's lock; a thread of the
 GIL for a callback. The client waits for the futures, its process has the scheduler and the nannies too, as
 `LocalCluster` has it. On several hosts the same program is the nanny of each worker (`--nanny`), and the client of a
 scheduler that is another process (`--scheduler`). Needs the compiled drv.c, and dask and distributed, so CPython 3.9 or
-later. Writes cluster.json into its directory: the place of each process. Then prints one JSON line, see tests/support/samples.py,
-and hangs.
+later. Writes cluster.json into its directory: the place of each process. Then prints one JSON line, see
+tests/support/samples.py, and hangs.
 """
 
 import argparse

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support import cores, crashes, gdb_session, interpreters, openmp, samples
+from tests.support import crashes, gdb_session, interpreters, openmp, samples
 from tests.support.interpreters import CHECKOUT
 
 PYTHON = "3.11-stripped"

@@ -60,7 +60,7 @@ void inside(int kind, callback function) {
     }
 }
 
-/* takes the lock without a callback; whoever has it may now call back */
+/* takes the lock without a callback; its holder may now call back */
 void enter(int kind) {
     entering = 1;
     inside(kind, nullptr);

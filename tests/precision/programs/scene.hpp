@@ -1,4 +1,4 @@
-/* What the C++ programs share: roles of threads, the line that tells them, and the end of the healthy ones. */
+/* Shared by the C++ programs: roles of threads, the line that lists them, and the end of the healthy ones. */
 #ifndef SCENE_HPP
 #define SCENE_HPP
 
@@ -54,7 +54,7 @@ inline void forked() {
     enrol("main");
 }
 
-/* says that the program is in, or goes straight into, the state that its header tells */
+/* says that the program is in, or goes straight into, the state that its header describes */
 inline void ready() {
     char line[4096];
     int at = snprintf(line, sizeof line, "{\"pid\": %d, \"threads\": {", getpid());

@@ -1,7 +1,7 @@
-"""What the Python programs share: roles of threads, the line that tells them, the native helpers, the end.
+"""Shared by the Python programs: roles of threads, the line that lists them, the native helpers, the end.
 
-A program calls `ready` when its threads are started; the line has the numbers of the process to look at and of its
-threads, by role. A healthy program looks at `stopping`, or waits for SIGTERM; a deadlocked one is killed.
+A program calls `ready` when its threads are started; the line has the numbers of the process to inspect and of its
+threads, by role. A healthy program polls `stopping`, or waits for SIGTERM; a deadlocked one is killed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Told(BaseException):
 
 
 def _forked() -> None:
-    # the child has one thread, and it is the child that is looked at
+    # the child has one thread, and it is the child that is inspected
     _roles.clear()
     _roles["main"] = threading.get_native_id()
 
@@ -72,7 +72,7 @@ def thread(role: str, target: Callable[..., object], *arguments: object, daemon:
 
 
 def ready() -> None:
-    """Say that the program is in, or goes straight into, the state that its header tells."""
+    """Say that the program is in, or goes straight into, the state that its header describes."""
     listens = signal.getsignal(signal.SIGTERM) != signal.SIG_DFL or signal.SIGTERM in signal.pthread_sigmask(0, ())
     line = json.dumps({"pid": os.getpid(), "threads": _roles, "listens": listens})
     # no buffer whose lock a program might be about

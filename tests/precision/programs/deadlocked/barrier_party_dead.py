@@ -1,6 +1,6 @@
 """Quansight-Labs/free-threaded-compatibility#133: tests wait at a barrier for a thread that has failed.
 
-One of three threads raises before it comes to the barrier, the other two wait there for ever, and the main thread
+One of three threads raises before it comes to the barrier, the other two wait there forever, and the main thread
 joins them.
 
 Truth: {"expect": "deadlock", "standstill": true,

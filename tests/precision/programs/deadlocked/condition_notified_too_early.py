@@ -1,6 +1,6 @@
-"""slaclab/rogue#396: a notification is missed, and the thread that it was for waits for ever.
+"""slaclab/rogue#396: a notification is missed, and the thread that it was for waits forever.
 
-The producer notifies before the consumer waits, and the consumer does not look at the state first.
+The producer notifies before the consumer waits, and the consumer does not check the state first.
 
 Truth: {"expect": "deadlock", "standstill": true,
         "edges": [["consumer", "py-condition|py-lock|semaphore", null],

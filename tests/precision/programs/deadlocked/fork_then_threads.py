@@ -1,7 +1,7 @@
 """bpo-6721: a server with threads forks a worker, which starts threads of its own and calls what the parent had locked.
 
 One of the parent's threads was inside of the cache's lock, an RLock. In the child that thread is gone, and the lock is
-not: the first request waits for ever, and so do those behind it.
+not: the first request waits forever, and so do those behind it.
 
 The C library gives the memory of that thread to the next one, so that the lock names a thread which never had it.
 

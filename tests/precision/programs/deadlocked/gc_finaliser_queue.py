@@ -1,7 +1,7 @@
 """getsentry/sentry-python#803: garbage collection inside `Queue.put` runs a destructor that puts into the queue.
 
 The mutex of a queue is a plain lock. A finaliser logs to the queue, and the collector runs it in the thread that has
-the mutex; all others that log then wait for ever as well.
+the mutex; all others that log then wait forever as well.
 
 Truth: {"expect": "deadlock",
         "edges": [["transport", "py-lock", "transport"]],

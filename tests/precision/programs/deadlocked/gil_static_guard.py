@@ -1,4 +1,4 @@
-"""pybind/pybind11#4877: the initialiser of a C++ `static` takes the GIL, and who waits for the static has it.
+"""pybind/pybind11#4877: the initialiser of a C++ `static` takes the GIL; the thread that waits for it holds the GIL.
 
 A C++ function with a local `static` is called by one thread without the GIL and by another with it. The first one
 initialises the static, which takes a call into Python; the other waits for that, and keeps the GIL.

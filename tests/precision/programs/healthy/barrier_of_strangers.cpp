@@ -1,4 +1,4 @@
-/* cloudius-systems/osv#857, with a barrier that works: whoever has its address at hand need not be who is missing.
+/* cloudius-systems/osv#857, with a barrier that works: a thread with its address on the stack need not be the missing one.
 
    One thread waits at a barrier of two, with a mutex in its hands. The other party is late; it knows the barrier by its
    name, and has no address of it on its stack. A third thread, which takes no part, has the address, because the barrier

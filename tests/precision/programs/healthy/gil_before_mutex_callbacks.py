@@ -1,7 +1,7 @@
 """Auterion/libmav-python#11, after the fix: the mutex is always taken without the GIL, and callbacks take the GIL.
 
 Seen from outside it looks much like the deadlock: threads hold the mutex and want the GIL, others want the mutex.
-Whoever has the GIL computes, and gives it up soon.
+The holder of the GIL computes, and releases it soon.
 
 Truth: {"expect": "healthy"}
 """

@@ -1,7 +1,7 @@
 """The documentation of `threading.Lock`: any thread may release it; here as a gate, for two threads in turn.
 
-Each of two threads takes its own gate twice; the other one releases it in between. Who has taken a gate is not the one
-who must open it.
+Each of two threads takes its own gate twice; the other one releases it in between. The thread that took a gate is not
+the one who must open it.
 
 Truth: {"expect": "healthy"}
 """

@@ -1,7 +1,7 @@
 """hail-is/hail#10561: a manager that gives a lock back inside the `with` block of the lock, and takes it again later.
 
-Thread A is inside of `with lock`, but has let go of it while it waits for B. B waits for the lock, which C has, and C
-will let go of it by itself. The manager is a generator here and a class, as in the report, there.
+Thread A is inside `with lock`, but has released it while it waits for B. B waits for the lock, which C has, and C
+will release it by itself. The manager is a generator here and a class, as in the report, there.
 
 Truth: {"expect": "healthy"}
 """

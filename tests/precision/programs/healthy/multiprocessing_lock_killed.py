@@ -1,4 +1,4 @@
-"""birdnet-team/birdnet#73: a worker process is killed while it has a `multiprocessing.Lock`; the others wait for ever.
+"""birdnet-team/birdnet#73: a worker process is killed while it has a `multiprocessing.Lock`; the others wait forever.
 
 The lock is a semaphore in shared memory, which has no owner. For the process that waits there is no telling whether
 another one will post it; none of its own threads has anything to do with it.

@@ -1,6 +1,6 @@
 """birdnet-team/birdnet#73, before anything goes wrong: a worker process whose threads wait for other processes.
 
-The process that is looked at is a child: its main thread waits for a semaphore that is shared with its parent. No
+The inspected process is a child: its main thread waits for a semaphore that is shared with its parent. No
 thread of the child will ever post it, another process may.
 
 Truth: {"expect": "healthy"}

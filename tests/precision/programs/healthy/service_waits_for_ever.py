@@ -1,4 +1,4 @@
-"""bpo-8844: a service whose main thread is in `Event().wait()` for ever; a signal handler ends it.
+"""bpo-8844: a service whose main thread is in `Event().wait()` forever; a signal handler ends it.
 
 All the other threads are idle, in `Queue.get` and in a condition variable. Nothing happens in this process until it
 gets a signal, and nothing is wrong with it.

@@ -1,4 +1,4 @@
-"""bpo-8407: a thread that receives the signals of the process with `sigwait`, while the others wait for what it tells.
+"""bpo-8407: a thread that receives the signals of the process with `sigwait`, while the others wait for its message.
 
 Truth: {"expect": "healthy"}
 """

@@ -1,6 +1,6 @@
 """apache/paimon#9267, a way out of it: two locks in either order, with a timeout and a new try.
 
-At times both threads wait for each other, but only for some milliseconds; then one lets go.
+At times both threads wait for each other, but only for some milliseconds; then one of them gives up.
 
 Truth: {"expect": "healthy"}
 """

@@ -1,4 +1,4 @@
-/* HowardHinnant/upgrade_mutex#1, from the discussion: with timeouts an attempt may fail, and nobody waits for ever.
+/* HowardHinnant/upgrade_mutex#1, from the discussion: with timeouts an attempt may fail, and no thread waits forever.
 
    Two timed mutexes in either order; and two readers of a timed lock that both try to write.
 

@@ -1,6 +1,6 @@
-"""bpo-8844: the main thread waits for what a signal handler does, and a timer of the kernel brings that about.
+"""bpo-8844: the main thread waits for the action of a signal handler, which a timer of the kernel triggers.
 
-Between two signals all threads wait without a timeout, and for one another as far as locks tell.
+Between two signals all threads wait without a timeout, and for one another, judging by the locks.
 
 Truth: {"expect": "healthy"}
 """
@@ -18,7 +18,7 @@ gate, work = threading.Lock(), threading.Semaphore(0)
 
 
 def on_timer(number: int, frame: Optional[FrameType]) -> None:
-    # not after a look whether it is locked: the next signal may be handled in between
+    # not after a check whether it is locked: the next signal may be handled in between
     with contextlib.suppress(RuntimeError):
         gate.release()
 
