@@ -6,6 +6,10 @@ a way to go on.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
 
 class GdbextError(Exception):
     """Base of all errors that a user may see. `hint` says what to do next."""
@@ -77,3 +81,24 @@ class BadDocument(GdbextError):
         super().__init__(f"${path}: {what}")
         self.what = what
         self.path = path
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def if_unreadable(answer: object) -> Callable[[_Function], _Function]:
+    """Have a function return a fixed answer where it raises a `GdbextError`.
+
+    For functions that look for something in memory which may be damaged or missing.
+    """
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except GdbextError:
+                return answer
+
+        return cast(_Function, guarded)
+
+    return decorate

@@ -7,127 +7,89 @@ wait-for graph. Stacks are merged and named last, and only those that the report
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from gdbext.arch.x86_64.signals import CORE_SIGNALS
-from gdbext.cpython.signals import handled_signals
 from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
-from gdbext.holders.owners import NativeLocks
-from gdbext.inferior.cache import read_u32
+from gdbext.holders.locks import FoundLocks, find_locks
 from gdbext.model import (
-    DERIVED,
-    EXCLUSIVE,
-    RECORDED,
     Crash,
-    Deadlock,
-    Hold,
     Local,
     Lock,
     MixedStack,
     Report,
     TargetInfo,
     Thread,
+    ThreadStatus,
     Wait,
 )
+from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import Reason, because
 from gdbext.stacks.mixed import MixedStacks
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.interrupted import find_interrupted
-from gdbext.threads.python_side import PythonSide, TargetWithTypes
+from gdbext.threads.interrupted import take_back
+from gdbext.threads.python_side import TargetWithTypes, read_python_side
+from gdbext.threads.restarted import find_restarted_waits
 from gdbext.threads.site import Sites
-from gdbext.threads.threads import SeenThread, Threads
+from gdbext.threads.threads import SeenThread, read_threads
+from gdbext.verdict.doubts import standstill, why_no_verdict, why_unknown_holders
 from gdbext.verdict.tasks import AsyncioTasks, find_tasks
-from gdbext.verdict.wait_for import find_deadlocks, find_standstill
-from gdbext.waits.blocked import Blocked, BlockedWait
-from gdbext.waits.parked import ParkedWaits
-from gdbext.waits.python_locks import PythonLocks
-
-#: Signals whose handlers set nothing going: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
-#: which glibc itself tells threads to end or to change their user.
-_HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT,
-                       signal.SIGTRAP, signal.SIGSYS, 32, 33))
+from gdbext.verdict.wait_for import find_deadlocks
+from gdbext.waits.context import Context, read_context
+from gdbext.waits.lock_kinds import member_of_lock, recognise_address, size_of_lock
+from gdbext.waits.recognisers import find_waits
+from gdbext.waits.seen import SeenWait
 
 
-#: How many of the waiters of an object's lock are asked what they call the object.
-_MAX_LOOKS = 4
-#: How many threads are named in the reason why there is no verdict.
-_MAX_NAMED = 8
-
-
-class Snapshot:
-    """A look at a target, which must stay stopped while this lives.
+def take_snapshot(target: TargetWithTypes) -> Snapshot:
+    """Read the threads, what each waits for, and which threads hold that.
 
     :raises GdbextError: nothing at all can be told: all threads run, or the architecture is unknown.
     """
+    if target.architecture != "x86_64":
+        raise GdbextError(f"the target's architecture is {target.architecture}",
+                          "only x86-64 is decoded so far")
+    memory, findings = target.memory, Findings()
+    for where, what, why in target.problems():
+        findings.problem(where, what, because("text", text=why))
+    code = read_code(target, findings)
+    library = find_c_library(memory, code.modules, target.architecture)
+    if library.layouts is None:
+        unknown = because("libraries-unlisted") if code.unlisted is not None else library.why
+        findings.problem("C library", "not applicable", because("locks-not-decoded", why=unknown))
+    sites = Sites(memory, code, library.modules)
+    threads = take_back(target, code, read_threads(target, library.layouts, findings), findings)
+    if library.layouts is not None:
+        threads = find_restarted_waits(memory, library.layouts, code, threads, sites)
+    gone = GoneOwners(target, library.layouts, threads)
+    python = read_python_side(target, code, threads, gone, findings)
+    context = read_context(target, code, library, threads, sites, python, findings)
+    waits = find_waits(context)
+    return Snapshot(context, waits, find_locks(context, waits, gone))
 
-    def __init__(self, target: TargetWithTypes) -> None:
-        if target.architecture != "x86_64":
-            raise GdbextError(f"the target's architecture is {target.architecture}",
-                              "only x86-64 is decoded so far")
-        self._target = target
-        self._findings = Findings()
-        for where, what, why in target.problems():
-            self._findings.problem(where, what, why)
-        self._code = Code(target, self._findings)
-        self._library = find_c_library(target.memory, self._code.modules, target.architecture)
-        if self._library.layouts is None:
-            unknown = "GDB does not list the libraries" if self._code.unlisted is not None else self._library.why
-            self._findings.problem("C library", "not applicable", f"{unknown}; native locks are not decoded")
-        self._threads = Threads(target, self._library.layouts, self._findings)
-        for seen in self._threads:
-            interrupted = find_interrupted(target, self._code, seen) if seen.unavailable is None else None
-            if interrupted is not None:
-                self._threads.take_back(target, self._code, seen, interrupted.registers, interrupted.handler)
-                self._findings.notes.append(
-                    f"thread {seen.number} died of {CORE_SIGNALS[interrupted.signal]} that it sent from a handler of a "
-                    "signal; what is told of it is what it did when that signal came")
-        gone = GoneOwners(target, self._library.layouts, self._threads)
-        self._python = PythonSide(target, self._code, self._threads, gone, self._findings)
-        self._sites = sites = Sites(target.memory, self._code, self._library.modules)
-        self._parked = ParkedWaits(target.memory, self._code, self._threads, self._python, self._findings)
-        self._native_locks = NativeLocks(target, self._code, self._library, self._threads, sites, self._parked, gone,
-                                         self._findings)
-        self._python_locks = PythonLocks(target.memory, self._threads, self._parked, gone, self._findings)
-        self._blocked = Blocked(target, self._code, self._threads, sites)
-        self._blocked_on: dict[int, BlockedWait] = {}
-        for seen in self._threads:
-            seen.wait = (self._python.gil_wait(seen) or self._python_locks.wait(seen)
-                         or self._native_locks.wait(seen))
-            blocked = self._blocked.look(seen) if seen.wait is None else None
-            if blocked is not None:
-                self._blocked_on[seen.number] = blocked
-                if blocked.lock is not None:
-                    evidence = RECORDED if blocked.why is None else DERIVED
-                    seen.wait = Wait(blocked.lock.id, EXCLUSIVE, blocked.timed, evidence, blocked.why)
-        self._python.find_lone_waiters()
-        self._locks = {lock.id: lock for lock in [*self._native_locks.locks(), *self._python_locks.locks(),
-                                                  *self._blocked.locks()]}
-        self._locks.update((gil.lock, gil.as_lock()) for gil in self._python.gils)
-        self._name_objects()
-        for lock in self._locks.values():
-            for holder in lock.holders:
-                self._threads[holder.thread].holds.append(Hold(
-                    lock.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
+
+class Snapshot:
+    """What was found in a target, which must stay stopped while this lives; stacks are read when asked for."""
+
+    def __init__(self, context: Context, waits: Mapping[int, SeenWait], locks: FoundLocks) -> None:
+        self._context = context
+        self._target = context.target
+        self._findings = context.findings
+        self._code = context.code
+        self._library = context.library
+        self._threads = context.threads
+        self._python = context.python
+        self._waits = waits
+        self._found = locks
+        self._locks = dict(locks.locks)
         self._mixed = MixedStacks(self._code, self._python.interpreter_code.__getitem__)
         self._stacks: dict[int, MixedStack] = {}
         #: How much of a variable is told where variables are asked for.
         self.limits = DEFAULT_LIMITS
-
-    def _name_objects(self) -> None:
-        """Call the object whose lock threads wait for as their frames do."""
-        for lock in list(self._locks.values()):
-            if lock.kind == "py-critical-section" and lock.waiters and lock.address in self._parked.objects:
-                at, kind = self._parked.objects[lock.address]
-                threads = [*(waiter.thread for waiter in lock.waiters[:_MAX_LOOKS]),
-                           *(holder.thread for holder in lock.holders)]
-                name = self._python_locks.name_of(at, threads)
-                if name is not None:
-                    self._locks[lock.id] = replace(lock, name=f"{name} ({kind})")
 
     @property
     def incomplete(self) -> GdbextError | None:
@@ -151,7 +113,7 @@ class Snapshot:
         """All locks that a thread waits for, and the GILs."""
         return list(self._locks.values())
 
-    def lock_at(self, address: int, kind: str | None = None) -> tuple[Lock | None, str | None]:
+    def lock_at(self, address: int, kind: str | None = None) -> tuple[Lock | None, Reason | None]:
         """The lock at an address, or that has a member there, and what to tell the user about the address.
 
         :param kind: what the user takes it for, if they said.
@@ -159,19 +121,21 @@ class Snapshot:
         """
         self._target.memory.read(address, 4)
         sizes = {gil.lock: gil.state.size for gil in self._python.gils}
+        layouts = self._library.layouts
         for lock in self._locks.values():
-            size = sizes.get(lock.id) or self._native_locks.size(lock.kind)
+            size = sizes.get(lock.id) or size_of_lock(layouts, lock.kind)
             if lock.address <= address < lock.address + size:
                 note = None
                 if address != lock.address:
-                    member = self._native_locks.member(lock, address)
-                    note = f"{address:#x} is {member} of the {lock.kind} at {lock.address:#x}"
+                    note = because("address-inside", address=address, base=lock.address, structure=lock.kind,
+                                   member=member_of_lock(layouts, lock, address))
                 return lock, note
-        found, note = self._python_locks.at(address) if kind is None else None, None
-        if found is None:
-            found, note = self._native_locks.at(address, kind)
-        if found is not None:
-            self._locks[found.id] = found
+        view, note = self._context.python_locks.at(address) if kind is None else None, None
+        if view is None and self._context.words is not None:
+            view, note = recognise_address(self._context.words, address, kind)
+        if view is None:
+            return None, note
+        found = self._locks[view.id] = self._found.find_more(view)
         return found, note
 
     def mixed(self, number: int, limits: Limits | None = None) -> MixedStack:
@@ -181,11 +145,12 @@ class Snapshot:
             return MixedStack()
         if limits is not None:
             return self._mixed.with_variables(
-                seen, self._python.stack(seen), self._target.memory,
+                seen, self._python.thread(number), self._python.stack(seen), self._target.memory,
                 lambda index: [Local(*each) for each in self._target.variables(seen.ref, index)], limits)
         known = self._stacks.get(number)
         if known is None:
-            known = self._stacks[number] = self._mixed.stack(seen, self._python.stack(seen))
+            known = self._stacks[number] = self._mixed.stack(
+                seen, self._python.thread(number), self._python.stack(seen))
         return known
 
     def crash(self, report: Report) -> Crash:
@@ -197,7 +162,7 @@ class Snapshot:
         # no other command needs it, and what is loaded with it takes as long as a small look
         from gdbext.crash.reader import CrashReader
 
-        return CrashReader(self._target, self._code, self._threads, self._python, self._sites, self._mixed,
+        return CrashReader(self._target, self._code, self._threads, self._python, self._context.sites, self._mixed,
                            self._library.modules).read(report, self.limits)
 
     def tasks(self) -> AsyncioTasks:
@@ -208,7 +173,8 @@ class Snapshot:
     def report(self, stacks: Callable[[Thread], bool]) -> Report:
         """All that was found out; only threads that `stacks` chooses come with their stacks."""
         threads = [self._thread(seen) for seen in self._threads]
-        deadlocks = find_deadlocks(threads, self._locks.values()) or self._standstill(threads)
+        deadlocks = find_deadlocks(threads, self._locks.values()) or standstill(
+            self._context, self._waits, self._locks, threads)
         involved = {number for deadlock in deadlocks for number in deadlock.involved}
         filled = []
         for thread in threads:
@@ -217,97 +183,33 @@ class Snapshot:
                 thread = replace(thread, stack=mixed.frames, parts=mixed.parts, unmerged=mixed.unmerged)
                 if mixed.unmerged:
                     self._findings.problem(f"thread {thread.number}", "not applicable",
-                                           f"Python and native frames are not interleaved: {mixed.unmerged}")
+                                           because("not-interleaved", why=mixed.unmerged))
             filled.append(thread)
         target = self._target
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name)
-        return Report(info, self._python.runtimes(), tuple(filled), tuple(self._locks.values()), deadlocks,
+        waiters = {gil.lock: [waiter.thread for waiter in self._locks[gil.lock].waiters] for gil in self._python.gils}
+        return Report(info, self._python.runtimes(waiters), tuple(filled), tuple(self._locks.values()), deadlocks,
                       tuple(self._findings.problems), tuple(self._findings.notes),
-                      self._no_verdict() or (None if deadlocks else self._unknown_holders()))
-
-    def _standstill(self, threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
-        first = self._threads.first
-        wants_alone = bool(first) and self._python_locks.wants_alone(self._threads[first])
-        found = find_standstill(threads, self._locks.values(), first, wants_alone)
-        if found is None or self._no_verdict() or not self._all_would_sleep_again():
-            return ()
-        if len(threads) == 1 and wants_alone:
-            # typical of a child of fork; a handler of a signal does not release what it has not taken
-            why = "the process has no other thread that could release the lock"
-            if not self._locks[found.edges[0].lock].candidates:
-                why += ": its owner may have been left behind by fork"
-            return (replace(found, why=why),)
-        return () if self._may_get_signals() else (found,)
-
-    def _all_would_sleep_again(self) -> bool:
-        """Whether each thread that was stopped in its sleep would go on sleeping: its word is as it was.
-
-        Threads are stopped one after another, so one may have been woken by another that was stopped only later.
-        """
-        for seen in self._threads:
-            futex = seen.futex
-            try:
-                if futex is None or read_u32(self._target.memory, futex.address) != futex.expected:
-                    return False
-            except GdbextError:
-                return False
-        return True
-
-    def _may_get_signals(self) -> bool:
-        """Whether some signal's handler may set a thread going.
-
-        The interpreter's own of SIGINT and those of errors do not. Of a core only the handlers are known that Python
-        keeps itself; where it does not, the worst is assumed, but for a Python program whose first thread, which would
-        run them, waits in native code: the interpreter runs handlers in its own waits only.
-        """
-        handled = [handled_signals(self._target.memory, python.runtime, python.objects)
-                   for python in self._python.pythons]
-        if any(handled):
-            return True
-        caught = self._target.proc.caught_signals() if self._target.proc is not None else None
-        if caught is not None:
-            return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
-        wait = self._threads[self._threads.first].wait if self._python.gils else None
-        return wait is None or self._python_locks.knows(wait.lock) and None in handled
-
-    def _no_verdict(self) -> str | None:
-        if self.incomplete is not None:
-            return str(self.incomplete)
-        if self._code.truncated is not None:
-            return self._code.unlisted or self._code.truncated
-        if self._library.layouts is None:
-            return self._library.why
-        for gil in self._python.gils:
-            if gil.waiters and gil.state.state == "held" and gil.holder is None and gil.orphan is None:
-                return f"threads wait for {gil.lock}, and its holder is not known"
-        unread = sum(seen.unavailable is not None for seen in self._threads)
-        if unread:
-            return f"{unread} of {len(self._threads)} threads cannot be read"
-        doubts = list(dict.fromkeys(self._findings.doubts))
-        more = [f"and {len(doubts) - _MAX_NAMED} more"] if len(doubts) > _MAX_NAMED else []
-        return "; ".join([*doubts[:_MAX_NAMED], *more]) or None
-
-    def _unknown_holders(self) -> str | None:
-        """Why no deadlock can be ruled out, where compiled code waits for a lock that anybody may hold."""
-        numbers = self._python_locks.waits_of_compiled_code(self._locks)
-        if not numbers:
-            return None
-        named = ", ".join(map(str, numbers[:_MAX_NAMED])) + (" ..." if len(numbers) > _MAX_NAMED else "")
-        threads = f"thread {named} waits" if len(numbers) == 1 else f"threads {named} wait"
-        return f"compiled Python code is not decoded: in it, {threads} for locks that do not record their holder"
+                      why_no_verdict(self._context, self._locks) or (None if deadlocks else why_unknown_holders(
+                          self._context, self._waits, self._locks)))
 
     def _thread(self, seen: SeenThread) -> Thread:
-        status, syscall = "unknown", None
-        blocked = self._blocked_on.get(seen.number)
+        status: ThreadStatus = "unknown"
+        syscall = None
+        wait, python = self._waits.get(seen.number), self._python.thread(seen.number)
+        lock = wait.lock if wait is not None else None
         if seen.unavailable is None:
             # a thread that only repeats its wait for the GIL is blocked also in the moment between two of them
-            waits = seen.wait is not None and not seen.spins
+            waits = lock is not None and not kind_of(lock.kind).spins
             status = "blocked" if waits or (seen.call and seen.call.blocked) else "running"
-            if blocked is not None and not blocked.is_known:
+            if wait is not None and not wait.is_known:
                 status = "unknown"
             if seen.call is not None and status != "running":
-                syscall = seen.call.name or (blocked.syscall if blocked else "futex" if seen.wait is not None else None)
-        return Thread(seen.number, seen.ref.lwp, seen.tid, seen.ref.name, seen.python_name,
-                      seen.tstate.address if seen.tstate is not None else None, self._python.state(seen), status,
-                      syscall, tuple(seen.holds), seen.wait, blocked_on=blocked.text if blocked else None,
-                      critical_sections=self._parked.sections(seen.number))
+                syscall = seen.call.name or (wait.syscall if wait is not None and wait.text is not None else
+                                             "futex" if lock is not None else None)
+        return Thread(seen.number, seen.ref.lwp, seen.tid, seen.ref.name, python.name,
+                      python.tstate.address if python.tstate is not None else None, self._python.state(seen), status,
+                      syscall, tuple(self._found.holds.get(seen.number, ())),
+                      Wait(lock.id, wait.mode, wait.timed, wait.evidence, wait.why) if wait and lock else None,
+                      blocked_on=wait.text if wait is not None else None,
+                      critical_sections=self._context.parked.sections(seen.number))

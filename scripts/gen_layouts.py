@@ -3,7 +3,7 @@
 
 Input is an ELF file with DWARF 4 or 5 (an interpreter, a shared library, a detached debug file, which is also found by
 build id), or a folder of CPython's headers or of glibc's sources, which are compiled; `cpython_private.h` has what
-CPython's headers lack. `gdbext/layout/members.py` says which members are wanted; what the build does not have is left
+CPython's headers lack. `gdbext/layout/members.json` says which members are wanted; what the build does not have is left
 out. Output is one JSON file in `gdbext/layout/tables`, the same byte for byte each time. docs/internals/layouts.md
 describes its format. Nothing of the input is run.
 """
@@ -27,10 +27,11 @@ from elftools.elf.elffile import ELFFile
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from gdbext.layout.members import CPYTHON, GLIBC, LIBGOMP, NUMPY, StructSpec  # noqa: E402
+from gdbext.layout.members import StructSpec, read_specs  # noqa: E402
 
-SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP, "numpy": NUMPY}
+SPECS = {name: read_specs(name) for name in ("cpython", "glibc", "libgomp", "numpy")}
 TABLES = ROOT / "gdbext" / "layout" / "tables"
+ARCHITECTURES = ROOT / "gdbext" / "arch"
 MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
 #: Names that say nothing about the place of a value.
@@ -239,7 +240,7 @@ def member_entry(place: Place) -> Member:
 
 
 def split_member(written: str) -> tuple[str, list[str]]:
-    """The name that decoders use and the C paths to try, from a line of `gdbext.layout.members`."""
+    """The name that decoders use and the C paths to try, from a line of `layout/members.json`."""
     name, equals, paths = written.partition("=")
     return name.strip(), [path.strip() for path in (paths if equals else name).split("|")]
 
@@ -502,7 +503,7 @@ def read_binary(runtime: str, path: Path, folders: Sequence[Path], version: str 
                 with extension.open("rb") as other:
                     found = find_debug(extension, open_elf(other), folders)
                 with found.open("rb") as other:
-                    missing = {name: spec for name, spec in CPYTHON.items() if name not in structs}
+                    missing = {name: spec for name, spec in SPECS["cpython"].items() if name not in structs}
                     structs.update(structs_of(dwarf_of(open_elf(other), found, folders), missing)[0])
         build = build or flavour
         return Facts(version, build, machine, build_id_of(elf)), structs, f"{path.name}, {compiler}"
@@ -547,7 +548,7 @@ def read_headers(folders: Sequence[str], compiler: str, options: Sequence[str], 
             assert symbol is not None
             section = elf.get_section(symbol["st_shndx"])
             word = int.from_bytes(section.data()[symbol["st_value"]:][:4], "little")
-            structs, producer = structs_of(elf.get_dwarf_info(), CPYTHON)
+            structs, producer = structs_of(elf.get_dwarf_info(), SPECS["cpython"])
             facts = Facts(version or hex_version(word), cpython_flavour(structs, elf),
                           MACHINES.get(elf["e_machine"], str(elf["e_machine"])), "")
             return facts, structs, f"headers, {producer}"
@@ -565,7 +566,7 @@ def read_numpy_headers(folders: Sequence[str], compiler: str, options: Sequence[
         binary = _compile(NUMPY_SOURCE, Path(name), compiler, [*options, *(f"-I{folder}" for folder in folders)])
         with binary.open("rb") as stream:
             elf = open_elf(stream)
-            structs, producer = structs_of(elf.get_dwarf_info(), NUMPY)
+            structs, producer = structs_of(elf.get_dwarf_info(), SPECS["numpy"])
             machine = MACHINES.get(elf["e_machine"], str(elf["e_machine"]))
             return Facts(version, "default", machine, ""), structs, f"headers, {producer}"
 
@@ -623,7 +624,7 @@ def read_glibc_source(tree: Path, compiler: str, version: str | None) -> tuple[F
             "-include", str(tree / "include" / "libc-symbols.h")])
         with binary.open("rb") as stream:
             elf = open_elf(stream)
-            structs, producer = structs_of(elf.get_dwarf_info(), GLIBC)
+            structs, producer = structs_of(elf.get_dwarf_info(), SPECS["glibc"])
             return Facts(version, "default", MACHINES[elf["e_machine"]], ""), structs, f"sources, {producer}"
 
 
@@ -700,7 +701,7 @@ def _main_syscalls(options: argparse.Namespace) -> int:
     if str(options.output) == "-":
         sys.stdout.write(text)
     else:
-        target = options.output / f"{options.machine}.json"
+        target = options.output / options.machine / "system_calls.json"
         target.write_text(text, encoding="utf-8")
         print(target)
     return 0
@@ -747,8 +748,8 @@ def _parser() -> argparse.ArgumentParser:
                                    description="Make the table of system call numbers from the kernel's header.")
     syscalls.add_argument("--file", type=Path, required=True, help="asm/unistd_64.h of the kernel's headers")
     syscalls.add_argument("--machine", default="x86_64", help="the architecture (default: x86_64)")
-    syscalls.add_argument("--output", type=Path, default=TABLES.parent / "syscalls", metavar="DIR",
-                          help="folder for the table (default: gdbext/layout/syscalls); - prints it")
+    syscalls.add_argument("--output", type=Path, default=ARCHITECTURES, metavar="DIR",
+                          help="folder with one for each architecture (default: gdbext/arch); - prints it")
     return parser
 
 

@@ -20,16 +20,8 @@ sys.path.insert(0, str(ROOT))
 
 from gdbext.model import kinds  # noqa: E402
 from gdbext.waits.lock_kinds import KINDS  # noqa: E402
-from tests.gdb import (  # noqa: E402
-    test_crash,
-    test_embedded,
-    test_main_job,
-    test_roots,
-    test_runtime_states,
-    test_subinterpreters,
-)
 from tests.precision import harness  # noqa: E402
-from tests.support import crashes, interpreters, roots, samples  # noqa: E402
+from tests.support import crashes, interpreters, roots, samples, scenarios  # noqa: E402
 
 PAGE = ROOT / "docs" / "support.md"
 TABLES = ROOT / "gdbext" / "layout" / "tables"
@@ -112,11 +104,11 @@ def _interpreters() -> Iterator[str]:
     yield ""
     rows = {}
     for name in interpreters.NAMES:
-        cases = [case for case in test_main_job.CASES if case[0] == name]
+        cases = [case for case in scenarios.RAPIDS_CASES if case[0] == name]
         variants, targets = ([each for each in order if each in {case[i] for case in cases}]
-                             for i, order in ((1, samples.RAPIDS_VARIANTS), (2, test_main_job.TARGETS)))
+                             for i, order in ((1, samples.RAPIDS_VARIANTS), (2, scenarios.RAPIDS_TARGETS)))
         if not variants:
-            raise Incomplete(f"{name} is in no case of test_main_job.py")
+            raise Incomplete(f"{name} is in no case of scenarios.py")
         never = name.removesuffix("-stripped") in interpreters.NEVER_RUN
         looked = "not yet: no such interpreter was available" if never else ", ".join(targets)
         rows[name] = (f"`{name}`", ", ".join(variants), looked)
@@ -127,15 +119,15 @@ def _embedding() -> Iterator[str]:
     yield "## Programs that embed Python, several interpreters, Python that does not run"
     yield ""
     embedded: dict[str, list[str]] = {}
-    for name, linked in test_embedded.BUILDS:
+    for name, linked in scenarios.EMBEDDED:
         embedded.setdefault(linked, []).append(name)
     several: dict[str, list[str]] = {}
-    for name, variant in test_subinterpreters.CASES:
+    for name, variant in scenarios.SUBINTERPRETERS:
         several.setdefault(variant, []).append(name)
     rows = [(f"embedded, {linked}", _names(names)) for linked, names in embedded.items()]
     rows += [(_SEVERAL[variant], _names(names)) for variant, names in several.items()]
-    rows.append(("not initialised, finalising, finalised, initialised again", _names(test_runtime_states.NAMES)))
-    rows.append(("ends while a daemon thread wants the GIL", _names(test_runtime_states.ENDING)))
+    rows.append(("not initialised, finalising, finalised, initialised again", _names(scenarios.NOT_RUNNING)))
+    rows.append(("ends while a daemon thread wants the GIL", _names(scenarios.ENDING)))
     yield from _table(("what", "interpreters"), rows)
 
 
@@ -144,7 +136,7 @@ def _roots() -> Iterator[str]:
     yield ""
     yield ("Each with its own GDB, glibc and Python, inspected from inside and from a GDB outside, live and as a core "
            f"(`tests/gdb/test_roots.py`): {_names(interpreters.SUITES)}. Scenarios: "
-           + ", ".join(f"{sample} {variant}" for sample, variant in test_roots.SCENARIOS) + ".")
+           + ", ".join(f"{sample} {variant}" for sample, variant in scenarios.ROOT_SCENARIOS) + ".")
     yield ""
     yield ("Ubuntu releases, whose GDB may be too old, inspected by a GDB outside "
            f"(`test_roots.py`, scenarios of abba): {_names(interpreters.OLD_SUITES)}.")
@@ -156,7 +148,7 @@ def _roots() -> Iterator[str]:
     rows = []
     for name in interpreters.ROOT_PYTHONS:
         packaged = roots.PACKAGED[name]
-        variants = [variant for other, variant in test_roots.PYTHON_CASES if other == name]
+        variants = [variant for other, variant in scenarios.ROOT_PYTHON_CASES if other == name]
         rows.append((f"`{name}`", packaged.package, packaged.what, ", ".join(variants)))
     yield from _table(("name", "package", "build", "the driver's lock"), rows)
 
@@ -194,13 +186,13 @@ def _crashes() -> Iterator[str]:
     yield ("kernel's core in all of the interpreters, otherwise in one of them. Kinds are those of "
            "[json.md](json.md#kinds-of-faults).")
     yield ""
-    if set(test_crash.KINDS) != set(crashes.STORIES):
-        raise Incomplete("KINDS of test_crash.py and STORIES of crashes.py differ")
+    if set(crashes.KINDS) != set(crashes.STORIES):
+        raise Incomplete("KINDS and STORIES of crashes.py differ")
     rows = []
-    for story, kind in test_crash.KINDS.items():
-        names, targets = ([*dict.fromkeys(case[i] for case in test_crash.CASES if case[0] == story)] for i in (1, 2))
+    for story, kind in crashes.KINDS.items():
+        names, targets = ([*dict.fromkeys(case[i] for case in crashes.CASES if case[0] == story)] for i in (1, 2))
         if not names:
-            raise Incomplete(f"{story} is in no case of test_crash.py")
+            raise Incomplete(f"{story} is in no case of crashes.py")
         kinds = " or ".join(f"`{each}`" for each in kind.split("|"))
         # that has no Python in it, whichever interpreter it goes by
         pythons = "none" if crashes.STORIES[story].needs == "tsan" else _names(names)

@@ -1,15 +1,25 @@
-"""Shows the GDB sessions of a failed test."""
+"""Shows the GDB sessions of a failed test; makes the folder that the workers share."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from tests.support import gdb_session
+from tests.support import gdb_session, interpreters
 
 pytest.register_assert_rewrite("tests.support.report")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make a folder in which the workers of pytest-xdist share what they found out about this machine."""
+    if interpreters.SHARED not in os.environ:
+        folder = os.environ[interpreters.SHARED] = tempfile.mkdtemp(prefix="gdbext-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.hookimpl(tryfirst=True)

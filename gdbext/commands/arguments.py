@@ -1,103 +1,80 @@
-"""The command line of a command: its options, what it takes besides, and completion."""
+"""The command line of a command: its options by argparse, what it takes besides, and completion."""
 
 from __future__ import annotations
 
+import argparse
 import re
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from gdbext.errors import UsageError
 from gdbext.record import record
 
 #: Digits of more than Unicode's, or than GDB itself counts with, make no thread number.
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_AMOUNT = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,3})?")
+_SECONDS = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,3})?")
 
 
 @record
 class Option:
-    """``--name``, ``--name=VALUE`` with one of `choices`, or ``--name VALUE`` when `value` names it.
+    """What `argparse.ArgumentParser.add_argument` gets; the last of the `flags` is offered for completion."""
 
-    With a `default` the value may be left out: ``--name``, ``--name 2``, ``--name=2``; it must be a number then. One
-    that is `short` may be written ``-name`` too, as GDB's own commands have it.
-    """
-
-    name: str
-    help: str
-    choices: tuple[str, ...] = ()
-    value: str | None = None
-    default: str | None = None
-    short: bool = False
+    flags: tuple[str, ...]
+    settings: Mapping[str, Any]
 
 
-@record
-class Arguments:
-    """A parsed command line; `rest` is what is left besides the options."""
-
-    options: dict[str, str] = field(default_factory=dict)
-    rest: tuple[str, ...] = ()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.options
-
-    def get(self, name: str, default: str) -> str:
-        """An option's value, or the default."""
-        return self.options.get(name, default)
+def option(*flags: str, **settings: Any) -> Option:
+    """An option, described as for `argparse.ArgumentParser.add_argument`."""
+    return Option(flags, settings)
 
 
-JSON = Option("json", "print one JSON document, schema gdbext/1, and nothing else")
+JSON = option("--json", action="store_true", help="print one JSON document, schema gdbext/1, and nothing else")
 
 
-def parse(words: Sequence[str], options: Sequence[Option]) -> Arguments:
-    """Options and the rest of a command line; a word that begins with ``--`` must be an option.
+class _Parser(argparse.ArgumentParser):
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"see `help {self.prog}`")
+
+
+def parse(command: str, words: Sequence[str], options: Sequence[Option]) -> argparse.Namespace:
+    """Options by their names, and what is left besides them in `rest`.
+
+    A word that begins with ``--`` must be an option, unless it stands after ``--``.
 
     :raises UsageError: an option is unknown, lacks its value or has a wrong one.
     """
-    known = {option.name: option for option in options}
-    found: dict[str, str] = {}
-    rest: list[str] = []
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        if word == "--":
-            rest += left
-            break
-        if not word.startswith("--"):
-            option = known.get(word[1:]) if word.startswith("-") else None
-            if option is None or not option.short:
-                rest.append(word)
-                continue
-            word = f"-{word}"
-        name, equals, value = word[2:].partition("=")
-        option = known.get(name)
-        if option is None:
-            raise UsageError(f"unknown option {word}", "the options are " + ", ".join(f"--{name}" for name in known))
-        if option.default is not None:
-            if not equals:
-                value = left.pop(0) if left and _AMOUNT.fullmatch(left[0]) else option.default
-            if not _AMOUNT.fullmatch(value):
-                raise UsageError(f"--{name} cannot be {value!r}", f"write --{name} or --{name} {option.value}")
-        elif option.value and not value:
-            if equals or not left:
-                raise UsageError(f"--{name} needs a {option.value}", f"write --{name} {option.value}")
-            value = left.pop(0)
-        elif option.choices and value not in option.choices:
-            raise UsageError(f"--{name} cannot be {value!r}" if equals else f"--{name} needs a value",
-                             "choose from " + ", ".join(f"--{name}={choice}" for choice in option.choices))
-        elif equals and not option.value and not option.choices:
-            raise UsageError(f"--{name} takes no value", f"write --{name}")
-        found[name] = value
-    return Arguments(found, tuple(rest))
+    parser = _Parser(command, add_help=False, allow_abbrev=False)
+    for each in options:
+        parser.add_argument(*each.flags, **each.settings)
+    end = words.index("--") if "--" in words else len(words)
+    found, rest = parser.parse_known_args(words[:end])
+    for word in rest:
+        if word.startswith("--"):
+            raise UsageError(f"unknown option {word}",
+                             "the options are " + ", ".join(each.flags[-1] for each in options))
+    found.rest = (*rest, *words[end + 1:])
+    return found
+
+
+def file_name(text: str) -> str:
+    """The value of an option that names a file."""
+    if not text:
+        raise argparse.ArgumentTypeError("needs the name of a file")
+    return text
+
+
+def seconds(text: str) -> float:
+    """The value of an option that is a number of seconds."""
+    if not _SECONDS.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of seconds")
+    return float(text)
 
 
 def complete(word: str, options: Sequence[Option]) -> list[str]:
-    """What may follow: option names, and the values of an option whose name is complete."""
-    words = []
-    for option in options:
-        if option.choices:
-            words += [f"--{option.name}={choice}" for choice in option.choices]
-        else:
-            words.append(f"{'-' if option.short else '--'}{option.name}")
+    """What may follow: options, each with every value that it may have."""
+    words = [text for each in options for text in
+             [f"{each.flags[-1]}={choice}" for choice in each.settings.get("choices", ())] or [each.flags[-1]]]
     return [candidate for candidate in words if candidate.startswith(word)]
 
 

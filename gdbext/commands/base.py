@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 
-from gdbext.commands.arguments import Arguments, Option
+from gdbext.commands.arguments import Option
 from gdbext.model import Report
 from gdbext.record import record
 from gdbext.render.text import TextRenderer
@@ -22,7 +23,7 @@ class Result:
     parts: tuple[str, ...]
     text: Callable[[TextRenderer], str]
     whole: Report | None = None
-    #: Files to write, by name, for options such as ``--dot``.
+    #: Files to write: the name and the text of each.
     files: tuple[tuple[str, str], ...] = ()
 
 
@@ -39,5 +40,5 @@ class Command:
     help: str
     options: tuple[Option, ...]
     takes: str
-    run: Callable[[Snapshot, Arguments, Sequence[int]], Result]
+    run: Callable[[Snapshot, Namespace, Sequence[int]], Result]
     confirmed: Callable[[Report], Result] | None = None

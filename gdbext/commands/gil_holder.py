@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 
-from gdbext.commands.arguments import JSON, Arguments
+from gdbext.commands.arguments import JSON
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.errors import GdbextError, RuntimeNotFound
@@ -31,7 +32,7 @@ Example:
 Related: py-deadlocks, py-threads-locks."""
 
 
-def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     gils = {holder.thread for gil in snapshot.gils() for holder in gil.holders}
     report = snapshot.report(lambda thread: thread.number in gils)
     if snapshot.unlisted is not None and not any(runtime.interpreters for runtime in report.runtimes):

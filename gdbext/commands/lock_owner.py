@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.commands.arguments import JSON, Arguments
+from gdbext.commands.arguments import JSON
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.errors import GdbextError
 from gdbext.model import Lock, Report
 from gdbext.model.kinds import RWLOCK, LockKind
+from gdbext.model.reasons import Reason
+from gdbext.narrate.reasons import explain
 from gdbext.snapshot import Snapshot
 
 RWLOCK_HELP = """Show who holds a pthread_rwlock_t and who waits for it.
@@ -55,7 +58,7 @@ Related: rwlock-owner, py-deadlocks, py-threads-locks."""
 _PARTS = ("threads", "locks", "problems")
 
 
-def _result(report: Report, locks: Sequence[Lock], note: str | None) -> Result:
+def _result(report: Report, locks: Sequence[Lock], note: Reason | None) -> Result:
     involved = {waiter.thread for lock in locks for waiter in lock.waiters}
     involved |= {holder.thread for lock in locks for holder in lock.holders}
     involved |= {number for lock in locks for number in lock.candidates}
@@ -73,7 +76,9 @@ def _look(snapshot: Snapshot, addresses: Sequence[int], kind: LockKind | None) -
         lock, note = snapshot.lock_at(addresses[0], kind)
         what = kind or "lock of a known kind"
         if lock is None or (kind is not None and lock.kind != kind):
-            found = f"it is a {lock.kind}, held or waited for" if lock is not None else note or "the memory fits none"
+            found = "the memory fits none" if note is None else explain(note)
+            if lock is not None:
+                found = f"it is a {lock.kind}, held or waited for"
             raise GdbextError(f"there is no {what} at {addresses[0]:#x} ({found})",
                               "without an address the command lists every lock that a thread waits on")
         holders = {holder.thread for holder in lock.holders}
@@ -85,11 +90,11 @@ def _look(snapshot: Snapshot, addresses: Sequence[int], kind: LockKind | None) -
     return _result(report, [lock for lock in report.locks if lock.id in chosen], None)
 
 
-def _run_rwlock(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run_rwlock(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     return _look(snapshot, addresses, RWLOCK)
 
 
-def _run_lock(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run_lock(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     return _look(snapshot, addresses, None)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.commands.arguments import JSON, Arguments
+from gdbext.commands.arguments import JSON
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.render.crash import CrashPage
@@ -16,15 +17,15 @@ HELP = """Explain a crash: what was touched, by what, and who else was there.
 Usage: py-crash [--json]
 
 For a core, or a process that was stopped by a signal which ends programs (SIGSEGV,
-SIGABRT, ...). Tells the fault: the instruction, the address and what it is (null, a
+SIGABRT, ...). Shows the fault: the instruction, the address and what it is (null, a
 member of null, freed memory, the end of the stack ...), where the bad pointer came
-from, and what an abort said; the stack in all languages with variables where it
-matters; rules of Python that threads break (no thread state, no GIL, objects that are
-none any more); and threads that may have raced: in the same function or class, or
-with the same object at hand. These are suspects, each with the reasons.
+from, and the message of an abort; the stack in all languages with variables where it
+matters; rules of Python that threads break (no thread state, no GIL, dead objects);
+and threads that may have raced: in the same function or class, or using the same
+object. These are suspects, each with the reasons.
 
 If a handler of the signal was running (faulthandler), the fault below it is explained.
-How a statement is known is said as in py-deadlocks.
+Evidence is shown as in py-deadlocks.
 
   --json   print one JSON document, schema gdbext/1, and nothing else
 
@@ -34,7 +35,7 @@ Example:
 Related: py-mixed-bt, py-threads-locks, py-deadlocks."""
 
 
-def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     report = snapshot.report(lambda thread: False)
     crash = snapshot.crash(report)
     report = replace(report, crash=crash)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 
-from gdbext.commands.arguments import JSON, Arguments, Option
+from gdbext.commands.arguments import JSON, option, seconds
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.model import Report
@@ -38,7 +39,7 @@ Example:
 Related: py-threads-locks, gil-holder, rwlock-owner."""
 
 
-def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     return _result(look(snapshot))
 
 
@@ -57,6 +58,6 @@ def _result(report: Report) -> Result:
 
 OPTIONS = (
     JSON,
-    Option("confirm", "look twice, and keep what stayed", value="SECONDS", default="1"),
+    option("--confirm", nargs="?", type=seconds, const=1.0, metavar="SECONDS", help="look twice, and keep what stayed"),
 )
 COMMAND = Command("py-deadlocks", HELP, OPTIONS, "nothing", _run, _result)

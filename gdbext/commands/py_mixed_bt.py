@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.commands.arguments import JSON, Arguments, Option
+from gdbext.commands.arguments import JSON, option
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
 from gdbext.errors import ThreadUnavailable, UsageError
@@ -33,22 +34,22 @@ Example:
 
 Related: py-threads-locks, bt."""
 
-OPTIONS = (JSON, Option("full", "show local variables too", short=True))
+OPTIONS = (JSON, option("--full", "-full", action="store_true", help="show local variables too"))
 _COUNT = re.compile(r"-?[0-9]{1,6}")
 
 
-def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     if not addresses:
         raise ThreadUnavailable("no thread is selected; try `info threads`, then `thread 1`")
     (number,) = addresses
     count = _count(arguments.rest)
-    mixed = snapshot.mixed(number, snapshot.limits if "full" in arguments else None)
+    mixed = snapshot.mixed(number, snapshot.limits if arguments.full else None)
     report = snapshot.report(lambda thread: False)
     thread = report.thread(number)
     assert thread is not None
     variables = tuple(mixed.variables.get(index, ()) for index in range(len(mixed.frames)))
     thread = replace(thread, stack=mixed.frames, parts=mixed.parts, unmerged=mixed.unmerged,
-                     variables=variables if "full" in arguments else None)
+                     variables=variables if arguments.full else None)
     report = replace(report, threads=tuple(thread if other.number == number else other for other in report.threads))
     locks = {hold.lock for hold in thread.holds} | ({thread.waits.lock} if thread.waits else set())
     return Result(only(report, {number}, locks), ("runtimes", "threads", "locks", "problems"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.commands.arguments import JSON, Arguments, Option, thread_numbers
+from gdbext.commands.arguments import JSON, file_name, option, thread_numbers
 from gdbext.commands.base import Command, Result
 from gdbext.render.dot import as_dot
 from gdbext.render.tasks import TaskTree
@@ -41,30 +42,30 @@ Related: py-deadlocks, gil-holder, rwlock-owner."""
 
 OPTIONS = (
     JSON,
-    Option("each", "show each thread by itself"),
-    Option("stacks", "how much of each stack", choices=("full", "top", "none")),
-    Option("tasks", "show the tasks of asyncio too"),
-    Option("dot", "write the wait-for graph to FILE, for Graphviz", value="FILE"),
+    option("--each", action="store_true", help="show each thread by itself"),
+    option("--stacks", choices=("full", "top", "none"), default="full", help="how much of each stack"),
+    option("--tasks", action="store_true", help="show the tasks of asyncio too"),
+    option("--dot", type=file_name, metavar="FILE", help="write the wait-for graph to FILE, for Graphviz"),
 )
 
 
-def _run(snapshot: Snapshot, arguments: Arguments, addresses: Sequence[int]) -> Result:
+def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
     chosen = thread_numbers(" ".join(arguments.rest), snapshot.numbers())
-    stacks = arguments.get("stacks", "full")
+    stacks = arguments.stacks
     wanted = set(chosen)
-    asyncio = snapshot.tasks() if "tasks" in arguments else None
+    asyncio = snapshot.tasks() if arguments.tasks else None
     report = snapshot.report(lambda thread: stacks != "none" and thread.number in wanted)
     if asyncio is not None:
         report = replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles)
     involved = {number for deadlock in report.deadlocks for number in deadlock.involved}
-    files = (("dot", as_dot(report)),) if "dot" in arguments else ()
+    files = ((arguments.dot, as_dot(report)),) if arguments.dot is not None else ()
     shown = replace(report, threads=tuple(
         replace(thread, stack=(), parts=(), unmerged=None) if stacks == "none" else thread
         for thread in report.threads if thread.number in wanted or thread.number in involved))
     parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if asyncio is not None else ()), "problems")
 
     def text(renderer: TextRenderer) -> str:
-        threads = renderer.threads(chosen if arguments.rest else None, "each" in arguments, stacks)
+        threads = renderer.threads(chosen if arguments.rest else None, arguments.each, stacks)
         return threads if asyncio is None else f"{threads}\n{TaskTree(report, renderer, stacks).render()}"
 
     return Result(shown, parts, text, report, files)

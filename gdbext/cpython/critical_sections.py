@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdbext.cpython.objects import Objects
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 
@@ -57,12 +57,10 @@ def iter_sections(memory: Memory, layouts: Layouts, tstate: int) -> Iterator[Cri
         at = previous
 
 
+@if_unreadable(None)
 def object_with(layouts: Layouts, objects: Objects, mutex: int) -> int | None:
     """The object (``PyObject *``) whose lock a ``PyMutex *`` is; None where no object seems to lie."""
     if not layouts.has("PyObject", "ob_mutex"):
         return None
     address = mutex - layouts["PyObject"].offset("ob_mutex")
-    try:
-        return address if objects.is_object(address) else None
-    except GdbextError:
-        return None
+    return address if objects.is_object(address) else None

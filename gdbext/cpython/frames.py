@@ -1,13 +1,14 @@
 """Python frames of a thread state: function, file and line, where each call of the eval loop began, and variables.
 
 Structures: ``PyFrameObject`` (CPython 3.10 and earlier), ``_PyInterpreterFrame`` (3.11 and later), ``PyCodeObject``,
-``PyGenObject``. Merging with native frames is for `analysis.stacks`.
+``PyGenObject``.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gdbext.cpython.linetable import line_of, positions_of
@@ -18,6 +19,7 @@ from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.model import Columns, PyFrame
 from gdbext.record import record
+from gdbext.remembered import remembered
 
 #: Most frames of one thread; Python's own recursion limit is usually 1,000.
 MAX_FRAMES = 20_000
@@ -39,9 +41,9 @@ _MAX_COPIES = 1 << 16
 class PyStack:
     """Python frames, innermost first, and what links them to the native stack.
 
-    `calls` holds, for each native call of the eval loop, innermost first, how many of the frames it runs and the
-    address of an object that lies in its native frame (a ``_PyCFrame`` or an entry frame; None where the version
-    has no such thing). `problem` tells why the walk ended early.
+    `calls` has for each native call of the eval loop, innermost first: how many of the frames it runs, and the address
+    of an object inside its native frame (a ``_PyCFrame`` or an entry frame; None where the version has no such object).
+    `problem` says why the walk ended early.
     """
 
     frames: tuple[PyFrame, ...]
@@ -50,10 +52,10 @@ class PyStack:
 
 
 class RawFrame(NamedTuple):
-    """A Python frame as it lies in memory.
+    """A Python frame in memory.
 
     `address` is a ``PyFrameObject *``, since CPython 3.11 a ``_PyInterpreterFrame *``; `code` a ``PyCodeObject *``;
-    `offset` that of the current instruction in bytes from the first one, negative before it.
+    `offset` that of the current instruction in bytes, negative before the first one.
     """
 
     address: int
@@ -64,10 +66,7 @@ class RawFrame(NamedTuple):
 
 @record
 class _Shape:
-    """How many variables and values a frame of a code object has room for.
-
-    `names` are those of the variables, `cells` the places of those that may be in cells.
-    """
+    """The room that a frame has: variables, their names, the places that may hold cells, and stack values."""
 
     variables: int
     stack: int
@@ -97,16 +96,12 @@ class FrameReader:
         self._memory = cached(memory)
         self._layouts = layouts
         self._objects = objects
-        self._codes: dict[int, _Code] = {}
         # by code object, instruction and owner, all as the target has them
         self._frames: dict[tuple[int, int, int], PyFrame] = {}
         self._raw: dict[tuple[int, int, int], tuple[int, int, PyFrame] | None] = {}
-        self._shapes: dict[int, _Shape] = {}
-        self._names: dict[int, Mapping[str, int]] = {}
         self._version = layouts.version_tuple
         self._tagged = self._version >= (3, 14)
         self._has_copies = layouts.has("PyCodeObject", "co_tlbc") and layouts.has("_PyCodeArray", "entries")
-        self._copies: dict[int, tuple[int, ...]] = {}
         self._frame_format = None
         if "_PyInterpreterFrame" in layouts:
             frame = layouts["_PyInterpreterFrame"]
@@ -116,10 +111,7 @@ class FrameReader:
                 *(() if self._version >= (3, 12) else ("is_entry",)), "owner")
 
     def stack(self, tstate: int) -> PyStack:
-        """The Python stack of a thread.
-
-        :param tstate: ``PyThreadState *``.
-        """
+        """The Python stack of a thread (``PyThreadState *``)."""
         if self._frame_format is not None:
             return self._interpreter_frames(tstate)
         return self._frame_objects(tstate)
@@ -146,7 +138,7 @@ class FrameReader:
         in_order = places == tuple(range(len(places)))  # in every version so far
         while at and problem is None:
             if at in seen or len(frames) >= MAX_FRAMES:
-                problem = "the Python stack has a loop" if at in seen else f"cut after {MAX_FRAMES} Python frames"
+                problem = self._endless(at in seen)
                 break
             seen.add(at)
             try:
@@ -223,22 +215,21 @@ class FrameReader:
         return made
 
     def _offset(self, address: int, instruction: int) -> int:
-        """Byte offset of an instruction in the code object at `address`, whichever copy of the code it is in.
+        """Byte offset of an instruction in the code object at `address`.
 
-        In free-threaded builds each thread may have a copy of the bytecode of its own (CPython 3.14
-        Include/cpython/code.h, ``co_tlbc``).
+        In free-threaded builds each thread may have its own copy of the bytecode (CPython 3.14 Include/cpython/code.h,
+        ``co_tlbc``).
         """
         code = self._code(address)
         offset = instruction - code.instructions
         if not self._has_copies or -2 <= offset <= code.size:
             return offset
-        copies = self._copies.get(address)
-        if copies is None:
-            copies = self._copies[address] = self._read_copies(address)
-        return next((instruction - copy for copy in copies if -2 <= instruction - copy <= code.size), offset)
+        offsets = (instruction - copy for copy in self._copies(address))
+        return next((found for found in offsets if -2 <= found <= code.size), offset)
 
-    def _read_copies(self, address: int) -> tuple[int, ...]:
-        """Where each thread's copy of a code object's instructions begins, as far as threads have one."""
+    @remembered
+    def _copies(self, address: int) -> tuple[int, ...]:
+        """The addresses of the threads' own copies of a code object's instructions."""
         array, = self._layouts["PyCodeObject"].reader("co_tlbc")(self._memory, address)
         if not array:
             return ()
@@ -250,7 +241,6 @@ class FrameReader:
         return tuple([entry for entry in struct.unpack(f"<{size}Q", entries) if entry])
 
     def _object_frame(self, address: int, last: int) -> PyFrame:
-        """A frame of the code object at `address` (CPython 3.10 and earlier); `last` is ``f_lasti``."""
         made = self._frames.get((address, last, _OWNED_BY_THREAD))
         if made is None:
             code = self._code(address)
@@ -263,33 +253,44 @@ class FrameReader:
         return last * 2 if self._version >= (3, 10) else last  # counted in units of two bytes since 3.10
 
     def _frame_objects(self, tstate: int) -> PyStack:
-        # CPython 3.10 Include/cpython/frameobject.h: one frame object, one call of the eval loop
+        # one frame object, one call of the eval loop
         at, = self._layouts["PyThreadState"].reader("frame")(self._memory, tstate)
-        read = self._layouts["PyFrameObject"].reader("f_back", "f_code", "f_lasti")
         frames: list[PyFrame] = []
-        seen: set[int] = set()
         problem = None
-        while at:
-            if at in seen or len(frames) >= MAX_FRAMES:
-                problem = "the Python stack has a loop" if at in seen else f"cut after {MAX_FRAMES} Python frames"
-                break
-            seen.add(at)
-            try:
-                back, address, last = read(self._memory, at)
-                frames.append(self._object_frame(address, last))
-            except GdbextError as error:
-                problem = str(error)
-                break
-            at = back
+        try:
+            for raw in self._iter_objects(at):
+                frames.append(raw.frame)
+        except GdbextError as error:
+            problem = str(error)
         return PyStack(tuple(frames), ((1, None),) * len(frames), problem)
+
+    def _iter_objects(self, at: int) -> Iterator[RawFrame]:
+        """The frames of CPython 3.10 and earlier from a ``PyFrameObject *`` outwards.
+
+        Source: CPython 3.10 Include/cpython/frameobject.h.
+
+        :raises GdbextError: the next one cannot be read.
+        """
+        read = self._layouts["PyFrameObject"].reader("f_back", "f_code", "f_lasti")
+        seen: set[int] = set()
+        while at:
+            if at in seen or len(seen) >= MAX_FRAMES:
+                raise CorruptStructure(0, self._endless(at in seen))
+            seen.add(at)
+            back, code, last = read(self._memory, at)
+            yield RawFrame(at, code, self._in_bytes(last), self._object_frame(code, last))
+            at = back
+
+    @staticmethod
+    def _endless(has_loop: bool) -> str:
+        return "the Python stack has a loop" if has_loop else f"cut after {MAX_FRAMES} Python frames"
 
     # -- frames with their variables -------------------------------------------------------------------------
 
     def raw(self, tstate: int, limit: int = MAX_FRAMES) -> list[RawFrame]:
-        """The Python frames of a thread as they lie in memory, innermost first, as far as they can be read.
+        """The Python frames of a thread, innermost first, as far as they can be read.
 
         :param tstate: ``PyThreadState *``.
-        :param limit: how many at most.
         :raises MemoryUnreadable: the thread state is not mapped, or not in the core.
         """
         if self._frame_format is not None:
@@ -301,7 +302,7 @@ class FrameReader:
         """The frame of a generator, coroutine or asynchronous generator that is not finished, if it can be read.
 
         Source: CPython 3.13 Include/internal/pycore_genobject.h; the three begin alike. Since 3.11 the frame is a
-        part of the object, and one that is finished has no instruction left.
+        part of the object.
 
         :param address: ``PyGenObject *``.
         """
@@ -345,24 +346,16 @@ class FrameReader:
         return (address, self._offset(address, instruction), frame) if frame is not None else None
 
     def _raw_objects(self, at: int, limit: int) -> list[RawFrame]:
-        read = self._layouts["PyFrameObject"].reader("f_back", "f_code", "f_lasti")
         found: list[RawFrame] = []
-        seen: set[int] = set()
-        while at and len(found) < limit and at not in seen:
-            seen.add(at)
-            try:
-                back, code, last = read(self._memory, at)
-                found.append(RawFrame(at, code, self._in_bytes(last), self._object_frame(code, last)))
-            except GdbextError:
-                break
-            at = back
+        try:
+            for raw in itertools.islice(self._iter_objects(at), limit):
+                found.append(raw)
+        except GdbextError:
+            pass
         return found
 
     def variables(self, raw: RawFrame) -> list[tuple[str, int]]:
-        """Name and value (``PyObject *``) of a frame's local and free variables; those without a value are left out.
-
-        What is in a cell is the cell's contents.
-        """
+        """(name, value) of a frame's local and free variables that have a value (``PyObject *``), cells unwrapped."""
         return [(name, value) for name, value in zip(self._shape(raw.code).names, self.variable_values(raw)) if value]
 
     def variable_values(self, raw: RawFrame) -> Sequence[int]:
@@ -389,8 +382,8 @@ class FrameReader:
     def stack_values(self, raw: RawFrame) -> tuple[int, ...]:
         """The values (``PyObject *``, 0 for NULL) on a frame's value stack, the oldest first.
 
-        Those behind the live ones are left out where it is recorded how many live: where the frame has called, and
-        since CPython 3.14 always. Elsewhere what is behind them was left by earlier calls and may be freed already.
+        Where the frame has called, and since CPython 3.14 always, the number of live values is recorded. Elsewhere the
+        result includes values that earlier calls left behind, which may be freed already.
         """
         return self._slots(self._stack_at(raw), self._live(raw))
 
@@ -399,27 +392,18 @@ class FrameReader:
         return self._slots(self._stack_at(raw), min(count, self._shape(raw.code).stack))
 
     def globals(self, raw: RawFrame) -> int:
-        """The ``dict`` (``PyDictObject *``) of the global variables that a frame sees."""
+        """The ``dict`` (``PyDictObject *``) of a frame's global variables."""
         known = self._layouts["PyFrameObject" if self._frame_format is None else "_PyInterpreterFrame"]
         return known.reader("f_globals")(self._memory, raw.address)[0]
 
-    def names_used(self, raw: RawFrame) -> Mapping[str, int]:
-        """The names of globals and attributes that a frame's code uses anywhere; see `names_of`."""
-        return self.names_of(raw.code)
-
+    @remembered
     def names_of(self, code: int) -> Mapping[str, int]:
-        """The names of globals and attributes that a code object uses, and the places in which they come.
-
-        That is ``co_names``, in the order of their first use in the source.
+        """``co_names`` of a code object: the names of globals and attributes that it uses, in the order of the source.
 
         :param code: ``PyCodeObject *``.
         """
-        known = self._names.get(code)
-        if known is None:
-            names, = self._layouts["PyCodeObject"].reader("co_names")(self._memory, code)
-            known = {self._objects.string(name): i for i, name in enumerate(self._objects.tuple_items(names))}
-            self._names[code] = known
-        return known
+        names, = self._layouts["PyCodeObject"].reader("co_names")(self._memory, code)
+        return {self._objects.string(name): i for i, name in enumerate(self._objects.tuple_items(names))}
 
     def code_of(self, function: int) -> int:
         """The code object (``PyCodeObject *``) of a function written in Python (``PyFunctionObject *``)."""
@@ -443,7 +427,7 @@ class FrameReader:
         return values
 
     def _live(self, raw: RawFrame) -> int:
-        """How many values are on a frame's value stack; all that fit where it is not recorded."""
+        """The number of values on a frame's value stack; its capacity where no number is recorded."""
         shape = self._shape(raw.code)
         if "_PyInterpreterFrame" in self._layouts:
             known = self._layouts["_PyInterpreterFrame"]
@@ -459,10 +443,8 @@ class FrameReader:
             count = (top - base) // 8 if top else -1
         return count if 0 <= count <= shape.stack else shape.stack
 
+    @remembered
     def _shape(self, code: int) -> _Shape:
-        known_shape = self._shapes.get(code)
-        if known_shape is not None:
-            return known_shape
         known = self._layouts["PyCodeObject"]
         stack, = known.reader("co_stacksize")(self._memory, code)
         tuples: Sequence[int]
@@ -481,14 +463,10 @@ class FrameReader:
         if not (0 <= variables <= _MAX_SLOTS and 0 <= stack <= _MAX_SLOTS):
             raise CorruptStructure(code, f"a code object of {variables} variables and {stack} values")
         names = tuple([self._objects.key_name(name) or "?" for part in parts for name in part])
-        made = self._shapes[code] = _Shape(variables, stack, names, cells)
-        return made
+        return _Shape(variables, stack, names, cells)
 
+    @remembered
     def _code(self, address: int) -> _Code:
-        """Decode a code object (``PyCodeObject *``)."""
-        known_code = self._codes.get(address)
-        if known_code is not None:
-            return known_code
         if self._objects.type_name(address) != "code":
             raise CorruptStructure(address, "a frame's code object is no code object")
         known = self._layouts["PyCodeObject"]
@@ -505,8 +483,7 @@ class FrameReader:
                 raise CorruptStructure(address, f"a code object of {units} instructions")
             first_traceable, = known.reader("_co_firsttraceable")(self._memory, address)
         text = self._objects.string(name)
-        made = self._codes[address] = _Code(
+        return _Code(
             text, self._objects.string(qualified) if qualified != name else text, self._objects.string(file),
             first_line, self._objects.bytes(table), instructions, size, first_traceable,
             next((kind for flag, kind in _KINDS if flags & flag), None))
-        return made

@@ -9,6 +9,7 @@ from gdbext.errors import CorruptStructure, MemoryUnreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
+from gdbext.model import GilStatus
 from gdbext.record import record
 
 #: Up to this, in microseconds (100 s), a switch interval is taken as it is; a larger one must be no address.
@@ -23,13 +24,13 @@ _STATIC_WORDS = ("gil_cond", "gil_mutex", "switch_cond", "switch_mutex")
 class GilState:
     """A decoded GIL.
 
-    `state` is ``held``, ``free``, ``disabled`` or ``unknown`` (not created yet). `holder` is the
+    `state` is ``unknown`` before it is created. `holder` is the
     ``PyThreadState *`` that holds it, None unless held. `waiting` are the address ranges in which its waiters sleep;
     `shared` tells that other variables lie in them too (CPython 3.6).
     """
 
     address: int
-    state: str
+    state: GilStatus
     holder: int | None
     size: int
     waiting: tuple[tuple[int, int], ...] = ()
@@ -39,11 +40,10 @@ class GilState:
         """Whether a thread that sleeps on a futex word wants the GIL.
 
         It waits on the GIL's condition variable, is about to take its mutex again, or has just given the GIL away on
-        request and waits to see that somebody took it.
+        request and waits until another thread has taken it.
 
-        :param futex: address that the thread sleeps on.
         :param timed: whether it sleeps with a timeout, as all that want the GIL do.
-        :param symbol: name of the variable there, where it has one.
+        :param symbol: name of the variable at the word, if it has one.
         """
         if not any(low <= futex < high for low, high in self.waiting):
             return False
@@ -73,7 +73,7 @@ def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
                   for member in ("cond", "mutex", "switch_cond", "switch_mutex") if member in known)
     if not enabled:
         return GilState(address, "disabled", None, known.size, words)
-    state = {1: "held", 0: "free", -1: "unknown"}[locked]
+    state: GilStatus = "held" if locked == 1 else "free" if locked == 0 else "unknown"
     return GilState(address, state, last_holder if locked == 1 else None, known.size, words)
 
 

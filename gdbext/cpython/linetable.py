@@ -10,10 +10,10 @@ _MAX = (1 << 31) - 1
 
 
 class Positions(NamedTuple):
-    """Where the expression of an instruction stands in the source; None for what is not recorded.
+    """Where the expression of an instruction is in the source; None for what is not recorded.
 
-    Lines count from 1. Columns count from 0 and are bytes of UTF-8, whichever encoding the file has; that at
-    `end_column` of line `end_line` is the first behind the expression.
+    Lines count from 1. Columns count bytes of UTF-8 from 0, whichever encoding the file has; `end_column` is the first
+    one after the expression.
     """
 
     line: int | None
@@ -42,7 +42,6 @@ def line_of(table: bytes, first_line: int, offset: int, version: tuple[int, ...]
 
 
 def _is_valid(number: int | None) -> bool:
-    """Whether a line or column can be one; a damaged table adds up to any number."""
     return number is not None and 0 <= number <= _MAX
 
 
@@ -103,7 +102,7 @@ def positions_of(table: bytes, first_line: int, offset: int, version: tuple[int,
 
 
 def _positions(table: bytes, line: int, code: int, at: int) -> Positions:
-    """What an entry of a location table tells; `code` is its kind, `at` where its columns begin."""
+    """Decode an entry of a location table; `code` is its kind, `at` where its columns begin."""
     if code == 14:
         lines, at = _varint(table, at)
         column, at = _varint(table, at)

@@ -1,10 +1,8 @@
 """Python's own locks as objects: `_thread.lock`, `RLock`, `Condition`, `Event`, `Queue`, files, threads to join.
 
-What is in ``Modules/_threadmodule.c``, ``_queuemodule.c``, ``_io/bufferedio.c`` and ``_multiprocessing/semaphore.c`` is
-decoded by layout. The classes that ``threading``, ``queue``, ``concurrent.futures``, ``multiprocessing.pool`` and
-``importlib`` have written in Python are known by their names and by the attributes of their objects.
-
-Which thread waits for or holds one of them is for `analysis.python_locks`.
+Objects of ``Modules/_threadmodule.c``, ``_queuemodule.c``, ``_io/bufferedio.c`` and ``_multiprocessing/semaphore.c``
+are decoded by layout. Classes written in Python (``threading``, ``queue``, ``concurrent.futures``,
+``multiprocessing.pool``, ``importlib``) are recognised by their names and attributes.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gdbext.cpython.objects import Objects
+from gdbext.cpython.parking_lot import is_linked
 from gdbext.errors import CorruptStructure
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory
@@ -33,12 +32,12 @@ _MAX_PARTIES = 1 << 20
 
 @record
 class PyLock:
-    """A lock object (``PyObject *``) of some kind, and what it says of itself.
+    """The state of a lock object (``PyObject *``).
 
-    `words` are the addresses that a thread which waits for it sleeps on: a futex word or where it is parked. `owner`
-    is the recorded owner's ``pthread_self()``, or of a thread to join that thread's own; None where none is recorded.
-    `guard` is the object inside that its waiters really wait for, or that protects it. `shared` locks are for several
-    processes, and what they record is about this one.
+    `words` are the addresses that its waiters sleep on: a futex word, or where they are parked. `owner` is the recorded
+    owner's ``pthread_self()``, or that of the thread to join; None where none is recorded. `guard` is the object inside
+    that its waiters really wait for, or that protects it. `shared` locks are for several processes, and what they
+    record is about this one.
     """
 
     kind: LockKind
@@ -74,22 +73,14 @@ class LockReader:
             "IMapIterator": self._guarded("py-condition", "result is pending", "_cond", "_items"),
             "SemLock": self._inner("_semlock"), "_ModuleLockManager": self._inner("_lock"),
         }
-        self._decoder_of_type: dict[int, Callable[[int, str], PyLock | None] | None] = {}
         self._known: dict[int, PyLock | None] = {}
 
     def decode(self, address: int) -> PyLock | None:
-        """The lock that an object is, or None if it is none of a known kind.
+        """The state of a lock object (``PyObject *``); None for an object of another kind.
 
-        :param address: ``PyObject *``.
-        :raises GdbextError: it is no object, or contradicts itself.
+        :raises GdbextError: the address holds no object, or the object contradicts itself.
         """
-        kind = self._objects.type_address(address)
-        if kind in self._decoder_of_type:
-            decoder = self._decoder_of_type[kind]
-        else:
-            names = self._objects.type_names(address)
-            decoder = next((self._decoders[name] for name in names if name in self._decoders), None)
-            self._decoder_of_type[kind] = decoder
+        decoder = next(filter(None, map(self._decoders.get, self._objects.type_names(address))), None)
         if decoder is None:
             return None
         # the same few objects are met again and again: as what is waited for, as a variable, as a context manager
@@ -99,9 +90,9 @@ class LockReader:
         return self._known[address]
 
     def waited_through(self, address: int, condition: int) -> PyLock | None:
-        """What a thread really waits for, one of whose methods waits for a `Condition`; None if that is not known.
+        """What a thread really waits for if a method of an object waits for a `Condition`; None if that is not known.
 
-        :param address: the object whose method it is (``PyObject *``).
+        :param address: the object (``PyObject *``).
         :param condition: ``PyObject *``.
         """
         names = self._objects.type_names(address)
@@ -113,7 +104,6 @@ class LockReader:
     # -- written in C ----------------------------------------------------------------------------------------
 
     def _word(self, pointer: int) -> tuple[int, bool]:
-        """The word of a ``PyThread_type_lock``, and whether it is locked."""
         if not pointer:
             raise CorruptStructure(pointer, "a lock without a word")
         if self._layouts.version_tuple >= _LOCKS_ARE_MUTEXES:
@@ -169,17 +159,15 @@ class LockReader:
                       owner=ident)
 
     def handle_at(self, word: int) -> PyLock | None:
-        """The end of the thread whose handle has an event at an address, if a ``ThreadHandle`` lies there."""
-        known, linked = self._layouts["ThreadHandle"], self._layouts["llist_node"].reader("next", "prev")
+        """The end of the thread whose handle has its event at an address, if a ``ThreadHandle`` is there."""
+        known = self._layouts["ThreadHandle"]
         handle = word - known.offset("thread_is_exiting")
-        node = handle + known.offset("node")
-        following, previous = linked(self._memory, node)
-        if linked(self._memory, following)[1] != node or linked(self._memory, previous)[0] != node:
+        if not is_linked(self._memory, self._layouts, handle + known.offset("node")):
             return None
         return self.thread_handle(handle, handle, "ThreadHandle")
 
     def object_at(self, word: int) -> PyLock | None:
-        """The lock object in which an address is the mutex that threads park at, if that is what lies there."""
+        """The lock object whose mutex is at an address that threads park at, or None."""
         offsets = [self._mutex_offset]
         if self._layouts.has("rlockobject", "mutex"):
             offsets.append(self._layouts["rlockobject"].offset("mutex"))
@@ -222,7 +210,6 @@ class LockReader:
     # -- written in Python -----------------------------------------------------------------------------------
 
     def _members(self, address: int, *names: str) -> list[int] | None:
-        """The attributes of these names (``PyObject *``), or None if not all of them are there."""
         found = [self._objects.attribute(address, name) for name in names]
         return [value for value in found if value] if all(found) else None
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
 from gdbext.cpython.objects import Objects
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
+from gdbext.remembered import remembered
 
 #: How many frames outwards an object is looked for, and how many of a frame's variables and of a module's globals.
 _MAX_FRAMES = 4
@@ -23,15 +24,14 @@ class Names:
         self._objects = objects
         self._frames = frames
         self._locks = locks
-        self._globals: dict[int, tuple[str, dict[int, str]]] = {}
 
     def find(self, stack: Sequence[RawFrame], wanted: Sequence[int]) -> tuple[str, int] | None:
-        """How the innermost frame that knows one of some objects calls it, or None if no frame near does.
+        """The name of one of some objects in the innermost frame that has one, or None if no frame near does.
 
-        An attribute of ``self`` is told with the class, as in ``self._lock of Pool``, a global variable with its
-        module, as in ``accounts of bank``; other variables are told by their names alone.
+        An attribute of ``self`` is named with the class, as ``self._lock of Pool``, a global variable with its module,
+        as ``accounts of bank``; other variables by their names alone.
 
-        :param wanted: ``PyObject *``; what is first is looked for first.
+        :param wanted: ``PyObject *``; the first one is preferred.
         :return: the name, and the object that has it as an attribute or item (``PyObject *``, 0 if none has).
         """
         for raw in stack[:_MAX_FRAMES]:
@@ -44,27 +44,25 @@ class Names:
                     return names[address]
         return None
 
+    @remembered
     def globals_of(self, namespace: int) -> tuple[str, dict[int, str]]:
-        """A module's name, and name by value (``PyObject *``) of its global variables, and of what they consist of.
+        """A module's name, and the names of its global variables and their parts by value (``PyObject *``).
 
         :param namespace: the ``dict`` of its globals (``PyDictObject *``).
         """
-        known = self._globals.get(namespace)
-        if known is None:
-            names: dict[int, str] = {}
-            parts: dict[int, str] = {}
-            module = ""
-            for name, value in self._named(namespace, _MAX_GLOBALS):
-                if name == "__name__" and self._objects.type_name(value) == "str":
-                    module = self._objects.string(value)
-                elif not name.startswith("__"):
-                    names.setdefault(value, name)
-                    parts.setdefault(self._inside(value), name)
-                    if len(parts) < _MAX_GLOBALS:
-                        for part, item in self._parts(value, name):
-                            parts.setdefault(item, part)
-            known = self._globals[namespace] = module, {**parts, **names}
-        return known
+        names: dict[int, str] = {}
+        parts: dict[int, str] = {}
+        module = ""
+        for name, value in self._named(namespace, _MAX_GLOBALS):
+            if name == "__name__" and self._objects.type_name(value) == "str":
+                module = self._objects.string(value)
+            elif not name.startswith("__"):
+                names.setdefault(value, name)
+                parts.setdefault(self._inside(value), name)
+                if len(parts) < _MAX_GLOBALS:
+                    for part, item in self._parts(value, name):
+                        parts.setdefault(item, part)
+        return module, {**parts, **names}
 
     def _in_frame(self, raw: RawFrame, wanted: Sequence[int]) -> dict[int, tuple[str, int]]:
         """The best name that a frame has for each of the objects that it knows, and whose it is."""
@@ -95,12 +93,10 @@ class Names:
                             found.setdefault(item, (inner, value))
         return found
 
+    @if_unreadable(0)
     def _inside(self, address: int) -> int:
         """The lock (``PyObject *``) that a `Condition` or the like has inside, by whose name it goes; 0 for none."""
-        try:
-            lock = self._locks.decode(address)
-        except GdbextError:
-            return 0
+        lock = self._locks.decode(address)
         return 0 if lock is None else lock.guard or lock.address
 
     def _known_to(self, address: int, name: str = "") -> Iterator[tuple[str, int]]:

@@ -1,32 +1,27 @@
 """Whether what should be a Python object is one: freed memory, impossible reference counts and types.
 
 C structures: ``PyObject`` of CPython 3.6 to 3.15, ``struct arena_object`` and ``block`` of its allocator, the links of
-glibc's ``tcache_entry``. What a live object looks like is for `cpython.objects`.
+glibc's ``tcache_entry``.
 """
 
 from __future__ import annotations
 
 from gdbext.cpython.objects import Objects
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 
-#: Patterns of eight equal bytes that allocators fill memory with, and what they say.
+#: Bytes that allocators fill memory with: which allocator, and which memory.
 #: CPython 3.8 and later Objects/obmalloc.c: PYMEM_CLEANBYTE, PYMEM_DEADBYTE, PYMEM_FORBIDDENBYTE; up to 3.7 the others;
 #: jemalloc 5.3 include/jemalloc/internal/jemalloc_internal_types.h: JEMALLOC_FREE_JUNK, JEMALLOC_ALLOC_JUNK;
 #: LLVM 14 compiler-rt/lib/asan/asan_flags.inc: malloc_fill_byte
 _FILLED = {
-    0xDD: "Python's debug allocator leaves it in memory that was freed",
-    0xCD: "Python's debug allocator leaves it in memory that was not yet written to",
-    0xFD: "Python's debug allocator has it around memory",
-    0xDB: "the debug allocator of Python up to 3.7 leaves it in memory that was freed",
-    0xCB: "the debug allocator of Python up to 3.7 leaves it in memory that was not yet written to",
-    0xFB: "the debug allocator of Python up to 3.7 has it around memory",
-    0x5A: "jemalloc can leave it in memory that was freed",
-    0xA5: "jemalloc can leave it in memory that was not yet written to",
-    0xBE: "AddressSanitizer leaves it in memory that was not yet written to",
+    0xDD: "python-freed", 0xCD: "python-new", 0xFD: "python-around",
+    0xDB: "python37-freed", 0xCB: "python37-new", 0xFB: "python37-around",
+    0x5A: "jemalloc-freed", 0xA5: "jemalloc-new", 0xBE: "asan-new",
 }
 #: More references than memory can hold.
 _MOST_REFERENCES = 1 << 44
@@ -35,33 +30,32 @@ _IMMORTAL_32 = 0xFFFFFFFF  # CPython 3.12 and 3.13 Include/object.h: _Py_IMMORTA
 _NEARBY = 64 << 20
 
 
-def filled_with(value: int) -> str | None:
-    """What a word of eight equal bytes says about the memory that it was read from; None for any other word."""
+def filled_with(value: int) -> Reason | None:
+    """The fill pattern that a word of eight equal bytes is; None for any other word."""
     byte = value & 0xFF
     printable = 32 <= byte < 127 and byte not in _FILLED  # more likely text that was written over it
     if value != byte * 0x0101010101010101 or byte in (0, 0xFF) or printable:
         return None
-    known = f" ({_FILLED[byte]})" if byte in _FILLED else ""
-    return f"the byte {byte:#04x} eight times, which memory is filled with{known}"
+    return because("fill-pattern", byte=byte, filler=_FILLED.get(byte))
 
 
-def nearly_filled_with(value: int) -> str | None:
-    """The same for a word that is a little more than such a pattern, as the address of a member."""
+def nearly_filled_with(value: int) -> Reason | None:
+    """The same for a word that is a little larger than such a pattern, as the address of a member is."""
     pattern = (value >> 56) * 0x0101010101010101
     return filled_with(pattern) if 0 <= value - pattern < 1 << 16 else None
 
 
 @record
 class ObjectState:
-    """What the header of a ``PyObject`` holds, and why it can be none; `problem` is None for one that may be live.
+    """The header of a ``PyObject``, and why no live object has it; `problem` is None for one that may be live.
 
-    `freed` is true where what is there now is what an allocator leaves in memory that was given back.
+    `freed` is true where the memory now contains what an allocator leaves in freed memory.
     """
 
     address: int
     references: int | None
     type: int
-    problem: str | None
+    problem: Reason | None
     freed: bool = False
 
 
@@ -83,14 +77,13 @@ def read_object_state(memory: Memory, layouts: Layouts, objects: Objects, addres
     references = _references(first, layouts.version_tuple)
     fill = filled_with(first) or filled_with(kind)
     if fill is not None:
-        return ObjectState(address, references, kind, f"it holds {fill}", True)
+        return ObjectState(address, references, kind, because("object-filled", pattern=fill), True)
     type_problem = _type_problem(memory, layouts, objects, kind)
     link = _link(memory, address, first)
     if link is not None and (type_problem is not None or not 0 < references < _MOST_REFERENCES):
-        return ObjectState(address, references, kind, f"its first word is {link}: it was freed", True)
+        return ObjectState(address, references, kind, link, True)
     if not 0 < references < _MOST_REFERENCES:
-        return ObjectState(address, references, kind, f"its reference count is {references}",
-                           references == 0)
+        return ObjectState(address, references, kind, because("bad-reference-count", count=references), references == 0)
     return ObjectState(address, references, kind, type_problem)
 
 
@@ -105,33 +98,31 @@ def _references(word: int, version: tuple[int, ...]) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 
-def _type_problem(memory: Memory, layouts: Layouts, objects: Objects, kind: int) -> str | None:
+def _type_problem(memory: Memory, layouts: Layouts, objects: Objects, kind: int) -> Reason | None:
     fill = filled_with(kind)
     if fill is not None:
-        return f"its type pointer is {fill}"
+        return because("type-filled", pattern=fill)
     try:
         if kind and kind & 7 == 0 and objects.is_object(kind) and objects.makes_types(objects.type_address(kind)):
             return None
     except GdbextError:
-        return f"its type pointer {kind:#x} leads nowhere"
-    return f"its type pointer {kind:#x} leads to no type"
+        return because("type-unreadable", type=kind)
+    return because("not-a-type", type=kind)
 
 
-def _link(memory: Memory, address: int, word: int) -> str | None:
-    """What allocator's list of free memory a word is a link of, that lies at the beginning of a block."""
+def _link(memory: Memory, address: int, word: int) -> Reason | None:
+    """The allocator's list of free memory in which the first word of a block is a link."""
     if not word:
         return None
     if word & 15 == 0 and abs(word - address) < _NEARBY and word != address and _readable(memory, word):
-        return "the address of another block, as in the free list of Python's allocator"
+        return because("object-in-free-list")
     plain = word ^ address >> 12
     if plain & 15 == 0 and abs(plain - address) < _NEARBY and plain != address and _readable(memory, plain):
-        return "a link of malloc's free list"
+        return because("object-in-malloc-list")
     return None
 
 
+@if_unreadable(False)
 def _readable(memory: Memory, address: int) -> bool:
-    try:
-        memory.read(address, 8)
-    except GdbextError:
-        return False
+    memory.read(address, 8)
     return True

@@ -1,20 +1,21 @@
-"""Bounded reading of Python objects from memory: str, bytes, int, dict, type names, instance attributes.
+"""Bounded reading of Python objects from memory: str, bytes, int, dict, set, type names, instance attributes.
 
-No code of the target runs. Whatever the memory holds, each function ends after a bounded number of reads and
-either returns a value or raises `CorruptStructure` or `MemoryUnreadable`.
+Whatever the memory holds, each function ends after a bounded number of reads and either returns a value or raises
+`CorruptStructure` or `MemoryUnreadable`. An object is given by its address (``PyObject *``).
 """
 
 from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.errors import CorruptStructure, if_unreadable
 from gdbext.inferior.cache import read_cstring, read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
+from gdbext.remembered import remembered
 
 #: Longest string that is read, in characters; names and file names are far shorter.
 MAX_STRING = 4096
@@ -25,7 +26,10 @@ MAX_ENTRIES = 1 << 16
 
 #: Most attributes of one object, and items of one tuple, that are looked at.
 MAX_ATTRIBUTES = 4096
-
+#: Most entries of the table of a set, unless the caller says otherwise; it has at most five times as many as items.
+_MAX_SET = 1 << 20
+#: How many entries of the table of a set are read at a time.
+_SET_CHUNK = 64
 #: Most bytes, items or entries that an object is believed to have where only the first of them are read.
 _MAX_SIZE = 1 << 40
 #: Longest name that is looked for in a dict.
@@ -64,15 +68,10 @@ class Objects:
     def __init__(self, memory: Memory, layouts: Layouts) -> None:
         self._memory = memory
         self._layouts = layouts
-        self._type_names: dict[int, str] = {}
-        self._bases: dict[int, tuple[str, ...]] = {}
-        self._function_names: dict[int, str] = {}
-        self._instances: dict[int, _Instances] = {}
         self._version = layouts.version_tuple
         self._managed_distance = 8 if layouts.build.startswith("free-threaded") else 24
+        # the array of values follows a small header since 3.13
         self._values_at = layouts["PyDictValues"].offset("values") if layouts.has("PyDictValues", "values") else 0
-        self._key_names: dict[int, str | None] = {}
-        self._positions: dict[tuple[int, str], int] = {}
         self._unicode = layouts["PyASCIIObject"].reader("length", "state_kind", "state_compact", "state_ascii")
         self._ascii_size = layouts["PyASCIIObject"].size
         self._compact_size = layouts["PyCompactUnicodeObject"].size
@@ -84,66 +83,72 @@ class Objects:
         return self._type_of(self._memory, address)[0]
 
     def type_name(self, address: int) -> str:
-        """The ``tp_name`` of an object's type, such as ``code`` or ``_thread.lock``.
-
-        :param address: ``PyObject *``.
-        """
+        """The ``tp_name`` of an object's type, such as ``code`` or ``_thread.lock``."""
         return self.name_of_type(self.type_address(address))
 
     def is_object(self, address: int) -> bool:
-        """Whether an object lies at an address: its type is an object too, whose own type makes types.
+        """Whether an address holds an object: its type is an object too, whose own type makes types.
 
-        :param address: ``PyObject *``, or any.
-        :raises MemoryUnreadable: there, or where its type should be.
+        :raises MemoryUnreadable: the address, or that of its type, is not mapped.
         """
         if address & 7:
             return False
         return self.makes_types(self.type_address(self.type_address(address)))
 
     def makes_types(self, kind: int) -> bool:
-        """Whether a type is ``type`` or derived from it, so that its instances are types.
-
-        :param kind: ``PyTypeObject *``.
-        :raises MemoryUnreadable: there.
-        """
+        """Whether a type (``PyTypeObject *``) is ``type`` or derived from it: its instances are types."""
         flags, = self._layouts["PyTypeObject"].reader("tp_flags")(self._memory, kind)
         return bool(flags & _TYPE_SUBCLASS)
 
+    @remembered
     def name_of_type(self, kind: int) -> str:
         """The ``tp_name`` of a type (``PyTypeObject *``)."""
-        name = self._type_names.get(kind)
-        if name is None:
-            pointer, = self._layouts["PyTypeObject"].reader("tp_name")(self._memory, kind)
-            name = self._type_names[kind] = read_cstring(self._memory, pointer, 200).decode("utf-8", "replace")
-        return name
+        return self._text(self._layouts["PyTypeObject"].reader("tp_name")(self._memory, kind)[0])
 
+    def _text(self, address: int) -> str:
+        return read_cstring(self._memory, address, 200).decode("utf-8", "replace")
+
+    @remembered
     def c_function_name(self, definition: int) -> str:
         """The name of a function written in C (``PyMethodDef *``)."""
-        name = self._function_names.get(definition)
-        if name is None:
-            pointer, = self._layouts["PyMethodDef"].reader("ml_name")(self._memory, definition)
-            name = read_cstring(self._memory, pointer, 200).decode("utf-8", "replace")
-            self._function_names[definition] = name
-        return name
+        return self._text(self._layouts["PyMethodDef"].reader("ml_name")(self._memory, definition)[0])
+
+    def function_name(self, address: int) -> str | None:
+        """The name of a function written in Python; None for any other object."""
+        if self.type_name(address) != "function":
+            return None
+        name, = self._layouts["PyFunctionObject"].reader("func_name")(self._memory, address)
+        return self.key_name(name)
+
+    def bound_method(self, address: int) -> tuple[int, str | None]:
+        """The object that a method is bound to (``PyObject *``) and the method's name; (0, None) for any other object.
+
+        A function written in C is bound to its module.
+        """
+        kind = self.type_name(address)
+        if kind in ("builtin_function_or_method", "builtin_method"):
+            definition, owner = self._layouts["PyCFunctionObject"].reader("m_ml", "m_self")(self._memory, address)
+            return owner, self.c_function_name(definition)
+        if kind == "method":
+            function, owner = self._layouts["PyMethodObject"].reader("im_func", "im_self")(self._memory, address)
+            return owner, self.function_name(function)
+        return 0, None
 
     def type_names(self, address: int) -> tuple[str, ...]:
         """The ``tp_name`` of an object's type and of the types that it is derived from, nearest first.
 
-        Of several bases only the one is followed that the others are laid out after (``tp_base``).
-
-        :param address: ``PyObject *``.
+        Of several bases only the one that determines the layout is followed (``tp_base``).
         """
-        kind = self.type_address(address)
-        known = self._bases.get(kind)
-        if known is None:
-            base = self._layouts["PyTypeObject"].reader("tp_base")
-            names: list[str] = []
-            at = kind
-            while at and len(names) < _MAX_BASES:
-                names.append(self.name_of_type(at))
-                at, = base(self._memory, at)
-            known = self._bases[kind] = tuple(names)
-        return known
+        return self._names_from(self.type_address(address))
+
+    @remembered
+    def _names_from(self, kind: int) -> tuple[str, ...]:
+        base = self._layouts["PyTypeObject"].reader("tp_base")
+        names: list[str] = []
+        while kind and len(names) < _MAX_BASES:
+            names.append(self.name_of_type(kind))
+            kind, = base(self._memory, kind)
+        return tuple(names)
 
     def string(self, address: int) -> str:
         """The text of a ``str`` (``PyUnicodeObject *``), cut after `MAX_STRING` characters.
@@ -158,9 +163,9 @@ class Objects:
         return text if cut == length else text + "..."
 
     def string_start(self, address: int, limit: int) -> tuple[str, int]:
-        """The first `limit` characters of a ``str`` (``PyUnicodeObject *``), and how many it has.
+        """The first `limit` characters of a ``str`` (``PyUnicodeObject *``), and how many it has; see `string`.
 
-        Other than in `string` lone surrogates stay what they are. See there for source and errors.
+        Lone surrogates stay what they are.
         """
         length, kind, data = self._characters(address)
         cut = min(length, limit)
@@ -168,7 +173,7 @@ class Objects:
         return "".join([chr(unit) if unit <= sys.maxunicode else "\ufffd" for unit in units]), length
 
     def _characters(self, address: int) -> tuple[int, int, int]:
-        """How many characters a ``str`` has, of how many bytes each, and where they lie."""
+        """The number of characters of a ``str``, the size of each in bytes, and their address."""
         length, kind, compact, is_ascii = self._unicode(self._memory, address)
         if kind not in _CODECS or length < 0 or (is_ascii and kind != 1):
             raise CorruptStructure(address, "not a str")
@@ -176,23 +181,23 @@ class Objects:
             return length, kind, address + (self._ascii_size if is_ascii else self._compact_size)
         return length, kind, self._layouts["PyUnicodeObject"].reader("data")(self._memory, address)[0]
 
-    def size(self, address: int) -> int:
-        """How many items a ``list`` or ``tuple``, or bytes a ``bytes`` or ``bytearray`` has (``PyVarObject *``).
+    def size(self, address: int, most: int = _MAX_SIZE) -> int:
+        """The number of items of a ``list`` or ``tuple``, or bytes of a ``bytes`` or ``bytearray`` (``PyVarObject *``).
 
-        :raises CorruptStructure: less than none, or more than fit into memory.
+        :raises CorruptStructure: it is negative, or more than `most`.
         """
         size, = self._size_of(self._memory, address)
-        if not 0 <= size <= _MAX_SIZE:
+        if not 0 <= size <= most:
             raise CorruptStructure(address, f"an object of {size} items")
         return size
 
     def bytes_start(self, address: int, limit: int) -> bytes:
-        """The first `limit` bytes of a ``bytes`` (``PyBytesObject *``); `size` tells how many it has."""
+        """The first `limit` bytes of a ``bytes`` (``PyBytesObject *``)."""
         at = address + self._layouts["PyBytesObject"].offset("ob_sval")
         return self._memory.read(at, min(self.size(address), limit))
 
     def bytearray_start(self, address: int, limit: int) -> bytes:
-        """The same of a ``bytearray`` (``PyByteArrayObject *``)."""
+        """The first `limit` bytes of a ``bytearray`` (``PyByteArrayObject *``)."""
         size = min(self.size(address), limit)
         at, = self._layouts["PyByteArrayObject"].reader("ob_start")(self._memory, address)
         return self._memory.read(at, size) if size else b""
@@ -200,41 +205,33 @@ class Objects:
     def bytes(self, address: int) -> bytes:
         """The contents of a ``bytes`` (``PyBytesObject *``).
 
-        :raises CorruptStructure: its size is negative or above `MAX_BYTES`.
+        :raises CorruptStructure: it has more than `MAX_BYTES`.
         """
-        size, = self._size_of(self._memory, address)
-        if not 0 <= size <= MAX_BYTES:
-            raise CorruptStructure(address, f"a bytes object of {size} bytes")
-        return self._memory.read(address + self._layouts["PyBytesObject"].offset("ob_sval"), size)
+        at = address + self._layouts["PyBytesObject"].offset("ob_sval")
+        return self._memory.read(at, self.size(address, MAX_BYTES))
 
     def tuple_items(self, address: int) -> tuple[int, ...]:
         """The items of a ``tuple`` (``PyTupleObject *``).
 
-        :raises CorruptStructure: it has more than `MAX_ATTRIBUTES` of them, or less than none.
+        :raises CorruptStructure: it has more than `MAX_ATTRIBUTES`.
         """
-        return self._items(address, address + self._layouts["PyTupleObject"].offset("ob_item"))
+        return self.tuple_start(address, self.size(address, MAX_ATTRIBUTES))
 
     def list_items(self, address: int) -> tuple[int, ...]:
         """The items of a ``list`` (``PyListObject *``); see `tuple_items`."""
-        return self._items(address, self._layouts["PyListObject"].reader("ob_item")(self._memory, address)[0])
+        return self.list_start(address, self.size(address, MAX_ATTRIBUTES))
 
     def tuple_start(self, address: int, limit: int) -> tuple[int, ...]:
-        """The first `limit` items of a ``tuple`` (``PyTupleObject *``); `size` tells how many it has."""
+        """The first `limit` items of a ``tuple`` (``PyTupleObject *``)."""
         return self._words(address + self._layouts["PyTupleObject"].offset("ob_item"), min(self.size(address), limit))
 
     def list_start(self, address: int, limit: int) -> tuple[int, ...]:
-        """The same of a ``list`` (``PyListObject *``)."""
+        """The first `limit` items of a ``list`` (``PyListObject *``)."""
         size = min(self.size(address), limit)
         return self._words(self._layouts["PyListObject"].reader("ob_item")(self._memory, address)[0], size)
 
     def _words(self, at: int, count: int) -> tuple[int, ...]:
         return struct.unpack(f"<{count}Q", self._memory.read(at, 8 * count)) if count else ()
-
-    def _items(self, address: int, at: int) -> tuple[int, ...]:
-        size, = self._size_of(self._memory, address)
-        if not 0 <= size <= MAX_ATTRIBUTES:
-            raise CorruptStructure(address, f"a sequence of {size} items")
-        return self._words(at, size)
 
     def integer(self, address: int, limit: int = 120) -> int:
         """The value of an ``int`` (``PyLongObject *``) of at most `limit` bits.
@@ -249,11 +246,10 @@ class Objects:
         return -value if negative else value
 
     def integer_bits(self, address: int) -> int:
-        """How many bits the digits of an ``int`` (``PyLongObject *``) have room for."""
+        """How many bits the digits of an ``int`` (``PyLongObject *``) can hold."""
         return _DIGIT * self._digits(address)[0]
 
     def _digits(self, address: int) -> tuple[int, bool]:
-        """How many digits an ``int`` has, and whether it is negative."""
         known = self._layouts["PyLongObject"]
         if "lv_tag" in known:
             tag, = known.reader("lv_tag")(self._memory, address)
@@ -266,24 +262,39 @@ class Objects:
 
         Source: CPython 3.13 Objects/dictobject.c, Include/internal/pycore_dict.h.
         """
-        keys, values = self._layouts["PyDictObject"].reader("ma_keys", "ma_values")(self._memory, address)
-        yield from self._entries(keys, self._split_values(values) if values else 0)
+        return (entry for entry in self.dict_slots(address) if all(entry))
 
-    def dict_slots(self, address: int, limit: int) -> Iterator[tuple[int, int]]:
+    def set_items(self, address: int, most: int = _MAX_SET,
+                  may_read: Callable[[], bool] = lambda: True) -> Iterator[int]:
+        """The items of a ``set`` or ``frozenset`` (``PySetObject *``).
+
+        Source: CPython 3.13 Objects/setobject.c: an unused entry has no key, a deleted one the hash -1.
+
+        :param may_read: asked before each piece of the table; if it returns False the items end there.
+        :raises CorruptStructure: the table has more than `most` entries, or a number that is no power of two.
+        """
+        mask, table = self._layouts["PySetObject"].reader("mask", "table")(self._memory, address)
+        if not 0 <= mask < most or mask & (mask + 1):
+            raise CorruptStructure(address, f"a set of {mask + 1} entries")
+        entry = self._layouts["setentry"]
+        start, form, (key, value) = entry.packed("key", "hash")
+        for first in range(0, mask + 1, _SET_CHUNK):
+            if not may_read():
+                return
+            data = self._memory.read(table + first * entry.size, min(_SET_CHUNK, mask + 1 - first) * entry.size)
+            for offset in range(start, len(data), entry.size):
+                fields = form.unpack_from(data, offset)
+                if fields[key] and fields[value] != -1:
+                    yield fields[key]
+
+    def dict_slots(self, address: int, limit: int | None = None) -> Iterator[tuple[int, int]]:
         """The first `limit` entries of a ``dict`` of any size, with 0 for the value in those that are not in use."""
         keys, values = self._layouts["PyDictObject"].reader("ma_keys", "ma_values")(self._memory, address)
-        yield from self._filled(keys, self._split_values(values) if values else 0, limit)
+        yield from self._filled(keys, values + self._values_at if values else 0, limit)
 
     def dict_size(self, address: int) -> int:
         """How many entries a ``dict`` (``PyDictObject *``) has."""
         return self._layouts["PyDictObject"].reader("ma_used")(self._memory, address)[0]
-
-    def _split_values(self, values: int) -> int:
-        # the array of values lies behind a small header since 3.13, before that at once
-        return values + self._values_at
-
-    def _entries(self, keys: int, values: int) -> Iterator[tuple[int, int]]:
-        return (entry for entry in self._filled(keys, values) if all(entry))
 
     def _filled(self, keys: int, values: int, limit: int | None = None) -> Iterator[tuple[int, int]]:
         slots = self._slots(keys, limit)
@@ -295,23 +306,21 @@ class Objects:
             if i < len(names):
                 yield names[i], read_u64(self._memory, values + 8 * i)
 
+    @if_unreadable(())
     def _insertion_order(self, values: int) -> tuple[int, ...]:
         """Places in an array of values, in the order in which they were filled, as far as that is recorded.
 
         Instances of a class share the names, since 3.14 in any order, and have an order of their own (CPython 3.14
         Include/internal/pycore_dict.h, get_insertion_order_array; 3.12 _PyDictValues_AddToInsertionOrder).
         """
-        try:
-            if self._layouts.has("PyDictValues", "capacity"):
-                capacity, size = self._layouts["PyDictValues"].reader("capacity", "size")(
-                    self._memory, values - self._values_at)
-                return tuple(self._memory.read(values + 8 * capacity, min(capacity, size)))
-            if self._version >= (3, 11):
-                # bytes in front of the array, from its start downwards: the length of all this, how many, which
-                size, = self._memory.read(values - 2, 1)
-                return tuple(reversed(self._memory.read(values - 2 - size, size)))
-        except GdbextError:
-            pass
+        if self._layouts.has("PyDictValues", "capacity"):
+            capacity, size = self._layouts["PyDictValues"].reader("capacity", "size")(
+                self._memory, values - self._values_at)
+            return tuple(self._memory.read(values + 8 * capacity, min(capacity, size)))
+        if self._version >= (3, 11):
+            # bytes in front of the array, from its start downwards: the length of all this, how many, which
+            size, = self._memory.read(values - 2, 1)
+            return tuple(reversed(self._memory.read(values - 2 - size, size)))
         return ()
 
     def _slots(self, keys: int, limit: int | None = None) -> Iterator[tuple[int, int]]:
@@ -346,30 +355,19 @@ class Objects:
 
     def dict_get(self, address: int, name: str) -> int | None:
         """The value under a ``str`` key of a ``dict``, or None."""
-        return next((value for key, value in self.dict_items(address) if self._key_is(key, name)), None)
+        return next((value for key, value in self.dict_items(address) if self.key_name(key) == name), None)
 
+    @remembered
+    @if_unreadable(None)
     def key_name(self, key: int) -> str | None:
-        """The text of a key of a dict (``PyObject *``), or None if it is no ``str`` or a very long one."""
-        # keys are interned, so the same few strings are asked for again and again
-        known = self._key_names.get(key)
-        if known is None and key not in self._key_names:
-            try:
-                length, = self._layouts["PyASCIIObject"].reader("length")(self._memory, key)
-                known = self.string(key) if 0 <= length <= _MAX_KEY else None
-            except GdbextError:
-                known = None
-            self._key_names[key] = known
-        return known
-
-    def _key_is(self, key: int, name: str) -> bool:
-        return self.key_name(key) == name
+        """The text of a key of a dict (``PyObject *``); None if it is not a ``str``, or a very long one."""
+        length, = self._layouts["PyASCIIObject"].reader("length")(self._memory, key)
+        return self.string(key) if 0 <= length <= _MAX_KEY else None
 
     def attribute(self, address: int, name: str) -> int | None:
         """An instance attribute of an object of a class written in Python, or None.
 
         Source: CPython 3.13 Include/internal/pycore_object.h, Objects/dictobject.c; 3.12 and 3.11 the same files.
-
-        :param address: ``PyObject *``.
         """
         namespace, keys, values = self._attributes_at(address)
         if namespace:
@@ -391,14 +389,11 @@ class Objects:
                 yield name, value
 
     def class_namespace(self, kind: int) -> int:
-        """The ``dict`` (``PyDictObject *``) of a class's own attributes.
-
-        :param kind: ``PyTypeObject *``.
-        """
+        """The ``dict`` of a class's own attributes (``PyDictObject *``, of a ``PyTypeObject *``)."""
         return self._layouts["PyTypeObject"].reader("tp_dict")(self._memory, kind)[0]
 
     def class_namespaces(self, address: int) -> Iterator[int]:
-        """The same of an object's class and of those that it is derived from, if they are written in Python."""
+        """The namespaces of an object's class and its bases, as far as they are written in Python."""
         read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_base", "tp_dict")
         kind = self.type_address(address)
         for _ in range(_MAX_BASES):
@@ -411,14 +406,11 @@ class Objects:
                 return
 
     def basic_size(self, address: int) -> int:
-        """``tp_basicsize`` of an object's type, in bytes.
-
-        :param address: ``PyObject *``.
-        """
+        """``tp_basicsize`` of an object's type, in bytes."""
         return self._instances_of(self.type_address(address)).size
 
     def _attributes_at(self, address: int) -> tuple[int, int, int]:
-        """Where an object keeps its attributes: a ``dict``, or the keys of its class and an array of values; or 0."""
+        """Either the ``dict`` of an object's attributes, or its class's keys and its array of values."""
         known = self._instances_of(self.type_address(address))
         if not known.managed:
             offset = known.dict_offset
@@ -435,15 +427,10 @@ class Objects:
             values = address + known.size
         if namespace or not values or not known.keys:
             return namespace, 0, 0
-        return 0, known.keys, self._split_values(values)
+        return 0, known.keys, values + self._values_at
 
+    @remembered
     def _instances_of(self, kind: int) -> _Instances:
-        known = self._instances.get(kind)
-        if known is None:
-            known = self._instances[kind] = self._read_instances(kind)
-        return known
-
-    def _read_instances(self, kind: int) -> _Instances:
         read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_dictoffset", "tp_basicsize")
         flags, dict_offset, size = read(self._memory, kind)
         managed = self._version >= (3, 11) and bool(flags & _MANAGED_DICT)
@@ -453,9 +440,10 @@ class Objects:
         return _Instances(managed, dict_offset, size, bool(flags & _INLINE_VALUES), keys)
 
     def _split_value(self, keys: int, values: int, name: str) -> int | None:
+        position = self._position(keys, name)
+        return read_u64(self._memory, values + 8 * position) or None if position is not None else None
+
+    @remembered
+    def _position(self, keys: int, name: str) -> int | None:
         # all instances of a class share the keys, so the place of a name is found once
-        position = self._positions.get((keys, name))
-        if position is None:
-            position = next((i for i, (key, _) in enumerate(self._slots(keys)) if self._key_is(key, name)), -1)
-            self._positions[(keys, name)] = position
-        return read_u64(self._memory, values + 8 * position) or None if position >= 0 else None
+        return next((i for i, (key, _) in enumerate(self._slots(keys)) if self.key_name(key) == name), None)

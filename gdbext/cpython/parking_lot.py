@@ -6,7 +6,7 @@ a thread that waits for it sleeps on a semaphore of its own, inside a ``struct w
 
 from __future__ import annotations
 
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
@@ -14,38 +14,37 @@ from gdbext.record import record
 
 @record
 class Parked:
-    """A parked thread: the address that it waits at.
-
-    `is_mutex` tells that it waits for a ``PyMutex``, `handed_off` that this has been passed on to it already.
-    """
+    """A parked thread: where it waits, and whether that is a ``PyMutex`` that was passed on to it already."""
 
     address: int
     handed_off: bool
     is_mutex: bool = True
 
 
+def is_linked(memory: Memory, layouts: Layouts, node: int) -> bool:
+    """Whether a ``struct llist_node *`` is part of a list: its neighbours point back to it."""
+    linked = layouts["llist_node"].reader("next", "prev")
+    following, previous = linked(memory, node)
+    return linked(memory, following)[1] == node and linked(memory, previous)[0] == node
+
+
+@if_unreadable(None)
 def parked_on(memory: Memory, layouts: Layouts, futex: int, stack_pointer: int, stack_end: int) -> Parked | None:
     """Where a thread is parked, or None if it is not.
 
     :param futex: address of the word that it sleeps on.
     :param stack_pointer: of its newest frame.
-    :param stack_end: where its C stack ends, or a bound for how far up the entry is looked for.
+    :param stack_end: the end of its C stack, or a bound for the search.
     """
     if not stack_pointer <= futex < stack_end or "wait_entry" not in layouts:
         return None
     known = layouts["wait_entry"]
     entry = futex - known.offset("sema")
-    node = entry + known.offset("node")
-    linked = layouts["llist_node"].reader("next", "prev")
-    try:
-        argument, address, leaving = known.reader("park_arg", "addr", "is_unparking")(memory, entry)
-        following, previous = linked(memory, node)
-        if leaving or not address or linked(memory, following)[1] != node or linked(memory, previous)[0] != node:
-            return None
-        handed_off = False
-        if argument and "mutex_entry" in layouts:
-            handed_off = layouts["mutex_entry"].reader("handed_off")(memory, argument) == (1,)
-    except GdbextError:
+    argument, address, leaving = known.reader("park_arg", "addr", "is_unparking")(memory, entry)
+    if leaving or not address or not is_linked(memory, layouts, entry + known.offset("node")):
         return None
-    # only who waits for a mutex has something to be told
+    handed_off = False
+    if argument and "mutex_entry" in layouts:
+        handed_off = layouts["mutex_entry"].reader("handed_off")(memory, argument) == (1,)
+    # only a thread that waits for a mutex passes an argument
     return Parked(address, handed_off, bool(argument))

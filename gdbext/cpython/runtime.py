@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from gdbext import arch
 from gdbext.cpython.frames import FrameReader
 from gdbext.cpython.gil import GilState, decode_gil, decode_static_gil
 from gdbext.cpython.objects import Objects
@@ -17,6 +18,8 @@ from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import cpython_candidates, with_debug_offsets
 from gdbext.layout.table import Layouts, Struct
+from gdbext.model import PythonState
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 
 _COOKIE = b"xdebugpy"
@@ -30,7 +33,7 @@ _NAME_VERSION = re.compile(r"^(?:lib)?python(3\.\d+)")
 _FULL_VERSION = re.compile(rb"(?<![\d.])(3\.\d{1,2}\.\d{1,2})(?:(?:a|b|rc)\d+)?\+?\0")
 
 #: ``PyThreadState.state`` since CPython 3.13 (Include/internal/pycore_pystate.h).
-THREAD_STATES = {0: "detached", 1: "attached", 2: "suspended"}
+THREAD_STATES: Mapping[int, PythonState] = {0: "detached", 1: "attached", 2: "suspended"}
 
 
 @record
@@ -43,7 +46,7 @@ class ThreadState:
     address: int
     interpreter: int
     thread_id: int
-    state: str | None
+    state: PythonState | None
     eval_breaker: int | None
     holds_gil: bool | None = None
     gil_requested: bool | None = None
@@ -51,7 +54,7 @@ class ThreadState:
 
 @record
 class InterpreterState:
-    """A ``PyInterpreterState`` with its threads. `gil` is None where it could not be decoded, `problem` says why."""
+    """A ``PyInterpreterState`` with its threads; `problem` says why `gil` or threads could not be decoded."""
 
     address: int
     id: int
@@ -64,10 +67,10 @@ class InterpreterState:
 
 @record
 class PythonRuntime:
-    """One CPython runtime: where it is, what it is, and the layouts that its memory confirmed.
+    """One CPython runtime, with the layouts that its memory confirmed.
 
-    `address` is that of ``_PyRuntime``, before CPython 3.7 that of ``_PyThreadState_Current``; `head` is where the
-    pointer to the first interpreter lies. `note` tells of a table that was made for another micro version.
+    `address` is that of ``_PyRuntime``, before CPython 3.7 that of ``_PyThreadState_Current``; `head` holds the pointer
+    to the first interpreter. `note` mentions a table that was made for another micro version.
     """
 
     address: int
@@ -76,7 +79,7 @@ class PythonRuntime:
     build: str
     layouts: Layouts
     head: int
-    note: str | None = None
+    note: Reason | None = None
 
     def finalizing(self, memory: Memory) -> int | None:
         """The ``PyThreadState *`` that runs ``Py_Finalize``, or None."""
@@ -86,16 +89,15 @@ class PythonRuntime:
         return self.layouts["_PyRuntimeState"].reader("finalizing")(memory, self.address)[0] or None
 
     def stop_the_world(self, memory: Memory) -> StopState | None:
-        """The stop that is about all interpreters; None in builds that never stop the world."""
+        """The stop of all interpreters; None in builds that never stop the world."""
         return runtimes_stop(memory, self.layouts, self.address)
 
     def decode_gil(self, memory: Memory, interpreter: int) -> GilState:
         """The GIL of an interpreter (``PyInterpreterState *``).
 
-        Since CPython 3.12 each interpreter points to its GIL, which may be its own; before that the runtime holds the
-        only one.
+        Since CPython 3.12 each interpreter points to its GIL; before that the runtime holds the only one.
 
-        :raises CorruptStructure: what lies there is no GIL.
+        :raises CorruptStructure: the memory there is no GIL.
         """
         if "_PyRuntimeState" not in self.layouts:
             return decode_static_gil(memory, self.module, self.address)
@@ -188,9 +190,8 @@ class _Recogniser:
                  refine: Callable[[Layouts], Layouts]) -> PythonRuntime:
         """The first candidate that the target's memory confirms.
 
-        The table of the very version comes first, with the interpreter's own debug offsets where it has some; then
-        its debug information, which costs GDB up to a second to read while the process stands still; then tables of
-        other micro versions.
+        First the table of the same version, with the interpreter's own debug offsets if it has them; then its debug
+        information, which costs GDB up to a second while the process is paused; then tables of other micro versions.
         """
         reasons = []
         for table in self._candidates(version, build):
@@ -203,7 +204,7 @@ class _Recogniser:
                 reasons.append(f"{table.source} {table.version}: {error}")
                 continue
             if table.version != version:
-                note = f"no table for CPython {version}; the one for {table.version} fits and is used"
+                note = because("table-of-other-version", version=version, table=table.version)
                 return replace(runtime, note=note)
             return runtime
         raise UnknownLayout(f"no layout fits CPython {version} ({'; '.join(reasons)[:300]})")
@@ -236,11 +237,10 @@ class _Recogniser:
         symbol = find_dynamic_symbol(self._memory, self._module, "PyInterpreterState_Head")
         if symbol is None:
             raise UnknownLayout("it does not export PyInterpreterState_Head")
-        code = self._memory.read(symbol.address, 16)
-        start = 4 if code[:4] == b"\xf3\x0f\x1e\xfa" else 0
-        if code[start:start + 3] != b"\x48\x8b\x05" or code[start + 7:start + 8] != b"\xc3":
-            raise UnknownLayout("its list of interpreters cannot be found")  # not mov disp(%rip),%rax; ret
-        return symbol.address + start + 7 + int.from_bytes(code[start + 3:start + 7], "little", signed=True)
+        head = arch.of(self._machine).returned_address(self._memory, symbol.address)
+        if head is None:
+            raise UnknownLayout("its list of interpreters cannot be found")
+        return head
 
 
 def _of_hex(number: int) -> str:
@@ -303,9 +303,9 @@ def validate(memory: Memory, runtime: PythonRuntime, pthreads: Collection[int] =
 
 
 def iter_interpreters(memory: Memory, runtime: PythonRuntime) -> Iterator[InterpreterState]:
-    """The interpreters of a runtime with their thread states, by ascending id as the runtime lists them.
+    """The interpreters of a runtime with their thread states, by ascending id.
 
-    A damaged list ends the walk; what was read before is kept and `problem` of the last interpreter says why.
+    A damaged list ends the walk; `problem` of the last interpreter then says why.
     """
     layouts = runtime.layouts
     known = layouts["PyInterpreterState"]
@@ -396,9 +396,7 @@ def _drop_requested(memory: Memory, layouts: Layouts, interpreter: int, gil: Gil
 
 
 def thread_names(memory: Memory, layouts: Layouts, objects: Objects, interpreter: int) -> dict[int, str]:
-    """Names that `threading` gave to threads: ``pthread_self()`` -> name.
-
-    Read from ``sys.modules["threading"]._active``; empty where the program does not use `threading`.
+    """Names that `threading` gave to threads (``sys.modules["threading"]._active``): ``pthread_self()`` -> name.
 
     :param interpreter: ``PyInterpreterState *``.
     """

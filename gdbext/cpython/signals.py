@@ -1,7 +1,7 @@
-"""Which signals have a handler written in Python: what `signal.signal` was given, as the interpreter keeps it.
+"""Which signals have a handler written in Python (`signal.signal`).
 
-It keeps an array of {tripped, func}, one for each signal. Since CPython 3.12 that is a part of ``_PyRuntime``; before
-that it is a static variable, which is recognised in the module's ``.bss`` by what it holds.
+The interpreter keeps an array of {tripped, func}, one for each signal. Since CPython 3.12 that is a part of
+``_PyRuntime``; before that it is a static variable, which is recognised in the module's ``.bss`` by its contents.
 
 Source: CPython 3.13 Include/internal/pycore_signal.h (struct _signals_runtime_state), CPython 3.11
 Modules/signalmodule.c (Handlers).
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import PythonRuntime
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 
@@ -30,21 +30,17 @@ _DEFAULT_INTERRUPT = "default_int_handler"
 _ASYNCIO_INTERRUPT = "_on_sigint"
 
 
+@if_unreadable(None)
 def handled_signals(memory: Memory, runtime: PythonRuntime, objects: Objects) -> frozenset[int] | None:
-    """Numbers of the signals that have a handler in Python, but for the interpreter's own of SIGINT.
+    """Numbers of the signals that have a handler in Python, except the interpreter's own of SIGINT; None if not known.
 
     A handler that native code has set itself is not among them.
-
-    :return: None where that is not known.
     """
-    try:
-        handlers = _table(memory, runtime) or _search(memory, runtime, objects)
-        if not handlers:
-            return None
-        return frozenset(number for number, handler in enumerate(handlers, 1)
-                         if not _is_default(memory, runtime, objects, number, handler))
-    except GdbextError:
+    handlers = _table(memory, runtime) or _search(memory, runtime, objects)
+    if not handlers:
         return None
+    return frozenset(number for number, handler in enumerate(handlers, 1)
+                     if not _is_default(memory, runtime, objects, number, handler))
 
 
 def _table(memory: Memory, runtime: PythonRuntime) -> Sequence[int] | None:
@@ -60,7 +56,7 @@ def _table(memory: Memory, runtime: PythonRuntime) -> Sequence[int] | None:
 
 
 def _search(memory: Memory, runtime: PythonRuntime, objects: Objects) -> Sequence[int] | None:
-    """The same of a static variable: the only place with an empty element, and 64 that have an object each."""
+    """``func`` of each signal from the static variable: the only place with an empty element and 64 objects."""
     section = runtime.module.section(".bss")
     if section is None or not 0 < section.end - section.start <= _MAX_SEARCHED:
         return None
@@ -79,11 +75,9 @@ def _search(memory: Memory, runtime: PythonRuntime, objects: Objects) -> Sequenc
     return fitting[0] if len(fitting) == 1 else None
 
 
+@if_unreadable(False)
 def _is_object(objects: Objects, address: int) -> bool:
-    try:
-        return objects.is_object(address)
-    except GdbextError:
-        return False
+    return objects.is_object(address)
 
 
 def _is_default(memory: Memory, runtime: PythonRuntime, objects: Objects, number: int, handler: int) -> bool:
@@ -96,14 +90,5 @@ def _is_default(memory: Memory, runtime: PythonRuntime, objects: Objects, number
     if "functools.partial" in kinds:
         # its function is the first member of the object (Modules/_functoolsmodule.c, partialobject)
         method = read_u64(memory, handler + layouts["PyObject"].size)
-        if objects.type_name(method) != "method":
-            return False
-        function, = layouts["PyMethodObject"].reader("im_func")(memory, method)
-        if objects.type_name(function) != "function":
-            return False
-        name, = layouts["PyFunctionObject"].reader("func_name")(memory, function)
-        return objects.key_name(name) == _ASYNCIO_INTERRUPT
-    if "builtin_function_or_method" not in kinds:
-        return False
-    definition, = layouts["PyCFunctionObject"].reader("m_ml")(memory, handler)
-    return objects.c_function_name(definition) == _DEFAULT_INTERRUPT
+        return objects.bound_method(method)[1] == _ASYNCIO_INTERRUPT
+    return objects.bound_method(handler)[1] == _DEFAULT_INTERRUPT

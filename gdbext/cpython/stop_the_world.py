@@ -1,7 +1,7 @@
-"""Stop-the-world of CPython 3.13 and later: who asked all threads to stop, and which of them have not.
+"""Stop-the-world of CPython 3.13 and later: which thread asked all others to stop, and which have not stopped.
 
-A thread that is to go on waits at its own thread state's ``state``; who has asked waits at ``stop_event``, again and
-again for a millisecond, until each thread that was attached has stopped.
+A stopped thread waits at its own thread state's ``state``; the requester waits at ``stop_event``, again and again for
+a millisecond, until each thread that was attached has stopped.
 
 Sources: CPython 3.13 Include/internal/pycore_interp.h (struct _stoptheworld_state), Python/pystate.c (stop_the_world),
 Include/internal/pycore_ceval.h (_PY_EVAL_PLEASE_STOP_BIT).
@@ -61,10 +61,7 @@ def interpreters_stop(memory: Memory, layouts: Layouts, interpreter: int) -> Sto
 
 
 def runtimes_stop(memory: Memory, layouts: Layouts, runtime: int) -> StopState | None:
-    """The stop of all interpreters of a runtime (``_PyRuntimeState *``); None where nobody ever asks for it.
-
-    Only free-threaded builds stop the world.
-    """
+    """The stop of all interpreters of a runtime (``_PyRuntimeState *``); None except in free-threaded builds."""
     if layouts.build != "free-threaded" or not layouts.has("_PyRuntimeState", "stoptheworld"):
         return None
     return read_stop_state(memory, layouts, runtime + layouts["_PyRuntimeState"].offset("stoptheworld"))

@@ -15,7 +15,7 @@ from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.with_blocks import WithBlocks
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.model import PyFrame
 
 #: How many context managers written as generators may be inside one another.
@@ -29,12 +29,12 @@ _IMPORTLIB = "<frozen importlib"
 
 
 class TakenLock(NamedTuple):
-    """A lock (``PyObject *``) that was taken by a `with` statement.
+    """A lock (``PyObject *``) that was taken by a `with` statement; `at` is the frame at that statement's line.
 
-    `at` is the frame at the line of that statement. `released` tells that it may be free in spite of that: the frame's
-    function calls ``release`` of something too, or a function or context manager that it has entered since calls it,
-    and knows the lock. `unless_waiting` tells the same of a function that calls ``acquire`` before ``release``: if the
-    thread itself waits for the lock now, it has not come that far.
+    `released`: it may be free nevertheless, because the frame's function also calls ``release`` of something, or
+    because a function or context manager that it has entered since calls it and knows the lock. `unless_waiting` is the
+    same for a function that calls ``acquire`` before ``release``: if the thread itself waits for the lock now, it has
+    not got so far.
     """
 
     lock: int
@@ -62,9 +62,9 @@ class TakenLocks:
         self._locks = locks
 
     def of(self, stack: Sequence[RawFrame]) -> list[TakenLock]:
-        """What a thread holds, the last taken first; what cannot be read is left out.
+        """The locks that a thread holds, the last taken first; unreadable ones are left out.
 
-        A thread inside of ``Condition.wait`` has given its lock back.
+        A thread inside ``Condition.wait`` has given its lock back.
 
         :param stack: its frames, innermost first.
         """
@@ -92,11 +92,9 @@ class TakenLocks:
         """Whether a frame's function calls ``release`` of something, as far as its code can be read."""
         return self._code_releases(raw.code)
 
+    @if_unreadable(True)
     def _code_releases(self, code: int) -> bool:
-        try:
-            return not self._frames.names_of(code).keys().isdisjoint(_RELEASING)
-        except GdbextError:
-            return True
+        return not self._frames.names_of(code).keys().isdisjoint(_RELEASING)
 
     def _in_frame(self, raw: RawFrame, releasers: list[Callable[[], _Releaser]],
                   nesting: int = 0) -> Iterator[TakenLock]:
@@ -131,7 +129,6 @@ class TakenLocks:
     # -- what may have released a lock -----------------------------------------------------------------------
 
     def _released_by(self, releasers: Sequence[Callable[[], _Releaser]], lock: int) -> tuple[bool, bool]:
-        """The two doubts of a `TakenLock`."""
         sure = unless_waiting = False
         for read in releasers:
             try:
@@ -145,7 +142,7 @@ class TakenLocks:
 
     def _function(self, raw: RawFrame, is_done: bool = False) -> _Releaser:
         """A function that calls ``release``; or all that it does before its `yield` is done."""
-        names = self._frames.names_used(raw)
+        names = self._frames.names_of(raw.code)
         values = [value for value in self._frames.variable_values(raw) if value]
         first = min((names[name] for name in _RELEASING if name in names), default=len(names))
         return _Releaser(tuple([item for value in values for item in (value, *self._around(value))]),
@@ -156,11 +153,9 @@ class TakenLocks:
         """A context manager that calls ``release`` when it is entered."""
         return _Releaser(self._around(address), 0, frozenset(), False)
 
+    @if_unreadable(())
     def _around(self, address: int) -> tuple[int, ...]:
-        try:
-            return tuple([value for _, value in itertools.islice(self._objects.attributes(address), _MAX_ATTRIBUTES)])
-        except GdbextError:
-            return ()
+        return tuple([value for _, value in itertools.islice(self._objects.attributes(address), _MAX_ATTRIBUTES)])
 
     def _enters_with_release(self, manager: int) -> bool:
         """Whether a context manager's class is written in Python and its ``__enter__`` calls ``release``."""
@@ -179,13 +174,11 @@ class TakenLocks:
         values = (self._objects.dict_get(releaser.namespace, name) for name in releaser.names)
         return any(self._is_or_has(value, lock) for value in values if value)
 
+    @if_unreadable(False)
     def _is_or_has(self, address: int, lock: int) -> bool:
         if address == lock:
             return True
-        try:
-            found = self._locks.decode(address)
-        except GdbextError:
-            return False
+        found = self._locks.decode(address)
         return found is not None and lock in (found.address, found.guard)
 
     def _lock_of(self, manager: int, kinds: Sequence[str]) -> int:
@@ -197,14 +190,12 @@ class TakenLocks:
             return lock.guard
         return lock.address if lock.kind in _TAKEN else 0
 
+    @if_unreadable(0)
     def _given_back(self, raw: RawFrame) -> int:
         """The lock that is given back while a frame of ``Condition.wait`` waits; 0 if it is none."""
-        try:
-            condition = self._frames.variable(raw, "self")
-            lock = self._locks.decode(condition) if condition else None
-            return lock.guard if lock is not None and lock.kind == "py-condition" else 0
-        except GdbextError:
-            return 0
+        condition = self._frames.variable(raw, "self")
+        lock = self._locks.decode(condition) if condition else None
+        return lock.guard if lock is not None and lock.kind == "py-condition" else 0
 
 
 def _importer(stack: Sequence[RawFrame], depth: int) -> PyFrame:

@@ -1,7 +1,7 @@
 """Tasks of asyncio: which there are, what each of them runs, awaits and is named, and which loop runs in which thread.
 
-Structures: ``TaskObj``, ``PyGenObject`` (coroutines and asynchronous generators begin alike), ``PySetObject``, the
-asyncio members of thread and interpreter states. What a task waits for in terms of a program is for `analysis.tasks`.
+Structures: ``TaskObj``, ``PyGenObject`` (coroutines and asynchronous generators begin alike), the asyncio members of
+thread and interpreter states.
 
 Sources: CPython 3.7, 3.11, 3.13 and 3.14 Modules/_asynciomodule.c, Lib/asyncio/tasks.py, Objects/genobject.c
 (``_PyGen_yf``), InternalDocs/asyncio.md.
@@ -9,31 +9,34 @@ Sources: CPython 3.7, 3.11, 3.13 and 3.14 Modules/_asynciomodule.c, Lib/asyncio/
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
 
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Field, Layouts
+from gdbext.model import TaskStatus
 from gdbext.record import record
+from gdbext.remembered import remembered
 
 #: Most tasks of one interpreter.
 MAX_TASKS = 100_000
 #: Most coroutines that await one another, in one task.
 MAX_DEPTH = 1_000
-#: Most entries of the table of a set; it has room for at most five times as many as it holds.
-_MAX_SET = 1 << 20
+#: How many classes deep the bases of a type are followed.
+_MAX_BASES = 64
 #: Most callbacks of one future.
 _MAX_CALLBACKS = 1_000
-#: How much of the table of a set is read in one go, in bytes.
-_CHUNK = 1 << 16
 
-PENDING, CANCELLED, DONE = "pending", "cancelled", "done"
+PENDING: Final = "pending"
+CANCELLED: Final = "cancelled"
+DONE: Final = "done"
 #: ``fut_state`` of `_asynciomodule.c`, and ``_state`` of asyncio's Python implementation.
-_STATES = {0: PENDING, 1: CANCELLED, 2: DONE}
-_STATE_NAMES = {"PENDING": PENDING, "CANCELLED": CANCELLED, "FINISHED": DONE}
+_STATES: Mapping[int, TaskStatus] = {0: PENDING, 1: CANCELLED, 2: DONE}
+_STATE_NAMES: Mapping[str | None, TaskStatus] = {"PENDING": PENDING, "CANCELLED": CANCELLED, "FINISHED": DONE}
 
 _GENERATORS = ("coroutine", "generator", "async_generator")
 #: What stands for another awaitable: type name -> structure and member that has it.
@@ -66,7 +69,7 @@ class TaskState:
     address: int
     name: str | None
     loop: int
-    state: str
+    state: TaskStatus
     coroutine: int
     waiter: int | None
 
@@ -86,9 +89,9 @@ def uses_asyncio(memory: Memory, layouts: Layouts, objects: Objects, interpreter
 
 
 def with_asyncio_offsets(memory: Memory, layouts: Layouts, modules: Iterable[Module]) -> Layouts:
-    """Lay what `_asyncio` states of itself (CPython 3.14 and later) over a table.
+    """Apply the debug offsets of `_asyncio` (CPython 3.14 and later) to a table.
 
-    :param modules: those that may contain it: the extension module, or the interpreter's own.
+    :param modules: those that may contain them: the extension module, or the interpreter's own.
     :raises UnknownLayout: the numbers are impossible, or its tasks are of another size than the table's.
     """
     if "_Py_AsyncioModuleDebugOffsets" not in layouts:
@@ -138,14 +141,11 @@ class AsyncioReader:
             raise unknown
         self._task = layouts["TaskObj"].optional(
             "task_name", "task_loop", "task_state", "task_coro", "task_fut_waiter") if "TaskObj" in layouts else None
-        self._c_tasks: dict[int, bool] = {}
-        self._delegating: dict[tuple[int, int], bool] = {}
-        self._module: int | None = None
 
     # -- which tasks and loops there are ---------------------------------------------------------------------
 
     def tasks(self, tstates: Sequence[int]) -> tuple[list[int], list[str]]:
-        """The tasks (``PyObject *``) that asyncio knows of, finished ones too, and what could not be read of them.
+        """The tasks (``PyObject *``) that asyncio has recorded, finished ones too, and what could not be read of them.
 
         Since CPython 3.14 tasks of the C implementation are in lists of the thread states and of the interpreter,
         without finished ones. Others, and all of them before, are in sets.
@@ -191,14 +191,14 @@ class AsyncioReader:
             if weak not in done:
                 done.add(weak)
                 data = self._objects.attribute(weak, "data")
-                for entry in self.set_items(data) if data else ():
+                for entry in self._objects.set_items(data) if data else ():
                     task, = self._layouts["PyWeakReference"].reader("wr_object")(self._memory, entry)
                     if self._objects.type_name(task) != "NoneType":  # what the weak reference was for is gone
                         yield task
         # tasks that have been run eagerly, CPython 3.12 and 3.13
         eager = self._global("_eager_tasks")
         if eager:
-            yield from self.set_items(eager)
+            yield from self._objects.set_items(eager)
 
     def _weak_sets(self) -> Iterator[int]:
         for name in ("_all_tasks", "_scheduled_tasks"):  # 3.11 and earlier; 3.12 and later
@@ -219,11 +219,12 @@ class AsyncioReader:
 
     def _global(self, name: str) -> int | None:
         """A global variable of ``asyncio.tasks``, or None."""
-        if self._module is None:
-            module = self._python_module("asyncio.tasks")
-            namespace = self._layouts["PyModuleObject"].reader("md_dict")(self._memory, module)[0] if module else 0
-            self._module = namespace
-        return self._objects.dict_get(self._module, name) if self._module else None
+        return self._objects.dict_get(self._namespace, name) if self._namespace else None
+
+    @cached_property
+    def _namespace(self) -> int:
+        module = self._python_module("asyncio.tasks")
+        return self._layouts["PyModuleObject"].reader("md_dict")(self._memory, module)[0] if module else 0
 
     def current_tasks(self) -> list[int]:
         """The tasks that run now, in any loop, as ``asyncio.tasks`` notes them (CPython 3.13 and earlier)."""
@@ -231,10 +232,7 @@ class AsyncioReader:
         return [task for _, task in self._objects.dict_items(running)] if running else []
 
     def running(self, tstate: int) -> tuple[int | None, int | None]:
-        """The loop that runs in a thread, and the task of it that runs now (known here since CPython 3.14); or None.
-
-        :param tstate: ``PyThreadState *``.
-        """
+        """The loop that runs in a thread (``PyThreadState *``), and its current task (since CPython 3.14); or None."""
         if self._layouts.has("_PyThreadStateImpl", "asyncio_running_loop"):
             if not self._c_module:
                 return None, None
@@ -248,10 +246,7 @@ class AsyncioReader:
         return (loop if loop and self._objects.type_name(loop) != "NoneType" else None), None
 
     def thread_id(self, loop: int) -> int | None:
-        """The ``pthread_self()`` of the thread that a loop written in Python notes that it runs in, or None.
-
-        :param loop: ``PyObject *``.
-        """
+        """The ``pthread_self()`` that a loop written in Python (``PyObject *``) recorded for its thread, or None."""
         number = self._objects.attribute(loop, "_thread_id")
         if not number or self._objects.type_name(number) != "int":
             return None
@@ -264,34 +259,35 @@ class AsyncioReader:
         return self._is_c_task(address) or self._is_python_task(address)
 
     def _is_c_task(self, address: int) -> bool:
-        kind = self._objects.type_address(address)
-        known = self._c_tasks.get(kind)
-        if known is None:
-            names = self._objects.type_names(address)
-            known = "_asyncio.Task" in names
-            if known:
-                self._check_size(kind, names.index("_asyncio.Task"))
-            self._c_tasks[kind] = known
-        return known
+        return self._makes_c_tasks(self._objects.type_address(address))
+
+    @remembered
+    def _makes_c_tasks(self, kind: int) -> bool:
+        """Whether a type (``PyTypeObject *``) is the C implementation's task type or derived from it."""
+        known = self._layouts["PyTypeObject"]
+        for _ in range(_MAX_BASES):
+            if not kind:
+                return False
+            if self._objects.name_of_type(kind) == "_asyncio.Task":
+                break
+            kind, = known.reader("tp_base")(self._memory, kind)
+        else:
+            return False
+        # the structure is private to its C file and may change in any release: its size must be the table's
+        size, = known.reader("tp_basicsize")(self._memory, kind)
+        if size != self._layouts["TaskObj"].size:
+            raise UnknownLayout(f"asyncio's tasks have {size} bytes, in no known layout of "
+                                f"CPython {self._layouts.version}")
+        return True
 
     def _is_python_task(self, address: int) -> bool:
         names = self._objects.type_names(address)
         return "Task" in names and "Future" in names[names.index("Task"):]
 
-    def _check_size(self, kind: int, derived: int) -> None:
-        # the structure is private to its C file and may change in any release: its size must be the table's
-        known = self._layouts["PyTypeObject"]
-        for _ in range(derived):
-            kind, = known.reader("tp_base")(self._memory, kind)
-        size, = known.reader("tp_basicsize")(self._memory, kind)
-        if size != self._layouts["TaskObj"].size:
-            raise UnknownLayout(f"asyncio's tasks have {size} bytes, in no known layout of "
-                                f"CPython {self._layouts.version}")
-
     def task(self, address: int) -> TaskState:
         """Decode a task (``PyObject *``).
 
-        :raises GdbextError: it is none, or contradicts itself.
+        :raises GdbextError: it is not a task, or contradicts itself.
         """
         if not self._is_c_task(address):
             return self._python_task(address)
@@ -310,7 +306,7 @@ class AsyncioReader:
         return TaskState(address, self._name(values.get("_name")), values["_loop"], state, values["_coro"],
                          self._not_none(values.get("_fut_waiter")))
 
-    def _python_state(self, address: int | None) -> str:
+    def _python_state(self, address: int | None) -> TaskStatus:
         if not address:
             return PENDING  # an attribute of the class until it changes
         state = _STATE_NAMES.get(self._objects.string(address))
@@ -331,10 +327,7 @@ class AsyncioReader:
     # -- what it runs ----------------------------------------------------------------------------------------
 
     def await_chain(self, coroutine: int) -> AwaitChain:
-        """The frames of a task that does not run, from what it runs to what awaits something else.
-
-        :param coroutine: ``PyObject *``.
-        """
+        """The frames of a suspended task, from its coroutine (``PyObject *``) to the one that awaits something else."""
         found: list[RawFrame] = []
         seen: set[int] = set()
         at = coroutine
@@ -387,17 +380,14 @@ class AsyncioReader:
             suspended = state == _SUSPENDED
         else:
             suspended = bool(self._layouts["PyFrameObject"].reader("f_stacktop")(self._memory, frame.address)[0])
-        return suspended and self._yields_from(frame)
+        return suspended and self._yields_from(frame.code, frame.offset)
 
-    def _yields_from(self, frame: RawFrame) -> bool:
-        """Whether the instruction after that of a suspended frame is YIELD_FROM (CPython 3.10 and earlier)."""
-        key = (frame.code, frame.offset)
-        known = self._delegating.get(key)
-        if known is None:
-            code, = self._layouts["PyCodeObject"].reader("co_code")(self._memory, frame.code)
-            at = code + self._layouts["PyBytesObject"].offset("ob_sval") + frame.offset + 2
-            known = self._delegating[key] = self._memory.read(at, 1)[0] == _YIELD_FROM
-        return known
+    @remembered
+    def _yields_from(self, code_object: int, offset: int) -> bool:
+        """Whether YIELD_FROM follows the instruction at an offset of a code object (CPython 3.10 and earlier)."""
+        code, = self._layouts["PyCodeObject"].reader("co_code")(self._memory, code_object)
+        at = code + self._layouts["PyBytesObject"].offset("ob_sval") + offset + 2
+        return self._memory.read(at, 1)[0] == _YIELD_FROM
 
     def _has_ended(self, generator: int) -> bool:
         known = self._layouts["PyGenObject"]
@@ -424,7 +414,7 @@ class AsyncioReader:
     def running_frames(self, tstate: int, coroutine: int) -> tuple[RawFrame, ...]:
         """The Python frames that a task runs now, outermost first; empty if the thread does not run it.
 
-        :param tstate: ``PyThreadState *`` of the thread that its loop runs in.
+        :param tstate: ``PyThreadState *`` of its loop's thread.
         """
         if self._objects.type_name(coroutine) not in _GENERATORS:
             return ()
@@ -457,7 +447,7 @@ class AsyncioReader:
         else:
             rest = self._objects.attribute(future, "_callbacks") or 0
         if rest and self._objects.type_name(rest) == "list":
-            for pair in self.list_items(rest, _MAX_CALLBACKS):
+            for pair in self._objects.list_start(rest, _MAX_CALLBACKS):
                 yield from self._objects.tuple_items(pair)[:1]  # with the context that it is to run in
 
     def free_variables(self, function: int) -> tuple[str, dict[str, int]]:
@@ -484,32 +474,3 @@ class AsyncioReader:
             names = tuple([name for name, kind in zip(self._objects.tuple_items(names_at), kinds)
                            if kind & _CO_FAST_FREE])
         return tuple(self._objects.key_name(name) or "?" for name in names)
-
-    # -- collections -----------------------------------------------------------------------------------------
-
-    def list_items(self, address: int, limit: int = MAX_TASKS) -> tuple[int, ...]:
-        """The items of a ``list`` (``PyListObject *``), at most `limit` of them."""
-        size, = self._layouts["PyVarObject"].reader("ob_size")(self._memory, address)
-        items, = self._layouts["PyListObject"].reader("ob_item")(self._memory, address)
-        if size < 0:
-            raise CorruptStructure(address, f"a list of {size} items")
-        count = min(size, limit)
-        return struct.unpack(f"<{count}Q", self._memory.read(items, 8 * count)) if count else ()
-
-    def set_items(self, address: int) -> Iterator[int]:
-        """The items of a ``set`` (``PySetObject *``).
-
-        Source: CPython 3.13 Objects/setobject.c: an unused entry has no key, a deleted one the hash -1.
-        """
-        mask, table = self._layouts["PySetObject"].reader("mask", "table")(self._memory, address)
-        if not 0 <= mask < _MAX_SET:
-            raise CorruptStructure(address, f"a set of {mask + 1} entries")
-        entry = self._layouts["setentry"]
-        start, form, places = entry.packed("key", "hash")
-        total = (mask + 1) * entry.size
-        for at in range(0, total, _CHUNK):
-            data = self._memory.read(table + at, min(_CHUNK, total - at))
-            for offset in range(start, len(data), entry.size):
-                values = form.unpack_from(data, offset)
-                if values[places[0]] and values[places[1]] != -1:
-                    yield values[places[0]]

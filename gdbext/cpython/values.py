@@ -1,7 +1,7 @@
-"""Python values and local variables as text in the form of `repr`, decoded from memory; no code of the target runs.
+"""Python values and local variables as text in the form of `repr`, decoded from memory.
 
-Builtin types, their subclasses, instances with what `__dict__` and `__slots__` hold, and numpy arrays. Whatever the
-memory holds, each value ends after a bounded number of reads; what lies in it and cannot be read is shown as such.
+Builtin types, their subclasses, instances with their `__dict__` and `__slots__`, and numpy arrays. Whatever the
+memory holds, each value ends after a bounded number of reads; parts that cannot be read are shown as such.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import TypeVar
 
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.objects import Objects
-from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.select import numpy_layouts
 from gdbext.layout.table import Layouts
 from gdbext.record import record
+from gdbext.remembered import remembered
 
 #: What stands for a value whose memory is damaged or not there.
 UNREADABLE = "<unreadable>"
@@ -40,8 +41,8 @@ _MAX_NAME = 200
 _MAX_DEPTH = 50
 #: Most cells that are followed from one to the next.
 _MAX_CELLS = 8
-#: How much of a set's table is read at a time, in entries.
-_CHUNK = 64
+#: Most entries of the table of a set.
+_MAX_TABLE = 1 << 62
 #: NPY_MAXDIMS, and the largest alignment of an element in bytes.
 _MAX_DIMENSIONS = 64
 _MAX_ALIGNMENT = 64
@@ -58,10 +59,10 @@ T = TypeVar("T")
 
 @record
 class Limits:
-    """How much is told of one value.
+    """How much is shown of one value.
 
-    `depth` counts containers and objects in each other, `items` are those of one of them, and `reads` the objects and
-    entries that are looked at. No part of the text is begun behind `characters` of it; what is open is closed.
+    `depth` counts nested containers and objects, `items` those of one container, `reads` the objects and entries that
+    are read. No part of the text begins after `characters` of it; open brackets are closed.
     """
 
     depth: int = 3
@@ -75,10 +76,7 @@ DEFAULT_LIMITS = Limits()
 
 @record
 class _Kind:
-    """A type: its ``tp_name``, whether it was made at run time, and the builtin type that it is derived from, if any.
-
-    `exact` tells that it is that builtin type itself.
-    """
+    """A type: its ``tp_name``, whether it was made at run time, and the builtin type that it is derived from."""
 
     address: int
     name: str
@@ -88,16 +86,15 @@ class _Kind:
 
     @property
     def short_name(self) -> str:
-        """Its ``__name__``."""
         return self.name.rpartition(".")[2]
 
 
 @record
 class _Class:
-    """What the namespaces of a class and of its bases tell of the instances.
+    """What the namespaces of a class and of its bases say about the instances.
 
     `fields` are those of a dataclass and `names` those of a named tuple, `members` (``PyDictObject *``) the members of
-    an enumeration; `slots` are names from `__slots__` and where the values lie, in bytes.
+    an enumeration; `slots` are names from `__slots__` and the offsets of their values in bytes.
     """
 
     slots: tuple[tuple[str, int], ...] = ()
@@ -113,32 +110,26 @@ class ValueReader:
         self._memory = memory
         self._layouts = layouts
         self._objects = objects
-        self._kinds: dict[int, _Kind] = {}
         self._classes: dict[int, _Class] = {}
 
     def text(self, address: int, limits: Limits = DEFAULT_LIMITS) -> str:
-        """A value in the form of Python's `repr`, as far as that can be told without running its code.
+        """A value in the form of Python's `repr`, as far as possible without running the target's code.
 
         Objects of classes with a `__repr__` of their own are shown by their attributes, those of other types by type
-        and address. It is raw: a name may hold any character.
+        and address. The text is not escaped: a name may hold any character.
 
         :param address: ``PyObject *``.
-        :raises GdbextError: the value itself cannot be read, or is no object. What it consists of may be `UNREADABLE`.
+        :raises GdbextError: the value itself cannot be read. What it consists of may be `UNREADABLE`.
         """
-        return _Look(self._memory, self._layouts, self._objects, self, limits).value(address, 0)
+        return _Writer(self._memory, self._layouts, self._objects, self, limits).value(address, 0)
 
     def type_name(self, address: int) -> str:
-        """The ``tp_name`` of a value's type; see `Objects.type_name`."""
+        """The ``tp_name`` of a value's type."""
         return self._objects.type_name(address)
 
+    @remembered
     def kind(self, address: int) -> _Kind:
         """A type (``PyTypeObject *``)."""
-        known = self._kinds.get(address)
-        if known is None:
-            known = self._kinds[address] = self._read_kind(address)
-        return known
-
-    def _read_kind(self, address: int) -> _Kind:
         read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_base", "tp_mro")
         flags, base, order = read(self._memory, address)
         name, made = self._objects.name_of_type(address), bool(flags & _HEAPTYPE)
@@ -216,28 +207,23 @@ class ValueReader:
     def _is_enumeration(self, address: int) -> bool:
         return any(name in _ENUM_CLASSES for name in self._objects.type_names(address))
 
+    @if_unreadable(None)
     def _field_names(self, address: int) -> tuple[str, ...] | None:
         """The names in the ``_fields`` of a named tuple (``PyTupleObject *``)."""
-        try:
-            if self._objects.type_name(address) == "tuple":
-                names = [self._objects.key_name(item) for item in self._objects.tuple_start(address, _MAX_CLASSES)]
-                return tuple([name or "?" for name in names])
-        except GdbextError:
-            pass
-        return None
-
-    def _dataclass_fields(self, address: int) -> tuple[str, ...] | None:
-        """The names of the fields of a dataclass (``PyDictObject *``) that its `__repr__` is to show."""
-        names = []
-        try:
-            if self._objects.type_name(address) != "dict":
-                return None
-            for key, field in self._objects.dict_slots(address, _MAX_CLASS_ENTRIES):
-                name = self._objects.key_name(key) if key and field else None
-                if name is not None and self._shows(field):
-                    names.append(name)
-        except GdbextError:
+        if self._objects.type_name(address) != "tuple":
             return None
+        return tuple([self._objects.key_name(item) or "?" for item in self._objects.tuple_start(address, _MAX_CLASSES)])
+
+    @if_unreadable(None)
+    def _dataclass_fields(self, address: int) -> tuple[str, ...] | None:
+        """The names of the fields of a dataclass (``PyDictObject *``) that its `__repr__` shows."""
+        if self._objects.type_name(address) != "dict":
+            return None
+        names = []
+        for key, field in self._objects.dict_slots(address, _MAX_CLASS_ENTRIES):
+            name = self._objects.key_name(key) if key and field else None
+            if name is not None and self._shows(field):
+                names.append(name)
         return tuple(names)
 
     def _shows(self, field: int) -> bool:
@@ -249,7 +235,7 @@ class ValueReader:
         return True
 
 
-class _Look:
+class _Writer:
     """One value on its way to text: what may still be written and read, and the objects that are open."""
 
     def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, reader: ValueReader, limits: Limits) -> None:
@@ -286,7 +272,6 @@ class _Look:
         return _BUILTIN[kind.builtin](self, address, kind, depth)
 
     def _part(self, address: int, depth: int) -> str:
-        """The text of a part of a value, which may be damaged."""
         try:
             return self.value(address, depth)
         except GdbextError:
@@ -297,7 +282,6 @@ class _Look:
         return text
 
     def _of(self, kind: _Kind, text: str) -> str:
-        """The text of an object of a builtin type, or of a class derived from it."""
         return text if kind.exact else f"{kind.short_name}({text})"
 
     def _joined(self, items: Iterable[T], show: Callable[[T], str], count: int | None = None) -> str:
@@ -377,7 +361,6 @@ class _Look:
         return text if len(start) == length else f"{text}..."
 
     def _name(self, address: int) -> str:
-        """The name (``PyUnicodeObject *``) of a class, function or module."""
         text, length = self._objects.string_start(address, _MAX_NAME)
         return text if len(text) == length else f"{text}..."
 
@@ -385,11 +368,12 @@ class _Look:
 
     def _list(self, address: int, kind: _Kind, depth: int) -> str:
         items = self._objects.list_start(address, self._limits.items + 1)
+        if not items:
+            return self._of(kind, self._leaf("[]"))
+        return self._of(kind, self._nested(address, depth, lambda: f"[{self._items(items, depth)}]", "[...]"))
 
-        def show() -> str:
-            return f"[{self._joined(items, lambda item: self._item(item, depth + 1))}]"
-
-        return self._of(kind, self._nested(address, depth, show, "[...]") if items else self._leaf("[]"))
+    def _items(self, items: Iterable[int], depth: int) -> str:
+        return self._joined(items, lambda item: self._item(item, depth + 1))
 
     def _item(self, item: int, depth: int) -> str:
         return self._part(item, depth) if item else self._leaf("<NULL>")
@@ -401,49 +385,33 @@ class _Look:
             return self._call(kind, address, list(zip(names, items)), depth)
 
         def show() -> str:
-            text = self._joined(items, lambda item: self._item(item, depth + 1))
+            text = self._items(items, depth)
             return f"({text},)" if len(items) == 1 else f"({text})"
 
         return self._of(kind, self._nested(address, depth, show, "(...)") if items else self._leaf("()"))
 
     def _set(self, address: int, kind: _Kind, depth: int) -> str:
         size, = self._layouts["PySetObject"].reader("used")(self._memory, address)
+        items = self._objects.set_items(address, _MAX_TABLE, self._spend)
+        return self._in_braces(address, kind, depth, size, "set", lambda: self._joined(
+            items, lambda item: self._part(item, depth + 1), size))
 
-        def show() -> str:
-            return f"{{{self._joined(self._set_items(address), lambda item: self._part(item, depth + 1), size)}}}"
-
-        if not size:
-            return self._leaf(f"{kind.short_name}()")
-        text = self._nested(address, depth, show, "{...}")
-        return text if kind.exact and kind.builtin == "set" else f"{kind.short_name}({text})"
-
-    def _set_items(self, address: int) -> Iterator[int]:
-        # Objects/setobject.c: a key that was taken out leaves another one behind, with a hash that no object has
-        mask, table = self._layouts["PySetObject"].reader("mask", "table")(self._memory, address)
-        if mask < 0 or mask & (mask + 1):
-            raise CorruptStructure(address, f"a set whose table has {mask + 1} entries")
-        entry = self._layouts["setentry"]
-        start, form, places = entry.packed("key", "hash")
-        for first in range(0, mask + 1, _CHUNK):
-            if self._reads <= 0:
-                return
-            self._reads -= 1
-            data = self._memory.read(table + first * entry.size, min(_CHUNK, mask + 1 - first) * entry.size)
-            for offset in range(start, len(data), entry.size):
-                values = form.unpack_from(data, offset)
-                if values[places[0]] and values[places[1]] != -1:
-                    yield values[places[0]]
+    def _spend(self) -> bool:
+        self._reads -= 1
+        return self._reads >= 0
 
     def _dict(self, address: int, kind: _Kind, depth: int) -> str:
         size = self._objects.dict_size(address)
+        return self._in_braces(address, kind, depth, size, "dict", lambda: self._joined(
+            self._entries(address), lambda pair: self._pair(pair, depth + 1), size))
 
-        def show() -> str:
-            return f"{{{self._joined(self._entries(address), lambda pair: self._pair(pair, depth + 1), size)}}}"
-
+    def _in_braces(self, address: int, kind: _Kind, depth: int, size: int, plain: str, show: Callable[[], str]) -> str:
+        """A set or dict; `plain` is the builtin type that is written without its name."""
+        is_plain = kind.exact and kind.builtin == plain
         if not size:
-            return self._leaf("{}" if kind.exact and kind.builtin == "dict" else f"{kind.short_name}()")
-        text = self._nested(address, depth, show, "{...}")
-        return text if kind.exact and kind.builtin == "dict" else f"{kind.short_name}({text})"
+            return self._leaf("{}" if is_plain and plain == "dict" else f"{kind.short_name}()")
+        text = self._nested(address, depth, lambda: f"{{{show()}}}", "{...}")
+        return text if is_plain else f"{kind.short_name}({text})"
 
     def _entries(self, address: int) -> Iterator[tuple[int, int]]:
         for key, value in self._objects.dict_slots(address, self._reads):
@@ -522,9 +490,13 @@ class _Look:
 
     def _call(self, kind: _Kind, address: int, parts: Sequence[tuple[str, int]], depth: int) -> str:
         """An object in the form of the call that makes one like it."""
+        return self._as_call(kind, address, depth, lambda: self._joined(
+            parts, lambda pair: self._named(pair, depth + 1)))
+
+    def _as_call(self, kind: _Kind, address: int, depth: int, arguments: Callable[[], str]) -> str:
         def show() -> str:
             self._characters -= len(kind.short_name) + 2
-            return f"{kind.short_name}({self._joined(parts, lambda pair: self._named(pair, depth + 1))})"
+            return f"{kind.short_name}({arguments()})"
 
         return self._nested(address, depth, show, f"{kind.short_name}(...)")
 
@@ -532,13 +504,8 @@ class _Look:
         arguments, = self._layouts["PyBaseExceptionObject"].reader("args")(self._memory, address)
         if address in self._open:
             return self._leaf(f"<... at {address:#x}>")
-
-        def show() -> str:
-            self._characters -= len(kind.short_name) + 2
-            items = self._objects.tuple_start(arguments, self._limits.items + 1) if arguments else ()
-            return f"{kind.short_name}({self._joined(items, lambda item: self._item(item, depth + 1))})"
-
-        return self._nested(address, depth, show, f"{kind.short_name}(...)")
+        return self._as_call(kind, address, depth, lambda: self._items(
+            self._objects.tuple_start(arguments, self._limits.items + 1) if arguments else (), depth))
 
     def _enumeration(self, address: int, kind: _Kind, known: _Class, depth: int) -> str:
         name = next((self._objects.key_name(key) or "?"
@@ -563,7 +530,6 @@ class _Look:
         return self._name(name)
 
     def _short(self, address: int) -> str:
-        """An object by type and address alone."""
         return f"{self._objects.type_name(address)} at {address:#x}"
 
     def _method(self, address: int, kind: _Kind, depth: int) -> str:
@@ -654,18 +620,18 @@ class _Look:
         raise CorruptStructure(descriptor, "an array's elements have no size")
 
 
-_Show = Callable[[_Look, int, _Kind, int], str]
+_Show = Callable[[_Writer, int, _Kind, int], str]
 #: How objects are shown that are of a builtin type, or of one derived from it, by its ``tp_name``.
 _BUILTIN: dict[str, _Show] = {
-    **dict.fromkeys(_CONSTANTS, _Look._constant),
-    "bool": _Look._bool, "int": _Look._int, "float": _Look._float, "complex": _Look._complex,
-    "str": _Look._str, "bytes": _Look._bytes, "bytearray": _Look._bytearray,
-    "list": _Look._list, "tuple": _Look._tuple, "set": _Look._set, "frozenset": _Look._set,
-    "dict": _Look._dict, "frozendict": _Look._dict, "slice": _Look._slice, "range": _Look._range,
-    "BaseException": _Look._exception, "function": _Look._function, "method": _Look._method,
-    "builtin_function_or_method": _Look._builtin_function, "method_descriptor": _Look._method_descriptor,
-    "type": _Look._class, "module": _Look._module, "cell": _Look._cell, "numpy.ndarray": _Look._array,
-    **dict.fromkeys((*_WEAK_REFERENCES, *_WEAK_PROXIES), _Look._weak_reference),
+    **dict.fromkeys(_CONSTANTS, _Writer._constant),
+    "bool": _Writer._bool, "int": _Writer._int, "float": _Writer._float, "complex": _Writer._complex,
+    "str": _Writer._str, "bytes": _Writer._bytes, "bytearray": _Writer._bytearray,
+    "list": _Writer._list, "tuple": _Writer._tuple, "set": _Writer._set, "frozenset": _Writer._set,
+    "dict": _Writer._dict, "frozendict": _Writer._dict, "slice": _Writer._slice, "range": _Writer._range,
+    "BaseException": _Writer._exception, "function": _Writer._function, "method": _Writer._method,
+    "builtin_function_or_method": _Writer._builtin_function, "method_descriptor": _Writer._method_descriptor,
+    "type": _Writer._class, "module": _Writer._module, "cell": _Writer._cell, "numpy.ndarray": _Writer._array,
+    **dict.fromkeys((*_WEAK_REFERENCES, *_WEAK_PROXIES), _Writer._weak_reference),
 }
 
 

@@ -49,14 +49,13 @@ class WaitedLocks:
 
     def find(self, word: int, stack: Sequence[RawFrame],
              native: Callable[[], Iterable[int]] = tuple) -> tuple[PyLock, int, list[int]] | None:
-        """What a thread waits for that sleeps on a word or is parked there; None if it is no lock of Python's.
+        """The lock of Python's that a thread waits for if it sleeps on a word or is parked there, or None.
 
-        :param word: address of a semaphore, or where the thread is parked.
         :param stack: the innermost frames of the thread.
-        :param native: gives words of the native stack, for a thread whose Python frames do not have the lock, since
-            compiled code called the interpreter. It keeps its pointer to the object while the thread waits.
+        :param native: gives words of the native stack, for compiled code that called the interpreter: it keeps its
+            pointer to the object while the thread waits.
         :return: the lock; the index of the innermost frame that is not the lock's own; and the objects
-            (``PyObject *``) that the thread came by to it, the outermost first.
+            (``PyObject *``) that led to it, the outermost first.
         """
         found = self._in_frames(word, stack)
         if found is None:
@@ -65,7 +64,7 @@ class WaitedLocks:
         return self._whole(*found, stack) if found is not None else None
 
     def is_called_from_python(self, word: int, stack: Sequence[RawFrame]) -> bool:
-        """Whether a Python frame of the thread has the lock that it waits for, so that compiled code does not."""
+        """Whether a Python frame of the thread has the lock that it waits for."""
         return self._in_frames(word, stack) is not None
 
     # -- the object that the word belongs to -----------------------------------------------------------------
@@ -112,17 +111,13 @@ class WaitedLocks:
 
     def _behind(self, value: int) -> PyLock | None:
         """The lock that an object is, or that its method belongs to, or that the file below a text file has."""
-        kind = self._objects.type_name(value)
-        if kind in ("builtin_function_or_method", "builtin_method"):
-            value, = self._layouts["PyCFunctionObject"].reader("m_self")(self._memory, value)
-        elif kind == "method":
-            value, = self._layouts["PyMethodObject"].reader("im_self")(self._memory, value)
-        if value and self._objects.type_name(value) == "_io.TextIOWrapper":
+        owner, _ = self._objects.bound_method(value)
+        value = owner or value
+        if self._objects.type_name(value) == "_io.TextIOWrapper":
             value = self._locks.buffer_of(value)
         return self._locks.decode(value) if value else None
 
     def _without_frames(self, word: int) -> PyLock | None:
-        """A lock that no frame has at hand."""
         if "ThreadHandle" in self._layouts:
             # of what threads park at, the address tells what it is
             for at in (self._locks.object_at, self._locks.handle_at):
@@ -195,10 +190,7 @@ class WaitedLocks:
         return lock, index, path
 
     def _around(self, lock: PyLock, me: int, raw: RawFrame) -> PyLock | None:
-        """What a thread waits for that sleeps in a lock within a method of an object.
-
-        :return: the lock itself where the object is only the way to it; None if it has nothing to do with it.
-        """
+        """What a thread waits for that sleeps in a lock within a method of an object; None if they are unrelated."""
         if lock.kind == "py-condition":
             return self._locks.waited_through(me, lock.address)
         found = self._locks.decode(me)

@@ -18,12 +18,12 @@ from typing import NamedTuple
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.linetable import line_of
 from gdbext.cpython.objects import Objects
-from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.errors import CorruptStructure, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
+from gdbext.remembered import remembered
 
 _EXITS = ("__exit__", "__aexit__")
-_BOUND_BUILTINS = ("builtin_function_or_method", "builtin_method")
 # opcodes and the type of block of `with`, CPython 3.6 - 3.10 (Include/opcode.h)
 _SETUP_WITH, _SETUP_ASYNC_WITH, _EXTENDED_ARG = 143, 154, 144
 _SETUP_FINALLY = 122
@@ -35,7 +35,7 @@ _MAX_NESTING = 200
 
 
 class WithBlock(NamedTuple):
-    """A `with` block that is entered: its context manager (``PyObject *``), and the line of the `with` if known."""
+    """An entered `with` block: its context manager (``PyObject *``), and the line of the `with` if known."""
 
     manager: int
     line: int | None
@@ -58,10 +58,6 @@ class WithBlocks:
         self._layouts = layouts
         self._objects = objects
         self._frames = frames
-        self._tables: dict[int, list[_Protected]] = {}
-        # by code object and instruction: the lines of the `with` blocks that may be around it, by stack depth
-        self._lines: dict[tuple[int, int], dict[int, int | None]] = {}
-        self._withs: dict[int, dict[int, int]] = {}
         self._exit_follows = layouts.version_tuple >= (3, 14)
         self._enter_size = _CALL_SIZE if layouts.version_tuple >= (3, 14) else _BEFORE_WITH_SIZE
         if "PyFrameObject" in layouts and "f_iblock" in layouts["PyFrameObject"]:
@@ -77,7 +73,7 @@ class WithBlocks:
         return self._by_block_stack(raw)
 
     def is_entering(self, raw: RawFrame) -> bool:
-        """Whether a frame is at a `with` statement: what it calls there is the ``__enter__`` of the context manager.
+        """Whether a frame is at a `with` statement and calls ``__enter__`` there.
 
         :raises GdbextError: the frame cannot be read.
         """
@@ -90,9 +86,7 @@ class WithBlocks:
     # -- CPython 3.11 and later ------------------------------------------------------------------------------
 
     def _by_exception_table(self, raw: RawFrame) -> list[WithBlock]:
-        known = self._lines.get((raw.code, raw.offset))
-        if known is None:
-            known = self._lines[(raw.code, raw.offset)] = self._lines_by_depth(raw)
+        known = self._lines_by_depth(raw.code, raw.offset)
         if not known:
             return []
         slots = self._frames.lowest_values(raw, max(known))
@@ -111,15 +105,16 @@ class WithBlocks:
                     found.append(WithBlock(manager, known.get(i + 1)))
         return found[::-1]
 
-    def _lines_by_depth(self, raw: RawFrame) -> dict[int, int | None]:
-        """Line of the statement that protects the values up to each depth, for each depth of a handler around.
+    @remembered
+    def _lines_by_depth(self, code: int, offset: int) -> dict[int, int | None]:
+        """Depth of each handler around an instruction -> line of the statement that protects the values up to it.
 
         The highest depth is what is sure to be on the stack; empty if nothing is.
         """
-        table = self._table(raw.code)
+        table = self._table(code)
         # the handlers around the instruction, the innermost first: what handles exceptions in a handler is next
         chain: list[_Protected] = []
-        at = _covering(table, raw.offset)
+        at = _covering(table, offset)
         while at is not None and len(chain) < _MAX_NESTING and at not in chain:
             chain.append(at)
             at = _covering(table, at.handler)
@@ -139,15 +134,13 @@ class WithBlocks:
             begins.setdefault((other.handler, other.depth), other.start)
         for depth, entry in outermost.items():
             # the instruction before the first one that is protected has entered the block
-            lines[depth] = self._line(raw.code, begins[entry.handler, entry.depth] - 2)
+            lines[depth] = self._line(code, begins[entry.handler, entry.depth] - 2)
         return lines
 
+    @remembered
     def _table(self, code: int) -> list[_Protected]:
-        known = self._tables.get(code)
-        if known is None:
-            address, = self._layouts["PyCodeObject"].reader("co_exceptiontable")(self._memory, code)
-            known = self._tables[code] = sorted(iter_protected(self._objects.bytes(address)))
-        return known
+        address, = self._layouts["PyCodeObject"].reader("co_exceptiontable")(self._memory, code)
+        return sorted(iter_protected(self._objects.bytes(address)))
 
     # -- CPython 3.10 and earlier ----------------------------------------------------------------------------
 
@@ -174,14 +167,11 @@ class WithBlocks:
                 found.append(WithBlock(manager, self._line(raw.code, entered)))
         return found[::-1]
 
+    @remembered
     def _with_statements(self, code: int) -> dict[int, int]:
         """``b_handler`` of each `with` statement -> byte offset of the instruction that enters it."""
-        known = self._withs.get(code)
-        if known is None:
-            address, = self._layouts["PyCodeObject"].reader("co_code")(self._memory, code)
-            known = self._withs[code] = dict(iter_with_statements(self._objects.bytes(address),
-                                                                  self._layouts.version_tuple))
-        return known
+        address, = self._layouts["PyCodeObject"].reader("co_code")(self._memory, code)
+        return dict(iter_with_statements(self._objects.bytes(address), self._layouts.version_tuple))
 
     # -- both ------------------------------------------------------------------------------------------------
 
@@ -189,34 +179,21 @@ class WithBlocks:
         first, table = self._layouts["PyCodeObject"].reader("co_firstlineno", "co_linetable")(self._memory, code)
         return line_of(self._objects.bytes(table), first, offset, self._layouts.version_tuple)
 
+    @if_unreadable(0)
     def _manager(self, method: int, following: int) -> int:
         """The object whose ``__exit__`` a value is (``PyObject *``), or 0.
 
         :param following: the next value; the object, where the value is not bound to it.
         """
-        try:
-            kind = self._objects.type_name(method)
-            if kind in _BOUND_BUILTINS:
-                definition, owner = self._layouts["PyCFunctionObject"].reader("m_ml", "m_self")(self._memory, method)
-                return owner if self._objects.c_function_name(definition) in _EXITS else 0
-            if kind == "method":
-                function, owner = self._layouts["PyMethodObject"].reader("im_func", "im_self")(self._memory, method)
-                return owner if self._is_exit(function) else 0
-            if kind == "method_descriptor" and following:
-                name, = self._layouts["PyMethodDescrObject"].reader("d_name")(self._memory, method)
-                return following if self._objects.key_name(name) in _EXITS else 0
-            if kind == "function" and following:
-                return following if self._is_exit(method) else 0
-        except GdbextError:
-            pass  # no object at all
-        return 0
-
-    def _is_exit(self, function: int) -> bool:
-        if self._objects.type_name(function) != "function":
-            return False
-        name, = self._layouts["PyFunctionObject"].reader("func_name")(self._memory, function)
-        return self._objects.key_name(name) in _EXITS
-
+        owner, name = self._objects.bound_method(method)
+        if not owner and following:
+            owner = following
+            if self._objects.type_name(method) == "method_descriptor":
+                text, = self._layouts["PyMethodDescrObject"].reader("d_name")(self._memory, method)
+                name = self._objects.key_name(text)
+            else:
+                name = self._objects.function_name(method)
+        return owner if name in _EXITS else 0
 
 def _covering(table: list[_Protected], offset: int) -> _Protected | None:
     index = bisect.bisect_right(table, (offset, 1 << 62, 0, 0)) - 1

@@ -1,7 +1,6 @@
 """What a program said when it aborted: a fatal error of Python, an assertion, a damaged heap, an exception, a panic.
 
-The texts come from memory, by the decoders of `native.messages` and `native.libstdcxx`; here it is decided which of
-them is the reason, by who called `abort`.
+The texts come from memory, by the decoders in `runtimes/`; the caller of `abort` decides which of them is the reason.
 """
 
 from __future__ import annotations
@@ -16,13 +15,14 @@ from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
+from gdbext.model.reasons import Reason, because
 from gdbext.runtimes.libstdcxx import CxxException, find_exceptions, readable_type
 from gdbext.runtimes.messages import FatalError, abort_message, fatal_errors, pybind11_error, rust_panic
 from gdbext.threads.code import Code
 from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 
-#: How many frames are looked at for who called `abort`, how many for what they have at hand, and bytes of stack.
+#: How many frames are searched for the caller of `abort`, how many for texts, and bytes of stack.
 _MAX_FRAMES, _MAX_STACK_FRAMES, _MAX_STACK = 24, 48, 1 << 16
 # glibc 2.36 malloc/malloc.c, debug/stack_chk_fail.c, debug/chk_fail.c
 _DAMAGED = re.compile(r"malloc|free\(|realloc|double free|corrupted|munmap_chunk|mremap_chunk|invalid fastbin|chunk"
@@ -49,22 +49,23 @@ class AbortReader:
         self._c_library = c_library
 
     def explain(self, fault: Fault, native: Sequence[tuple[int, int]], registers: Mapping[str, int]) -> Fault:
-        """Who called `abort`, and what that said; the fault as it is where nothing tells.
+        """Find what called `abort` and what it reported; the fault as it is where that is not known.
 
         :param native: (program counter, stack pointer) of the thread's frames, innermost first.
         :param registers: of the innermost.
         """
-        words = self._words(registers["rsp"], native)
+        words = self._words(registers[self._code.cpu.STACK_POINTER], native)
         values = list(registers.values())
         names = [self._code.frame(pc, i).function or "" for i, (pc, _) in enumerate(native[:_MAX_FRAMES])]
         for python, library in itertools.product(self._side.pythons, self._c_library[:1]):
-            errors = fatal_errors(self._memory, python.runtime.module, library, words, values, self._is_constant)
+            errors = fatal_errors(self._code.cpu, self._memory, python.runtime.module, library, words, values,
+                                  self._is_constant)
             if errors:
                 return _fatal(fault, errors)
         said = next(filter(None, (abort_message(self._memory, module) for module in self._c_library)), None)
         if said is not None:
             kind = "assertion" if "Assertion `" in said else "heap-corruption" if _DAMAGED.match(said) else "abort"
-            return replace(fault, kind=kind, text=f"the C library ended the program: {said}", message=said)
+            return replace(fault, kind=kind, text=because("c-library-ended", message=said), message=said)
         sanitizer = self._sanitizer(native, names)
         if sanitizer is not None:
             return replace(fault, kind="sanitizer", text=sanitizer)
@@ -74,30 +75,29 @@ class AbortReader:
         if any("panic" in name for name in names) or self._has_rust(native):
             panic = rust_panic(self._memory, words, self._pointers.in_image)
             if panic is not None:
-                said = f" {panic.message}" if panic.message else ""
-                return replace(fault, kind="rust-panic", text=f"a Rust panic at {panic.file}:{panic.line}:"
-                               f"{panic.column}:{said or ' its message is not known'}", message=panic.message,
-                               evidence=INFERRED, why="message and place are what the stack has of a panic")
+                text = because("rust-panic", file=panic.file, line=panic.line, column=panic.column,
+                               message=panic.message)
+                return replace(fault, kind="rust-panic", text=text, message=panic.message, evidence=INFERRED,
+                               why=because("panic-on-stack"))
         return fault
 
     def _terminated(self, fault: Fault, thrown: CxxException) -> Fault:
         name = readable_type(thrown.type, self._demangle)
         python = pybind11_error(self._memory, thrown)
         text = thrown.text or (python.text if python is not None else None)
-        said = f": {text}" if text else ""
         return replace(fault, kind="uncaught-exception", message=text,
-                       text=f"std::terminate() was called for a C++ exception of type {name}{said}",
-                       evidence=INFERRED if thrown.evidence == INFERRED else RECORDED, why=thrown.why)
+                       text=because("terminate-called", type=name, text=text),
+                       evidence=INFERRED if thrown.evidence == INFERRED else RECORDED,
+                       why=because("text", text=thrown.why) if thrown.why else None)
 
-    def _sanitizer(self, native: Sequence[tuple[int, int]], names: Sequence[str]) -> str | None:
-        """Whether a sanitizer's run-time library called `abort`, and of what it told."""
+    def _sanitizer(self, native: Sequence[tuple[int, int]], names: Sequence[str]) -> Reason | None:
+        """Whether a sanitizer's run-time library called `abort`, and whether for a data race."""
         for i, (pc, _) in enumerate(native[:len(names)]):
             module = self._code.module(pc)
             found = _SANITIZER.match(module.name) if module is not None else None
             if found is not None:
-                race = any("ReportRace" in name for name in names[i:])
-                return (f"{_SANITIZERS[found[1]]} ended the program" + (": it found a data race" if race else "")
-                        + "; its report is what the program wrote last to standard error")
+                return because("sanitizer-ended", name=_SANITIZERS[found[1]],
+                               found_race=int(any("ReportRace" in name for name in names[i:])))
             if not self._sites.in_runtime(pc):
                 return None
         return None
@@ -117,7 +117,7 @@ class AbortReader:
         return False
 
     def _has_rust(self, native: Sequence[tuple[int, int]]) -> bool:
-        """Whether who called `abort` is linked with Rust's library, which exports the name of its personality."""
+        """Whether the caller of `abort` is linked with Rust's library, which exports the name of its personality."""
         for pc, _ in native[:_MAX_FRAMES]:
             if not self._sites.in_runtime(pc):
                 module = self._code.module(pc)
@@ -139,11 +139,11 @@ class AbortReader:
 
 
 def _fatal(fault: Fault, errors: Sequence[FatalError]) -> Fault:
-    """Of several errors the outermost was first, and the others are what its report came upon."""
+    """Explain a fatal error. Of several the outermost came first; the others occurred while it was reported."""
     first = errors[-1]
-    message = "Fatal Python error: " + ": ".join(part for part in (first.function, first.message) if part)
-    why = None if first.evidence == DERIVED else "the texts are those nearest to the end on the stack"
     if not first.function and not first.message:
-        return replace(fault, kind="fatal-python-error", text="Python ended the program: a fatal error")
-    return replace(fault, kind="fatal-python-error", text=f"Python ended the program: {message}", message=message,
+        return replace(fault, kind="fatal-python-error", text=because("python-ended", message=None))
+    message = "Fatal Python error: " + ": ".join(part for part in (first.function, first.message) if part)
+    why = None if first.evidence == DERIVED else because("message-nearest-on-stack")
+    return replace(fault, kind="fatal-python-error", text=because("python-ended", message=message), message=message,
                    evidence=first.evidence, why=why)

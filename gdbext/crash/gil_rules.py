@@ -1,19 +1,19 @@
-"""Which rules of CPython's API threads break: without a thread state, without the GIL, after the end, on dead objects.
+"""Rules of CPython's C API that threads break: no thread state, no GIL, calls after finalisation, dead objects.
 
-Each finding rests on what the interpreter itself records; what could be legitimate is no finding.
+Each finding rests on what the interpreter itself records; what could be legitimate is not reported.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from gdbext.arch.x86_64.calls import called
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.object_state import ObjectState, read_object_state
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
-from gdbext.model import DERIVED, RECORDED, Finding, Report
+from gdbext.model import DERIVED, Finding, Report
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
@@ -21,7 +21,7 @@ from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 
-#: Functions of the API that only a thread may call that is attached (on default builds: that holds the GIL).
+#: Functions of the API that only an attached thread may call (on default builds: a thread that holds the GIL).
 #: CPython 3.13 Doc/c-api: those of objects, and none of those that are documented to need no thread state.
 _NEEDS_GIL = re.compile(
     r"^_?Py(Object|List|Dict|Tuple|Set|FrozenSet|Long|Float|Complex|Bool|Unicode|Bytes|ByteArray|Err|Number|Sequence"
@@ -30,12 +30,11 @@ _NEEDS_GIL = re.compile(
 _NEEDS_NONE = re.compile(
     r"^_?Py(Eval_(Acquire|Restore|Save|Release|Init|ThreadsInit)|Err_SetInterrupt|Import_AppendInittab"
     r"|Import_ExtendInittab|Capsule_Is|Type_Check|Object_(Type)?Check$)")
-_RELEASED = "this one has released it (PyEval_SaveThread, or a call of ctypes.CDLL)"
-#: Functions that may run anything, also what releases the GIL by itself while it computes.
+#: Functions that may run anything, also code that releases the GIL by itself while it computes.
 _RUNS_ANYTHING = re.compile(r"_(Call|Vectorcall|EvalCode|Import)|^PyRun_|^PyImport_|Iter(_Next|Next)$")
 #: How many frames of the interpreter, or of run-time libraries below it, one call of the API may have.
 _MAX_CALL = 64
-#: How many Python frames, variables of each and items of each container are looked at for objects that are none.
+#: How many Python frames, variables of each and items of each container are searched for dead objects.
 _MAX_FRAMES, _MAX_VARIABLES, _MAX_ITEMS, _MAX_FOUND = 4, 50, 256, 5
 
 
@@ -81,7 +80,7 @@ class GilRules:
         return ApiCall(public_name(function), outer, module.name, python)
 
     def _called(self, return_address: int, inside: int) -> str | None:
-        target = called(self._memory, return_address)
+        target = self._code.cpu.called(self._memory, return_address)
         return self._code.symbol(target).function if target is not None else self._code.symbol(inside, 1).function
 
     def _python_at(self, pc: int) -> Python | None:
@@ -90,82 +89,77 @@ class GilRules:
         return found[0] if found else next(iter(self._side.pythons), None)
 
     def of_thread(self, seen: SeenThread, native: Sequence[tuple[int, int]], died: bool) -> Iterator[Finding]:
-        """What a thread does in the API that it may not.
+        """Rules that a thread breaks by its call of the API.
 
-        :param died: whether it is the one that died; of others that sleep in a call nothing is said, since the
-            interpreter's own functions let the GIL go while they wait.
+        :param died: whether it is the one that died; another thread that sleeps in a call is not reported, since the
+            interpreter's own functions release the GIL while they wait.
         """
         if not died and seen.call is not None and seen.call.blocked:
             return
         call = self.api_call(native)
         if call is None or not _NEEDS_GIL.match(call.function) or _NEEDS_NONE.match(call.function):
             return
-        what = f"is in {call.function}(), called from {call.module},"
+        where = {"function": call.function, "module": call.module}
         python = call.python
         if not python.interpreters:
-            yield Finding("after-finalisation", seen.number, f"{what} though Python is finalised, or not initialised",
-                          DERIVED, "the runtime has no interpreter")
+            yield Finding("after-finalisation", seen.number, because("api-without-interpreter", **where), DERIVED,
+                          because("no-interpreter"))
             return
         if python.finalizing is not None and python.finalizing != seen.number:
             yield Finding("after-finalisation", seen.number,
-                          f"{what} while thread {python.finalizing} finalises Python", RECORDED)
-        if not seen.tstates:
+                          because("api-during-finalisation", finalizer=python.finalizing, **where))
+        if not self._side.thread(seen.number).tstates:
             # a finalised interpreter has deleted the states of the other threads
-            yield Finding("no-thread-state", seen.number, f"{what} but has no thread state: it was not created by "
-                          "Python and has not called PyGILState_Ensure()", DERIVED,
-                          "no thread state of any interpreter is of this thread")
+            yield Finding("no-thread-state", seen.number, because("api-without-thread-state", **where), DERIVED,
+                          because("no-thread-state"))
         elif self._side.state(seen) != "attached" and not _RUNS_ANYTHING.search(call.function):
-            yield Finding("without-gil", seen.number, f"{what} but {self._who_has_it(seen)}", RECORDED)
+            yield Finding("without-gil", seen.number, self._not_attached(seen, where))
 
-    def _who_has_it(self, seen: SeenThread) -> str:
-        if seen.python is not None and seen.python.runtime.build.startswith("free-threaded"):
-            return f"its thread state is {self._side.state(seen)}: it must be attached to use objects"
-        for gil in self._side.gils:
-            if gil.python is seen.python and gil.holder is not None:
-                return f"thread {gil.holder} holds the GIL: {_RELEASED}"
-        return f"the GIL is free: {_RELEASED}"
+    def _not_attached(self, seen: SeenThread, where: Mapping[str, str]) -> Reason:
+        running = self._side.thread(seen.number).python
+        if running is not None and running.runtime.build.startswith("free-threaded"):
+            return because("api-not-attached", state=self._side.state(seen), **where)
+        holder = next((gil.holder for gil in self._side.gils if gil.python is running and gil.holder is not None), None)
+        return because("api-without-gil", holder=holder, **where)
 
     def blocking(self, report: Report) -> Iterator[Finding]:
-        """Threads that hold a GIL while they are blocked in something else than Python."""
+        """Threads that hold a GIL while they are blocked outside Python."""
         for runtime in report.runtimes:
             for interpreter in runtime.interpreters:
                 gil = interpreter.gil
                 thread = report.thread(gil.holder) if gil.state == "held" and gil.holder is not None else None
                 if thread is None or thread.status != "blocked" or not gil.waiters:
                     continue
-                wait = thread.waits
-                where = f"for {wait.lock}" if wait is not None else thread.blocked_on or (
-                    f"in {thread.syscall or 'a system call'}")
-                yield Finding("blocks-with-gil", thread.number,
-                              f"holds the GIL and is blocked {where}; threads that want the GIL: "
-                              + ", ".join(map(str, gil.waiters[:10])), RECORDED)
+                yield Finding("blocks-with-gil", thread.number, because(
+                    "blocked-with-gil", waiters=gil.waiters[:10], blocked_on=thread.blocked_on,
+                    lock=thread.waits.lock if thread.waits is not None else None, syscall=thread.syscall))
 
     # -- objects ---------------------------------------------------------------------------------------------
 
     def object_state(self, address: int) -> ObjectState | None:
-        """What is wrong with what should be an object, None if nothing is or it cannot be read."""
+        """Why what should be an object is not one; None if it may be one or cannot be read."""
         found: ObjectState | None = None
         for python in self._side.pythons:
             try:
                 state = read_object_state(self._memory, python.runtime.layouts, python.objects, address)
             except GdbextError:
                 continue
-            if state.problem is None:  # with several runtimes it is one of another for all but its own
+            if state.problem is None:  # with several runtimes it is an object of only one of them
                 return None
             found = found or state
         return found
 
     def type_offset(self) -> int | None:
-        """Where in an object the pointer to its type lies; None without Python."""
+        """Offset of the type pointer in an object; None without Python."""
         return next((python.runtime.layouts["PyObject"].offset("ob_type") for python in self._side.pythons), None)
 
     def dead_variables(self, seen: SeenThread) -> dict[int, list[str]]:
-        """Objects in variables of the innermost Python frames, or in containers there, that are none any more.
+        """Dead objects in variables of the innermost Python frames, or in containers there.
 
-        :return: where the object should be, and what the program calls it.
+        :return: names of the variables by the address of the object.
         """
         found: dict[int, list[str]] = {}
-        for python, tstate in seen.tstates:
+        for python, tstate in self._side.thread(seen.number).tstates:
             try:
                 raws = python.frames.raw(tstate.address, _MAX_FRAMES)
             except GdbextError:

@@ -1,6 +1,6 @@
-"""What lies at an address of the target: code, a thread's stack, a Python or C++ object, a file, or nothing.
+"""What is at an address of the target: code, a thread's stack, a Python or C++ object, a file, or nothing.
 
-Each answer is proven by memory itself; where nothing proves anything it is only told what kind of memory it is.
+Each answer is proven by memory itself; without proof it is only the kind of memory.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from gdbext.cpython.object_state import nearly_filled_with
 from gdbext.errors import GdbextError
 from gdbext.inferior.address_space import Region
-from gdbext.inferior.protocol import Memory, Target
+from gdbext.inferior.protocol import Memory, Module, Target
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.runtimes.libstdcxx import class_of, readable_type
+from gdbext.runtimes.names import short_name
 from gdbext.threads.code import Code
 from gdbext.threads.python_side import Python
 from gdbext.threads.threads import Threads
@@ -25,20 +27,26 @@ BAD = frozenset((NULL, SMALL, NON_CANONICAL, PATTERN, UNMAPPED))
 
 #: Below this nothing is mapped on Linux unless someone insists (vm.mmap_min_addr).
 LOWEST = 0x10000
-_HALF = 1 << 47
 
 
 @record
 class Pointer:
-    """What a value is, seen as an address: the kind, and in words."""
+    """What a value is, seen as an address."""
 
     value: int
     kind: str
-    text: str
+    what: Reason
+
+
+def function_name(function: str | None, module: Module | None) -> Reason:
+    """How reports call a function of a file."""
+    if function:
+        return because("function", name=short_name(function))
+    return because("unnamed-function", module=module.name if module is not None else None)
 
 
 class Pointers:
-    """Tells what is at addresses of a stopped target."""
+    """Finds what is at addresses of a stopped target."""
 
     def __init__(self, target: Target, code: Code, threads: Threads, pythons: Sequence[Python]) -> None:
         self._memory: Memory = target.memory
@@ -48,7 +56,7 @@ class Pointers:
         self.space = code.space
         self._stacks: dict[int, tuple[int, int]] = {}
         for seen in threads:
-            sp = seen.registers.get("rsp")
+            sp = seen.registers.get(code.cpu.STACK_POINTER)
             region = self.space.find(sp) if sp is not None else None
             if region is not None and sp is not None:
                 self._stacks.setdefault(region.start, (seen.number, sp))
@@ -62,7 +70,7 @@ class Pointers:
         return known
 
     def is_readable(self, address: int) -> bool:
-        """Whether a byte is there and in the core."""
+        """Whether a byte can be read; not every core contains it."""
         try:
             self._memory.read(address, 1)
         except GdbextError:
@@ -70,13 +78,13 @@ class Pointers:
         return True
 
     def stack_of(self, address: int) -> int | None:
-        """The number of the thread whose stack an address lies in, as far as the mappings tell; None for no stack."""
+        """The number of the thread whose stack contains an address, as far as the mappings show; None for no stack."""
         region = self.space.find(address)
         found = self._stacks.get(region.start) if region is not None else None
         return found[0] if found is not None else None
 
     def in_image(self, address: int) -> bool:
-        """Whether an address lies in a loaded file."""
+        """Whether an address is in a loaded file."""
         return self._code.module(address) is not None
 
     def class_of(self, address: int) -> str | None:
@@ -101,16 +109,14 @@ class Pointers:
 
     def _look(self, value: int) -> Pointer:
         if value == 0:
-            return Pointer(value, NULL, "null")
+            return Pointer(value, NULL, because("null"))
         if value < LOWEST:
-            return Pointer(value, SMALL, f"no address: {value} is too small")
-        if _HALF <= value < (1 << 64) - _HALF:
+            return Pointer(value, SMALL, because("small-number", value=value))
+        if not self._code.cpu.is_canonical(value):
             filled = nearly_filled_with(value)
             if filled is not None:
                 return Pointer(value, PATTERN, filled)
-            text = _as_text(value)
-            return Pointer(value, NON_CANONICAL, "no address of x86-64 (not canonical)"
-                           + (f"; as text it reads {text}" if text else ""))
+            return Pointer(value, NON_CANONICAL, because("not-canonical", text=_as_text(value)))
         return self._mapped(value)
 
     def _mapped(self, value: int) -> Pointer:
@@ -118,38 +124,39 @@ class Pointers:
         region = self.space.find(value)
         if module is not None:
             function = self._code.symbol(value).function
-            executable = region is not None and region.allows("x")
-            where = f"{function} in {module.name}" if function else f"in {module.name}"
-            return Pointer(value, CODE if executable else DATA, ("code: " if executable else "data: ") + where)
+            if region is not None and region.allows("x"):
+                return Pointer(value, CODE, because("code-in", module=module.name, function=function))
+            return Pointer(value, DATA, because("data-in", module=module.name, function=function))
         if region is None and not self.is_readable(value):
             if not len(self.space):
-                return Pointer(value, UNMAPPED, "not readable")
-            filled = nearly_filled_with(value)
-            return Pointer(value, UNMAPPED, filled if filled else "not mapped")
+                return Pointer(value, UNMAPPED, because("not-readable"))
+            return Pointer(value, UNMAPPED, nearly_filled_with(value) or because("not-mapped"))
         number = self.stack_of(value)
         if number is not None:
-            return Pointer(value, STACK, f"on the stack of thread {number}")
+            return Pointer(value, STACK, because("on-stack-of", thread=number))
         kind = self.python_type(value)
         if kind is not None:
-            return Pointer(value, PYTHON, f"a Python object of type {kind}")
+            return Pointer(value, PYTHON, because("python-object", type=kind))
         name = self.class_of(value)
         if name is not None:
-            return Pointer(value, CPLUSPLUS, f"a C++ object of class {name}")
+            return Pointer(value, CPLUSPLUS, because("cpp-object", type=name))
         return _plain(value, region)
 
 
 def _plain(value: int, region: Region | None) -> Pointer:
     if region is None:
-        return Pointer(value, MEMORY, "memory")
+        return Pointer(value, MEMORY, because("memory"))
     if region.path and region.path.startswith("/"):
-        return Pointer(value, FILE, f"in the mapping of {region.path.rpartition('/')[2]}, at its byte "
-                                    f"{value - region.start + region.offset:#x}")
+        return Pointer(value, FILE, because("mapped-file", file=region.path.rpartition("/")[2],
+                                            offset=value - region.start + region.offset))
     if region.permissions == "":
-        return Pointer(value, MEMORY, "memory that may not be touched (a guard page, or reserved)")
-    return Pointer(value, MEMORY, "heap" if region.path == "[heap]" else region.path or "memory")
+        return Pointer(value, MEMORY, because("inaccessible-memory"))
+    if region.path == "[heap]":
+        return Pointer(value, MEMORY, because("heap"))
+    return Pointer(value, MEMORY, because("mapping", name=region.path) if region.path else because("memory"))
 
 
 def _as_text(value: int) -> str | None:
-    """A value that is text, as a pointer that a string was written over: quoted, or None."""
+    """The text that a value is, as of a pointer that a string was written over; None for other values."""
     data = value.to_bytes(8, "little").rstrip(b"\0")
-    return repr(data.decode("ascii")) if len(data) >= 5 and all(32 <= byte < 127 for byte in data) else None
+    return data.decode("ascii") if len(data) >= 5 and all(32 <= byte < 127 for byte in data) else None

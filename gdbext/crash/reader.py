@@ -1,31 +1,24 @@
-"""Explains a crash: which thread died of what, where, which rules were broken, and who else was there.
+"""Explains a crash: which thread died of what, where, which rules were broken, and which threads may have raced.
 
-The thread is the one that a signal stopped which makes cores; if its handler was running (faulthandler, a failure
-handler) the fault is the one that the kernel left on the stack below it.
+The thread is the one that was stopped by a signal that ends programs; if its handler was running (faulthandler, a
+failure handler) the fault is the one that the kernel saved on the stack below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gdbext.arch.x86_64.signals import (
-    CORE_SIGNALS,
-    FAULT_SIGNALS,
-    SI_TKILL,
-    SIGABRT,
-    SIGTRAP,
-    read_signal_frame,
-)
 from gdbext.cpython.values import Limits
 from gdbext.crash.abort import AbortReader
-from gdbext.crash.fault import REGISTERS, FaultReader, FaultSite, SeenFault
+from gdbext.crash.fault import FaultReader, FaultSite, SeenFault
 from gdbext.crash.gil_rules import GilRules
 from gdbext.crash.pointers import Pointers
 from gdbext.crash.suspects import SuspectFinder, is_library_function
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module, Target
+from gdbext.inferior.signals import CORE_SIGNALS, FAULT_SIGNALS, SI_TKILL, SIGABRT, SIGTRAP
 from gdbext.model import (
     DERIVED,
     INFERRED,
@@ -42,6 +35,7 @@ from gdbext.model import (
     Report,
     Suspect,
 )
+from gdbext.model.reasons import Reason, because
 from gdbext.stacks.mixed import MixedStacks
 from gdbext.stacks.recursion import find_rounds
 from gdbext.threads.code import MAX_NATIVE_FRAMES, Code
@@ -50,22 +44,19 @@ from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
 
-#: How many frames are looked at where the fault is sought, and kept of the interpreter's own.
+#: How many innermost frames are searched, and how many of the interpreter's own are shown.
 _MAX_TOP, _MAX_KEPT = 64, 12
 #: How many threads are asked for their signal.
 _MAX_ASKED = 4096
-#: General registers that are not read of every thread at first: to read one again costs as much as to read another.
-_OTHERS = ("rbx", "rcx", "r11", "r12", "r13", "r14", "r15")
 #: How many frames have their variables read.
 _MAX_WITH_VARIABLES = 24
-#: Kinds of faults that other threads may have had a hand in: memory was not as it should be.
+#: Kinds of faults that other threads may have caused: memory was not as it should be.
 _MAY_BE_RACES = frozenset((
     "null-pointer", "null-member", "null-call", "small-pointer", "pattern", "non-canonical", "unmapped",
     "no-permission", "execute-data", "general-protection", "heap-corruption", "assertion", "sanitizer"))
-_INT3 = b"\xcc"
-#: How many files that are missing are named.
+#: How many missing files are named.
 _MAX_NAMED = 8
-#: From how many frames on a stack is looked at for recursion that did not use it up.
+#: From how many frames on a stack is searched for recursion that did not use it up.
 _DEEP = 500
 
 
@@ -80,6 +71,7 @@ class CrashReader:
         self._target = target
         self._memory = target.memory
         self._code = code
+        self._cpu = code.cpu
         self._threads = threads
         self._side = side
         self._sites = sites
@@ -91,7 +83,7 @@ class CrashReader:
     def read(self, report: Report, limits: Limits) -> Crash:
         """Explain the crash.
 
-        :param report: what else is known of the target: threads with their locks and states.
+        :param report: the threads of the target with their locks and states.
         :raises GdbextError: no thread was stopped by a signal that ends programs.
         """
         site = self._find_site()
@@ -106,10 +98,13 @@ class CrashReader:
         recursion, stack = self._recursion(fault.fault, seen, native, stack)
         suspects: tuple[Suspect, ...] = ()
         if fault.fault.kind in _MAY_BE_RACES:
+            # to read a register again costs as much as to read another one
+            others = [name for name in self._cpu.FRAME if name not in self._cpu.AT_STOP]
             finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code,
-                                   lambda other: {**other.registers, **self._target.registers(other.ref, _OTHERS)})
+                                   lambda number: self._side.thread(number).tstates,
+                                   lambda other: {**other.registers, **self._target.registers(other.ref, others)})
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
-        # what was called and is no code is nobody's function
+        # a bad address that was called is not a function
         guilty = self._guilty(stack.frames, 1 if fault.fault.access == "execute" else 0)
         return Crash(seen.number, fault.fault, stack, guilty, recursion,
                      tuple(self._broken_rules(seen, native, fault, report)), suspects, tuple(self._missing(native)))
@@ -124,51 +119,46 @@ class CrashReader:
                 site = self._signalled(seen)
                 if site is not None:
                     return site
-        # a handler may be at work, or wait for somebody to look
+        # a handler may still run, or wait for a debugger
         for seen in order[:_MAX_ASKED]:
             if seen.unavailable is None:
                 site = self._below_handler(seen, None)
                 if site is not None:
                     return site
         raise GdbextError("no thread was stopped by a signal that ends programs",
-                          "`py-deadlocks` looks for hangs; `info threads` shows all threads")
+                          "`py-deadlocks` finds hangs; `info threads` shows all threads")
 
     def _signalled(self, seen: SeenThread) -> FaultSite | None:
         info = self._target.signal(seen.ref)
         if info is None or info.number not in CORE_SIGNALS:
             return None
-        if info.number == SIGTRAP and self._target.kind == "live" and not self._is_own_breakpoint(seen):
+        if info.number == SIGTRAP and self._target.kind == "live" and not self._cpu.is_own_breakpoint(
+                self._memory, seen.pc):
             return None
         if info.address is None and info.number in (*FAULT_SIGNALS, SIGABRT):
-            # who handles a fault sends the signal again
+            # a handler of a fault sends the signal again
             below = self._below_handler(seen, info.number)
             if below is not None:
                 return below
         if seen.is_taken_back and not seen.handler:
             info = replace(info, code=None, pid=None, uid=None)  # that of its own handler, which has returned
-        return FaultSite(seen.ref, info, self._target.registers(seen.ref, REGISTERS),
-                         by_others=not seen.handler and not is_sending(seen.registers))
-
-    def _is_own_breakpoint(self, seen: SeenThread) -> bool:
-        """Whether the program itself has an `int3` there: a debugger hides its own."""
-        try:
-            return self._memory.read(seen.registers["rip"] - 1, 1) == _INT3
-        except GdbextError:
-            return False
+        return FaultSite(seen.ref, info, self._target.registers(seen.ref, self._cpu.FRAME),
+                         by_others=not seen.handler and not is_sending(self._cpu, seen.registers))
 
     def _below_handler(self, seen: SeenThread, number: int | None) -> FaultSite | None:
-        """Where a thread was when a signal came whose handler runs.
+        """Where a thread was when the signal arrived whose handler runs.
 
         :param number: which signal it must be, None: any that ends programs.
         """
         native = seen.whole(self._code)
-        for depth, sp in handlers(self._memory, native):
+        for depth, sp in handlers(self._cpu, self._memory, native):
             try:
-                frame = read_signal_frame(self._memory, sp, number)
+                frame = self._cpu.read_signal_frame(self._memory, sp, number)
             except GdbextError:
                 continue
             if frame is not None:
-                registers, info = {**frame.registers, "fs_base": seen.registers.get("fs_base", 0)}, frame.info
+                name, info = self._cpu.THREAD_POINTER, frame.info
+                registers = {**frame.registers, name: seen.registers.get(name, 0)}
                 if info.code is None:
                     if "abort" in self._sites.site(native[:depth - 1]).functions:
                         return None  # any signal's handler may give up that way, as a watchdog's does
@@ -178,22 +168,24 @@ class CrashReader:
         return None
 
     def _at_fault(self, seen: SeenThread, site: FaultSite) -> SeenThread:
-        """The thread as it was at its fault: without the frames of a handler, and with a caller of what is no code."""
+        """The thread at its fault: without the frames of a handler, and with the caller of a bad address."""
         native = seen.whole(self._code)
-        pc, sp = site.registers["rip"], site.registers["rsp"]
+        pc, sp = site.registers[self._cpu.PROGRAM_COUNTER], site.registers[self._cpu.STACK_POINTER]
         if site.in_handler:
             at = next((i for i, frame in enumerate(native) if frame == (pc, sp)), None)
             native = native[at:] if at is not None else self._code.unwind(seen.ref, site.registers)
         if len(native) < 2 and self._code.module(pc) is None:
             native = [(pc, sp), *self._callers(seen, site.registers)]
-        return seen.at(site.registers, native)
+        return replace(seen, registers=site.registers, frames=native, handler=())
 
     def _callers(self, seen: SeenThread, registers: Mapping[str, int]) -> list[tuple[int, int]]:
-        """The frames outside of a call to where no code is: the return address is on top of the stack."""
-        after = self._code.return_address(registers["rsp"])
+        """The frames outside a call of a bad address: the return address is on top of the stack."""
+        sp = registers[self._cpu.STACK_POINTER]
+        after = self._code.return_address(sp)
         if after is None:
             return []
-        return self._code.unwind(seen.ref, {**registers, "rip": after, "rsp": registers["rsp"] + 8})
+        return self._code.unwind(seen.ref, {**registers, self._cpu.PROGRAM_COUNTER: after,
+                                             self._cpu.STACK_POINTER: sp + 8})
 
     # -- the stack -----------------------------------------------------------------------------------------------
 
@@ -204,11 +196,12 @@ class CrashReader:
                 return []
             return [Local(*each) for each in self._target.variables(seen.ref, index + offset)]
 
-        return self._mixed.with_variables(seen, self._side.stack(seen), self._memory, variables, limits,
+        return self._mixed.with_variables(seen, self._side.thread(seen.number), self._side.stack(seen), self._memory,
+                                          variables, limits,
                                           self._kept(native))
 
     def _kept(self, native: Sequence[tuple[int, int]]) -> frozenset[int]:
-        """The interpreter's frames that the fault was in, which are to be seen: those inside of the eval loop."""
+        """The interpreter's frames to show: those of the fault, inside the eval loop."""
         kept: set[int] = set()
         for i, (pc, _) in enumerate(native[:_MAX_TOP]):
             if self._side.is_eval(pc):
@@ -235,7 +228,7 @@ class CrashReader:
 
     def _recursion(self, fault: Fault, seen: SeenThread, native: Sequence[tuple[int, int]],
                    stack: MixedStack) -> tuple[Recursion | None, MixedStack]:
-        """How deep a stack is that repeats itself, and the stack with the repetition told once."""
+        """The recursion of a stack that repeats itself, and the stack with the repetition shown once."""
         if len(native) < _DEEP and fault.kind != "stack-overflow":
             return None, stack
         keys = [tuple(map(_key, part.frames)) for part in stack.parts]
@@ -252,14 +245,14 @@ class CrashReader:
         one_round = tuple(index for _, indices in found[rounds.start:rounds.start + rounds.period] for index in indices)
         whole = len(native) < MAX_NATIVE_FRAMES
         region = self._pointers.space.find(native[-1][1]) if native else None
-        used = None if whole or region is None else region.end - seen.registers["rsp"]
+        used = None if whole or region is None else region.end - seen.sp
         return (Recursion(one_round, rounds.times, len(native), whole, used), replace(stack, parts=parts))
 
     # -- rules ---------------------------------------------------------------------------------------------------
 
     def _broken_rules(self, seen: SeenThread, native: Sequence[tuple[int, int]], fault: SeenFault,
                       report: Report) -> Iterator[Finding]:
-        # one that somebody else ended may have been asleep as any other
+        # a thread that another one ended may have been asleep as any other
         yield from self._rules.of_thread(seen, native, fault.fault.kind != "sent")
         yield from self._dead_objects(seen, fault)
         for other in self._threads:
@@ -268,7 +261,7 @@ class CrashReader:
         yield from self._rules.blocking(report)
 
     def _dead_objects(self, seen: SeenThread, fault: SeenFault) -> Iterator[Finding]:
-        """Objects that are none: those whose pointer to their type led to the fault, and variables."""
+        """Dead objects: those whose type pointer led to the fault, and those in variables."""
         # only the interpreter's own code is known to read types there
         at = self._rules.type_offset() if self._side.interpreter_code[fault.code_at] else None
         used = {link.base for link in fault.chain if link.offset is not None and link.offset == at}
@@ -277,40 +270,32 @@ class CrashReader:
             state = self._rules.object_state(address)
             if state is None:
                 continue
-            called = f", {' and '.join(names[address])}," if address in names else ""
-            # of a variable it is known that it should be one; the interpreter reads other structures besides objects
-            evidence = DERIVED if address in names else INFERRED
-            what = "a variable has it" if address in names else (
-                "the interpreter read a bad pointer from where an object has its type")
-            yield Finding("impossible-object", seen.number, f"{address:#x}{called} is no Python object (any more): "
-                          f"{state.problem}", evidence, f"{what}, and its header can be that of no live object")
+            # a variable should refer to an object; the interpreter reads other structures besides objects
+            yield Finding("impossible-object", seen.number, because(
+                "not-an-object", address=address, names=tuple(names.get(address, ())), problem=state.problem),
+                DERIVED if address in names else INFERRED,
+                because("object-in-variable" if address in names else "type-read-there"))
 
     # -- what is missing -----------------------------------------------------------------------------------------
 
-    def _missing(self, native: Sequence[tuple[int, int]]) -> Iterator[str]:
-        """What is not there; files that a frame lies in one by one, the others together."""
+    def _missing(self, native: Sequence[tuple[int, int]]) -> Iterator[Reason]:
+        """What is missing; files of frames one by one, the others together."""
         if self._code.unlisted is not None:
-            names = _some(self._code.unlisted_libraries())
-            yield f"{self._code.unlisted}; so nothing in {names} is named or decoded, and stacks may end there"
+            names = self._code.unlisted_libraries()
+            yield because("libraries-not-listed", why=self._code.unlisted, libraries=tuple(names[:_MAX_NAMED]),
+                          more=max(len(names) - _MAX_NAMED, 0))
             return
         gone = self._code.missing_libraries()
         if self._code.truncated is not None:
-            yield f"{self._code.truncated}; what was in the rest cannot be read"
+            yield because("core-cut-off", why=self._code.truncated)
         places = (self._code.missing_file(pc) for pc, _ in native[:_MAX_TOP])
         on_stack = list(dict.fromkeys(path for path in places if path is not None))
         for path in on_stack:
             build_id = build_id_at(self._memory, gone[path]) if path in gone else None
-            name = f"{path} (build id {build_id})" if build_id else path
-            yield f"{name}: frames in it have no names, and the stack may end there"
+            yield because("file-missing", path=path, build_id=build_id)
         others = [path.rpartition("/")[2] for path in gone if path not in on_stack]
         if others:
-            yield f"files that were mapped and are not here: {_some(others)}"
-
-
-def _some(names: Iterable[str]) -> str:
-    found = list(names)
-    more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
-    return ", ".join(found[:_MAX_NAMED]) + more
+            yield because("files-missing", files=tuple(others[:_MAX_NAMED]), more=max(len(others) - _MAX_NAMED, 0))
 
 
 def _key(frame: Frame) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from gdbext.inferior.protocol import ThreadRef
 
 
 class AtPrompt:
-    """Has GDB read the symbols of what the selected thread's stack lies in, once per stop and thread."""
+    """Has GDB read the symbols for the selected thread's stack, once per stop and thread."""
 
     def __init__(self) -> None:
         self._done: set[tuple[tuple[int, int, int], int]] = set()

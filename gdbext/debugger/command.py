@@ -1,26 +1,28 @@
-"""Makes a `gdb.Command` of a command's description: parsing, the look at the target, output, errors in one line."""
+"""Makes a `gdb.Command` of a command's description: parsing, the snapshot, output, errors in one line."""
 
 from __future__ import annotations
 
 import os
 import re
+from argparse import Namespace
 from dataclasses import replace
 
 import gdb
 
-from gdbext.commands.arguments import Arguments, complete, parse
+from gdbext.commands.arguments import complete, parse
 from gdbext.commands.base import Command, Result
 from gdbext.debugger.confirm import SecondLook
 from gdbext.debugger.settings import settings, terminal_width
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget, Session
 from gdbext.errors import GdbextError, UsageError
+from gdbext.model.reasons import because
 from gdbext.render.escape import printable
 from gdbext.render.output_file import write_private
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import as_json
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 
 # what makes an expression write to the target; comparisons are fine
 _OPERATORS = re.compile(r"<<=|>>=|[-+*/%&|^]=|<=|>=|==|!=|\+\+|--|=")
@@ -67,46 +69,47 @@ class GdbCommand(gdb.Command):
 
     def _run(self, argument: str) -> None:
         arguments, expression = self._parse(argument)
-        if "confirm" in arguments:
+        if getattr(arguments, "confirm", None) is not None:
             self._run_twice(arguments)
             return
         with Session() as target:
             addresses = [_address(target, expression)] if expression else []
             if self._command.takes == "thread":
                 addresses = _selected_thread()
-            snapshot = Snapshot(target)
+            snapshot = take_snapshot(target)
             snapshot.limits = settings().limits
             result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)
-        for option, content in result.files:
-            _write_file(arguments.get(option, ""), content)
+        for path, content in result.files:
+            _write_file(path, content)
         _write(text)
         if snapshot.incomplete is not None:
             raise snapshot.incomplete
 
-    def _run_twice(self, arguments: Arguments) -> None:
+    def _run_twice(self, arguments: Namespace) -> None:
         assert self._command.confirmed is not None
-        second = SecondLook(float(arguments.get("confirm", "1")))
+        second = SecondLook(arguments.confirm)
         report = second.report(lambda snapshot: snapshot.report(lambda thread: False))
-        note = (f"two looks, {second.seconds:g} s apart; the process stood still for {second.stopped:.2f} s in all")
+        note = because("two-snapshots", seconds=f"{second.seconds:g}", paused=f"{second.stopped:.2f}")
         result = self._command.confirmed(replace(report, notes=(*report.notes, note)))
         with Session() as target:
             text = self._render(target, result, arguments)
         _write(text)
 
-    def _parse(self, argument: str) -> tuple[Arguments, str]:
+    def _parse(self, argument: str) -> tuple[Namespace, str]:
         if self._command.takes != "address":
-            arguments = parse(gdb.string_to_argv(argument), self._command.options)
+            arguments = parse(self._command.name, gdb.string_to_argv(argument), self._command.options)
             if arguments.rest and self._command.takes == "nothing":
                 raise UsageError(f"{arguments.rest[0]!r} is not understood", f"see `help {self._command.name}`")
             return arguments, ""
         # an expression is GDB's to parse, quotes and all: only options are taken out
         words = argument.split()
         options = [word for word in words if re.match(r"--[a-z]", word)]
-        return parse(options, self._command.options), " ".join(word for word in words if word not in options)
+        expression = " ".join(word for word in words if word not in options)
+        return parse(self._command.name, options, self._command.options), expression
 
-    def _render(self, target: GdbTarget, result: Result, arguments: Arguments) -> str:
-        if "json" in arguments:
+    def _render(self, target: GdbTarget, result: Result, arguments: Namespace) -> str:
+        if arguments.json:
             return as_json(result.report, result.parts) + "\n"
         chosen = settings()
         style = Style(chosen.wants_colour, terminal_width())
@@ -120,7 +123,7 @@ class GdbCommand(gdb.Command):
 
 
 def _write(text: str) -> None:
-    """Write through GDB's pager; who types `q` there, or Ctrl-C, ends the command as those of GDB."""
+    """Write through GDB's pager; `q` there, or Ctrl-C, ends the command like GDB's own."""
     try:
         gdb.write(text)
     except KeyboardInterrupt:
@@ -128,7 +131,6 @@ def _write(text: str) -> None:
 
 
 def _selected_thread() -> list[int]:
-    """The number of the selected thread; empty where there is none."""
     thread: gdb.InferiorThread | None = gdb.selected_thread()
     return [thread.num] if thread is not None else []
 

@@ -1,4 +1,4 @@
-"""Looking twice at a live process, which runs on undisturbed in between."""
+"""Two snapshots of a live process, which runs undisturbed in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gdbext.debugger.interrupts import interrupts_blocked
 from gdbext.debugger.target import Session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model import Report
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import Snapshot, take_snapshot
 from gdbext.verdict.confirm import sleepers, what_stayed
 
 #: How long a process that was let go is given to get back into the system calls that the stop interrupted, in seconds.
@@ -23,12 +23,12 @@ _SWITCHES = re.compile(rb"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", re.MULTILI
 
 
 class SecondLook:
-    """Looks, lets the process run, and looks again.
+    """Makes a snapshot, lets the process run, and makes another one.
 
-    GDB is detached while it runs: it gets no signal, and nothing of it is stopped. If anything goes wrong in between,
-    Ctrl-C included, it runs on without GDB.
+    GDB is detached meanwhile: the process gets no signal, and nothing of it is stopped. If anything goes wrong,
+    Ctrl-C included, it continues without GDB.
 
-    :param seconds: how long it runs between the looks.
+    :param seconds: how long it runs between the snapshots.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -37,14 +37,14 @@ class SecondLook:
         self.stopped = 0.0
 
     def report(self, look: Callable[[Snapshot], Report]) -> Report:
-        """Make a report twice, and keep the deadlocks that stayed.
+        """Make a report twice, and keep the deadlocks that are in both.
 
-        :raises GdbextError: there is no process that GDB can let go and attach to again.
+        :raises GdbextError: there is no process that GDB can detach from and attach to again.
         """
         pid = self._process()
         started = time.monotonic()
         with Session() as target:
-            first = look(Snapshot(target))
+            first = look(take_snapshot(target))
         lwp = _selected_lwp()
         execute("detach")
         self.stopped += time.monotonic() - started
@@ -67,7 +67,7 @@ class SecondLook:
                               "it may have ended; attach to it again by hand") from None
         _select(lwp)
         with Session() as target:
-            second = look(Snapshot(target))
+            second = look(take_snapshot(target))
         self.stopped += time.monotonic() - started
         return what_stayed(first, second, moved)
 
@@ -86,7 +86,7 @@ class SecondLook:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep GDB from telling where the process stopped; that is not part of what a command prints (GDB 12 and later)."""
+    """Keep GDB from printing where the process stopped (GDB 12 and later)."""
     try:
         before = gdb.parameter("suppress-cli-notifications")
     except RuntimeError:

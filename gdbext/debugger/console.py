@@ -17,13 +17,13 @@ _STREAM = '~"'
 
 
 def output(command: str) -> str:
-    """What a command of GDB prints; it must be one that may be run twice.
+    """The output of a GDB command, which must be one that may run twice.
 
     GDB 18.1 gives, while it talks to a program (GDB/MI), part of the output as MI would send it: ``~"0x0"`` with
     backslashes in front of quotes. Commands of the console interpreter are free of that.
 
     :param command: one line without quotes and backslashes, which would have to be doubled.
-    :return: with bytes that are no UTF-8 as `decoded` has them.
+    :return: with bytes that are not UTF-8 as in `decoded`.
     :raises gdb.error: the command fails.
     """
     text = decoded(lambda: gdb.execute(command, to_string=True)) or ""
@@ -33,7 +33,7 @@ def output(command: str) -> str:
 
 
 def execute(command: str) -> None:
-    """Run a command of GDB's and drop what it prints, which may be no UTF-8: a core's command line, names of files.
+    """Run a GDB command and drop its output, which may not be UTF-8: a core's command line, names of files.
 
     :raises gdb.error: the command fails.
     """
@@ -41,10 +41,10 @@ def execute(command: str) -> None:
 
 
 def decoded(get: Callable[[], str | None]) -> str | None:
-    """A text of GDB's, which may have names of files, functions or threads in it that are no UTF-8.
+    """A text from GDB, which may contain names of files, functions or threads that are not UTF-8.
 
-    GDB gives no such text to Python, but the error that it raises has the bytes. They are decoded as Python does with
-    names that it has from the system (PEP 383).
+    GDB gives no such text to Python, but the error that it raises has the bytes. They are decoded as Python decodes
+    names from the system (PEP 383).
 
     :param get: calls a function of GDB's or reads an attribute.
     """
@@ -55,9 +55,9 @@ def decoded(get: Callable[[], str | None]) -> str | None:
 
 
 def quoted(name: str) -> str:
-    """A file's name as GDB's commands take it that parse their argument as a shell does.
+    """A file's name for those GDB commands that parse their argument as a shell does.
 
-    :raises GdbextError: it has a line feed, which ends a command whatever is before it, or is no UTF-8.
+    :raises GdbextError: it has a line feed, which ends a command whatever is before it, or is not UTF-8.
     """
     if not can_be_told(name):
         raise GdbextError(f"GDB cannot be told of a file whose name has a line feed or is no UTF-8: {printable(name)}",

@@ -91,11 +91,7 @@ class DapVariable:
 
 
 class DapPythonFrame:
-    """A Python frame.
-
-    :param base: the native frame that runs it.
-    :param variables: gives its variables.
-    """
+    """A Python frame; `base` is the native frame that runs it."""
 
     def __init__(self, base: gdb.Frame, frame: PyFrame, variables: Callable[[], Sequence[Local]] = tuple) -> None:
         self._base = base

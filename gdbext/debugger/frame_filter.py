@@ -24,6 +24,7 @@ from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import Local, PyFrame
+from gdbext.narrate.reasons import explain
 from gdbext.render.escape import printable
 from gdbext.render.source import SourceFiles
 from gdbext.stacks.thread_stacks import MergedStack, ThreadStacks
@@ -48,7 +49,7 @@ _MAX_NAMES = 1 << 16
 
 
 class Variable:
-    """A variable as GDB asks for one; its own class for that takes what it reads variables by (GDB 14 and later)."""
+    """A variable as GDB asks for one; GDB's own class reads variables itself (GDB 14 and later)."""
 
     def __init__(self, name: str, value: str) -> None:
         self._name = name
@@ -66,9 +67,8 @@ class Variable:
 class PythonFrame(FrameDecorator):
     """A Python frame, as GDB prints it: function, file and line, without address and arguments.
 
-    :param indented: whether it stands below another of the same native frame, whose number GDB prints once.
+    :param indented: whether it follows another one of the same native frame, whose number GDB prints once.
     :param text: the source line that runs, where it is known.
-    :param variables: gives its variables.
     """
 
     def __init__(self, base: gdb.Frame, frame: PyFrame, indented: bool = False, text: str | None = None,
@@ -193,7 +193,7 @@ def _is_plain(frame: gdb.Frame) -> bool:
 
 
 class WithPythonFrames(FrameDecorator):
-    """A frame below which Python frames stand that cannot be placed among the native ones.
+    """A frame with Python frames below it that cannot be placed among the native ones.
 
     They are its elided frames, so that GDB does not count them, for ``bt N`` and for programs that read; ``bt -hide``
     leaves them out.
@@ -276,10 +276,8 @@ class FrameFilter:
 def _asked(caller: FrameType | None) -> int | None:
     """How many frames GDB was asked for, as by ``bt 5`` and ``bt -5``; None for all.
 
-    GDB takes its slice of what filters yield and does not pass it on, and its count leaves out elided frames. The
-    function of its module `gdb.frames` that calls filters has it (GDB 13 to 18).
-
-    :param caller: of the filter.
+    GDB takes its slice of what filters yield and does not pass the number on, and its count leaves out elided frames.
+    The function of its module `gdb.frames` that calls filters has it (GDB 13 to 18).
     """
     while caller is not None and caller.f_globals.get("__name__") == "gdb.frames":
         low, high = caller.f_locals.get("frame_low"), caller.f_locals.get("frame_high")
@@ -295,7 +293,7 @@ def _printable(function: str, file: str, kind: str | None) -> tuple[str, str]:
 
 
 def _is_machine_read() -> bool:
-    """Whether GDB talks to a program (MI) and not to a person; there is no other way to find out."""
+    """Whether GDB talks to a program (MI) and not to a person; its command line is the only sign."""
     global _machine
     if _machine is None:
         try:
@@ -307,7 +305,7 @@ def _is_machine_read() -> bool:
 
 
 class SelectedThread(GdbTarget):
-    """The target as its selected thread has it; nothing switches threads, since GDB is in the middle of a stack."""
+    """A target of the selected thread alone; nothing switches threads, since GDB is in the middle of a stack."""
 
     def __init__(self) -> None:
         super().__init__(may_load=False)
@@ -343,7 +341,7 @@ def _replaced(frames: Iterator[Decorator], merged: MergedStack, source: Callable
         return PythonFrame(frame, python, indented, text, own)
 
     if merged.unmerged is not None:
-        note = f"[Python frames cannot be placed: {printable(merged.unmerged, 200)}; by themselves they are]"
+        note = f"[Python frames cannot be placed: {printable(explain(merged.unmerged), 200)}; by themselves they are]"
         for base in itertools.islice(frames, 1):
             # GDB indents what is elided as far as its numbers
             if is_for_dap(base):  # editors do not show elided frames

@@ -14,7 +14,7 @@ from gdbext.debugger.target import Session
 from gdbext.errors import GdbextError
 from gdbext.model import Lock
 from gdbext.render.escape import printable
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import Snapshot, take_snapshot
 
 GIL_HOLDER_HELP = """Number of the thread that holds the GIL, 0 if none does.
 
@@ -37,10 +37,10 @@ Example:
 
 @contextlib.contextmanager
 def _look(name: str) -> Iterator[Snapshot]:
-    """A look at the target; an error ends the evaluation of the expression, in one line."""
+    """A snapshot; an error ends the evaluation of the expression, in one line."""
     try:
         with Session(may_load=False) as target:  # GDB is in the middle of an expression
-            yield Snapshot(target)
+            yield take_snapshot(target)
     except GdbextError as error:
         raise gdb.GdbError(f"{name}: {printable(str(error))}" + (f"; {error.hint}" if error.hint else "")) from None
 

@@ -1,10 +1,10 @@
-"""Symbols of shared libraries where GDB was told not to read them by itself: `set auto-solib-add off`.
+"""Symbols of shared libraries where GDB does not read them by itself: `set auto-solib-add off`.
 
-With a library as large as those of PyTorch, GDB reads symbols for seconds while the process stands still. Told not
-to, it still knows where every library and its sections lie, so that our own unwinder and look-ups by name work, but it
-neither names what is at an address nor unwinds by frame descriptions. Here a library's symbols are read when something
-lies in it: small ones, and those with debug information, by GDB; of large ones that have symbol tables only the table
-is searched (`elf.symtab`). Answers are the same as when GDB has read everything.
+GDB reads the symbols of the largest libraries, such as those of PyTorch, for seconds while the process is paused. With
+this setting it still knows where libraries and their sections are, so that our own unwinder and search for names work,
+but it neither names addresses nor unwinds by frame descriptions. Here a library's symbols are read when an address in
+it needs them: small ones, and those with debug information, by GDB; of other large ones only the symbol table is
+searched (`elf.symtab`). Answers are the same as when GDB has read everything.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _SMALL = 1 << 20
 class LazySymbols:
     """The libraries of a target whose symbols GDB has not read.
 
-    :param root: where the target's file system is, if that is another one than GDB's.
-    :param may_load: whether GDB may be told to read symbols; not where it is in the middle of a stack or an expression,
-        since what it has at hand there would be gone.
+    :param root: the target's file system, if that is another one than GDB's.
+    :param may_load: whether GDB may read symbols; not while it is in the middle of a stack or an expression, which
+        would become invalid.
     """
 
     def __init__(self, root: str | None, may_load: bool) -> None:
@@ -85,9 +85,9 @@ class LazySymbols:
         return True
 
     def name(self, module: Module, address: int) -> tuple[bool, str | None]:
-        """What lies at an address of a library that GDB has not read, by the library's own symbol table.
+        """The symbol at an address of a library that GDB has not read, by the library's own symbol table.
 
-        :return: whether GDB would say the same, and the symbol's name as the table has it, None where there is none.
+        :return: whether GDB would say the same, and the symbol's name in the table, or None.
         """
         file = self._file(module.path)
         if file is None:
@@ -104,7 +104,7 @@ class LazySymbols:
             return False, None
 
     def is_for_gdb(self, path: str) -> bool:
-        """Whether GDB is to read a library's symbols once something lies in it: they are few, or tell more."""
+        """Whether GDB reads a library's symbols once an address is in it: there are few, or more than a table."""
         if path not in self._for_gdb:
             file = self._file(path)
             self._for_gdb[path] = file is not None and (file.symbol_size <= _SMALL or self._has_more(path, file))
@@ -116,7 +116,6 @@ class LazySymbols:
         return file.build_id() if file is not None else None
 
     def _file(self, path: str) -> SymbolFile | None:
-        """A library's file, or None if it cannot be read."""
         if path not in self._files:
             try:
                 self._files[path] = SymbolFile(open_regular(self._place(path)))
@@ -154,7 +153,7 @@ def open_regular(path: str) -> Read:
 
 
 def _any(character: re.Match[str]) -> str:
-    """What stands for any character in a regular expression of GDB, for which each byte is one."""
+    """A GDB regular expression for any character; GDB counts bytes."""
     return "." * len(character[0].encode("utf-8", "surrogateescape"))
 
 
@@ -180,7 +179,6 @@ def _separate(path: str, file: SymbolFile) -> Sequence[str]:
 
 
 def _asks_servers() -> bool:
-    """Whether GDB would ask debuginfod servers."""
     try:
         return gdb.parameter("debuginfod enabled") != "off" and bool(gdb.parameter("debuginfod urls"))
     except RuntimeError:  # GDB 10 has no such setting, and may ask whenever there are servers

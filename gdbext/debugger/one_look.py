@@ -1,13 +1,13 @@
-"""One look at one process or core in a GDB that does nothing else; the launcher starts it and reads the answer.
+"""One snapshot of one process or core in a GDB that does nothing else; the launcher starts it and reads the answer.
 
 The request is one JSON object; the answer is one on each line, by open files that the launcher hands over, so that
-nothing that GDB prints gets in between:
+GDB's own output does not interfere:
 
     {"attached": 123.4}              it begins to attach; CLOCK_MONOTONIC, in seconds; null: it could not
-    {"detached": 123.6}              the process runs on
+    {"detached": 123.6}              the process runs again
     {"document": ..., "text": ...}   the report; or {"problem": ..., "hint": ...}
 
-A process stands still from the first to the second line, and all that is told comes from this one stop.
+A process is paused from the first to the second line, and the whole report comes from this one stop.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.model import Problem, Report
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from gdbext.record import record
 from gdbext.render.crash import CrashPage
 from gdbext.render.dot import as_dot
@@ -39,7 +41,7 @@ from gdbext.render.escape import printable
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import Snapshot, take_snapshot
 
 _PARTS = ("runtimes", "threads", "locks", "deadlocks", "crash", "problems")
 _INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
@@ -69,7 +71,7 @@ class _Interrupted(BaseException):
 
 
 def main(request: int, answer: int) -> None:
-    """Look, and answer; GDB ends afterwards.
+    """Make the snapshot and answer; GDB ends afterwards.
 
     :param request: descriptor of a file with the request.
     :param answer: descriptor of a file for the answer.
@@ -89,7 +91,7 @@ def main(request: int, answer: int) -> None:
 
 
 def _listen(wanted: bool) -> None:
-    """Let SIGTERM end the look, or not any more."""
+    """Let SIGTERM end the snapshot, or not any more."""
     if not wanted:
         signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (signal.SIGTERM, signal.SIGALRM):
@@ -117,7 +119,6 @@ class _OneLook:
         self._attached = False
 
     def answer(self) -> None:
-        """Look and tell."""
         gc.disable()  # as in `Session`; GDB ends afterwards
         try:
             try:
@@ -162,7 +163,6 @@ class _OneLook:
             prefetch.check()
 
     def _detach(self) -> None:
-        """Let the process go."""
         if not self._attached:
             return
         # from here on nothing but the end can keep the process from running
@@ -175,7 +175,7 @@ class _OneLook:
 
     def _look(self) -> _Found:
         target = GdbTarget()
-        snapshot = Snapshot(target)
+        snapshot = take_snapshot(target)
         # all of them: threads are grouped by their stacks, and the document has them
         report = snapshot.report(lambda thread: True)
         if target.kind == "core":
@@ -189,7 +189,7 @@ class _OneLook:
         except GdbextError:  # nobody died
             return report
         except (gdb.error, *_INTERNAL) as error:
-            problem = Problem("crash", "unreadable", f"{type(error).__name__}: {error}")
+            problem = Problem("crash", "unreadable", because("text", text=f"{type(error).__name__}: {error}"))
             return replace(report, problems=(*report.problems, problem))
 
 
@@ -205,7 +205,8 @@ class _Found:
         report = self.report
         return {
             "document": document(report, _PARTS), "text": self._text(request), "dot": as_dot(report),
-            "deadlocks": len(report.deadlocks), "crash": report.crash is not None, "no_verdict": report.no_verdict,
+            "deadlocks": len(report.deadlocks), "crash": report.crash is not None,
+            "no_verdict": None if report.no_verdict is None else explain(report.no_verdict),
             "incomplete": None if self.incomplete is None else str(self.incomplete),
             "hint": "" if self.incomplete is None else self.incomplete.hint,
         }

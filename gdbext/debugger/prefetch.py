@@ -1,9 +1,9 @@
-"""Symbols that a look at a process is likely to need, read before the process is stopped.
+"""Reads symbols that the snapshot of a process is likely to need, before the process is stopped.
 
-GDB reads symbols when it has attached, the C library's always, and `debugger.lazy` those of what stacks lie in; that
-takes longer than everything else that is done while the process stands still. A library that GDB was given before, by
-the name and at the place at which the dynamic linker has it, it does not read again. Which ones those will be is
-guessed (`target.preview`): a wrong guess costs time before the stop, and what was not guessed is read in the stop.
+GDB reads symbols when it has attached, the C library's always, and `debugger.lazy` those of libraries that stacks are
+in; that takes longer than all the rest of the pause. GDB does not read a library again that it was given before, by the
+name and at the place that the dynamic linker uses. Which ones those will be is a guess (`inferior.preview`): a wrong
+guess costs time before the stop, and a missing one time in it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Prefetch:
         return True
 
     def _place(self, name: str) -> str | None:
-        """By which name GDB will read a library; None if that is not certain, or leads to another file from here."""
+        """The name by which GDB will read a library; None if that is not certain, or is another file here."""
         if not name.startswith("/") or not name.isprintable():
             return None
         sysroot = _sysroot()

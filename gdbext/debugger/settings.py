@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gdb
 
@@ -66,73 +67,62 @@ class Settings:
         return bool(gdb.parameter("style enabled")) and os.isatty(1) and sys.flags.interactive == 0
 
 
-class _Number(gdb.Parameter):
-    """A whole number between two bounds."""
+class _Setting(gdb.Parameter):
+    """A setting; `kept` is its value after the last check. GDB calls the methods of the classes below."""
 
-    def __init__(self, name: str, bounds: tuple[int, int], value: int, what: str, details: str) -> None:
-        self.set_doc = f"Set {what}."
-        self.show_doc = f"Show {what}."
-        self.__doc__ = f"{details}\nFrom {bounds[0]} to {bounds[1]}; {value} unless it is set."
-        self._name = name
-        self._bounds = bounds
-        self._what = what
-        self._kept = value
-        super().__init__(f"gdbext {name}", gdb.COMMAND_DATA, gdb.PARAM_ZINTEGER)
-        self.value = value
+    kept: Any
 
-    @property
-    def number(self) -> int:
-        """The value."""
-        return self._kept
-
-    def get_set_string(self) -> str:
-        """Check a new value; GDB calls this when it has stored it."""
-        value, (low, high) = self.value, self._bounds
-        if not isinstance(value, int) or not low <= value <= high:
-            self.value = self._kept
-            raise gdb.GdbError(f"gdbext {self._name} must be from {low} to {high}, not {value}; it stays "
-                               f"{self._kept}")
-        self._kept = value
-        return ""
-
-    def get_show_string(self, svalue: str) -> str:
-        """The answer to `show`."""
-        return f"{self._what[0].upper()}{self._what[1:]} is {svalue}."
-
-
-class _Choice(gdb.Parameter):
-    """One of a few words. GDB itself refuses others."""
-
-    def __init__(self, name: str, words: tuple[str, ...], what: str, details: str,
-                 show: Callable[[str], str]) -> None:
+    def __init__(self, name: str, what: str, details: str, value: object, kind: int, *words: Sequence[str],
+                 group: int = gdb.COMMAND_DATA) -> None:
         self.set_doc = f"Set {what}."
         self.show_doc = f"Show {what}."
         self.__doc__ = details
-        self._show = show
-        super().__init__(f"gdbext {name}", gdb.COMMAND_DATA, gdb.PARAM_ENUM, words)
-        self.value = words[0]
+        self.name = name
+        self._what = what
+        super().__init__(f"gdbext {name}", group, kind, *words)
+        self.kept = self.value = value
 
-    @property
-    def word(self) -> str:
-        """The value."""
-        return str(self.value)
+
+class _Number(_Setting):
+    """A whole number between two bounds."""
+
+    def __init__(self, name: str, bounds: tuple[int, int], value: int, what: str, details: str) -> None:
+        self._bounds = bounds
+        super().__init__(name, what, f"{details}\nFrom {bounds[0]} to {bounds[1]}; {value} unless it is set.", value,
+                         gdb.PARAM_ZINTEGER)
 
     def get_set_string(self) -> str:
-        """Nothing is to be said; GDB calls this when it has stored a new value."""
+        value, (low, high) = self.value, self._bounds
+        if not isinstance(value, int) or not low <= value <= high:
+            self.value = self.kept
+            raise gdb.GdbError(f"gdbext {self.name} must be from {low} to {high}, not {value}; it stays {self.kept}")
+        self.kept = value
         return ""
 
     def get_show_string(self, svalue: str) -> str:
-        """The answer to `show`."""
+        return f"{self._what[0].upper()}{self._what[1:]} is {svalue}."
+
+
+class _Choice(_Setting):
+    """One of a few words. GDB itself refuses others."""
+
+    def __init__(self, name: str, words: tuple[str, ...], what: str, details: str, show: Callable[[str], str]) -> None:
+        self._show = show
+        super().__init__(name, what, details, words[0], gdb.PARAM_ENUM, words)
+
+    def get_set_string(self) -> str:
+        self.kept = str(self.value)
+        return ""
+
+    def get_show_string(self, svalue: str) -> str:
         return self._show(svalue)
 
 
-class _SourcePath(gdb.Parameter):
+class _SourcePath(_Setting):
     """Folders, separated by colons."""
 
     def __init__(self) -> None:
-        self.set_doc = "Set the folders in which source files are looked for first."
-        self.show_doc = "Show the folders in which source files are looked for first."
-        self.__doc__ = """\
+        super().__init__("source-path", "the folders in which source files are looked for first", """\
 Usage: set gdbext source-path [FOLDER[:FOLDER]...]
 
 A frame names the file of its code, as /app/pkg/job.py. In each folder it is looked for
@@ -141,35 +131,24 @@ by as much of the end of that name as fits: app/pkg/job.py, then pkg/job.py. Nex
 job.py in each folder. A relative name is looked for in these folders only.
 
 Only regular files whose names end in .py or .pyw are read. Without FOLDER no folder is
-searched."""
-        self._kept = ""
-        super().__init__("gdbext source-path", gdb.COMMAND_FILES, gdb.PARAM_OPTIONAL_FILENAME)
-        self.value = ""
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """The folders, by absolute names."""
-        return tuple(self._kept.split(":")) if self._kept else ()
+searched.""", "", gdb.PARAM_OPTIONAL_FILENAME, group=gdb.COMMAND_FILES)
 
     def get_set_string(self) -> str:
-        """Check the folders of a new value; GDB calls this when it has stored it."""
         names = [name.strip() for name in str(self.value or "").split(":")]
         # relative ones are meant from where the user is now
         folders = [os.path.abspath(os.path.expanduser(name)) for name in names if name]
         for folder in folders:
             if not os.path.isdir(folder):
-                self.value = self._kept
+                self.value = self.kept
                 raise gdb.GdbError(f"gdbext source-path: {printable(folder, 300)} is no folder; the path stays "
-                                   + (f'"{printable(self._kept)}"' if self._kept else "empty"))
-        self._kept = ":".join(dict.fromkeys(folders))
-        self.value = self._kept
+                                   + (f'"{printable(self.kept)}"' if self.kept else "empty"))
+        self.kept = self.value = ":".join(dict.fromkeys(folders))
         return ""
 
     def get_show_string(self, svalue: str) -> str:
-        """The answer to `show`."""
-        if not self._kept:
+        if not self.kept:
             return "No folders are searched for source files."
-        return f'The folders in which source files are looked for first are "{printable(self._kept)}".'
+        return f'The folders in which source files are looked for first are "{printable(self.kept)}".'
 
 
 class _SetPrefix(gdb.Command):
@@ -181,7 +160,6 @@ class _SetPrefix(gdb.Command):
         super().__init__("set gdbext", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
 
     def invoke(self, argument: str, from_tty: bool) -> None:
-        """Called by GDB where no setting of that name follows."""
         _refuse("set", argument)
         gdb.execute("help set gdbext")
 
@@ -195,9 +173,8 @@ class _ShowPrefix(gdb.Command):
         super().__init__("show gdbext", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
 
     def invoke(self, argument: str, from_tty: bool) -> None:
-        """Called by GDB where no setting of that name follows."""
         _refuse("show", argument)
-        for name in _NAMES:
+        for name in _parameters:
             gdb.write(f"{name}:  " + output(f"show gdbext {name}"))
 
 
@@ -207,32 +184,17 @@ def _refuse(verb: str, argument: str) -> None:
                            f"`help {verb} gdbext` lists them")
 
 
-@record
-class _Parameters:
-    source_path: _SourcePath
-    source: _Choice
-    context_lines: _Number
-    colour: _Choice
-    locals_depth: _Number
-    locals_items: _Number
-    locals_width: _Number
-    load_symbols: _Choice
-
-
-_NAMES = ("source-path", "source", "context-lines", "colour", "locals-depth", "locals-items", "locals-width",
-          "load-symbols")
-_parameters: _Parameters | None = None
+_parameters: dict[str, _Setting] = {}
 
 
 def register() -> None:
     """Make the settings known to GDB; done again, their values stay."""
-    global _parameters
-    if _parameters is not None:
+    if _parameters:
         return
     _SetPrefix()
     _ShowPrefix()
     new = Settings()
-    _parameters = _Parameters(
+    made: tuple[_Setting, ...] = (
         _SourcePath(),
         _Choice("source", ("any", "path"), "which source files may be read", """\
 `any`: the regular files that frames name, if their names end in .py or .pyw, and those
@@ -266,20 +228,21 @@ them, and before each prompt those of the selected thread's stack (the default).
             f'Symbols read of libraries: "{value}"'
             + (" (with `set auto-solib-add off`; now GDB reads all by itself)." if gdb.parameter("auto-solib-add")
                else "."))))
+    _parameters.update((setting.name, setting) for setting in made)
 
 
 def settings() -> Settings:
     """What is set now."""
-    if _parameters is None:
+    if not _parameters:
         return Settings()
-    return Settings(_parameters.source_path.folders, _parameters.source.word == "any",
-                    _parameters.context_lines.number, _parameters.colour.word, _parameters.locals_depth.number,
-                    _parameters.locals_items.number, _parameters.locals_width.number,
-                    _parameters.load_symbols.word == "all")
+    path, source, context_lines, colour, depth, items, width, load_symbols = (
+        setting.kept for setting in _parameters.values())
+    return Settings(tuple(path.split(":")) if path else (), source == "any", context_lines, colour, depth, items, width,
+                    load_symbols == "all")
 
 
 def terminal_width() -> int | None:
-    """How many columns a line may take, None for any number: ``set width``, which GDB sets itself at a terminal."""
+    """How many columns a line may take: ``set width``, which GDB sets itself at a terminal; None for any number."""
     width = gdb.parameter("width")
     # GDB's pager takes a line that fills the terminal for two
     return max(width - 1, 1) if isinstance(width, int) and width > 0 else None

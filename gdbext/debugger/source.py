@@ -1,26 +1,21 @@
-"""Where the source of the target's frames is read, and what tells that it may be another one."""
+"""Where the source of the target's frames is read, and what shows that it may be another version."""
 
 from __future__ import annotations
 
 import os
-import re
 import time
 
-from gdbext.debugger.console import output
 from gdbext.debugger.settings import Settings
 from gdbext.debugger.target import GdbTarget
 from gdbext.render.source import SourceFiles
 from gdbext.render.source_access import EVERYBODY, SourceAccess, User
-
-# `info target`: "Local core dump file:\n\t`/tmp/core', file type elf64-x86-64."
-_CORE_FILE = re.compile(r"^Local core dump file:\s*[`'](.+)', file type", re.MULTILINE)
 
 
 def source_files(target: GdbTarget, chosen: Settings) -> SourceFiles:
     """Where the source of the target's frames is read."""
     if target.kind == "core":
         return SourceFiles(chosen.source_path, chosen.source_anywhere, SourceAccess("", _user_of_core(target)),
-                           since=_core_written, what="core")
+                           since=lambda: _core_written(target), what="core")
     if not target.is_native:
         return SourceFiles(chosen.source_path, chosen.source_anywhere,
                            SourceAccess("", EVERYBODY if os.geteuid() == 0 else None))
@@ -64,11 +59,11 @@ def _user_of_core(target: GdbTarget) -> User | None:
     return EVERYBODY if len(users) > 1 else User(users.pop(), core.group if core.user else EVERYBODY.gid)
 
 
-def _core_written() -> float | None:
+def _core_written(target: GdbTarget) -> float | None:
     """When the core was written, in seconds since 1970, as far as its file tells; None if it does not."""
-    match = _CORE_FILE.search(output("info target"))
+    path = target.core_path()
     try:
-        return os.stat(match[1]).st_mtime if match else None
+        return os.stat(path).st_mtime if path is not None else None
     except OSError:
         return None
 

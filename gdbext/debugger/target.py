@@ -1,21 +1,21 @@
 """A `Target` on top of GDB's selected inferior, process or core.
 
-It only looks: memory, registers and symbols are read, the selected thread and frame are put back by `Session`.
+It only reads; `Session` restores the selected thread and frame.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
+import itertools
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 import gdb
 
-from gdbext.arch.x86_64.signals import FAULT_SIGNALS
+from gdbext import arch
 from gdbext.debugger.console import decoded, output
 from gdbext.debugger.lazy import LazySymbols, is_lazy, open_regular
 from gdbext.debugger.types import read_structs
@@ -28,16 +28,14 @@ from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
-from gdbext.layout.members import CPYTHON
+from gdbext.inferior.signals import FAULT_SIGNALS
+from gdbext.layout.members import read_specs
 from gdbext.layout.table import Struct
+from gdbext.model import ProblemKind, TargetKind
+from gdbext.remembered import remembered
 from gdbext.runtimes.names import without_parameters
 
-#: Registers of x86-64 that decoding needs, by GDB's names.
-_REGISTERS = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9", "fs_base")
-
-#: Registers that a function leaves to its caller as they were (System V AMD64 psABI 1.0, 3.2.1), and where it is.
-_KEPT_BY_CALLS = ("rip", "rsp", "rbx", "rbp", "r12", "r13", "r14", "r15")
-
+_MASK64 = 0xFFFFFFFFFFFFFFFF
 # `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable. The segments
 # of a core are listed in the same way, under a heading of their own.
 _SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\S+)(?: in (.+))?$")
@@ -45,7 +43,7 @@ _CORE_SEGMENTS, _EXECUTABLE_SECTIONS = "Local core dump file:", "Local exec file
 # `info proc mappings`, the start of a file: "  0x7f36fd91e000  0x7f36fd922000  0x4000  0x0  [r--p] /usr/lib/liblzma.so"
 _MAPPING = re.compile(r"^\s*(0x[0-9a-f]+)\s+0x[0-9a-f]+\s+0x[0-9a-f]+\s+0x0\s+(?:[rwxsp-]{4}\s+)?(/.*\S)\s*$")
 # `info files`: "Local core dump file:" and on the next line "	`/tmp/core.1', file type elf64-x86-64."
-_CORE_FILE = re.compile(r"^Local core dump file:\s+`(.+)', file type ", re.MULTILINE)
+_CORE_FILE = re.compile(r"^Local core dump file:\s+[`'](.+)', file type ", re.MULTILINE)
 # `disassemble/r`: "=> 0x0000555555555139 <get+4>:	48 8b 47 18	mov    0x18(%rdi),%rax"
 _INSTRUCTION = re.compile(r"^(?:=>)?\s*(0x[0-9a-f]+)(?: <.*?>)?:\t((?:[0-9a-f]{2} ?)+?) *\t(.*)$")
 # `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"; less than 0 in a part that lies before the rest
@@ -70,10 +68,10 @@ class GdbMemory:
 
 
 class CoreMemory:
-    """Memory of a core, without what is not in it: GDB reads zeros where neither the core nor a file has anything.
+    """Memory of a core without the gaps: GDB reads zeros where neither the core nor a file has data.
 
-    :param is_loaded: whether an address lies in a file that GDB has loaded.
-    :param is_truncated: whether the core is cut off. Then a file does not stand for variables that the rest had.
+    :param is_loaded: whether an address is in a file that GDB has loaded.
+    :param is_truncated: whether the core is cut off. Then a file's contents may be older than the variables in memory.
     """
 
     def __init__(self, memory: Memory, regions: Sequence[Region], is_loaded: Callable[[int], bool],
@@ -94,7 +92,6 @@ class CoreMemory:
         return self._memory.read(address, size)
 
     def _is_mapped(self, path: str | None) -> bool:
-        """Whether GDB can read a mapping from its file."""
         if path is None:
             return False
         if path not in self._has_file:
@@ -113,7 +110,7 @@ _MAX_VARIABLES, _MAX_VALUE = 50, 200
 class GdbTarget:
     """The selected inferior as a `Target`.
 
-    :param may_load: whether GDB may read symbols of libraries meanwhile, where it was told not to do so by itself.
+    :param may_load: whether GDB may read symbols of libraries with `set auto-solib-add off`.
     :raises NoTarget: there is no process and no core, or the process runs.
     """
 
@@ -125,7 +122,7 @@ class GdbTarget:
         self.pid = inferior.pid
         self._selected = _selected_number()
         self._connection = _connection_kind(inferior)
-        self.kind = "core" if self._connection == "core" else "live"
+        self.kind: TargetKind = "core" if self._connection == "core" else "live"
         self.executable = _executable(inferior)
         self.architecture = _architecture()
         self.proc = Proc(self.pid) if self._connection == "native" else None
@@ -134,10 +131,6 @@ class GdbTarget:
         self._modules: list[Module] | None = None
         # by the identity of the module
         self._mapped: dict[int, MappedModule] = {}
-        self._symbols: dict[int, Symbol] = {}
-        self._problems: list[tuple[str, str, str]] = []
-        self._core: CoreFile | None = None
-        self._core_read = False
         self._module_map: ModuleMap | None = None
         root = f"/proc/{self.pid}/root" if self.proc is not None else None
         self._lazy = LazySymbols(root, may_load) if is_lazy() else None
@@ -173,18 +166,20 @@ class GdbTarget:
 
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
         """Registers of the newest frame; see `Target.registers`. Of a core they are read without GDB, if they can."""
-        core = self.core_file()
-        told = core.registers(thread.lwp) if core is not None else {}
-        if told:
-            return {name: told[name] for name in names or _REGISTERS if name in told}
+        core, cpu = self.core_file(), arch.of(self.architecture)
+        names = names or cpu.AT_STOP
+        if core is not None and core.machine == cpu.ELF_MACHINE and thread.lwp in core.states:
+            noted = cpu.core_registers(core.states[thread.lwp])
+            if noted:
+                return {name: noted[name] for name in names if name in noted}
         frame = self._switch(thread)
         values = {}
-        for name in names or _REGISTERS:
+        for name in names:
             try:
                 # by its descriptor, since GDB looks a name up among all its registers
-                values[name] = int(frame.read_register(self._register(frame, name))) & 0xFFFFFFFFFFFFFFFF
+                values[name] = int(frame.read_register(self._register(frame, name))) & _MASK64
             except (gdb.error, ValueError) as error:
-                if name in ("rip", "rsp"):
+                if name in (cpu.PROGRAM_COUNTER, cpu.STACK_POINTER):
                     raise ThreadUnavailable(f"thread {thread.number} has no registers: {error}") from None
         return values
 
@@ -196,49 +191,44 @@ class GdbTarget:
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
         """Frames by GDB's unwinder, calls that were inlined and tail calls left out; see `Target.unwind`."""
         self._load_stack(thread, limit)
-        frame: gdb.Frame | None = self._switch(thread)
+        stack_pointer = arch.of(self.architecture).STACK_POINTER
         found: list[tuple[int, int]] = []
         try:
-            while frame is not None and frame.pc() and len(found) < limit:
-                if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
-                    found.append((frame.pc(), int(frame.read_register("rsp")) & 0xFFFFFFFFFFFFFFFF))
+            for frame in _iter_frames(self._switch(thread)):
+                if not frame.pc() or len(found) >= limit:
+                    break
+                if not _is_inlined(frame):
+                    found.append((frame.pc(), int(frame.read_register(stack_pointer)) & _MASK64))
                 if self._lazy is not None and self._unread_module(frame) is not None:
                     break  # GDB does not know the caller
-                frame = frame.older()
         except gdb.error as error:
             if not found:
                 raise ThreadUnavailable(f"thread {thread.number} cannot be unwound: {error}") from None
         return found
 
     def load_stack(self, thread: ThreadRef) -> None:
-        """Have GDB read the symbols of what a thread's stack lies in, where it was told not to do so by itself."""
+        """Have GDB read the symbols for a thread's stack, if it does not do so by itself."""
         self._load_stack(thread, _MAX_LOADED_FRAMES)
 
     def load_all(self) -> bool:
-        """Have GDB read the symbols of all libraries; whether there were some without."""
+        """Have GDB read the symbols of all libraries; whether some were missing."""
         return self._lazy is not None and self._lazy.load_all()
 
     def _load_stack(self, thread: ThreadRef, limit: int) -> None:
-        """Have GDB read the symbols of what the innermost frames lie in: without, it can only guess who called them."""
+        """Have GDB read the symbols for the innermost frames: without them it can only guess their callers."""
         if self._lazy is None:
             return
-        unread: Module | None = None
         while True:
-            frame: gdb.Frame | None = self._switch(thread)
+            frames = itertools.islice(_iter_frames(self._switch(thread)), limit)
             try:
-                for _ in range(limit):
-                    unread = self._unread_module(frame) if frame is not None else None
-                    if frame is None or unread is not None:
-                        break
-                    frame = frame.older()
+                unread = next(filter(None, map(self._unread_module, frames)), None)
             except gdb.error:
                 return
-            # frames further out were not to be believed; those known so far are no more
+            # once the symbols are read, frames further out may be different
             if unread is None or not self._lazy.load(unread):
                 return
 
     def _unread_module(self, frame: gdb.Frame) -> Module | None:
-        """The library that a frame lies in, if GDB has not read its symbols."""
         assert self._lazy is not None
         module = self._module_at(frame.pc())
         return module if module is not None and self._lazy.is_unread(module) else None
@@ -246,15 +236,15 @@ class GdbTarget:
     def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
         """See `Target.variables`; those of calls inlined there come first."""
         self._load_stack(thread, _MAX_LOADED_FRAMES)
-        frame: gdb.Frame | None = self._switch(thread)
+        frames = _iter_frames(self._switch(thread))
         found: dict[str, tuple[str, str, str]] = {}
         try:
-            while frame is not None and index >= 0:
+            for frame in frames:
                 for variable in _variables(frame) if index == 0 else ():
                     found.setdefault(variable[0], variable)
-                if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
-                    index -= 1
-                frame = frame.older()
+                index -= not _is_inlined(frame)
+                if index < 0:
+                    break
         except gdb.error:
             pass  # what was found before is right
         return list(found.values())[:_MAX_VARIABLES]
@@ -284,17 +274,11 @@ class GdbTarget:
         return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
 
     def _open_mapped(self, path: str) -> Read | None:
-        """Open a file by the path of its mapping; None if that fails."""
         sysroot = str(gdb.parameter("sysroot") or "")
         places = [path if sysroot == "target:" else f"{sysroot}{path}"]
         if self.proc is not None:
             places = [f"/proc/{self.pid}/root{path}", path]
-        for place in places:
-            try:
-                return open_regular(place)
-            except (OSError, ValueError):
-                continue
-        return None
+        return _open_first(places)
 
     def has_file(self, path: str) -> bool:
         """See `Target.has_file`."""
@@ -333,17 +317,11 @@ class GdbTarget:
         """See `analysis.python_side.TargetWithTypes`."""
         if self._lazy is not None:
             self._lazy.load(module)
-        return read_structs(module, "PyEval_EvalCode", CPYTHON)
+        return read_structs(module, "PyEval_EvalCode", read_specs("cpython"))
 
+    @remembered
     def symbol(self, address: int) -> Symbol:
         """See `Target.symbol`."""
-        known = self._symbols.get(address)
-        if known is None:
-            known = self._symbols[address] = self._look_up(address)
-        return known
-
-    def _look_up(self, address: int) -> Symbol:
-        function = None
         module = self._module_at(address) if self._lazy is not None or self._mapped else None
         mapped = self._mapped.get(id(module))
         if mapped is not None:
@@ -356,11 +334,9 @@ class GdbTarget:
             self._lazy.load(module)
         try:
             match = _SYMBOLIC.match(output(f"output/a {address:#x}"))
-            if match:
-                function = _demangled(match.group(1))
         except gdb.error:
-            pass
-        return Symbol(function, *_source_line(address))
+            match = None
+        return Symbol(_demangled(match[1]) if match else None, *_source_line(address))
 
     def selected(self) -> int | None:
         """See `Target.selected`; as it was when the look began."""
@@ -373,7 +349,7 @@ class GdbTarget:
             info = gdb.parse_and_eval("$_siginfo")
             number, code, fields = int(info["si_signo"]), int(info["si_code"]), info["_sifields"]
             if number in FAULT_SIGNALS and code > 0:
-                return SignalInfo(number, code, int(fields["_sigfault"]["si_addr"]) & 0xFFFFFFFFFFFFFFFF)
+                return SignalInfo(number, code, int(fields["_sigfault"]["si_addr"]) & _MASK64)
             return SignalInfo(number, code, None, int(fields["_kill"]["si_pid"]), int(fields["_kill"]["si_uid"]))
         except (gdb.error, ValueError):  # a core notes it for the thread that died, a remote machine may not tell it
             return None
@@ -381,22 +357,18 @@ class GdbTarget:
     def frame_registers(self, thread: ThreadRef, index: int) -> dict[str, int]:
         """See `Target.frame_registers`."""
         self._load_stack(thread, index + 1)
-        frame: gdb.Frame | None = self._switch(thread)
+        frames = (frame for frame in _iter_frames(self._switch(thread)) if not _is_inlined(frame))
         try:
-            while frame is not None:
-                if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
-                    if index == 0:
-                        break
-                    index -= 1
-                frame = frame.older()
+            frame = next(itertools.islice(frames, index, None), None)
         except gdb.error:
             return {}
-        values: dict[str, int] = {}
         if frame is None:
-            return values
-        for name in _KEPT_BY_CALLS:
+            return {}
+        cpu = arch.of(self.architecture)
+        values: dict[str, int] = {}
+        for name in (cpu.PROGRAM_COUNTER, cpu.STACK_POINTER, *cpu.CALLEE_SAVED):
             try:
-                values[name] = int(frame.read_register(name)) & 0xFFFFFFFFFFFFFFFF
+                values[name] = int(frame.read_register(name)) & _MASK64
             except (gdb.error, ValueError):  # not saved
                 continue
         return values
@@ -413,13 +385,16 @@ class GdbTarget:
         core = self.core_file()
         return (core.size, core.whole) if core is not None and core.missing else None
 
+    @remembered
     def core_file(self) -> CoreFile | None:
         """The headers of the core; None for a process, and where they cannot be read."""
-        if not self._core_read:
-            self._core_read = True
-            match = _CORE_FILE.search(output("info files")) if self.kind == "core" else None
-            self._core = read_core_file(match[1]) if match else None
-        return self._core
+        path = self.core_path()
+        return read_core_file(path) if path is not None else None
+
+    def core_path(self) -> str | None:
+        """The name by which GDB opened the core; None for a process."""
+        match = _CORE_FILE.search(output("info files")) if self.kind == "core" else None
+        return match[1] if match else None
 
     def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
         """See `Target.disassemble`."""
@@ -447,24 +422,21 @@ class GdbTarget:
         places = [path]
         if not os.path.isabs(path):
             places = [f"/proc/{self.pid}/cwd/{path}"] if self.kind == "live" else []
-        elif self.kind == "live" and self._connection == "native":
+        elif self.is_native:
             places = [f"/proc/{self.pid}/root{path}", path]
-        for place in places:
-            data = _read_regular(place, limit)
-            if data is not None:
-                return data
-        return None
+        read = _open_first(places)
+        return (read(0, limit) or None) if read is not None else None
 
-    def problems(self) -> Iterator[tuple[str, str, str]]:
-        """See `Target.problems`."""
-        yield from self._problems
+    def problems(self) -> tuple[tuple[str, ProblemKind, str], ...]:
+        """See `Target.problems`; GDB reports none."""
+        return ()
 
 
 class Session:
-    """A look at the target that leaves the selected thread and frame as they were, also after an error.
+    """Gives the target, and restores the selected thread and frame afterwards, also after an error.
 
-    Meanwhile Python looks for no cycles of garbage: a look makes much and throws little away, and of thousands of
-    threads it makes so much that the search takes a part of the time.
+    Meanwhile Python's garbage collector is off: a snapshot makes many objects and drops few, and of thousands of
+    threads it makes so many that the collector's search takes a part of the time.
 
     :param may_load: see `GdbTarget`.
     """
@@ -520,6 +492,18 @@ def _variables(frame: gdb.Frame) -> Iterator[tuple[str, str, str]]:
         if block.function is not None:
             return
         block = block.superblock
+
+
+def _iter_frames(frame: gdb.Frame | None) -> Iterator[gdb.Frame]:
+    """A frame and its callers."""
+    while frame is not None:
+        yield frame
+        frame = frame.older()
+
+
+def _is_inlined(frame: gdb.Frame) -> bool:
+    """Whether a frame is a call without native code of its own: inlined, or a tail call."""
+    return frame.type() in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)
 
 
 def _source_line(address: int) -> tuple[str | None, int | None]:
@@ -589,18 +573,10 @@ def _thread_name(thread: gdb.InferiorThread) -> str | None:
         return None
 
 
-def _read_regular(path: str, limit: int) -> bytes | None:
-    # opened without blocking and checked afterwards: a name in the target may be a FIFO or a device here
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        with os.fdopen(os.dup(handle), "rb") as file:
-            return file.read(limit)
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
+def _open_first(places: Sequence[str]) -> Read | None:
+    for place in places:
+        try:
+            return open_regular(place)
+        except (OSError, ValueError):
+            continue
+    return None

@@ -1,7 +1,6 @@
 """Structure layouts from the target's own debug information, as GDB knows it.
 
-Used for an interpreter that has debug information and no table of its very build: a changed configuration moves
-members, and only its own debug information tells where to.
+For an interpreter that has debug information and no table of its own build: a changed configuration moves members.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ _INTEGERS = (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_BOOL, gdb.TYPE
 def read_structs(module: Module, anchor: str, specs: Mapping[str, StructSpec]) -> dict[str, Struct]:
     """The structures that a module's debug information describes; empty if it has none.
 
-    :param anchor: a function of the module, whose compilation unit is asked first: another file in the process may
-        know a structure of the same name from another version's headers.
+    :param anchor: a function of the module, whose compilation unit is searched first: another file in the process may
+        have a structure of the same name from another version's headers.
     """
     block = _block(module, anchor)
     if block is None:

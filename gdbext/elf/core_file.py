@@ -2,8 +2,7 @@
 
 That is the address space with permissions, what is missing, and the registers of all threads at once, for which GDB
 goes from thread to thread. Nothing else is read, so that the cost does not grow with the core. C structures: the notes
-``NT_PRSTATUS`` and ``NT_PRPSINFO`` (Linux 6.1 include/linux/elfcore.h, ``struct elf_prstatus``;
-arch/x86/include/asm/user_64.h, ``struct user_regs_struct``).
+``NT_PRSTATUS`` and ``NT_PRPSINFO`` (Linux 6.1 include/linux/elfcore.h).
 """
 
 from __future__ import annotations
@@ -14,20 +13,17 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from gdbext.elf.headers import EM_X86_64, ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Read, iter_segments, read_header
+from gdbext.elf.headers import ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Read, iter_segments, read_header
 from gdbext.elf.notes import MAX_NOTES, iter_notes, mapped_files
 from gdbext.errors import CorruptStructure
 from gdbext.inferior.address_space import Region
 from gdbext.record import record
 
 _NT_PRSTATUS, _NT_PRPSINFO = 1, 3
-#: struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid.
-_PRSTATUS = struct.Struct("<32xi76x27Q8x")
+#: The beginning of struct elf_prstatus of 64-bit machines, up to pr_pid; a processor's registers follow.
+_PRSTATUS = struct.Struct("<32xi")
 #: struct elf_prpsinfo of 64-bit machines: pr_uid and pr_gid after state and flags.
 _PRPSINFO = struct.Struct("<16xII112x")
-#: struct user_regs_struct, by the names that GDB has for registers.
-_USER_REGS = ("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
-              "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs")
 _PERMISSIONS = ((PF_R, "r"), (PF_W, "w"), (PF_X, "x"))
 
 
@@ -35,15 +31,15 @@ _PERMISSIONS = ((PF_R, "r"), (PF_W, "w"), (PF_X, "x"))
 class CoreFile:
     """A core's address space, and the registers of its threads.
 
-    `size` is the file's, `whole` what it would have to be for all segments to be there. `states` are the
-    ``struct elf_prstatus`` by LWP; there are none of a machine other than x86-64, nor for a number that two threads
-    have. `user` and `group` are the process's, None where the core has none or says two things; `owner` is the user
-    whose file it is.
+    `size` is the file's, `whole` the size with all segments. `states` are the ``struct elf_prstatus`` by LWP, for the
+    ELF `machine`; there is none for a number that two threads have. `user` and `group` are the process's, None where
+    the core has none or contradicts itself; `owner` is the user that owns the file.
     """
 
     regions: tuple[Region, ...]
     size: int
     whole: int
+    machine: int
     states: Mapping[int, bytes]
     user: int | None = None
     group: int = 0
@@ -54,17 +50,9 @@ class CoreFile:
         """How many bytes are cut off at the end."""
         return max(self.whole - self.size, 0)
 
-    def registers(self, lwp: int) -> dict[str, int]:
-        """The general registers of a thread, by the debugger's names; empty if they are not known."""
-        state = self.states.get(lwp)
-        return dict(zip(_USER_REGS, _PRSTATUS.unpack(state)[1:])) if state is not None else {}
-
 
 def read_core_file(path: str) -> CoreFile | None:
-    """Read the headers of a core; None if it is no regular file, no ELF core for a 64-bit little-endian machine.
-
-    :param path: as the debugger names it; only a regular file is opened for more than a look.
-    """
+    """Read the headers of a core; None if it is not a regular file, or not a 64-bit little-endian core."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with os.fdopen(handle, "rb", buffering=0):
@@ -98,16 +86,14 @@ def _read(read: Read, size: int, owner: int) -> CoreFile | None:
             files += mapped_files(notes)
             users.update(_PRPSINFO.unpack(note) for name, kind, note in iter_notes(notes)
                          if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size))
-            if header.machine == EM_X86_64:
-                states += [note for name, kind, note in iter_notes(notes)
-                           if (name, kind, len(note)) == (b"CORE\0", _NT_PRSTATUS, _PRSTATUS.size)]
+            states += [note for name, kind, note in iter_notes(notes)
+                       if (name, kind) == (b"CORE\0", _NT_PRSTATUS) and len(note) > _PRSTATUS.size]
     user, group = users.pop() if len(users) == 1 else (None, 0)
-    return CoreFile(tuple(_regions(loads, files)), size, whole, _by_lwp(states), user, group, owner)
+    return CoreFile(tuple(_regions(loads, files)), size, whole, header.machine, _by_lwp(states), user, group, owner)
 
 
 def _by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:
-    """The states of the threads whose number is that of no other."""
-    numbers = [_PRSTATUS.unpack(state)[0] for state in states]
+    numbers = [_PRSTATUS.unpack_from(state)[0] for state in states]
     times = Counter(numbers)
     return {lwp: state for lwp, state in zip(numbers, states) if times[lwp] == 1}
 

@@ -1,8 +1,7 @@
-"""Exported symbols of a loaded file, looked up in the target's memory as the dynamic linker does.
+"""Exported symbols of a loaded file, found in the target's memory as the dynamic linker finds them.
 
-`.gnu.hash`, `.dynsym` and `.dynstr` survive every strip, so this works where a debugger knows no symbol, costs
-a few bytes of memory per file, and is the same on a process and a core. Structures: ELF gABI ``Elf64_Sym``;
-GNU hash table as glibc ``elf/dl-lookup.c`` reads it.
+`.gnu.hash`, `.dynsym` and `.dynstr` remain after every strip, cost a few bytes of memory per file, and are the same in
+a process and a core. Structures: ELF gABI ``Elf64_Sym``; GNU hash table as in glibc ``elf/dl-lookup.c``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from gdbext.elf.headers import find_segments, link_address, mapped_file
-from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.errors import MemoryUnreadable, if_unreadable
 from gdbext.inferior.cache import read_cstring, read_u32, read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
@@ -42,9 +41,9 @@ def gnu_hash(name: bytes) -> int:
 
 
 def load_base(memory: Memory, module: Module) -> int:
-    """What must be added to the link-time addresses of a module's file.
+    """The difference between run-time and link-time addresses of a module.
 
-    Read from its program headers; where those are not in a core, taken from where its first section lies.
+    It follows from the program headers; where a core does not have them, from the first section.
 
     :raises MemoryUnreadable: the module has no sections.
     """
@@ -67,19 +66,14 @@ def first_page(module: Module) -> int:
     return min(section.start for section in module.sections) & ~(_PAGE - 1)
 
 
+@if_unreadable(None)
 def find_dynamic_symbol(memory: Memory, module: Module, name: str) -> DynamicSymbol | None:
-    """The exported, defined symbol of that name, or None.
-
-    :param module: where to look; its sections must be known.
-    """
+    """The exported, defined symbol of that name, or None. The module's sections must be known."""
     tables = [module.section(wanted) for wanted in (".gnu.hash", ".dynsym", ".dynstr")]
-    try:
-        if all(tables):
-            return _by_gnu_hash(memory, module, name.encode(), *[table.start for table in tables if table])
-        if module.section(".hash") and tables[1] and tables[2]:
-            return _by_scan(memory, module, name.encode())
-    except GdbextError:
-        return None
+    if all(tables):
+        return _by_gnu_hash(memory, module, name.encode(), *[table.start for table in tables if table])
+    if module.section(".hash") and tables[1] and tables[2]:
+        return _by_scan(memory, module, name.encode())
     return None
 
 

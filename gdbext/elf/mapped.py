@@ -21,7 +21,7 @@ from gdbext.elf.headers import (
     mapped_file,
 )
 from gdbext.elf.symtab import SymbolFile
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.modules import TEMPLATES
 from gdbext.inferior.protocol import Memory, Module, Section
@@ -40,14 +40,12 @@ class MappedModule:
     file: SymbolFile | None
     bias: int
 
+    @if_unreadable(None)
     def symbol(self, address: int) -> str | None:
         """The name of the symbol that covers an address, still mangled; None if not known."""
         if self.file is None:
             return None
-        try:
-            return self.file.symbol(address - self.bias)
-        except GdbextError:
-            return None
+        return self.file.symbol(address - self.bias)
 
 
 def mapped_modules(memory: Memory, regions: Sequence[Region], known: Sequence[Module],

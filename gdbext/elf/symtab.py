@@ -191,7 +191,6 @@ class SymbolFile:
         return self._order[self._count_below(number << _PAGE_BITS):self._count_below(number + 1 << _PAGE_BITS)]
 
     def _count_below(self, address: int) -> int:
-        """How many symbols are below an address."""
         low, high = 0, len(self._order)  # `bisect` cannot be told to look up an index before Python 3.10
         while low < high:
             middle = (low + high) // 2
@@ -223,7 +222,7 @@ class SymbolFile:
         raise CorruptStructure(strings.offset + at, "the name of a symbol has no end")
 
     def _chosen(self) -> FileSection | None:
-        """The table that GDB reads: the exported symbols count only in a file that has lost the others."""
+        """The table that GDB reads: exported symbols count only if the file has no others."""
         for wanted in (SHT_SYMTAB, SHT_DYNSYM):
             for section in self.sections:
                 if section.kind == wanted and section.size > _SYM.size:

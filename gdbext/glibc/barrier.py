@@ -1,4 +1,4 @@
-"""`pthread_barrier_t`: how many threads have come and how many are missing. It does not record who has come."""
+"""`pthread_barrier_t`: how many threads have arrived and how many are missing. It does not record which."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FLAG = 0x80
 
 @record
 class BarrierState:
-    """A decoded barrier: of `count` threads that it waits for in each round `arrived` have come in this one."""
+    """A decoded barrier: of the `count` threads of each round `arrived` have arrived in this one."""
 
     address: int
     count: int
@@ -52,10 +52,10 @@ def decode_barrier(memory: Memory, layouts: Layouts, address: int) -> BarrierSta
 
 
 def find_barrier(memory: Memory, layouts: Layouts, futex: int, expected: int, sleepers: int) -> BarrierState | None:
-    """The barrier whose word for waiting lies at an address, if threads are missing there.
+    """The barrier whose futex word is at an address, if threads are missing there.
 
     A thread may also sleep on ``in``: after two thousand million arrivals until the count has begun anew, and in
-    ``pthread_barrier_destroy``. It does not wait for threads to come then, so that is not a wait at the barrier.
+    ``pthread_barrier_destroy``. It does not wait for threads to arrive then, so that is not a wait at the barrier.
 
     :param futex: address that the waiter sleeps on: ``current_round``; up to glibc 2.22 ``curr_event``.
     :param expected: value that the waiter gave to the kernel: that of the word, as long as the round lasts.

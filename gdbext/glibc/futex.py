@@ -1,22 +1,15 @@
-"""Whether a thread is blocked in the kernel, in which system call, and on which futex word.
+"""On which futex words a blocked system call waits.
 
-Sources: Linux 6.1 include/uapi/linux/futex.h, arch/x86/entry/calling.h, kernel/signal.c (restart codes); Linux 6.7
-kernel/futex/syscalls.c (``futex_wait``). The numbers of system calls are data: `layout/syscalls`.
+Sources: Linux 6.1 include/uapi/linux/futex.h; Linux 6.7 kernel/futex/syscalls.c (``futex_wait``).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 
+from gdbext.arch.protocol import Syscall
 from gdbext.inferior.protocol import Memory
-from gdbext.layout.select import syscall_names
 from gdbext.record import record
-
-# What the kernel leaves in rax of a thread that was interrupted in a blocking call: -ERESTARTSYS, ...NOINTR,
-# ...NOHAND, ..._RESTARTBLOCK, and -EINTR for calls that are not restarted
-_INTERRUPTED = {-512, -513, -514, -516, -4}
-_MASK64 = 0xFFFFFFFFFFFFFFFF
 
 FUTEX_WAIT = 0
 FUTEX_LOCK_PI = 6
@@ -37,22 +30,6 @@ _MAX_WAITERS = 128
 
 
 @record
-class Syscall:
-    """A system call that a thread is in.
-
-    `blocked` is false when the call has returned already; `result` is what it has returned then. `name` is None for
-    ``restart_syscall``: the kernel restarts a timed wait after a stop, and only the arguments of the original call are
-    left.
-    """
-
-    number: int
-    name: str | None
-    arguments: tuple[int, ...]
-    blocked: bool
-    result: int = 0
-
-
-@record
 class FutexWait:
     """A wait in ``futex(address, op, expected, timeout, ...)``."""
 
@@ -65,25 +42,6 @@ class FutexWait:
     def command(self) -> int:
         """The operation without its flags."""
         return self.op & _COMMAND
-
-
-def decode_syscall(registers: Mapping[str, int]) -> Syscall | None:
-    """The system call that a thread of x86-64 is in, from the registers of its newest frame.
-
-    :return: None when it is in none.
-    """
-    number = registers.get("orig_rax", _MASK64)
-    if number >= 1 << 31:
-        return None
-    names = syscall_names("x86_64")
-    name = names.get(number)
-    rax = registers.get("rax", 0)
-    signed = rax - (1 << 64) if rax >> 63 else rax
-    arguments = tuple(registers.get(register, 0) for register in ("rdi", "rsi", "rdx", "r10", "r8", "r9"))
-    if name == "restart_syscall":
-        name = None
-    blocked = signed in _INTERRUPTED
-    return Syscall(number, name, arguments, blocked, 0 if blocked else signed)
 
 
 def decode_futex_wait(call: Syscall | None, surely: bool = False) -> FutexWait | None:

@@ -21,9 +21,9 @@ _RECURSIVE = 1  # PTHREAD_MUTEX_RECURSIVE_NP
 def find_linker_locks(memory: Memory, layouts: Layouts, modules: Sequence[Module]) -> dict[int, str]:
     """The locks of the dynamic linker: address of each ``pthread_mutex_t`` -> its name, such as ``_dl_load_lock``.
 
-    Source: glibc 2.36 sysdeps/generic/ldsodefs.h. The structure around them changes with almost every release and
-    with patches of distributions. It is laid out as the table says if it is of the same size; or else the locks are
-    looked for: no other two recursive mutexes lie side by side there.
+    Source: glibc 2.36 sysdeps/generic/ldsodefs.h. The structure around them changes with almost every release and with
+    patches of distributions. The table is used if the structure has the same size; otherwise the locks are searched
+    for: no other two recursive mutexes are neighbours there.
 
     :return: empty for a program without a dynamic linker, or if the locks are not found.
     """

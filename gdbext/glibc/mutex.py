@@ -21,10 +21,10 @@ _MAX_USERS = 1 << 22
 
 @record
 class MutexState:
-    """A decoded mutex. `owner` is a TID, None while nobody owns it.
+    """A decoded mutex; `owner` is a TID or None.
 
-    `owner_died` holds for a robust mutex whose owner ended without unlocking. A mutex that `elides` records no owner,
-    even while its word says that it is locked: the owner's transaction was aborted.
+    `owner_died`: a robust mutex whose owner ended without unlocking. A mutex that `elides` records no owner, even while
+    its word says that it is locked: the owner's transaction was aborted.
     """
 
     address: int

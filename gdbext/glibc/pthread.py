@@ -32,12 +32,10 @@ def descriptor_state(memory: Memory, layouts: Layouts | None, pthread: int) -> D
     """What became of the thread of a descriptor that is not a living thread's.
 
     The descriptor of a thread that has ended says so while its memory is mapped. That of a thread that fork did not
-    take along is as it was when the thread ran.
-
-    Source: glibc 2.36 nptl/descr.h.
+    copy is as it was when the thread ran. Source: glibc 2.36 nptl/descr.h.
 
     :param layouts: the C library's, None if they are not known.
-    :param pthread: ``struct pthread *`` in the target.
+    :param pthread: ``struct pthread *``.
     """
     try:
         if layouts is None:

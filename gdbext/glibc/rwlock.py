@@ -1,6 +1,6 @@
 """`pthread_rwlock_t`: its writer, how many readers it counts, and which futex word a waiter sleeps on.
 
-glibc 2.25 brought a new algorithm in a structure of the same size; which one a layout is for is told by its members.
+glibc 2.25 brought a new algorithm in a structure of the same size; a layout's members show which one it is for.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts, Struct
+from gdbext.model import Mode
 from gdbext.record import record
 
 # __readers (glibc 2.25 and later, nptl/pthread_rwlock_common.c)
@@ -21,9 +22,9 @@ _OLD_SHARED = 0x80
 class RwlockState:
     """A decoded read-write lock.
 
-    `state` is ``free``, ``read-locked``, ``write-locked`` or ``changing hands``. `writer` is a TID, None when no
-    writer holds it. `readers` counts the readers that hold it; `registered_readers` those that wait for a writer
-    to leave. `writer_pending` tells that a writer waits for readers to leave; who it is is recorded nowhere.
+    `state` is ``free``, ``read-locked``, ``write-locked`` or ``changing hands``. `writer` is a TID or None. `readers`
+    counts the readers that hold it, `registered_readers` those that wait for a writer to leave. `writer_pending`: a
+    writer waits for readers to leave; it is recorded nowhere which thread that is.
     """
 
     address: int
@@ -37,16 +38,13 @@ class RwlockState:
 
 
 def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState:
-    """Decode a glibc read-write lock.
+    """Decode a glibc read-write lock. glibc counts readers and does not record which threads they are.
 
     Source: glibc 2.36 nptl/pthread_rwlock_common.c (the algorithm of 2.25 and later), glibc 2.23
     nptl/pthread_rwlock_rdlock.c, pthread_rwlock_wrlock.c and pthread_rwlock_unlock.c (the one before it).
 
-    :param address: ``pthread_rwlock_t *`` in the target.
-    :return: state; ``writer`` is a TID, or None when no writer holds it.
+    :param address: ``pthread_rwlock_t *``.
     :raises MemoryUnreadable: the lock is not mapped, or not in the core.
-
-    glibc counts readers and does not name them; who they are is for ``analysis`` to infer.
     """
     known = layouts["pthread_rwlock_t"]
     if _is_old(known):
@@ -103,7 +101,7 @@ def _decode_old(memory: Memory, known: Struct, address: int) -> RwlockState:
 
 
 def find_rwlock(memory: Memory, layouts: Layouts, futex: int, expected: int,
-                sleepers: int = 0) -> tuple[RwlockState, str] | None:
+                sleepers: int = 0) -> tuple[RwlockState, Mode] | None:
     """The rwlock one of whose futex words lies at an address, and the mode in which a sleeper there wants it.
 
     A writer behind a writer sleeps on ``__writers_futex``, a reader behind a writer and a writer behind readers on
@@ -155,17 +153,14 @@ def _fits_old(memory: Memory, known: Struct, member: str, expected: int, sleeper
     return fits and (waiting >= max(sleepers, 1) if state.process_shared or not sleepers else waiting == sleepers)
 
 
-def _mode(member: str, expected: int) -> str:
+def _mode(member: str, expected: int) -> Mode:
     if member == "__wrphase_futex":
         return "exclusive" if expected == 2 else "shared"
     return "exclusive" if member in ("__writers_futex", "__writer_wakeup") else "shared"
 
 
 def lock_of_word(layouts: Layouts, memory: Memory, address: int) -> list[tuple[int, str]]:
-    """Bases of plausible rwlocks of which a member lies at an address, for a user who gave a member's address.
-
-    :return: (base, member), the given address itself first.
-    """
+    """(base, member) of plausible rwlocks that have a member at an address, the address itself first."""
     known = layouts["pthread_rwlock_t"]
     found = []
     for member in (("__lock", "__writer_wakeup", "__readers_wakeup", "__nr_readers", "__writer") if _is_old(known) else

@@ -20,9 +20,8 @@ _MAX_FILES = 65536
 class FileLock:
     """A decoded ``_IO_lock_t``.
 
-    `word` is the futex word, 0 while the lock is free. `owner` is the holder's ``struct pthread *``, None while
-    nobody holds it. `file` and `descriptor` are those of the ``FILE`` that it belongs to, None where that was not
-    said; a ``FILE`` in memory has the descriptor -1.
+    `word` is the futex word, 0 while the lock is free. `owner` is the holder's ``struct pthread *``, or None. `file`
+    and `descriptor` are those of its ``FILE``, None if not known; a ``FILE`` in memory has the descriptor -1.
     """
 
     address: int

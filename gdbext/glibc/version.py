@@ -11,12 +11,14 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gdbext import arch
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
-from gdbext.errors import GdbextError, UnknownLayout
+from gdbext.errors import GdbextError, UnknownLayout, if_unreadable
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import glibc_layouts, glibc_structs
 from gdbext.layout.table import Field, Layouts
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
 
 #: File names of glibc's main library.
@@ -25,23 +27,15 @@ _PTHREAD = re.compile(r"^libpthread(\.so\.0|-2\.\d+\.so)$")
 _MUSL = re.compile(r"^(ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1)$")
 _BANNER = re.compile(rb"GNU C Library [^\0]{0,200}?release version (\d+\.\d+)")
 _RODATA_LIMIT = 8 << 20
-_ENDBR64 = b"\xf3\x0f\x1e\xfa"
-#: ``mov disp8(%rdi),REGISTER`` and ``lea disp8(%rdi),REGISTER``
-_DISPLACEMENT = re.compile(rb"[\x8b\x8d][\x47\x4f\x57\x5f\x67\x6f\x77\x7f](.)", re.DOTALL)
-#: How much of a function's code is looked at, in bytes.
-_FIRST_CODE = 32
 
 
 @record
 class CLibrary:
-    """The target's C library.
-
-    `name` is for people (``glibc 2.36``); `layouts` is None when its structures are unknown, `why` says why.
-    """
+    """The target's C library; `layouts` is None when its structures are unknown, and `why` says why."""
 
     name: str | None
     layouts: Layouts | None
-    why: str | None = None
+    why: Reason | None = None
     modules: tuple[Module, ...] = ()
 
 
@@ -53,48 +47,39 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> C
     libc = next((module for module in modules if LIBC.match(module.name)), None)
     if libc is None:
         if any(_MUSL.match(module.name) for module in modules):
-            return CLibrary("musl", None, "musl's locks are not decoded")
+            return CLibrary("musl", None, because("musl-not-decoded"))
         # a statically linked program carries glibc's banner itself
         libc = next((module for module in modules if module.is_main), None)
     if libc is None:
-        return CLibrary(None, None, "no C library is loaded")
-    version = _version_by_function(memory, libc) or _version_by_banner(memory, libc)
+        return CLibrary(None, None, because("libc-not-loaded"))
+    version = _version_by_function(memory, libc, machine) or _version_by_banner(memory, libc)
     if version is None:
-        return CLibrary(None, None, "the C library does not tell its version")
+        return CLibrary(None, None, because("libc-version-unknown"))
     parts = (libc, *[module for module in modules if _PTHREAD.match(module.name)])
     try:
         layouts = glibc_layouts(version, machine)
     except UnknownLayout as error:
-        return CLibrary(f"glibc {version}", None, str(error), parts)
+        return CLibrary(f"glibc {version}", None, because_of(error), parts)
     layouts = _with_condvar(memory, parts, _with_thread_db(memory, parts, layouts))
     return CLibrary(f"glibc {version}", layouts, None, parts)
 
 
-def _version_by_function(memory: Memory, libc: Module) -> str | None:
-    # const char *gnu_get_libc_version(void): [endbr64] lea disp(%rip),%rax; ret
+@if_unreadable(None)
+def _version_by_function(memory: Memory, libc: Module, machine: str) -> str | None:
     symbol = find_dynamic_symbol(memory, libc, "gnu_get_libc_version")
-    if symbol is None:
+    text = arch.of(machine).returned_address(memory, symbol.address) if symbol is not None else None
+    if text is None:
         return None
-    try:
-        code = memory.read(symbol.address, 16)
-        start = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
-        if code[start:start + 3] != b"\x48\x8d\x05":
-            return None
-        text = symbol.address + start + 7 + int.from_bytes(code[start + 3:start + 7], "little", signed=True)
-        found = re.fullmatch(rb"\d+\.\d+", read_cstring(memory, text, 16))
-    except GdbextError:
-        return None
+    found = re.fullmatch(rb"\d+\.\d+", read_cstring(memory, text, 16))
     return found.group().decode() if found else None
 
 
+@if_unreadable(None)
 def _version_by_banner(memory: Memory, libc: Module) -> str | None:
     section = libc.section(".rodata")
     if section is None:
         return None
-    try:
-        found = _BANNER.search(memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT)))
-    except GdbextError:
-        return None
+    found = _BANNER.search(memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT)))
     return found.group(1).decode() if found else None
 
 
@@ -119,15 +104,13 @@ def _with_thread_db(memory: Memory, modules: Sequence[Module], layouts: Layouts)
     return layouts.replaced("table", {"struct pthread": changes}, {}) if changes else layouts
 
 
+@if_unreadable(0)
 def _distance(memory: Memory, modules: Sequence[Module], name: str, field: Field) -> int:
     """How far a member is from where the table has it, by its description: {bits, count, byte offset}."""
     symbol = _find_in(memory, modules, name)
     if symbol is None:
         return 0
-    try:
-        bits, _, offset = struct.unpack("<3I", memory.read(symbol.address, 12))
-    except GdbextError:
-        return 0
+    bits, _, offset = struct.unpack("<3I", memory.read(symbol.address, 12))
     return offset - field.offset if bits == 8 * field.size and offset < 1 << 16 else 0
 
 
@@ -144,15 +127,10 @@ def _with_condvar(memory: Memory, modules: Sequence[Module], layouts: Layouts) -
     if symbol is None or "__wrefs" not in told:
         return layouts
     try:
-        code = memory.read(symbol.address, 9)
-        start = len(_ENDBR64) if code.startswith(_ENDBR64) else 0
-        if code[start] != 0xE9:  # jmp
-            return layouts
-        target = symbol.address + start + 5 + int.from_bytes(code[start + 1:start + 5], "little", signed=True)
-        places = {found[0] for found in _DISPLACEMENT.findall(memory.read(target, _FIRST_CODE))}
+        places = arch.of(layouts.machine).members_behind_jump(memory, symbol.address)
     except GdbextError:
         return layouts
-    if told.offset("__wrefs") in places:
+    if places is None or told.offset("__wrefs") in places:
         return layouts
     for known in glibc_structs("pthread_cond_t", layouts.machine):
         if "__wrefs" in known and known.offset("__wrefs") in places:

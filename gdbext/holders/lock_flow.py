@@ -4,20 +4,16 @@ The analysis follows every way from the function's entry. It knows which calls a
 and it follows the value that each of them gets as its argument through registers and memory. A lock counts as held
 at a place if every way to that place acquires it, and none releases it afterwards. What cannot be followed proves
 nothing: a release of an unknown lock ends the proof for all locks that it may concern.
-
-Source: x86-64 psABI 1.0 section 3.2 (registers of arguments, registers that a call preserves), 3.2.2 (stack frame).
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field
 from typing import NamedTuple, Union
 
-from gdbext.arch.x86_64.calls import behind_stub
-from gdbext.arch.x86_64.instructions import ARGUMENTS, CALLER_SAVED, Instruction, MemoryOperand, canonical, parse
+from gdbext.arch.protocol import Architecture, Assignment, Instruction, MemoryOperand
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
@@ -30,12 +26,6 @@ _MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH, _MAX_PARTS, _MAX_ROUNDS = 1 << 14, 200,
 _MAX_TABLE = 512
 #: How many bytes of one function, and how many functions, are searched for calls.
 _MAX_SEARCH, _MAX_SEARCHED = 1 << 20, 5000
-_REGISTERS = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
-              "r15")
-_FILLERS = frozenset({"nop", "nopw", "nopl", "int3"})
-# call rel32, jmp rel32, jcc rel32; call and jmp through a slot at an address relative to rip
-_BRANCH = re.compile(rb"(?=([\xe8\xe9]|\x0f[\x80-\x8f]|\xff[\x15\x25])(....))", re.DOTALL)
-
 
 Base = tuple[object, ...]
 
@@ -75,19 +65,21 @@ class State:
     of the last comparison with zero, None where that depends on more than constants.
     """
 
-    def __init__(self, values: dict[Place, Value], held: Held | None = None, is_zero: bool | None = None) -> None:
+    def __init__(self, cpu: Architecture, values: dict[Place, Value], held: Held | None = None,
+                 is_zero: bool | None = None) -> None:
+        self.cpu = cpu
         self.values = values
         self.held: Held = held if held is not None else {}
         self.is_zero = is_zero
 
     @classmethod
-    def at_entry(cls) -> State:
+    def at_entry(cls, cpu: Architecture) -> State:
         """The state in which a function begins."""
-        return cls({name: entry(name) for name in _REGISTERS})
+        return cls(cpu, {name: entry(name) for name in cpu.GENERAL})
 
     def copy(self) -> State:
         """A copy that can be changed."""
-        return State(dict(self.values), dict(self.held), self.is_zero)
+        return State(self.cpu, dict(self.values), dict(self.held), self.is_zero)
 
     def forget(self, bases: Collection[Base]) -> None:
         """Drop all that is known in terms of bases that are about to stand for new values."""
@@ -117,7 +109,7 @@ class State:
             if at is not None and place.base == at.base:
                 if size is None or place.offset < at.offset + size and at.offset < place.offset + 8:
                     del self.values[place]
-            elif not is_stack(place) and (at is None or not is_stack(at)):
+            elif not self.is_stack(place) and (at is None or not self.is_stack(at)):
                 del self.values[place]
         if at is not None and value is not None and size == 8:
             self.values[at] = value
@@ -133,10 +125,9 @@ class State:
             self.held = {known: released for known, released in self.held.items()
                          if known.base == lock.base and known.offset != lock.offset}
 
-
-def is_stack(address: Value) -> bool:
-    """Whether an address is made from the stack pointer that the function began with."""
-    return address.base == ("entry", "rsp")
+    def is_stack(self, address: Value) -> bool:
+        """Whether an address is made from the stack pointer that the function began with."""
+        return address.base == ("entry", self.cpu.STACK_POINTER)
 
 
 def _meet(address: int, known: State | None, other: State) -> State:
@@ -146,7 +137,7 @@ def _meet(address: int, known: State | None, other: State) -> State:
     differ: set[str] = set()
     bases: set[Base] = set()
     while True:
-        more = {name for name in _REGISTERS if name not in differ and (
+        more = {name for name in other.cpu.GENERAL if name not in differ and (
                 name not in known.values or name not in other.values or known.values[name] != other.values[name]
                 or known.values[name].base in bases)}
         if not more:
@@ -159,7 +150,8 @@ def _meet(address: int, known: State | None, other: State) -> State:
     values = {place: value for place, value in ours.values.items()
               if place not in differ and theirs.values.get(place) == value}
     values.update((name, Value(("met", address, name), 0)) for name in differ)
-    return State(values, _in_both(ours.held, theirs.held), ours.is_zero if ours.is_zero == theirs.is_zero else None)
+    is_zero = ours.is_zero if ours.is_zero == theirs.is_zero else None
+    return State(other.cpu, values, _in_both(ours.held, theirs.held), is_zero)
 
 
 def _in_both(known: Held | None, other: Held) -> Held:
@@ -184,8 +176,6 @@ class Effect:
 
 
 NO_EFFECT = Effect()
-_ACQUIRE = Effect(acquires={entry("rdi"): frozenset()})
-_RELEASE = Effect(releases=(entry("rdi"),))
 _ANY = Effect(releases_unknown=True)
 
 
@@ -204,9 +194,13 @@ class LockFlow:
         self._target = target
         self._memory = target.memory
         self._code = code
-        self._known: dict[int, Effect] = dict.fromkeys(acquiring, _ACQUIRE)
-        self._known.update((address, _RELEASE) for address in releasing)
+        self.cpu = code.cpu
+        lock = entry(self.cpu.ARGUMENTS[0])
+        self._known: dict[int, Effect] = dict.fromkeys(acquiring, Effect(acquires={lock: frozenset()}))
+        self._known.update(dict.fromkeys(releasing, Effect(releases=(lock,))))
         self._primitives = frozenset(self._known)
+        #: What those do that are given: nothing to memory but to the lock.
+        self.primitive_effects = [*self._known.values()]
         self._functions: dict[int, _Function | None] = {}
         self._relevant: dict[tuple[int, int], bool] = {}
         self._callees = 0
@@ -245,13 +239,11 @@ class LockFlow:
         except GdbextError:
             return False
         callees = []
-        for match in _BRANCH.finditer(code):
-            end = match.end(2)
-            at = found[0] + end + int.from_bytes(match[2], "little", signed=True)
+        for at, is_slot in self.cpu.iter_branches(code, found[0]):
             if self._code.module(at) is None:
                 continue
             try:
-                called = read_u64(self._memory, at) if match[1][0] == 0xFF else behind_stub(self._memory, at)
+                called = read_u64(self._memory, at) if is_slot else self.cpu.behind_stub(self._memory, at)
             except GdbextError:
                 continue
             if called in self._primitives:
@@ -273,7 +265,7 @@ class LockFlow:
     def effect(self, address: int, depth: int) -> Effect:
         """What a call of the function at an address, or of the one behind its stub, does to locks."""
         try:
-            address = behind_stub(self._memory, address)
+            address = self.cpu.behind_stub(self._memory, address)
         except GdbextError:
             return NO_EFFECT
         known = self._known.get(address)
@@ -302,7 +294,7 @@ class LockFlow:
         if end - start > _MAX_FUNCTION:
             raise _TooLarge("the function is too large")
         self._memory.read(start, end - start)  # the debugger may disassemble what it only takes for zeros
-        return [parse(*each) for each in self._target.disassemble(start, end)]
+        return [self.cpu.parse(*each) for each in self._target.disassemble(start, end)]
 
     def part_at(self, address: int) -> tuple[int, int] | None:
         """Where the piece of code begins and ends that an address lies in."""
@@ -378,14 +370,15 @@ class _Function:
                 self._leaders.add(target)
             if not instruction.falls_through or instruction.is_jump:
                 self._leaders.add(instruction.next_address)
-            memory = instruction.memory
-            if instruction.mnemonic == "lea" and memory is not None and memory.base == "rip":
-                self._tables.add(instruction.next_address + memory.displacement)
+            for made in instruction.assignments() or ():
+                place = made.source.simple(instruction.next_address) if isinstance(made.source, MemoryOperand) else None
+                if made.is_address and place is not None and place[0] is None:
+                    self._tables.add(place[1])
 
     def _settle(self) -> None:
         """Work out the state before each block, until nothing changes any more."""
         rounds = 0
-        self._states = {self._start: State.at_entry()}
+        self._states = {self._start: State.at_entry(self._flow.cpu)}
         self._work = {self._start}
         while True:
             while self._work:
@@ -400,7 +393,7 @@ class _Function:
             if hidden is None:
                 return
             self._leaders.add(hidden)
-            self._states[hidden] = State({})
+            self._states[hidden] = State(self._flow.cpu, {})
             self._work.add(hidden)
 
     def _hidden(self) -> int | None:
@@ -416,7 +409,7 @@ class _Function:
                     leaders.append(instruction.jump_target)
                 at = instruction.next_address if instruction.falls_through else None
         return min((address for address, instruction in self._code.items()
-                    if address not in covered and not _is_filler(instruction)), default=None)
+                    if address not in covered and not instruction.is_filler), default=None)
 
     def _block(self, leader: int) -> None:
         state, at = self._states[leader].copy(), leader
@@ -465,14 +458,19 @@ class _Function:
         acquires: Held | None = None
         guards: Held | None = None
         for state in self._exits:
-            locks = {lock: released for lock, released in state.held.items() if _is_passed(lock)}
+            locks = {lock: released for lock, released in state.held.items() if self._is_passed(lock)}
             words = {place: state.held[value] for place, value in state.values.items()
-                     if isinstance(place, Value) and value in state.held and _is_passed(place)}
+                     if isinstance(place, Value) and value in state.held and self._is_passed(place)}
             acquires = _in_both(acquires, locks)
             guards = _in_both(guards, words)
-        releases = tuple(value for value in dict.fromkeys(self._released) if value is not None and _is_passed(value))
-        unknown = any(value is None or not _is_passed(value) for value in self._released)
+        releases = tuple(value for value in dict.fromkeys(self._released)
+                         if value is not None and self._is_passed(value))
+        unknown = any(value is None or not self._is_passed(value) for value in self._released)
         return Effect(acquires or {}, guards or {}, releases, unknown)
+
+    def _is_passed(self, value: Value) -> bool:
+        """Whether a value is a constant, or made of what a register of arguments has at the function's entry."""
+        return value.base == CONSTANT or value.base[0] == "entry" and value.base[1] in self._flow.cpu.ARGUMENTS
 
     # -- one instruction -------------------------------------------------------------------------------------
 
@@ -484,35 +482,31 @@ class _Function:
             self._jump(instruction, state)
         elif instruction.is_return:
             self._leave(state)
-        elif instruction.mnemonic in ("test", "testq", "cmp", "cmpq"):
-            self._compare(instruction, state)
-        elif not self._move(instruction, state):
-            state.is_zero = None
-            self._other(instruction, state)
+        elif instruction.comparison is not None:
+            self._compare(instruction, *instruction.comparison, state)
+        else:
+            assignments = instruction.assignments()
+            for assignment in assignments or ():
+                self._assign(assignment, instruction, state)
+            if assignments is None:
+                state.is_zero = None
+                self._other(instruction, state)
 
-    def _compare(self, instruction: Instruction, state: State) -> None:
+    def _compare(self, instruction: Instruction, limit: object, compared: object, state: State) -> None:
         """A comparison with zero: of a constant it is known how it ends."""
         state.is_zero = None
-        if len(instruction.operands) != 2:
-            return
-        first, second = instruction.operands
-        if (first != second) if instruction.mnemonic.startswith("test") else first != 0:
-            return
-        if isinstance(second, MemoryOperand) or second in _REGISTERS:
-            value = self._source(second, instruction, state, "compared")
+        if limit == 0 and compared is not None:
+            value = self._source(compared, instruction, state, "compared")
             state.is_zero = value.offset == 0 if value.base == CONSTANT else None
 
     def _address(self, operand: MemoryOperand, instruction: Instruction, state: State) -> Value | None:
         """The address of a memory operand, None if it depends on an index."""
-        if operand.segment in ("fs", "gs") or operand.index not in (None, "riz", "eiz"):
+        place = operand.simple(instruction.next_address)
+        if place is None:
             return None
-        if operand.base is None:
-            return Value(CONSTANT, operand.displacement & (1 << 64) - 1)
-        if operand.base == "rip":
-            return Value(CONSTANT, instruction.next_address + operand.displacement)
-        if operand.base not in _REGISTERS:
-            return None
-        return state.register(operand.base, instruction.address).plus(operand.displacement)
+        register, distance = place
+        return Value(CONSTANT, distance) if register is None else state.register(
+            register, instruction.address).plus(distance)
 
     def _load(self, operand: MemoryOperand, instruction: Instruction, state: State, register: str) -> Value:
         """What a load of 8 bytes gives."""
@@ -528,67 +522,27 @@ class _Function:
         state.values[at] = value
         return value
 
-    def _move(self, instruction: Instruction, state: State) -> bool:
-        """Instructions that move addresses; false for all others."""
-        mnemonic, operands = instruction.mnemonic, instruction.operands
-        if mnemonic in ("push", "pushq") and len(operands) == 1:
-            value = self._source(operands[0], instruction, state)
-            top = state.register("rsp", instruction.address).plus(-8)
-            state.store(top, 8, value)
-            state.values["rsp"] = top
-            return True
-        if mnemonic in ("pop", "popq") and len(operands) == 1 and operands[0] in _REGISTERS:
-            value = self._load(MemoryOperand(None, 0, "rsp"), instruction, state, str(operands[0]))
-            state.values["rsp"] = state.register("rsp", instruction.address).plus(8)
-            state.values[str(operands[0])] = value
-            return True
-        if mnemonic == "leave":
-            frame = state.register("rbp", instruction.address)
-            state.values["rbp"] = state.values.get(frame) or state.fresh(instruction.address, "rbp")
-            state.values["rsp"] = frame.plus(8)
-            return True
-        if len(operands) != 2 or instruction.prefixes:
-            return False
-        source, destination = operands
-        if mnemonic in ("mov", "movq", "movabs", "movl"):
-            if destination in _REGISTERS:
-                value = self._source(source, instruction, state, str(destination))
-                state.values[str(destination)] = value
-                return True
-            if (isinstance(destination, str) and isinstance(source, int) and canonical(destination) in _REGISTERS
-                    and (destination.startswith("e") or destination.endswith("d"))):
-                state.values[canonical(destination)] = Value(CONSTANT, source & 0xFFFFFFFF)
-                return True
-            if isinstance(destination, MemoryOperand) and (source in _REGISTERS or mnemonic == "movq"):
-                value = self._source(source, instruction, state)
-                state.store(self._address(destination, instruction, state), 8, value)
-                return True
-            return False
-        if mnemonic == "lea" and isinstance(source, MemoryOperand) and destination in _REGISTERS:
-            at = self._address(source, instruction, state)
-            if at is None:
-                at = state.fresh(instruction.address, str(destination))
-            state.values[str(destination)] = at
-            return True
-        if mnemonic not in ("mov", "movq", "movabs", "movl", "lea"):
+    def _assign(self, made: Assignment, instruction: Instruction, state: State) -> None:
+        """Do one assignment of an instruction that moves addresses."""
+        if made.sets_flags:
             state.is_zero = None
-        if mnemonic in ("add", "addq", "sub", "subq") and isinstance(source, int) and destination in _REGISTERS:
-            sign = 1 if mnemonic.startswith("add") else -1
-            distance = source - (1 << 64) if source >> 63 else source
-            value = state.register(str(destination), instruction.address)
-            state.values[str(destination)] = value.plus(sign * distance)
-            return True
-        if mnemonic == "xor" and source == destination and isinstance(source, str) and canonical(source) in _REGISTERS:
-            state.values[canonical(source)] = Value(CONSTANT, 0)
-            return True
-        return False
+        name = made.target if isinstance(made.target, str) else ""
+        value: Value | None
+        if made.is_address and isinstance(made.source, MemoryOperand):
+            value = self._address(made.source, instruction, state) or state.fresh(instruction.address, name)
+        else:
+            value = self._source(made.source, instruction, state, name)
+        if isinstance(made.target, MemoryOperand):
+            state.store(self._address(made.target, instruction, state), 8, value)
+        else:
+            state.values[name] = value.plus(made.offset)
 
     def _source(self, source: object, instruction: Instruction, state: State, register: str = "") -> Value:
         if isinstance(source, int):
             return Value(CONSTANT, source)
         if isinstance(source, MemoryOperand):
             return self._load(source, instruction, state, register or "pushed")
-        if isinstance(source, str) and source in _REGISTERS:
+        if isinstance(source, str) and source in state.cpu.GENERAL:
             return state.register(source, instruction.address)
         return state.fresh(instruction.address, register or "pushed")
 
@@ -610,25 +564,24 @@ class _Function:
         operand = instruction.operands[0] if instruction.operands else None
         if isinstance(operand, int):
             return operand
-        if isinstance(operand, MemoryOperand) and operand.base == "rip" and operand.index is None:
-            return self._flow.slot(instruction.next_address + operand.displacement)
-        return None
+        place = operand.simple(instruction.next_address) if isinstance(operand, MemoryOperand) else None
+        return self._flow.slot(place[1]) if place is not None and place[0] is None else None
 
     def _call(self, instruction: Instruction, state: State, called: int | None) -> None:
         effect = self._flow.effect(called, self._depth + 1) if called is not None else NO_EFFECT
-        arguments = {name: state.values[name] for name in ARGUMENTS if name in state.values}
-        if effect is not _ACQUIRE and effect is not _RELEASE:
+        arguments = {name: state.values[name] for name in state.cpu.ARGUMENTS if name in state.values}
+        if not any(effect is known for known in self._flow.primitive_effects):
             self._call_writes(arguments.values(), state)
         self._release(effect, arguments, state)
         self._acquire(effect, arguments, state, instruction.address)
-        for name in CALLER_SAVED:
+        for name in state.cpu.CALLER_SAVED:
             state.values.pop(name, None)
 
     def _call_writes(self, arguments: Iterable[Value], state: State) -> None:
         """A call may change all memory but the function's own frame, and of that what its arguments point to."""
-        lowest = min((value.offset for value in arguments if is_stack(value)), default=None)
+        lowest = min((value.offset for value in arguments if state.is_stack(value)), default=None)
         for place in [place for place in state.values if isinstance(place, Value)]:
-            if not is_stack(place) or lowest is not None and place.offset >= lowest:
+            if not state.is_stack(place) or lowest is not None and place.offset >= lowest:
                 del state.values[place]
 
     def _release(self, effect: Effect, arguments: Mapping[str, Value], state: State) -> None:
@@ -653,7 +606,7 @@ class _Function:
 
     def _jump(self, instruction: Instruction, state: State) -> None:
         target = instruction.jump_target
-        leaves = state.values.get("rsp") == entry("rsp")
+        leaves = state.values.get(state.cpu.STACK_POINTER) == entry(state.cpu.STACK_POINTER)
         if target is None:
             is_switch = self._switch(instruction, state)
             if leaves:
@@ -711,8 +664,8 @@ class _Function:
         before = sorted((each for each in self._code.values() if jump.address - 64 <= each.address < jump.address),
                         key=lambda each: each.address)
         for first, second in zip(before, before[1:]):
-            limit = first.operands[0] if first.mnemonic.startswith("cmp") and first.operands else None
-            if second.mnemonic in ("ja", "jbe") and isinstance(limit, int) and 0 <= limit < _MAX_TABLE:
+            limit = first.comparison[0] if first.comparison is not None else None
+            if (second.condition in ("above", "not above") and isinstance(limit, int) and 0 <= limit < _MAX_TABLE):
                 return limit + 1
         return None
 
@@ -729,18 +682,10 @@ def _translate(value: Value, arguments: Mapping[str, Value]) -> Value | None:
     return arguments[name].plus(value.offset) if isinstance(name, str) and name in arguments else None
 
 
-def _is_passed(value: Value) -> bool:
-    """Whether a value is a constant, or made of what a register of arguments has at the function's entry."""
-    return value.base == CONSTANT or value.base[0] == "entry" and value.base[1] in ARGUMENTS
 
 
 def _is_taken(instruction: Instruction, state: State) -> bool | None:
     """Whether a conditional jump is taken; None where that is not known, and of all other instructions."""
-    if state.is_zero is None or instruction.mnemonic not in ("je", "jne"):
+    if state.is_zero is None or instruction.condition not in ("equal", "unequal"):
         return None
-    return state.is_zero == (instruction.mnemonic == "je")
-
-
-def _is_filler(instruction: Instruction) -> bool:
-    return instruction.mnemonic in _FILLERS or instruction.text == "xchg %ax,%ax"
-
+    return state.is_zero == (instruction.condition == "equal")

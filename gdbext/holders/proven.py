@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gdbext.arch.x86_64.instructions import CALLEE_SAVED, CALLER_SAVED
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError
 from gdbext.holders.lock_flow import CONSTANT, LockFlow, State, Value
@@ -89,18 +88,20 @@ class ProvenReaders:
         """The registers that are known in a frame; none if the debugger unwinds the stack in another way."""
         try:
             if index == 0:
-                return self._target.registers(seen.ref, (*CALLEE_SAVED, *CALLER_SAVED, "rip"))
+                return self._target.registers(seen.ref, seen.cpu.FRAME)
             registers = self._target.frame_registers(seen.ref, index + len(seen.handler))
         except GdbextError:
             return {}
-        return registers if (registers.get("rip"), registers.get("rsp")) == frame else {}
+        pc, sp = registers.get(seen.cpu.PROGRAM_COUNTER), registers.get(seen.cpu.STACK_POINTER)
+        return registers if (pc, sp) == frame else {}
 
     def _recompute(self, lock: Value, state: State, registers: Mapping[str, int]) -> int | None:
         """The address that a value of the analysis stands for; None if nothing holds it any more."""
         if lock.base == CONSTANT:
             return lock.offset
         found: set[int] = set()
-        top, sp = state.values.get("rsp"), registers.get("rsp")
+        name = self._code.cpu.STACK_POINTER
+        top, sp = state.values.get(name), registers.get(name)
         for place, value in state.values.items():
             if value.base != lock.base:
                 continue

@@ -12,9 +12,8 @@ from gdbext.record import record
 class Region:
     """A mapping of the target's address space, [start, end). `permissions` are some of ``rwx``, None if not known.
 
-    `path` is the mapped file's, None for anonymous memory, or what the kernel calls the range (``[stack]``); it is
-    mapped from `offset` of the file on, in bytes. Of a core, contents are kept in it up to before the address `kept`;
-    None: all that is in memory is there.
+    `path` is the mapped file's, None for anonymous memory, or the kernel's name of the range (``[stack]``); `offset` is
+    the first mapped byte of the file. A core has the contents up to before the address `kept`; None: all of them.
     """
 
     start: int

@@ -1,7 +1,6 @@
 """A page cache over a `Memory`: each page of the target is read once per stop.
 
-Most decoding touches few pages many times (thread states, code objects, stacks), and the cost of a read through
-the debugger hardly depends on its size.
+Decoding reads few pages many times, and the cost of a read through the debugger hardly depends on its size.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class CachedMemory:
         return data[start:start + size]
 
     def unpack(self, form: struct.Struct, address: int) -> tuple[int, ...]:
-        """The fields of a structure at an address, taken from its page without a copy where it lies in one page.
+        """The fields of a structure at an address, without a copy if it is in one page.
 
         :raises MemoryUnreadable: not all of it can be read.
         """
@@ -110,9 +109,9 @@ def read_u64(memory: Memory, address: int) -> int:
 
 
 def read_available(memory: Memory, address: int, size: int) -> bytes:
-    """The first of `size` bytes, as many as can be read without a gap; empty if the first cannot.
+    """The first of `size` bytes, up to the first gap.
 
-    For stacks, whose end is only guessed, and which may not be whole in a core.
+    For stacks, whose end is guessed, and which may be cut off in a core.
     """
     try:
         return memory.read(address, size)

@@ -34,12 +34,12 @@ class LinkedFile:
 
 
 def linked_files(read: Read, headers: int, count: int) -> Iterator[LinkedFile]:
-    """What the dynamic linker has loaded, in its order.
+    """The files that the dynamic linker has loaded, in its order.
 
     Source: glibc 2.36 elf/link.h, struct r_debug and struct link_map, whose first members do not change.
 
-    :param headers: where the executable's program headers are (AT_PHDR of the auxiliary vector).
-    :param count: how many there are (AT_PHNUM).
+    :param headers: address of the executable's program headers (AT_PHDR of the auxiliary vector).
+    :param count: their number (AT_PHNUM).
     """
     link = _first_link(read, headers, count)
     seen: set[int] = set()

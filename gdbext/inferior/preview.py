@@ -1,8 +1,8 @@
-"""What the threads of a process are in while it runs: a guess from /proc, which needs no stop.
+"""The code that the threads of a running process are in: a guess from /proc, which needs no stop.
 
 A thread that sleeps in the kernel leaves its stack pointer in /proc/PID/task/TID/syscall; words on its stack that point
 into code may be return addresses. Some are left over from calls that have ended, and everything may change at any
-time, so nothing is to be told from this. It serves to get ready what is likely to be asked for in a stop.
+time, so nothing is reported from this. It only serves to prepare a stop.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What the kernel tells of a live process beside its memory: descriptors and who else has them, file locks, children.
+"""What the kernel reports about a live process beside its memory: descriptors and their owners, file locks, children.
 
-All of it comes from the /proc of the debugger (Linux Documentation/filesystems/proc.rst), except which local sockets
-are connected with each other, which only netlink tells. The files that descriptors lead to are not touched, not even
-with ``stat``: a file system that hangs would take the debugger with it. Names and paths are text of others; they come
-bounded in length, and whoever shows them escapes them.
+It comes from the debugger's /proc (Linux Documentation/filesystems/proc.rst), and from netlink, which alone knows which
+local sockets are connected. Files that descriptors lead to are not touched, not even with ``stat``: a file system that
+hangs would block the debugger. Names and paths are bounded in length; whoever shows them escapes them.
 
 Everything is read when it is first asked for, and once: the process must stay stopped while a `Proc` lives.
 """
@@ -18,16 +17,18 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from gdbext.inferior.address_space import Region
 from gdbext.record import record
+from gdbext.remembered import remembered
 
-#: How long other processes are looked at, in seconds, and how many of them.
+#: How long other processes are searched, in seconds, and how many of them.
 SCAN_SECONDS = 0.2
 _MOST_PROCESSES = 20_000
-#: After how many descriptors of a process the clock is looked at.
-_LOOK_AT_CLOCK = 256
+#: After how many descriptors of a process the clock is read.
+_CLOCK_PERIOD = 256
 #: Most bytes of one file of /proc; a table of sockets has 150 bytes for each.
 _MOST_BYTES = 8 << 20
 _MOST_OF_ONE_DESCRIPTOR = 1 << 16
@@ -59,7 +60,6 @@ _UNIX_LISTENS = 0x10000
 #: How the table of IPv6 sockets writes the first 12 bytes of an IPv4 address.
 _MAPPED = "0000000000000000FFFF0000"
 
-
 # fdinfo: "flags:\t0100002\nmnt_id:\t15\nino:\t1041\n", then what there is to tell of its kind of file
 _FDINFO = re.compile(r"^flags:\t([0-7]+)\nmnt_id:\t(\d+)$(?:\nino:\t(\d+)$)?", re.MULTILINE)
 _WATCHED = re.compile(r"^tfd: +(\d+) .*?(?: ino:([0-9a-f]+)(?: .*)?)?$", re.MULTILINE)
@@ -78,7 +78,7 @@ class Descriptor(NamedTuple):
 class FileLock:
     """A lock on a file: `kind` is FLOCK, POSIX or OFDLCK, the last byte is None for "to its end".
 
-    `pid` is the process that took it, -1 where none is recorded; `file` is device and inode, as `Proc.file` tells them.
+    `pid` is the process that took it, -1 where none is recorded; `file` is device and inode, as in `Proc.file`.
     """
 
     kind: str
@@ -97,8 +97,8 @@ class FileLock:
 class DescriptorInfo:
     """What fdinfo reports: whether it can be read and written, which file it is (mount id and inode), and more.
 
-    `watched` are (descriptor, inode) of what an epoll descriptor watches, `process` the process of a pidfd, `locks`
-    those that were taken through it.
+    `watched` are (descriptor, inode) of what an epoll descriptor watches, `process` is the process of a pidfd, `locks`
+    were taken through the descriptor.
     """
 
     reads: bool
@@ -153,7 +153,7 @@ def unix_sockets(seconds: float = SCAN_SECONDS) -> UnixSockets:
             link.send(_NLMSG.pack(_NLMSG.size + len(request), sock_diag_by_family, dump, 1, 0) + request)
             while time.monotonic() < end:
                 data = link.recv(1 << 16)
-                messages = list(_messages(data))
+                messages = list(_iter_records(data, _NLMSG))
                 for body in [body for kind, body in messages if kind == sock_diag_by_family]:
                     inode, peer, icons = _unix_message(body)
                     peers.update({inode: peer} if peer is not None else {})
@@ -165,13 +165,14 @@ def unix_sockets(seconds: float = SCAN_SECONDS) -> UnixSockets:
     return UnixSockets(peers, queued)
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _iter_records(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
+    """(type, contents) of netlink's messages, or of a message's attributes; both headers begin with length and type."""
     at = 0
-    while at + _NLMSG.size <= len(data):
-        length, kind = _NLMSG.unpack_from(data, at)[:2]
-        if length < _NLMSG.size:
+    while at + header.size <= len(data):
+        length, kind = header.unpack_from(data, at)[:2]
+        if length < header.size:
             return
-        yield kind, data[at + _NLMSG.size:at + length]
+        yield kind, data[at + header.size:at + length]
         at += (length + 3) & ~3
 
 
@@ -180,19 +181,12 @@ def _unix_message(body: bytes) -> tuple[int, int | None, tuple[int, ...]]:
     peer, icons = None, ()
     if len(body) < _UNIX_MESSAGE.size:
         return 0, peer, icons
-    inode = _UNIX_MESSAGE.unpack_from(body)[4]
-    at = _UNIX_MESSAGE.size
-    while at + _ATTRIBUTE.size <= len(body):
-        length, kind = _ATTRIBUTE.unpack_from(body, at)
-        if length < _ATTRIBUTE.size:
-            break
-        data = body[at + _ATTRIBUTE.size:at + length]
+    for kind, data in _iter_records(body[_UNIX_MESSAGE.size:], _ATTRIBUTE):
         if kind == _UNIX_DIAG_PEER and len(data) == 4:
             peer = int.from_bytes(data, "little")
         elif kind == _UNIX_DIAG_ICONS:
             icons = struct.unpack_from(f"={len(data) // 4}I", data)
-        at += (length + 3) & ~3
-    return inode, peer, icons
+    return _UNIX_MESSAGE.unpack_from(body)[4], peer, icons
 
 
 class Proc:
@@ -212,46 +206,38 @@ class Proc:
         self._root = root
         self._seconds = seconds
         self._read_unix = unix
-        self._unix_sockets: UnixSockets | None = None
-        self._links: dict[int, str | None] = {}
-        self._infos: dict[Descriptor, DescriptorInfo | None] = {}
-        self._having: dict[str, list[Descriptor]] | None = None
-        self._sockets: dict[int, Socket] | None = None
         self._inodes: dict[tuple[str, str | None, str | None], list[int]] = {}
         # the listener's ends of connections that are not accepted: protocol, local and remote address
         self._queued: set[tuple[str, str | None, str | None]] = set()
-        self._locks: dict[str, list[FileLock]] | None = None
-        self._mounts: dict[int, tuple[str, str]] | None = None
-        self._children: list[int] | None = None
-        self._regions: tuple[Region, ...] | None = None
 
     # -- descriptors -----------------------------------------------------------------------------------------
 
+    @remembered
     def link(self, fd: int) -> str | None:
         """What a descriptor of the process is: ``pipe:[123]``, ``socket:[123]``, ``anon_inode:[eventfd]``, a path."""
-        if fd not in self._links:
-            self._links[fd] = self._link(f"{self.pid}/fd/{fd}")
-        return self._links[fd]
+        return self._link(f"{self.pid}/fd/{fd}")
 
+    @remembered
     def info(self, descriptor: Descriptor) -> DescriptorInfo | None:
         """More about an open descriptor, of any process; None where it may not be read."""
-        if descriptor not in self._infos:
-            text = self._read(f"{descriptor.pid}/fdinfo/{descriptor.fd}", _MOST_OF_ONE_DESCRIPTOR)
-            self._infos[descriptor] = _info(text) if text else None
-        return self._infos[descriptor]
+        text = self._read(f"{descriptor.pid}/fdinfo/{descriptor.fd}", _MOST_OF_ONE_DESCRIPTOR)
+        return _info(text) if text else None
 
     def having(self, link: str) -> Sequence[Descriptor]:
-        """Who has a pipe, a socket or a path open; of paths, those in /dev only if it is memory.
+        """The descriptors that lead to a pipe, a socket or a path; of paths, those in /dev only if it is memory.
 
-        Processes are looked at for a limited time, and some may not be looked at; see `complete`.
+        The search through other processes ends after a limited time, and some may not be read; see `complete`.
         """
-        if self._having is None:
-            self._having = {}
-            self._scan(self.pid, self._having, math.inf)
-            end = time.monotonic() + self._seconds
-            for pid in self._others(end):
-                self._scan(pid, self._having, end)
         return self._having.get(link, ())
+
+    @cached_property
+    def _having(self) -> Mapping[str, Sequence[Descriptor]]:
+        found: dict[str, list[Descriptor]] = {}
+        self._scan(self.pid, found, math.inf)
+        end = time.monotonic() + self._seconds
+        for pid in self._others(end):
+            self._scan(pid, found, end)
+        return found
 
     def _scan(self, pid: int, found: dict[str, list[Descriptor]], end: float) -> None:
         folder = f"{self._root}/{pid}/fd"
@@ -263,31 +249,29 @@ class Proc:
         except OSError:  # it has ended
             return
         for count, name in enumerate(names):
-            if not count % _LOOK_AT_CLOCK and time.monotonic() > end:
+            if not count % _CLOCK_PERIOD and time.monotonic() > end:
                 self.complete = False
                 return
             try:
                 link = _text(os.readlink(f"{folder}/{name}"))
             except OSError:
                 continue
-            if pid == self.pid:
-                self._links[int(name)] = link
             if link.startswith(("pipe:", "socket:")) or is_path(link):
                 found.setdefault(link, []).append(Descriptor(pid, int(name)))
 
     # -- sockets ---------------------------------------------------------------------------------------------
 
     def socket(self, inode: int) -> Socket | None:
-        """The socket of an inode, None if it is in no table."""
-        return self._tables().get(inode)
+        """The socket of an inode, or None."""
+        return self._sockets.get(inode)
 
     def other_end(self, inode: int) -> int | None:
-        """Inode of the socket that a socket is connected with, 0 if no file is left; None if it is not on this host."""
+        """The inode of the connected socket: 0 if no file is left, None if it is not on this host."""
         found = self.socket(inode)
         if found is None or found.listening:
             return None
         if found.protocol == "unix":
-            return self._unix().peers.get(inode)
+            return self._unix_sockets.peers.get(inode)
         swapped = self._inodes.get((found.protocol, found.remote, found.local), ()) if found.remote else ()
         return swapped[0] if len(swapped) == 1 else None
 
@@ -301,7 +285,7 @@ class Proc:
         if found is None or found.listening:
             return None
         if found.protocol == "unix":
-            listener = self._unix().queued.get(inode)
+            listener = self._unix_sockets.queued.get(inode)
             return None if listener is None else (listener,)
         if found.remote is None or (found.protocol, found.remote, found.local) not in self._queued:
             return None
@@ -312,11 +296,10 @@ class Proc:
         every = [self._listeners(found.protocol, place) for place in places]
         return next(filter(None, every), ())
 
-    def _unix(self) -> UnixSockets:
-        if self._unix_sockets is None:
-            # netlink reports the debugger's own network namespace
-            self._unix_sockets = self._read_unix() if self._shares("net") else UnixSockets({}, {})
-        return self._unix_sockets
+    @cached_property
+    def _unix_sockets(self) -> UnixSockets:
+        # netlink reports the debugger's own network namespace
+        return self._read_unix() if self._shares("net") else UnixSockets({}, {})
 
     def listener(self, protocol: str, address: str) -> int | None:
         """Inode of the only socket that listens at an address."""
@@ -324,24 +307,24 @@ class Proc:
         return found[0] if len(found) == 1 else None
 
     def _listeners(self, protocol: str, address: str) -> list[int]:
-        sockets = self._tables()
+        sockets = self._sockets  # fills `_inodes` too
         return [inode for inode in self._inodes.get((protocol, address, None), ()) if sockets[inode].listening]
 
-    def _tables(self) -> Mapping[int, Socket]:
-        if self._sockets is None:
-            self._sockets = {}
-            for name, row in (("unix", _unix_row), ("tcp", _row), ("tcp6", _row), ("udp", _row), ("udp6", _row)):
-                # the first line is a heading, and what follows the last newline is cut off
-                for line in (self._read(f"{self.pid}/net/{name}", _MOST_BYTES) or "").split("\n")[1:-1]:
-                    try:
-                        inode, found = row(name, line)
-                    except (ValueError, IndexError, OSError):
-                        continue
-                    self._sockets[inode] = found
-                    self._inodes.setdefault((found.protocol, found.local, found.remote), []).append(inode)
-                    if found.queued:
-                        self._queued.add((found.protocol, found.local, found.remote))
-        return self._sockets
+    @cached_property
+    def _sockets(self) -> Mapping[int, Socket]:
+        sockets: dict[int, Socket] = {}
+        for name, row in (("unix", _unix_row), ("tcp", _row), ("tcp6", _row), ("udp", _row), ("udp6", _row)):
+            # the first line is a heading, and what follows the last newline is cut off
+            for line in (self._read(f"{self.pid}/net/{name}", _MOST_BYTES) or "").split("\n")[1:-1]:
+                try:
+                    inode, found = row(name, line)
+                except (ValueError, IndexError, OSError):
+                    continue
+                sockets[inode] = found
+                self._inodes.setdefault((found.protocol, found.local, found.remote), []).append(inode)
+                if found.queued:
+                    self._queued.add((found.protocol, found.local, found.remote))
+        return sockets
 
     # -- locks on files --------------------------------------------------------------------------------------
 
@@ -360,27 +343,31 @@ class Proc:
 
     def _mount(self, mount: int) -> tuple[str, str] | None:
         """Device and type of a file system."""
-        if self._mounts is None:
-            self._mounts = {}
-            for line in (self._read(f"{self.pid}/mountinfo", _MOST_BYTES) or "").splitlines():
-                head, _, tail = line.partition(" - ")
-                try:
-                    number, _, device = head.split(" ", 3)[:3]
-                    major, minor = device.split(":")
-                    self._mounts[int(number)] = f"{int(major):02x}:{int(minor):02x}", tail.partition(" ")[0]
-                except ValueError:
-                    continue
         return self._mounts.get(mount)
 
+    @cached_property
+    def _mounts(self) -> Mapping[int, tuple[str, str]]:
+        mounts = {}
+        for line in self._lines(f"{self.pid}/mountinfo"):
+            head, _, tail = line.partition(" - ")
+            try:
+                number, _, device = head.split(" ", 3)[:3]
+                major, minor = device.split(":")
+                mounts[int(number)] = f"{int(major):02x}:{int(minor):02x}", tail.partition(" ")[0]
+            except ValueError:
+                continue
+        return mounts
+
     def locks(self, file: str) -> Sequence[FileLock]:
-        """The locks that are held on a file; `file` tells its name."""
-        if self._locks is None:
-            self._locks = {}
-            for line in (self._read("locks", _MOST_BYTES) or "").splitlines():
-                lock = _file_lock(line)
-                if lock is not None:
-                    self._locks.setdefault(lock.file, []).append(lock)
+        """The locks that are held on a file, which is named as `file` names it."""
         return self._locks.get(file, ())
+
+    @cached_property
+    def _locks(self) -> Mapping[str, Sequence[FileLock]]:
+        locks: dict[str, list[FileLock]] = {}
+        for lock in filter(None, map(_file_lock, self._lines("locks"))):
+            locks.setdefault(lock.file, []).append(lock)
+        return locks
 
     # -- processes -------------------------------------------------------------------------------------------
 
@@ -389,12 +376,11 @@ class Proc:
         text = self._read(f"{pid}/comm", _MOST_CHARACTERS)
         return text.rstrip("\n") if text else None
 
+    @remembered
     def children(self) -> Sequence[int]:
         """The process's children, by the debugger's numbers."""
-        if self._children is None:
-            others = self._others(time.monotonic() + self._seconds)
-            self._children = sorted(pid for pid in others if self._parent(pid) == self.pid)
-        return self._children
+        others = self._others(time.monotonic() + self._seconds)
+        return sorted(pid for pid in others if self._parent(pid) == self.pid)
 
     def child(self, number: int) -> int | None:
         """The debugger's number of a process, given the number by which the process itself knows it."""
@@ -426,25 +412,27 @@ class Proc:
 
     def caught_signals(self) -> int | None:
         """The signals that the process has handlers for: bit N - 1 is that of signal N; None if not known."""
-        for line in (self._read(f"{self.pid}/status", _MOST_OF_ONE_DESCRIPTOR) or "").splitlines():
+        try:
+            return int(self._status(self.pid, "SigCgt"), 16)
+        except ValueError:
+            return None
+
+    def _status(self, pid: int, wanted: str) -> str:
+        """A line of a process's status, without its name; empty if there is none."""
+        for line in self._lines(f"{pid}/status", _MOST_OF_ONE_DESCRIPTOR):
             name, _, value = line.partition(":")
-            if name == "SigCgt":
-                try:
-                    return int(value, 16)
-                except ValueError:
-                    return None
-        return None
+            if name == wanted:
+                return value
+        return ""
 
     def is_private(self, address: int) -> bool:
         """Whether memory is surely the process's own: no other process can have a lock there."""
         return any(region.start <= address < region.end and not region.shared for region in self.regions())
 
+    @remembered
     def regions(self) -> tuple[Region, ...]:
-        """The address space, by ascending address; empty if the process may not be looked at."""
-        if self._regions is None:
-            lines = (self._read(f"{self.pid}/maps", _MOST_BYTES) or "").splitlines()
-            self._regions = tuple(_region(match) for match in map(_MAPPING.match, lines) if match)
-        return self._regions
+        """The address space, by ascending address; empty if the process may not be read."""
+        return tuple(_region(match) for match in map(_MAPPING.match, self._lines(f"{self.pid}/maps")) if match)
 
     def now(self, clock: int) -> float | None:
         """What a clock tells the process, in seconds; None if it may tell it another time than the debugger."""
@@ -466,10 +454,7 @@ class Proc:
 
     def _numbers(self, pid: int) -> list[str]:
         """Its numbers from the debugger's PID namespace to its own."""
-        for line in (self._read(f"{pid}/status", _MOST_OF_ONE_DESCRIPTOR) or "").splitlines():
-            if line.startswith("NSpid:"):
-                return line.split()[1:]
-        return []
+        return self._status(pid, "NSpid").split()
 
     def _others(self, end: float) -> Iterator[int]:
         """The numbers of other processes, those begun about the same time first, while there is time."""
@@ -493,24 +478,16 @@ class Proc:
         except OSError:
             return None
 
+    def _lines(self, path: str, limit: int = _MOST_BYTES) -> list[str]:
+        return (self._read(path, limit) or "").splitlines()
+
     def _read(self, path: str, limit: int) -> str | None:
         try:
-            handle = os.open(f"{self._root}/{path}", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+            # one read() of a file of /proc may give less than there is
+            with open(os.open(f"{self._root}/{path}", os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
+                return file.read(limit).decode("utf-8", "backslashreplace")
+        except OSError:  # there is none, or the process has ended
             return None
-        try:
-            pieces = []
-            while limit > 0:
-                piece = os.read(handle, min(limit, 1 << 16))
-                if not piece:
-                    break
-                pieces.append(piece)
-                limit -= len(piece)
-            return b"".join(pieces).decode("utf-8", "backslashreplace")
-        except OSError:  # it has ended
-            return None
-        finally:
-            os.close(handle)
 
 
 def is_path(link: str) -> bool:
@@ -533,14 +510,12 @@ def _info(text: str) -> DescriptorInfo | None:
     match = _FDINFO.search(text)
     if match is None:
         return None
-    flags, mount, inode = match.groups()
-    access, nonblocking = int(flags, 8) & os.O_ACCMODE, bool(int(flags, 8) & os.O_NONBLOCK)
-    process = _PROCESS.search(text)
-    locks = [_file_lock(line) for line in _LOCK.findall(text)]
-    return DescriptorInfo(access != os.O_WRONLY, access != os.O_RDONLY, int(mount), int(inode) if inode else None,
+    flags, inode, process = int(match[1], 8), match[3], _PROCESS.search(text)
+    access = flags & os.O_ACCMODE
+    return DescriptorInfo(access != os.O_WRONLY, access != os.O_RDONLY, int(match[2]), int(inode) if inode else None,
                           tuple([(int(fd), int(its, 16) if its else None) for fd, its in _WATCHED.findall(text)]),
-                          int(process[1]) if process else None, tuple([lock for lock in locks if lock is not None]),
-                          nonblocking)
+                          int(process[1]) if process else None,
+                          tuple(filter(None, map(_file_lock, _LOCK.findall(text)))), bool(flags & os.O_NONBLOCK))
 
 
 def _file_lock(line: str) -> FileLock | None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.proc import Proc
+from gdbext.model import ProblemKind, TargetKind
 from gdbext.record import record
 
 
@@ -82,10 +83,10 @@ class Symbol:
 
 @record
 class SignalInfo:
-    """A signal as the kernel tells of it (``siginfo_t``).
+    """A signal as the kernel describes it (``siginfo_t``).
 
     `address` is that of a fault (``si_addr``), None for a signal that was sent: then `pid` and `uid` are the sender's.
-    `code` is None where it is only known which signal it was.
+    `code` is None where only the number is known.
     """
 
     number: int
@@ -98,7 +99,7 @@ class SignalInfo:
 class Target(Protocol):
     """A stopped process, or a core."""
 
-    kind: str
+    kind: TargetKind
     pid: int
     executable: str | None
     architecture: str
@@ -113,9 +114,8 @@ class Target(Protocol):
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> Mapping[str, int]:
         """Registers of the newest frame, by the debugger's names (``rip``, ``orig_rax``, ``fs_base`` ...).
 
-        :param names: which ones; without them those that tell the stack and the system call. One that cannot be
-            read is left out, but for the program counter and the stack pointer: without these it has no registers.
-
+        :param names: which ones; without them those that show the stack and the system call. One that cannot be
+            read is left out, except the program counter and the stack pointer.
         :raises ThreadUnavailable: the thread runs or has no registers.
         """
         ...
@@ -129,7 +129,7 @@ class Target(Protocol):
         ...
 
     def mapped_files(self) -> Sequence[tuple[int, str]]:
-        """Where the first page of each mapped file lies, and the file's path, as a core notes them; else empty."""
+        """(address of the first page, path) of each mapped file, as a core notes them; else empty."""
         ...
 
     def file_build_id(self, module: Module) -> str | None:
@@ -137,32 +137,31 @@ class Target(Protocol):
         ...
 
     def symbol(self, address: int) -> Symbol:
-        """The function or variable that covers an address; file and line if debug information tells them."""
+        """The function or variable that covers an address; file and line if debug information has them."""
         ...
 
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
-        """Name, type and value of the variables of a native frame, as far as debug information tells of them.
+        """Name, type and value of the variables of a native frame, if there is debug information.
 
-        :param index: of the frame, calls that were inlined and tail calls left out; the innermost is 0.
+        :param index: of the frame, without inlined calls and tail calls; the innermost is 0.
         """
         ...
 
     def selected(self) -> int | None:
-        """The number of the thread that the debugger shows; of a core at first the one that died."""
+        """The number of the debugger's selected thread; in a core at first the one that died."""
         ...
 
     def signal(self, thread: ThreadRef) -> SignalInfo | None:
-        """The signal that a thread was stopped by, None if that is not known.
+        """The signal that stopped a thread, None if that is not known.
 
         :raises ThreadUnavailable: the thread runs or has no registers.
         """
         ...
 
     def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
-        """Registers of a native frame that calls keep (``rbx``, ``rbp``, ``r12`` to ``r15``), and ``rip`` and ``rsp``.
+        """Registers of a native frame that calls preserve (``rbx``, ``rbp``, ``r12`` - ``r15``), ``rip``, ``rsp``.
 
-        :param index: of the frame, counted as in `variables`.
-        :return: empty where there is no such frame; without those that are not known.
+        Unknown ones are left out; it is empty where there is no such frame. For `index` see `variables`.
         """
         ...
 
@@ -171,7 +170,7 @@ class Target(Protocol):
         ...
 
     def core_kept(self) -> tuple[int, int] | None:
-        """How many bytes a truncated core has and how many it should have; None of a whole core and of a process."""
+        """(actual, full) size of a truncated core in bytes; None for a whole core and a process."""
         ...
 
     def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
@@ -179,17 +178,17 @@ class Target(Protocol):
         ...
 
     def demangle(self, name: str) -> str:
-        """The name that a mangled one (``_Z...``) stands for, as it is if it is none."""
+        """The name that a mangled one (``_Z...``) stands for; any other name as it is."""
         ...
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
-        """At most `limit` bytes of a file of the target's file system; None where there is none to be had."""
+        """At most `limit` bytes of a file of the target's file system, or None."""
         ...
 
     def has_file(self, path: str) -> bool:
         """Whether a mapped file can be opened by the path of its mapping."""
         ...
 
-    def problems(self) -> Iterable[tuple[str, str, str]]:
-        """(where, what, why) of what the debugger could not tell."""
+    def problems(self) -> Iterable[tuple[str, ProblemKind, str]]:
+        """(where, what, why) of what the debugger could not read."""
         ...

@@ -63,12 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except SystemExit as end:
         return _ended(name, end)
-    except UsageError as error:
-        return _complain(name, error, BAD_USAGE)
-    except NoGdb as error:
-        return _complain(name, error, NO_GDB)
     except GdbextError as error:
-        return _complain(name, error, NO_ANSWER)
+        status = BAD_USAGE if isinstance(error, UsageError) else NO_GDB if isinstance(error, NoGdb) else NO_ANSWER
+        return _complain(name, error, status)
     except BrokenPipeError:  # the reader has seen enough
         return NO_ANSWER
     except OSError as error:
@@ -136,14 +133,18 @@ def _place(error: Exception) -> str:
     return f"{type(error).__name__}{at}" + (f": {text}" if text else "")
 
 
-def parser() -> argparse.ArgumentParser:
-    """What parses the command line."""
+def parser(brief: bool = False) -> argparse.ArgumentParser:
+    """What parses the command line.
+
+    :param brief: describe each verb by its one line of help, as completion shows it.
+    """
     made = argparse.ArgumentParser("gdbext", description=_DESCRIPTION, epilog=_EXAMPLES,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"gdbext {__version__}")
     verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
     for module in modules():
-        verb = verbs.add_parser(module.NAME, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES,
+        verb = verbs.add_parser(module.NAME, help=module.HELP, epilog=module.EXAMPLES,
+                                description=module.HELP if brief else module.DESCRIPTION,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(verb)
         verb.set_defaults(run=module.run)
@@ -168,16 +169,33 @@ def add_target(verb: argparse.ArgumentParser) -> None:
                       "process PID")
 
 
+def add_gdb(group: argparse._ActionsContainer, where: str = "") -> None:
+    """Which GDB to use."""
+    group.add_argument("--gdb", metavar="FILE", help=f"the GDB to use{where} (else $GDBEXT_GDB, else gdb on $PATH)")
+
+
+def add_timeout(group: argparse._ActionsContainer) -> None:
+    """How long a look may take."""
+    group.add_argument("--timeout", metavar="SECONDS", type=seconds, default=60.0,
+                       help="how long a look may take; a process then runs on (default: 60)")
+
+
+def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
+    """JSON instead of text, and HTML as well."""
+    verb.add_argument("--json", action="store_true",
+                      help=f"print one JSON document, schema {schema}, instead of text")
+    verb.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+
+
 def add_look(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
     """How to look.
 
     :param timeout: whether it takes its time.
     """
     group = verb.add_argument_group("how to look")
-    group.add_argument("--gdb", metavar="FILE", help="the GDB to use (else $GDBEXT_GDB, else gdb on $PATH)")
+    add_gdb(group)
     if timeout:
-        group.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=60.0,
-                           help="how long a look may take; a process then runs on (default: 60)")
+        add_timeout(group)
     group.add_argument("--sysroot", metavar="DIR", type=_folder,
                        help="the folder that holds the target's files by their own names, as the root of an image")
     group.add_argument("--search", metavar="DIR", type=_folder, action="append", default=[],
@@ -247,7 +265,16 @@ def say(text: str) -> None:
         pass
 
 
-def _seconds(text: str) -> float:
+def number(text: str) -> int:
+    """The value of an option that counts something, or is a PID."""
+    value = int(text)
+    if not 1 <= value < 1 << 31:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def seconds(text: str) -> float:
+    """The value of an option that is a time, in seconds."""
     value = float(text)
     if not 0 < value <= 86400:
         raise argparse.ArgumentTypeError("must be more than 0 and no more than a day")

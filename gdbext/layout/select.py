@@ -1,8 +1,8 @@
 """Which layouts fit a target: the choice by evidence, and the tables on disk.
 
-Best evidence first: the interpreter's own debug offsets (CPython 3.13 and later), laid over the table of the same
-version; the table of the very version; the nearest micro version of the same minor. The decoder that asked tries
-the candidates in turn and keeps the first that its checks on the target's memory confirm.
+Best evidence first: the interpreter's own debug offsets (CPython 3.13 and later), applied to the table of the same
+version; the table of the same version; the nearest micro version of the same minor. The decoder tries the candidates
+in turn and keeps the first one that the target's memory confirms.
 """
 
 from __future__ import annotations
@@ -20,35 +20,15 @@ from gdbext.layout.table import Field, Layouts, Struct, parse_table
 _HOME = os.path.dirname(os.path.realpath(__file__))
 _TABLES = os.path.join(_HOME, "tables")
 _NAME = re.compile(
-    r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)+)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$"
+    r"^(?P<runtime>[a-z]+)-(?P<version>\d+(?:\.\d+)*)(?:-(?P<build>[a-z-]+?))?-(?P<machine>x86_64|aarch64)\.json$"
 )
 
-# (group, member) of `_Py_DebugOffsets` -> our structure and member
-_DEBUG_OFFSETS = {
-    "runtime_state": ("_PyRuntimeState", {"finalizing": "finalizing", "interpreters_head": "interpreters_head"}),
-    "interpreter_state": ("PyInterpreterState", {
-        "id": "id", "next": "next", "threads_head": "tstate_head", "imports_modules": "modules",
-        "sysdict": "sysdict", "ceval_gil": "gil"}),
-    "thread_state": ("PyThreadState", {
-        "prev": "prev", "next": "next", "interp": "interp", "current_frame": "current_frame",
-        "base_frame": "base_frame", "thread_id": "thread_id", "native_thread_id": "native_thread_id",
-        "datastack_chunk": "datastack_chunk", "holds_gil": "holds_gil", "gil_requested": "gil_requested"}),
-    "interpreter_frame": ("_PyInterpreterFrame", {
-        "previous": "previous", "executable": "f_executable", "instr_ptr": "instr_ptr", "localsplus": "localsplus",
-        "owner": "owner", "stackpointer": "stackpointer"}),
-    "code_object": ("PyCodeObject", {
-        "filename": "co_filename", "name": "co_name", "qualname": "co_qualname", "linetable": "co_linetable",
-        "firstlineno": "co_firstlineno", "localsplusnames": "co_localsplusnames",
-        "localspluskinds": "co_localspluskinds", "co_code_adaptive": "co_code_adaptive"}),
-    "pyobject": ("PyObject", {"ob_type": "ob_type"}),
-    "type_object": ("PyTypeObject", {"tp_name": "tp_name", "tp_flags": "tp_flags"}),
-    "tuple_object": ("PyTupleObject", {"ob_item": "ob_item"}),
-    "list_object": ("PyListObject", {"ob_item": "ob_item"}),
-    "dict_object": ("PyDictObject", {"ma_keys": "ma_keys", "ma_values": "ma_values"}),
-    "long_object": ("PyLongObject", {"lv_tag": "lv_tag", "ob_digit": "ob_digit"}),
-    "bytes_object": ("PyBytesObject", {"ob_sval": "ob_sval"}),
-    "unicode_object": ("PyASCIIObject", {"length": "length"}),
-}
+
+@functools.cache
+def debug_offsets() -> dict[str, tuple[str, dict[str, str]]]:
+    """The groups of `_Py_DebugOffsets`: the structure that each is about, and their name -> our name of its members."""
+    groups = json.loads(_text(os.path.join(_HOME, "debug_offsets.json")))
+    return {group: (struct, members) for group, (struct, members) in groups.items()}
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -120,27 +100,23 @@ def glibc_structs(name: str, machine: str) -> Iterator[Struct]:
             yield layouts[name]
 
 
-@functools.lru_cache(maxsize=4)
 def libgomp_layouts(machine: str) -> Layouts:
     """The structures of GNU OpenMP.
 
     :raises UnknownLayout: there is no table for this machine.
     """
-    path = os.path.join(_TABLES, f"libgomp-12-{machine}.json")
-    if not os.path.exists(path):
-        raise UnknownLayout(f"no layout for libgomp, {machine}")
-    return _load(path)
+    return _only_table("libgomp", machine)
 
 
-@functools.lru_cache(maxsize=4)
 def numpy_layouts(machine: str) -> Layouts:
-    """The structures of NumPy arrays, with both layouts of what describes their elements.
+    """The structures of NumPy arrays, with both layouts of what describes their elements; see `libgomp_layouts`."""
+    return _only_table("NumPy", machine)
 
-    :raises UnknownLayout: there is no table for this machine.
-    """
-    found = _tables("numpy", "default", machine)
+
+def _only_table(name: str, machine: str) -> Layouts:
+    found = _tables(name.lower(), "default", machine)
     if not found:
-        raise UnknownLayout(f"no layout for NumPy, {machine}")
+        raise UnknownLayout(f"no layout for {name}, {machine}")
     return _load(found[-1][1])
 
 
@@ -153,7 +129,7 @@ def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:
     :raises UnknownLayout: the numbers are impossible.
     """
     changes: dict[str, dict[str, Field]] = {}
-    for group, (struct, members) in _DEBUG_OFFSETS.items():
+    for group, (struct, members) in debug_offsets().items():
         for theirs, ours in members.items():
             value = offsets.get(f"{group}.{theirs}")
             if value is None or not layouts.has(struct, ours):
@@ -172,10 +148,3 @@ def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:
             old = layouts["_gil_runtime_state"][ours]
             changes.setdefault("_gil_runtime_state", {})[ours] = Field(value - base, old.size, old.signed)
     return layouts.replaced("debug-offsets", changes, {})
-
-
-@functools.lru_cache(maxsize=4)
-def syscall_names(machine: str) -> dict[int, str]:
-    """System call numbers of an architecture, from the kernel's own header."""
-    data = json.loads(_text(os.path.join(_HOME, "syscalls", f"{machine}.json")))
-    return {int(number): name for number, name in data["names"].items()}

@@ -1,9 +1,7 @@
-"""Structure layouts as data: where a member lies in a C structure of one particular build.
+"""Structure layouts as data: the place of each member in a C structure of one particular build.
 
-A `Layouts` is one generated table (`layout/tables/*.json`) or one made at run time from the target's own
-evidence. Decoders ask it for a `Reader`, which turns one read of memory into a tuple of integers. Which table
-fits a target is decided in `layout.select`; which structures and members exist is written down in
-`layout.members`.
+A `Layouts` is one generated table (`layout/tables/*.json`), or is made at run time from the target's own evidence.
+Decoders ask it for a `Reader`, which turns one read of memory into a tuple of integers.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import json
 import operator
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Callable
 
 from gdbext.errors import CorruptStructure, UnknownLayout
@@ -102,10 +100,10 @@ class Struct:
         return read_present
 
     def packed(self, *members: str) -> tuple[int, struct.Struct, tuple[int, ...]]:
-        """What takes the named members out of memory in the quickest way, for the few hot paths.
+        """The quickest way to read the named members, for the few hot paths.
 
-        :return: byte offset of the first one, a format that unpacks them in the order of memory, and the place of
-            each member in what it gives.
+        :return: byte offset of the first member, a format that unpacks them in the order of memory, and the place of
+            each member in its result.
         :raises UnknownLayout: a member is not in this layout, is a bit field, or overlaps another.
         """
         wanted = [self[name] for name in members]
@@ -133,11 +131,15 @@ class Struct:
         size = max(item.offset + item.size for item in wanted) - start
         if size > MAX_STRUCT:
             raise CorruptStructure(0, f"{self.name} is too large to read in one go")
-        # one struct format when members neither overlap nor are bit fields: the common case, and the fast one; the
-        # rest is picked out of the bytes one by one
         made = self._format(wanted)
-        if made is None:
-            return self._compile_slow(wanted, start, size)
+        if made is None:  # bit fields, or members that overlap
+            moved = [replace(item, offset=item.offset - start) for item in wanted]
+
+            def read(memory: Memory, address: int) -> tuple[int, ...]:
+                data = memory.read(address + start, size)
+                return tuple([item.extract(data) for item in moved])
+
+            return read
         _, form, places = made
         unpack = form.unpack
         if places == tuple(range(len(wanted))):
@@ -145,24 +147,12 @@ class Struct:
         pick = operator.itemgetter(*places)
         return lambda memory, address: pick(unpack(memory.read(address + start, size)))
 
-    @staticmethod
-    def _compile_slow(wanted: list[Field], start: int, size: int) -> Reader:
-        moved = [Field(item.offset - start, item.size, item.signed, item.bits) for item in wanted]
-
-        def read(memory: Memory, address: int) -> tuple[int, ...]:
-            data = memory.read(address + start, size)
-            return tuple([item.extract(data) for item in moved])
-
-        return read
-
-
 @dataclass(frozen=True)
 class Layouts:
     """All structures of one build of one runtime.
 
-    `runtime` is ``cpython`` or ``glibc``; `version` a full version such as ``3.11.7`` or ``2.36``; `build` is
-    ``default`` or ``free-threaded``; `source` says where the numbers come from
-    (``table``, ``debug-offsets`` or ``dwarf``).
+    `runtime` is ``cpython`` or ``glibc``; `version` a full version such as ``3.11.7``; `build` is ``default`` or
+    ``free-threaded``; `source` is the origin of the numbers (``table``, ``debug-offsets`` or ``dwarf``).
     """
 
     runtime: str
@@ -192,17 +182,13 @@ class Layouts:
         """``(3, 11, 7)`` for version 3.11.7."""
         return tuple(int(part) for part in self.version.split(".") if part.isdigit())
 
-    def replaced(self, source: str, changes: Mapping[str, Mapping[str, Field]],
-                 sizes: Mapping[str, int]) -> Layouts:
+    def replaced(self, source: str, changes: Mapping[str, Mapping[str, Field]], sizes: Mapping[str, int]) -> Layouts:
         """A copy in which the given members have other places, as the target's own evidence says."""
         structs = dict(self.structs)
         for name, members in changes.items():
-            old = structs.get(name)
-            fields = dict(old.fields) if old else {}
-            fields.update(members)
-            structs[name] = Struct(name, sizes.get(name, old.size if old else 0), fields)
-        return Layouts(self.runtime, self.version, self.build, self.machine, structs, source,
-                       self.producer, self.build_id)
+            old = structs.get(name, Struct(name, 0, {}))
+            structs[name] = Struct(name, sizes.get(name, old.size), {**old.fields, **members})
+        return replace(self, structs=structs, source=source)
 
 
 def parse_table(text: str) -> Layouts:

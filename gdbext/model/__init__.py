@@ -8,16 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import NamedTuple, Union
+from typing import Final, Literal, NamedTuple, Union
 
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import Reason
 from gdbext.record import record
 
 #: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
-RECORDED = "recorded"
-DERIVED = "derived"
-INFERRED = "inferred"
-EVIDENCE = (RECORDED, DERIVED, INFERRED)
+Evidence = Literal["recorded", "derived", "inferred"]
+RECORDED: Final = "recorded"
+DERIVED: Final = "derived"
+INFERRED: Final = "inferred"
+EVIDENCE: tuple[Evidence, ...] = (RECORDED, DERIVED, INFERRED)
+
+#: How a lock is held or waited for.
+Mode = Literal["exclusive", "shared"]
+EXCLUSIVE: Final = "exclusive"
+SHARED: Final = "shared"
+
+TargetKind = Literal["live", "core"]
+ThreadStatus = Literal["blocked", "running", "unknown"]
+PythonState = Literal["attached", "detached", "suspended"]
+GilStatus = Literal["held", "free", "disabled", "unknown"]
+TaskStatus = Literal["running", "pending", "done", "cancelled"]
+#: Whether a waiter needs all holders to release a lock, or any one of them.
+WaitFor = Literal["all", "any"]
+ProblemKind = Literal["unreadable", "not recorded", "not applicable", "ambiguous"]
 
 #: Names of the locks of kind ``stop-the-world``: what stopped threads wait for, and what who stops them waits for.
 WORLD_TO_GO_ON = "for the world to go on"
@@ -26,25 +42,19 @@ WORLD_TO_STOP = "for the world to stop"
 #: States of locks whose waiters need work to be done: a result, or room in a queue.
 RESULT_STATES = frozenset(("result is pending", "not all tasks are done", "queue is full"))
 
-EXCLUSIVE = "exclusive"
-SHARED = "shared"
 
-
-def weakest(evidence: list[str]) -> str:
+def weakest(evidence: list[Evidence]) -> Evidence:
     """The weakest of several kinds of evidence; `RECORDED` for none."""
     return max(evidence, key=EVIDENCE.index, default=RECORDED)
 
 
 @record
 class Problem:
-    """Something that could not be found out: where, what it is called, and why.
-
-    `what` is one of ``unreadable``, ``not recorded``, ``not applicable``, ``ambiguous``.
-    """
+    """Something that could not be found out: where, what it is called, and why."""
 
     where: str
-    what: str
-    why: str
+    what: ProblemKind
+    why: Reason
 
 
 class Columns(NamedTuple):
@@ -119,7 +129,7 @@ class MixedStack:
 
     frames: tuple[Frame, ...] = ()
     parts: tuple[Part, ...] = ()
-    unmerged: str | None = None
+    unmerged: Reason | None = None
     variables: Mapping[int, tuple[Local, ...]] = field(default_factory=dict)
     left_out: int = 0
 
@@ -129,9 +139,9 @@ class Hold:
     """A lock that a thread holds. `taken_at` is the frame that took it, at the line where, if that is known."""
 
     lock: str
-    mode: str
-    evidence: str
-    why: str | None = None
+    mode: Mode
+    evidence: Evidence
+    why: Reason | None = None
     taken_at: PyFrame | None = None
 
 
@@ -143,10 +153,10 @@ class Wait:
     """
 
     lock: str
-    mode: str
+    mode: Mode
     timed: bool
-    evidence: str = RECORDED
-    why: str | None = None
+    evidence: Evidence = RECORDED
+    why: Reason | None = None
 
 
 @record
@@ -172,16 +182,16 @@ class Thread:
     name: str | None
     python_name: str | None = None
     tstate: int | None = None
-    python_state: str | None = None
-    status: str = "unknown"
+    python_state: PythonState | None = None
+    status: ThreadStatus = "unknown"
     syscall: str | None = None
     holds: tuple[Hold, ...] = ()
     waits: Wait | None = None
     stack: tuple[Frame, ...] = ()
     #: why Python and native frames are not interleaved, or None where they are
-    unmerged: str | None = None
-    #: what it is blocked on in the system call, in words, where that is no lock
-    blocked_on: str | None = None
+    unmerged: Reason | None = None
+    #: what it is blocked on in the system call, where that is not a lock
+    blocked_on: Reason | None = None
     #: innermost first; None where there is no free-threaded Python
     critical_sections: tuple[CriticalSection, ...] | None = None
     #: what the stack is shown as; empty: each frame as it is
@@ -195,9 +205,9 @@ class Holder:
     """A thread that holds a lock, as seen from the lock; see `Hold`."""
 
     thread: int
-    mode: str
-    evidence: str
-    why: str | None = None
+    mode: Mode
+    evidence: Evidence
+    why: Reason | None = None
     taken_at: PyFrame | None = None
 
 
@@ -206,7 +216,7 @@ class Waiter:
     """A thread that waits for a lock, as seen from the lock."""
 
     thread: int
-    mode: str
+    mode: Mode
 
 
 @record
@@ -224,12 +234,12 @@ class Lock:
     holders: tuple[Holder, ...] = ()
     waiters: tuple[Waiter, ...] = ()
     candidates: tuple[int, ...] = ()
-    orphan: str | None = None
-    wait_for: str = "all"
+    orphan: Reason | None = None
+    wait_for: WaitFor = "all"
     #: how it is known that the recorded owner is not a living thread
-    orphan_evidence: str = RECORDED
+    orphan_evidence: Evidence = RECORDED
     #: what a reader should know about how the holders were found, or why they were not
-    why: str | None = None
+    why: Reason | None = None
     #: whether another process may let it go
     shared: bool = False
     #: the TID that a shared lock records as its owner, where it is not a thread of this process
@@ -243,8 +253,8 @@ class Edge:
     waiter: int
     lock: str
     holder: int | None
-    evidence: str = RECORDED
-    why: str | None = None
+    evidence: Evidence = RECORDED
+    why: Reason | None = None
 
 
 @record
@@ -256,9 +266,9 @@ class Deadlock:
     """
 
     threads: tuple[int, ...]
-    evidence: str
+    evidence: Evidence
     edges: tuple[Edge, ...]
-    why: str | None = None
+    why: Reason | None = None
     stuck_behind: tuple[int, ...] = ()
     standstill: bool = False
 
@@ -270,7 +280,7 @@ class Deadlock:
 
 @record
 class Gil:
-    """The GIL of one interpreter: ``held``, ``free``, ``disabled`` or ``unknown``.
+    """The GIL of one interpreter.
 
     `lock` is its lock id; interpreters that share a GIL share the id. `drop_requested` is None when it is not
     known. `holder` is a thread number; when the holding thread state belongs to no living thread, `holder` is
@@ -279,12 +289,12 @@ class Gil:
 
     lock: str
     address: int
-    state: str
+    state: GilStatus
     holder: int | None = None
-    evidence: str = RECORDED
+    evidence: Evidence = RECORDED
     waiters: tuple[int, ...] = ()
     drop_requested: bool | None = None
-    orphan: str | None = None
+    orphan: Reason | None = None
 
 
 @record
@@ -323,7 +333,7 @@ class Runtime:
 class TargetInfo:
     """What was looked at."""
 
-    kind: str
+    kind: TargetKind
     pid: int
     executable: str | None
     architecture: str
@@ -359,7 +369,7 @@ class Awaited:
 
 @record
 class Task:
-    """A task of asyncio: ``running``, ``pending``, ``done`` or ``cancelled``.
+    """A task of asyncio.
 
     `thread` is the one that its loop runs in, None if the loop does not run. `stack` has the coroutines that await
     one another, innermost first; of a task that runs, with the functions that they call.
@@ -369,7 +379,7 @@ class Task:
     name: str | None
     loop: int
     thread: int | None
-    state: str
+    state: TaskStatus
     stack: tuple[PyFrame, ...] = ()
     awaits: Awaited = Awaited()
     awaited_by: tuple[int, ...] = ()
@@ -385,103 +395,6 @@ class EventLoop:
 
 
 @record
-class Operand:
-    """A value that the faulting instruction used: a register's, or an address made of registers.
-
-    `what` is what lies at that value, as far as it can be told; `came_from` how it got into the register.
-    """
-
-    text: str
-    value: int
-    what: str | None = None
-    came_from: str | None = None
-
-
-@record
-class Fault:
-    """What stopped the program.
-
-    `signal` is its name, `code` that of ``si_code``; `sender` is the process (and user) that sent it, if one did.
-    `kind` is one of the words of docs/json.md, `text` says it in a sentence. `address` is what was touched, `access`
-    how (``read``, ``write``, ``execute``), `size` how many bytes. `message` is what the program left to be read about
-    it. `in_handler` is true if a handler of the signal was running: registers are those from before it.
-    """
-
-    signal: str
-    code: str | None
-    kind: str
-    text: str
-    evidence: str = RECORDED
-    why: str | None = None
-    sender: tuple[int, int] | None = None
-    address: int | None = None
-    access: str | None = None
-    size: int | None = None
-    pc: int = 0
-    instruction: str | None = None
-    operands: tuple[Operand, ...] = ()
-    registers: Mapping[str, int] = field(default_factory=dict)
-    message: str | None = None
-    in_handler: bool = False
-
-
-@record
-class Recursion:
-    """Calls that repeat: `round` are the frames of one round, by their place in the stack, `rounds` how often they do.
-
-    `frames` counts the native ones that were read; of a deeper stack `used` bytes tell how deep it may be.
-    """
-
-    round: tuple[int, ...]
-    rounds: int
-    frames: int
-    whole: bool
-    used: int | None = None
-
-
-@record
-class Finding:
-    """A rule that a thread has broken (None: no particular one). `rule` is one of the words of docs/json.md."""
-
-    rule: str
-    thread: int | None
-    text: str
-    evidence: str = RECORDED
-    why: str | None = None
-
-
-@record
-class Suspect:
-    """A thread that may have raced with the one that died, with the reasons to think so, strongest first.
-
-    `covered` tells which synchronisation both had in common, or that there was none.
-    """
-
-    thread: int
-    reasons: tuple[str, ...]
-    covered: str
-    common_locks: tuple[str, ...] = ()
-
-
-@record
-class Crash:
-    """Why a thread died: the fault, its stack, rules that were broken, and who else was there.
-
-    `guilty` is the frame of the stack, by index, that is to be looked at first; `missing` tells, a line each, which
-    files or parts of the core are not there.
-    """
-
-    thread: int
-    fault: Fault
-    stack: MixedStack
-    guilty: int | None = None
-    recursion: Recursion | None = None
-    findings: tuple[Finding, ...] = ()
-    suspects: tuple[Suspect, ...] = ()
-    missing: tuple[str, ...] = ()
-
-
-@record
 class Report:
     """All that one look at a target found out; commands show parts of it."""
 
@@ -492,9 +405,9 @@ class Report:
     deadlocks: tuple[Deadlock, ...] = ()
     problems: tuple[Problem, ...] = ()
     #: extra words for the reader of the text, one line each
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Reason, ...] = ()
     #: why no deadlock may be ruled out, or None
-    no_verdict: str | None = None
+    no_verdict: Reason | None = None
     #: asyncio, where it was asked for
     event_loops: tuple[EventLoop, ...] = ()
     tasks: tuple[Task, ...] = ()
@@ -509,3 +422,12 @@ class Report:
     def lock(self, lock_id: str) -> Lock | None:
         """The lock of that id, or None."""
         return next((lock for lock in self.locks if lock.id == lock_id), None)
+
+
+# at the end, because it imports from here
+from gdbext.model.crash import Crash as Crash  # noqa: E402
+from gdbext.model.crash import Fault as Fault  # noqa: E402
+from gdbext.model.crash import Finding as Finding  # noqa: E402
+from gdbext.model.crash import Operand as Operand  # noqa: E402
+from gdbext.model.crash import Recursion as Recursion  # noqa: E402
+from gdbext.model.crash import Suspect as Suspect  # noqa: E402

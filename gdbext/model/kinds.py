@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from gdbext.model.reasons import ReasonCode
 from gdbext.record import record
 
 LockKind = Literal[
@@ -41,7 +42,7 @@ class Kind:
     #: whether the lock itself names its owner
     records_owner: bool = False
     #: why nobody is known to hold it, for kinds that have no owner
-    no_owner: str | None = None
+    no_owner: ReasonCode | None = None
     #: whether it may be held by several readers
     has_readers: bool = False
     #: whether its holders are the threads that have not arrived yet
@@ -58,6 +59,8 @@ class Kind:
     passed_on: bool = False
     #: whether its waiters wake up regularly to ask for it
     waiters_wake: bool = False
+    #: whether its waiters run while they wait
+    spins: bool = False
     #: whether it is not a lock but something outside of the process
     outside: bool = False
     #: whether it is the end of a thread: the holder is that thread
@@ -93,7 +96,7 @@ KINDS: Mapping[LockKind, Kind] = {
     "barrier": Kind(
         "those that have not arrived are counted: inferred where there are just as many other threads, candidates "
         "otherwise",
-        no_owner="the threads that are still to come are not recorded", gathers=True, own_threads_only=True,
+        no_owner="arrivals-not-recorded", gathers=True, own_threads_only=True,
         structure="pthread_barrier_t"),
     "static-guard": Kind(
         "inferred: the only thread between acquisition and release of the guard",
@@ -105,11 +108,11 @@ KINDS: Mapping[LockKind, Kind] = {
         "inferred: the only thread in the allocator with this arena, candidates otherwise"),
     "condvar": Kind(
         "none: any thread may signal it; the mutex that belongs to it is a lock of its own",
-        wait_for="any", no_owner="a condition variable has no owner: any thread may signal it", is_event=True,
+        wait_for="any", no_owner="condvar-has-no-owner", is_event=True,
         structure="pthread_cond_t"),
     "semaphore": Kind(
         "none: any thread may post it",
-        wait_for="any", no_owner="a semaphore has no owner: any thread may post it", is_event=True,
+        wait_for="any", no_owner="semaphore-has-no-owner", is_event=True,
         handler_may_release=True, structure="sem_t"),
     "openmp-barrier": Kind(
         "inferred: the members of the team that have not arrived; an idle pool has none",
@@ -117,9 +120,9 @@ KINDS: Mapping[LockKind, Kind] = {
     "openmp-lock": Kind(
         "inferred: the only thread inside the critical section, candidates otherwise"),
     "spin-lock": Kind(
-        "not recorded: candidates only"),
+        "not recorded: candidates only", spins=True),
     "py-lock": Kind(
-        "derived: the thread inside of a `with` block of it; candidates otherwise",
+        "derived: the thread inside a `with` block of it; candidates otherwise",
         own_threads_only=True, may_await_signal=True),
     "py-rlock": Kind(
         "recorded",
@@ -141,15 +144,15 @@ KINDS: Mapping[LockKind, Kind] = {
         held="requested by", records_owner=True, own_threads_only=True, passed_on=True, stops_world=True),
     "py-condition": Kind(
         "none: any thread may let its waiters go on; also queues and futures",
-        wait_for="any", no_owner="no owner: any thread may let it go on", is_event=True, may_await_signal=True,
+        wait_for="any", no_owner="condition-has-no-owner", is_event=True, may_await_signal=True,
         own_threads_only=True),
     "py-event": Kind(
         "none: any thread may set it",
-        wait_for="any", no_owner="an event has no owner: any thread may set it", is_event=True, may_await_signal=True,
+        wait_for="any", no_owner="event-has-no-owner", is_event=True, may_await_signal=True,
         own_threads_only=True),
     "py-semaphore": Kind(
         "none: any thread may release it",
-        wait_for="any", no_owner="a semaphore has no owner: any thread may release it", is_event=True,
+        wait_for="any", no_owner="py-semaphore-has-no-owner", is_event=True,
         may_await_signal=True, own_threads_only=True),
     "descriptor": Kind(
         "none: who has the other end of a pipe or socket is told, from /proc of a live process",

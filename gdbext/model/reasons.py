@@ -5,16 +5,63 @@ Programs compare codes; nobody parses the sentences.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Union
 
+from gdbext.model.crash_reasons import CrashCode
 from gdbext.record import record
 
-Argument = Union[int, str, None, "tuple[int, ...]", "tuple[str, ...]"]
+Argument = Union[int, str, None, "Reason", "tuple[int, ...]", "tuple[str, ...]", "tuple[Reason, ...]"]
 
 #: Codes are grouped by the room that gives the reason.
 ReasonCode = Literal[
-    # any room: a sentence from outside, such as the message of an exception or of a newer version of gdbext
-    "text",
+    # any room: a sentence from outside, such as the message of an exception or of a newer version of gdbext;
+    # several reasons in one; a part of something that could not be read
+    "text", "several", "part-unreadable",
+    # model/kinds.py: why locks of a kind have no owner
+    "arrivals-not-recorded", "condition-has-no-owner", "condvar-has-no-owner", "event-has-no-owner",
+    "py-semaphore-has-no-owner", "semaphore-has-no-owner",
+    # glibc/, cpython/
+    "libc-not-loaded", "libc-version-unknown", "musl-not-decoded", "table-of-other-version",
+    # threads/: files, thread states, GILs
+    "build-differs", "file-does-not-fit", "finalizing", "frames-unlisted", "frames-without-description",
+    "frames-without-file", "gil-claimed-by-others", "holder-was-asked", "other-python", "owner-in-no-list",
+    "owner-tstate-gone", "runtime-not-initialised", "runs-take-gil", "tids-unknown",
+    # threads/gone.py: owners that are not threads of the process; the first three are those of `Lock.orphan`
+    "thread-exited", "left-behind-by-fork", "not-a-living-thread",
+    "forked-by-other-thread", "not-a-descriptor", "not-a-tid", "owner-descriptor", "owner-maybe-unread",
+    "owner-unmapped", "tid-maybe-unread", "tid-not-given-yet", "tid-not-here", "tid-not-listed", "tid-of-other-process",
+    "tid-of-parent", "tid-reused", "tid-vanished",
+    # waits/: locks
+    "held-by-another-process", "lock-about-to-be-taken", "lock-unreadable", "records-no-owner", "ordered-section",
+    # waits/: Python locks
+    "asked-to-stop", "in-critical-section", "in-no-critical-section", "in-several-critical-sections",
+    "in-several-with-blocks", "in-with-block", "maybe-left-with-block", "not-all-stopped", "owner-ident-compiled",
+    "owner-ident-reused", "requester-unknown",
+    # waits/: OpenMP
+    "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "openmp-worker",
+    "openmp-worker-idle", "openmp-worker-in", "tasks-left", "tasks-run", "team-starts-or-ends",
+    # waits/: what a thread is blocked on that is not a lock
+    "descriptor", "former-descriptor", "in-timed-wait", "maybe-blocked", "opens", "sleeps", "sleeps-for", "sleeps-more",
+    "sleeps-until", "waits-for-aio", "waits-for-any-child", "waits-for-child", "waits-for-child-number",
+    "waits-for-children", "waits-for-futexes", "waits-for-group", "waits-for-message", "waits-for-own-group",
+    "waits-for-pidfd", "waits-for-room", "waits-for-semaphores", "waits-for-signal", "with-timeout", "wrote-a-part",
+    # waits/: the other ends of descriptors
+    "connects-to", "copies-to", "descriptor-not-in-core", "descriptor-not-visible", "descriptor-of",
+    "descriptor-unreadable", "in-accept-queue", "ioctl-request", "locked-by", "locker-not-recorded", "locker-unknown",
+    "of-descriptor", "other-end", "other-end-here", "other-end-not-found", "other-end-not-open",
+    "other-end-not-searched", "process", "this-process", "watches", "watches-nothing",
+    # holders/
+    "as-many-others", "foreign-owner", "maybe-inside", "maybe-not-arrived", "nobody-inside", "only-thread-inside",
+    "owner-called-fork", "proven-readers", "readers-not-recorded", "too-many-readers",
+    # stacks/
+    "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "python-stack-cut",
+    # verdict/
+    "deadlocks-dropped", "every-thread-waits", "more-unreadable", "no-other-thread", "owner-gone",
+    # snapshot.py, commands/, debugger/
+    "address-inside", "ambiguous-address", "compiled-code-waits", "died-in-handler", "doubt", "doubts",
+    "gil-holder-unknown", "libraries-unlisted", "locks-not-decoded", "not-interleaved", "threads-unreadable",
+    "two-snapshots",
 ]
 
 
@@ -22,10 +69,24 @@ ReasonCode = Literal[
 class Reason:
     """A code with its arguments, by name. An argument may contain text from the target, not yet escaped."""
 
-    code: ReasonCode
+    code: ReasonCode | CrashCode
     arguments: tuple[tuple[str, Argument], ...] = ()
 
 
-def because(code: ReasonCode, **arguments: Argument) -> Reason:
+def because(code: ReasonCode | CrashCode, **arguments: Argument) -> Reason:
     """A reason with its arguments as keywords."""
     return Reason(code, tuple(arguments.items()))
+
+
+def joined(reasons: Sequence[Reason]) -> Reason | None:
+    """Several reasons as one; None for none."""
+    if len(reasons) > 1:
+        return because("several", reasons=tuple(reasons))
+    return reasons[0] if reasons else None
+
+
+def because_of(error: Exception, part: str | None = None) -> Reason:
+    """The message of an exception; with `part`, one of those of ``part-unreadable``, what could not be read."""
+    if part is None:
+        return because("text", text=str(error))
+    return because("part-unreadable", part=part, error=str(error))

@@ -2,21 +2,269 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Union
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union, cast
 
-from gdbext.model.reasons import Reason, ReasonCode
+from gdbext.model.reasons import Argument, Reason, ReasonCode
+from gdbext.narrate.crash_reasons import WORDINGS as CRASH_WORDINGS
 
-#: A format string for `str.format`, or a function of the arguments where the words depend on them.
+#: A format string for `str.format`, or a function of the arguments where the words depend on them. Reasons among the
+#: arguments are sentences already.
 Wording = Union[str, Callable[..., str]]
+
+#: How many of a list are named.
+_MANY = 4
+
+_PARTS = {
+    "async-with": "its `async with` blocks", "asyncio-running": "which tasks run", "callbacks": "its callbacks",
+    "coroutines": "its coroutines", "critical-sections": "its critical sections",
+    "event-loop": "its event loop", "interpreters": "its interpreters", "native-stack": "its native stack",
+    "python-names": "names of Python threads", "python-stack": "its Python stack",
+    "python-wait": "what Python waits for there", "robust-list": "its list of robust mutexes",
+    "task-wait": "what it waits for",
+}
+_OWNERLESS = {
+    "elided-mutex": "the mutex uses lock elision (Intel TSX), which", "futex": "a futex word of unknown meaning",
+    "future": "a std::future that a thread waits for", "libgomp-lock": "a lock of libgomp itself",
+    "libgomp-semaphore": "a semaphore of libgomp", "linker": "the lock is held and", "mutex": "the mutex is locked and",
+    "once-flag": "a _PyOnceFlag", "openmp-lock": "an OpenMP lock", "py-mutex": "a PyMutex",
+    "python-lock": "a lock of this kind", "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
+    "spin-lock": "a spin lock", "stdio": "the lock",
+}
+_PLACES = {
+    "allocator": "the allocator with this arena", "critical-section": "the critical section",
+    "initialiser": "its initialiser", "static-initialiser": "the initialiser of the static variable",
+}
+
+
+def _listed(texts: Sequence[object], count: int | None = None) -> str:
+    """The first few of several texts, and how many more there are; `count` is how many, if not all are given."""
+    count = len(texts) if count is None else count
+    named = [str(text) for text in texts]
+    if count > _MANY:
+        return f"{', '.join(named[:_MANY])} and {count - _MANY} more"
+    return " and ".join([part for part in (", ".join(named[:-1]), *named[-1:]) if part])
+
+
+def _has(count: int, noun: str = "thread") -> str:
+    return f"{count} {noun}{' has' if count == 1 else 's have'}"
+
+
+def _counted(count: int) -> str:
+    return f"{count} reader{'s' if count != 1 else ''} counted, none recorded"
+
+
+def _with_why(text: str, why: str | None) -> str:
+    return text if why is None else f"{text} ({why})"
+
+
+def _compiled(threads: Sequence[int], more: int) -> str:
+    named = ", ".join(map(str, threads)) + (" ..." if more else "")
+    waiting = f"thread {named} waits" if len(threads) == 1 else f"threads {named} wait"
+    return f"compiled Python code is not decoded: in it, {waiting} for locks that do not record their holder"
+
+
+def _dropped(count: int) -> str:
+    return (f"{count} deadlock{'s' if count != 1 else ''} not shown: seen in only one of the two snapshots, or with "
+            "threads that ran in between")
+
 
 _WORDINGS: Mapping[ReasonCode, Wording] = {
     "text": "{text}",
+    "several": lambda reasons: "; ".join(reasons),
+    "part-unreadable": lambda part, error: f"{_PARTS[part]}: {error}",
+
+    "arrivals-not-recorded": "the threads that have not arrived are not recorded",
+    "condition-has-no-owner": "no owner: any thread may wake the waiting thread",
+    "condvar-has-no-owner": "a condition variable has no owner: any thread may signal it",
+    "event-has-no-owner": "an event has no owner: any thread may set it",
+    "py-semaphore-has-no-owner": "a semaphore has no owner: any thread may release it",
+    "semaphore-has-no-owner": "a semaphore has no owner: any thread may post it",
+
+    "libc-not-loaded": "no C library is loaded",
+    "libc-version-unknown": "the version of the C library is not known",
+    "musl-not-decoded": "musl's locks are not decoded",
+    "table-of-other-version": "no table for CPython {version}; the one for {table} fits and is used",
+
+    "build-differs": "the core was made with build {core}, the file {path} is build {file}",
+    "file-does-not-fit": "the file {path} does not fit where the core has it mapped",
+    "finalizing": "Python {version} is finalising, in thread {thread}: threads that want the GIL end or block on "
+                  "purpose",
+    "frames-unlisted": "its native stack outside of {file}, which GDB does not list",
+    "frames-without-description": "its native stack outside of {file}, which has no usable frame description",
+    "frames-without-file": "its native stack outside of {file}, whose file is missing",
+    "gil-claimed-by-others": lambda holder, others: (
+        f"the GIL names the thread state {holder:#x} as its holder, {', '.join(map(hex, others))} claims to hold it"),
+    "holder-was-asked": "the holder was asked for the GIL, and no other thread can have asked",
+    "other-python": "{name} in {module} is not decoded",
+    "owner-in-no-list": "the thread state {tstate:#x} that holds it is in no list",
+    "owner-tstate-gone": "the thread state {tstate:#x} holds it: {why}",
+    "runtime-not-initialised": "the runtime is not initialised, or already finalised",
+    "runs-take-gil": "it runs take_gil, and another thread holds the GIL",
+    "tids-unknown": "the TIDs of {count} of {total} threads are not known, so owners that are recorded as TIDs may not "
+                    "be found",
+
+    # these three are part of the interface
+    "thread-exited": "thread exited",
+    "left-behind-by-fork": "left behind by fork",
+    "not-a-living-thread": "not a living thread",
+    "forked-by-other-thread": "its owner had TID {tid}; a thread that another one started has forked this process",
+    "not-a-descriptor": "its owner field has {pthread:#x}, which is not a thread descriptor",
+    "not-a-tid": "its owner field has {tid}, which is not a TID",
+    "owner-descriptor": "its owner was the thread with pthread_t {pthread:#x}",
+    "owner-maybe-unread": "its owner is the thread with pthread_t {pthread:#x}, which may be one that cannot be read",
+    "owner-unmapped": "its owner was the thread with pthread_t {pthread:#x}, whose memory is not mapped any more",
+    "tid-maybe-unread": "its owner has TID {tid}; the TIDs of some threads are not known",
+    "tid-not-given-yet": "its owner field has {tid}, and no thread has got such a TID yet",
+    "tid-not-here": "its owner had TID {tid}, which is not a thread of this process",
+    "tid-not-listed": "its owner has TID {tid}, a thread that the debugger does not list",
+    "tid-of-other-process": "its owner has TID {tid}, a thread of another process",
+    "tid-of-parent": "its owner had TID {tid}, which a thread of the parent process has",
+    "tid-reused": "its owner had TID {tid}, which another process has got since",
+    "tid-vanished": "its owner had TID {tid}, and no thread has it any more",
+
+    "held-by-another-process": "no thread of this process has it; another process may",
+    "lock-about-to-be-taken": "it is free, and about to be taken",
+    "lock-unreadable": "it cannot be read: {error}",
+    "records-no-owner": lambda what: f"{_OWNERLESS[what]} records no owner",
+    "ordered-section": "the thread in the ordered section, and the next to enter it, are not recorded",
+
+    "asked-to-stop": "attached, and asked to stop",
+    "in-critical-section": "attached, in an active critical section of it",
+    "in-no-critical-section": "no attached thread is in a critical section of it",
+    "in-several-critical-sections": "several threads have it in their critical sections",
+    "in-several-with-blocks": "several threads are inside `with` blocks of it",
+    "in-with-block": "inside a `with` block of the lock",
+    "maybe-left-with-block": "inside a `with` block of the lock, but may have released it since",
+    "not-all-stopped": "{count} threads counted, {seen} seen that have not stopped",
+    "owner-ident-compiled": "its owner has the ident of thread {thread}, whose code is compiled and cannot be searched",
+    "owner-ident-reused": "its owner has the ident of thread {thread}, but no frame of that thread refers to the lock: "
+                          "the owner may be an earlier thread that had the ident",
+    "requester-unknown": "the thread that asked for it is not known",
+
+    "all-arrived": "all threads have arrived and are about to wake up",
+    "idle-pool": "a pool of threads that have no work",
+    "members-elsewhere": lambda missing, seen, total, elsewhere: (
+        f"{_has(missing)} not arrived; {seen} of its {total} members are seen, {elsewhere} of them elsewhere"),
+    "members-missing": lambda missing: (
+        f"{_has(missing)} not arrived, and just as many members of the team do not wait there"),
+    "members-not-existing": "{missing} of its {total} threads do not exist in this process",
+    "openmp-worker": "OpenMP worker of {library}",
+    "openmp-worker-idle": "OpenMP worker of {library} without work",
+    "openmp-worker-in": "OpenMP worker of {library} in {function}",
+    "tasks-left": "tasks are left, and the threads that run them are not recorded",
+    "tasks-run": "all threads of the team have arrived, and those that do not sleep run tasks",
+    "team-starts-or-ends": "the threads of a team are about to start or to end",
+
+    "descriptor": "{name}",
+    "former-descriptor": "what was fd {fd}",
+    "in-timed-wait": "is in a timed wait",
+    "maybe-blocked": "was in {call} when it was stopped; whether it was blocked there is not known",
+    "opens": lambda path, access: f"opens {path} to {('read', 'write', 'read and write', 'be used')[access]}",
+    "sleeps": "sleeps",
+    "sleeps-for": "sleeps for {seconds} s",
+    "sleeps-more": "sleeps for {seconds} s more",
+    "sleeps-until": "sleeps until a set time",
+    "waits-for-aio": "waits for asynchronous I/O",
+    "waits-for-any-child": "waits for any child process",
+    "waits-for-child": "waits for child {process}",
+    "waits-for-child-number": lambda number, process=None: (
+        f"waits for child process {number}" + ("" if process is None else f", which is {process} here")),
+    "waits-for-children": lambda children, count: f"waits for any child: {_listed(children, count)}",
+    "waits-for-futexes": lambda words, count: (
+        f"waits for any of the futex words {', '.join(map(hex, words))}"
+        + (f" and {count - len(words)} more" if count > len(words) else "")),
+    "waits-for-group": "waits for any child process of group {group}",
+    "waits-for-message": "waits for a message in System V queue {number}",
+    "waits-for-own-group": "waits for any child process of its own group",
+    "waits-for-pidfd": "waits for the child process of fd {fd}",
+    "waits-for-room": "waits for room in System V queue {number}",
+    "waits-for-semaphores": "waits for System V semaphore set {number}",
+    "waits-for-signal": lambda signals=(): f"waits for {' or '.join(signals) or 'a signal'}",
+    "with-timeout": "{wait}, with a timeout",
+    "wrote-a-part": "the call has written only a part: the stop of the thread has ended it",
+
+    "connects-to": lambda place, listeners=(): (
+        f"to {place}" + (f", where {_listed(listeners)} listens" if listeners else "")),
+    "copies-to": "it copies to {name}",
+    "descriptor-not-in-core": "a core does not contain what it was",
+    "descriptor-not-visible": "what it is cannot be seen from here",
+    "descriptor-of": "fd {fd} of {process}",
+    "descriptor-unreadable": "what it is cannot be read",
+    "in-accept-queue": lambda listeners: (
+        "no process has accepted the connection yet; it is in the queue of "
+        f"{_listed(listeners) or 'a listening socket that was not found'}"),
+    "ioctl-request": "request {request:#x}",
+    "locked-by": lambda lockers: f"locked by {_listed(lockers)}",
+    "locker-not-recorded": "the process that has it locked is not recorded",
+    "locker-unknown": "the process that has it locked is not known",
+    "of-descriptor": "of fd {fd}, {end}",
+    "other-end": lambda ends: f"the other end is {_listed(ends)}",
+    "other-end-here": lambda fds: f"only this process has the other end: {_listed([f'fd {fd}' for fd in fds])}",
+    "other-end-not-found": "no process was found that has the other end open; some processes could not be examined",
+    "other-end-not-open": "no process has the other end open",
+    "other-end-not-searched": "its other end was not searched for: there are too many descriptors",
+    "process": lambda pid, name=None: f"process {pid}" + (f' "{name}"' if name is not None else ""),
+    "this-process": "this process",
+    "watches": lambda watched, count: f"it watches {_listed(watched, count)}",
+    "watches-nothing": "it watches nothing",
+
+    "as-many-others": lambda missing: f"{_has(missing)} not arrived, and there are just as many others",
+    "foreign-owner": "its owner has TID {tid}, which is not a thread of this process; the lock is shared",
+    "maybe-inside": lambda where: f"threads that may be inside {_PLACES[where]}",
+    "maybe-not-arrived": lambda missing: f"{_has(missing)} not arrived; which ones is not recorded",
+    "nobody-inside": lambda where: f"no thread is seen inside {_PLACES[where]}",
+    "only-thread-inside": lambda where: f"the only thread inside {_PLACES[where]}",
+    "owner-called-fork": "its owner had TID {tid} in the process that forked this one; the thread that called fork is "
+                         "the first thread here",
+    "proven-readers": lambda count, threads: (
+        f"{_counted(count)}; the code of {'the' if threads == 1 else 'each'} holder acquires the lock and has not "
+        "released it"),
+    "readers-not-recorded": lambda count, candidates: (
+        f"{_counted(count)}; {candidates or 'no'} {'thread has' if candidates == 1 else 'threads have'} the lock's "
+        "address on the stack"),
+    "too-many-readers": lambda count, threads: f"{_counted(count)}, yet the code of {threads} threads acquires it",
+
+    "eval-in-no-frame": "a call of the eval loop is in no native frame",
+    "evals-in-one-frame": "two calls of the eval loop are in one native frame",
+    "frame-counts-differ": "{python} Python frames, but {native} native calls of the eval loop",
+    "python-stack-cut": "the Python stack could not be read to its end",
+
+    "deadlocks-dropped": _dropped,
+    "every-thread-waits": "every thread of the process waits, without a timeout, for what only its own threads could "
+                          "do",
+    "more-unreadable": "{count} more",
+    "no-other-thread": lambda owner_unknown: (
+        "the process has no other thread that could release the lock"
+        + (": its owner may not have survived fork" if owner_unknown else "")),
+    "owner-gone": lambda lock, orphan, why=None: _with_why(f"the owner of {lock} is gone: {orphan}", why),
+
+    "address-inside": lambda address, base, structure, member=None: (
+        f"{address:#x} is {member or f'byte {address - base}'} of the {structure} at {base:#x}"),
+    "ambiguous-address": lambda kinds, addresses: (
+        "it could be any of: " + ", ".join(f"{kind} at {at:#x}" for kind, at in zip(kinds, addresses))),
+    "compiled-code-waits": _compiled,
+    "died-in-handler": "thread {thread} died of {signal} that it sent from a handler of a signal; the report shows "
+                       "what it did when that signal came",
+    "doubt": "{where}: {why}",
+    "doubts": lambda doubts, more: "; ".join([*doubts, *([f"and {more} more"] if more else [])]),
+    "gil-holder-unknown": "threads wait for {lock}, and its holder is not known",
+    "libraries-unlisted": "GDB does not list the libraries",
+    "locks-not-decoded": "{why}; native locks are not decoded",
+    "not-interleaved": "Python and native frames are not interleaved: {why}",
+    "threads-unreadable": "{count} of {total} threads cannot be read",
+    "two-snapshots": "two snapshots, {seconds} s apart; the process was paused for {paused} s in all",
 }
 
 
 def explain(reason: Reason) -> str:
     """The sentence of a reason, without a capital and without a full stop. Text from the target is not escaped."""
-    wording: Wording = _WORDINGS[reason.code]
-    arguments: dict[str, Any] = dict(reason.arguments)
+    wording = CRASH_WORDINGS.get(reason.code) or _WORDINGS[cast("ReasonCode", reason.code)]
+    arguments: dict[str, Any] = {name: _worded(value) for name, value in reason.arguments}
     return wording.format(**arguments) if isinstance(wording, str) else wording(**arguments)
+
+
+def _worded(value: Argument) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_worded(each) for each in value)
+    return explain(value) if isinstance(value, Reason) else value

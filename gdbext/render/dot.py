@@ -2,48 +2,51 @@
 
 from __future__ import annotations
 
-from gdbext.model import NativeFrame, PyFrame, Report, Thread
+from collections.abc import Iterable
+
+from gdbext.model import Report
+from gdbext.narrate.graph import lock_lines, thread_lines, wait_for_graph
+from gdbext.narrate.names import Facts
+from gdbext.narrate.words import Words, plain
 from gdbext.render.escape import printable
+
+_STYLES = {"inferred": ", style=dashed", "candidate": ", style=dotted"}
 
 
 def as_dot(report: Report) -> str:
     """The graph of all threads that hold or wait for something, in the DOT language."""
+    facts = Facts(report)
+    graph = wait_for_graph(facts, everything=True, together=False)
     dead = {edge.waiter for deadlock in report.deadlocks for edge in deadlock.edges}
     dead_locks = {edge.lock for deadlock in report.deadlocks for edge in deadlock.edges}
     lines = ["digraph gdbext {", "  rankdir=LR;", '  node [fontname="monospace", fontsize=10];']
-    for thread in report.threads:
-        if thread.waits or thread.holds:
-            colour = ', color="red"' if thread.number in dead else ""
-            lines.append(f"  t{thread.number} [shape=box, label={_quoted(_label(thread))}{colour}];")
-    for lock in report.locks:
-        colour = ', color="red"' if lock.id in dead_locks else ""
-        name = f"\n{lock.name}" if lock.name else ""
-        text = f"{lock.kind} {lock.address:#x}{name}\n{lock.state}"
-        lines.append(f"  {_quoted(lock.id)} [shape=ellipse, label={_quoted(text)}{colour}];")
-        lines.extend(f"  {_quoted(lock.id)} -> t{holder.thread} [label={_quoted(f'held, {holder.evidence}')}"
-                     f"{', style=dashed' if holder.evidence == 'inferred' else ''}];" for holder in lock.holders)
-        lines.extend(f"  {_quoted(lock.id)} -> t{number} [label=\"candidate\", style=dotted];"
-                     for number in lock.candidates)
-    for thread in report.threads:
-        if thread.waits:
-            timed = ", timed" if thread.waits.timed else ""
-            lines.append(f"  t{thread.number} -> {_quoted(thread.waits.lock)} [label={_quoted('waits' + timed)}];")
+    for (number,), _ in graph.threads:
+        lines.append(f"  t{number} [shape=box, label={_label(thread_lines(facts, [number]))}{_red(number in dead)}];")
+    for lock_id in graph.locks:
+        label = _label(lock_lines(facts, lock_id))
+        lines.append(f"  {_quoted(lock_id)} [shape=ellipse, label={label}{_red(lock_id in dead_locks)}];")
+    timed = {thread.number for thread in report.threads if thread.waits is not None and thread.waits.timed}
+    for (number,), arrows in graph.threads:
+        for arrow in arrows:
+            lock_id = _quoted(arrow.lock)
+            if arrow.kind == "waits":
+                words = f"{arrow.words}, with a timeout" if number in timed else arrow.words
+                lines.append(f"  t{number} -> {lock_id} [label={_quoted(words)}];")
+            else:
+                words = arrow.words if arrow.kind == "candidate" else f"{arrow.words} ({arrow.kind})"
+                lines.append(f"  {lock_id} -> t{number} [label={_quoted(words)}{_STYLES.get(arrow.kind, '')}];")
     lines.append("}")
     return "\n".join(lines) + "\n"
 
 
-def _label(thread: Thread) -> str:
-    name = thread.python_name or thread.name
-    text = f"thread {thread.number}" + (f" {name}" if name else "")
-    for frame in thread.stack:
-        if isinstance(frame, PyFrame):
-            return f"{text}\n{frame.function} {frame.file.rpartition('/')[2]}:{frame.line}"
-    for frame in thread.stack:
-        if isinstance(frame, NativeFrame) and frame.function:
-            return f"{text}\n{frame.function}"
-    return text
+def _red(wanted: bool) -> str:
+    return ', color="red"' if wanted else ""
+
+
+def _label(lines: Iterable[Words]) -> str:
+    return _quoted("\n".join(plain(words).replace("\n", "\\x0a") for words in lines))
 
 
 def _quoted(text: str) -> str:
-    safe = "\\n".join(printable(line) .replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n"))
+    safe = "\\n".join(printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n"))
     return f'"{safe}"'

@@ -1,89 +1,207 @@
-"""Documents of schema ``gdbext/1`` as one page of HTML that needs nothing but itself.
+"""Reports as one page of HTML that needs nothing but itself: the templates, what they may use, and how text gets safe.
 
-A page may show several looks: the representatives of classes of cores, the processes of a tree, the workers of a
-cluster. Here is what stands around and above them; a look's own sections are made by `html_look`, and what they tell is
-decided in `html_told`. What comes from the target is escaped by `html_markup`. The script and the style of the page are
-page.js and page.css; its policy names their hashes and forbids everything else, so that a name that got into it as
-markup after all could neither run nor load anything.
+A page may show several targets: the representatives of classes of cores, the processes of a tree, the workers of a
+cluster. Everything that a template writes passes `_safe`, and Jinja escapes it; `Markup` alone is left as it is. The
+policy of the page names the hashes of its script and its style and forbids everything else, so that a name that got
+into it as markup after all could neither run nor load anything.
 """
 
 from __future__ import annotations
 
 import base64
+import collections
+import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from gdbext.render.html_graph import MARKERS, Graph, Node
-from gdbext.render.html_look import LookSections
-from gdbext.render.html_markup import NOTHING, Content, Markup, join, named, table, tag
-from gdbext.render.html_stacks import Stacks
-from gdbext.render.html_text import PATH, SENTENCE, Json, cut, plural
-from gdbext.render.html_told import STATES, Budget, Told
+from gdbext.errors import UsageError
+from gdbext.model import Frame, Local, PyFrame, Report, TargetInfo, Thread
+from gdbext.narrate import gils, graph, locks, tasks, threads, verdict
+from gdbext.narrate.crash import RULES, SUSPECTS, came_from, covered
+from gdbext.narrate.frames import frame_name, frame_place, telling
+from gdbext.narrate.names import MANY, Facts, heading, lock_name, thread_name
+from gdbext.narrate.threads import STATES, Group
+from gdbext.narrate.words import Foreign, Marked, Word, Words, known_by, plain, plural, reason
+from gdbext.render.escape import printable
+from gdbext.render.html_graph import Graph, Node
+from gdbext.render.shown import Shown
 
-_HOME = Path(__file__).resolve().parent
-#: How many characters of a title are shown.
-_TITLE = 200
-#: How many waits between targets are told in words.
-_BETWEEN_TOLD = 200
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2.ext import Extension
+    from markupsafe import Markup, escape
+except ImportError as error:
+    raise UsageError(f"a page of HTML needs Jinja2, which cannot be imported: {error}", "pip install jinja2") from None
+
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+_NOTHING = Report(TargetInfo("live", 0, None, "", None))
+#: How many threads of a report are open at first.
+_OPEN = 4
+#: How many characters the stacks of a page may take before further, less important ones are shortened; how many
+#: innermost frames these keep, and how many when as much again is taken; how many characters a frame takes at least.
+_STACKS, _INNER, _INNERMOST, _FRAME = 700_000, 8, 3, 60
 
 
-def html_page(looks: Sequence[Json], title: str, classes: Sequence[Json] = (), between: Sequence[Json] = ()) -> str:
+def html_page(looks: Sequence[Shown], title: str, classes: Sequence[Mapping[str, Any]] = (),
+              between: Sequence[Mapping[str, Any]] = ()) -> str:
     """One self-contained file, in ASCII.
 
-    :param looks: each has `target`, what was looked at in words, and `document`, or None and the `problem` why there is
-        none; optional are `hint`, what to do about a problem, `stopped`, for how many seconds the target stood still,
-        and `parent`, the `target` of the look that this one stands below in the index.
     :param classes: of many targets, those that are alike: `verdict` in words, `count`, `members` (targets), and
-        `representative`, the `target` of a look.
-    :param between: who waits for whom across looks: `waiter` and `holder` (targets; `holder` may be None), for `what`
-        in words, and whether that is part of a `deadlock`.
+        `representative`, the target that stands for the class.
+    :param between: waits between targets: `waiter` and `holder` (targets; `holder` may be None), for `what` in words,
+        and whether that is part of a `deadlock`.
 
-    Everything in them is taken for hostile, whatever program has written it.
+    All of their text is treated as hostile.
     """
-    told = [Told(look) for look in looks]
-    stacks = Stacks(Budget())
-    shown = [LookSections(each, index, stacks, 3 if len(looks) > 1 else 2) for index, each in enumerate(told)]
-    anchors = {each.target: f"look{index}" for index, each in enumerate(told)}
-    style, script = _asset("page.css"), _asset("page.js")
-    main: list[Content] = []
-    if between:
-        main.append(_between(between, anchors))
-    if classes:
-        main.append(_classes(classes, anchors))
-    controls = _controls(told)
-    if len(looks) == 1:
-        main.append(shown[0].whole(controls))
-    else:
-        # each has its verdict in the index; that of an only one stands above it
-        main += [_index(told), controls, *(look.whole(None) for look in shown)]
-    body = join([
-        tag("a", "Skip to the content", class_="skip", href="#content"), MARKERS,
-        tag("header", tag("h1", cut(title, _TITLE)), shown[0].about() if len(looks) == 1 else ""),
-        tag("main", *main, id="content", tabindex="-1"),
-        tag("footer", "Made by gdbext. Nothing in this file is loaded from elsewhere. Keys: ", tag("kbd", "/"),
-            " search, ", tag("kbd", "Esc"), " clear, ", tag("kbd", "Tab"), " and ", tag("kbd", "Enter"),
-            " go to a thread and open it."),
-        Markup(f"<script>{script}</script>")])
-    head = _head(title, style, script)
-    page = f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+    views = [View(each, index) for index, each in enumerate(looks)]
+    anchors = {view.target: view.anchor for view in views}
+    found = collections.Counter(state for view in views for state in view.states.values())
+    style, script = ((_TEMPLATES / name).read_text(encoding="ascii") for name in ("page.css", "page.js"))
+    page = _environment().get_template("page.html.j2").render(
+        views=views, title=title, classes=classes, between=between, between_graph=_between(between, anchors),
+        anchors=anchors, depths=_depths(views), states=[(state, STATES[state], found[state]) for state in STATES
+                                                        if found[state]],
+        budget=Budget(), style=Markup(style), script=Markup(script), policy=(
+            "default-src 'none'; base-uri 'none'; form-action 'none'; "
+            f"style-src {_hash(style)}; script-src {_hash(script)}"))
     return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
-def _head(title: str, style: str, script: str) -> Markup:
-    policy = ("default-src 'none'; base-uri 'none'; form-action 'none'; "
-              f"style-src {_hash(style)}; script-src {_hash(script)}")
-    return join([
-        tag("meta", charset="utf-8", void=True),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy, void=True),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1", void=True),
-        tag("meta", name="color-scheme", content="light dark", void=True),
-        tag("meta", name="referrer", content="no-referrer", void=True),
-        tag("title", cut(title, _TITLE)), Markup(f"<style>{style}</style>")])
+class Budget:
+    """How many characters the stacks of the page may still take."""
+
+    def __init__(self) -> None:
+        self._left = _STACKS
+
+    def frames(self, count: int) -> int:
+        """How many of that many frames of a stack are shown, from the innermost on."""
+        inner = _INNER if self._left > -_STACKS else _INNERMOST
+        return count if count <= inner + 1 or count * _FRAME <= self._left else inner
+
+    def spend(self, made: str) -> str:
+        """Count what a stack takes; it is returned."""
+        self._left -= len(made)
+        return made
 
 
-def _asset(name: str) -> str:
-    return (_HOME / name).read_text(encoding="ascii")
+class View:
+    """A target as templates use it; its words link to the entries of the threads and locks that they name.
+
+    :param index: of the target in the page; it makes ids unique.
+    """
+
+    def __init__(self, shown: Shown, index: int) -> None:
+        self.target, self.parent, self.stopped = shown.target, shown.parent, shown.stopped
+        self.problem, self.hint = shown.problem or verdict.NO_REASON, shown.hint
+        self.index, self.anchor = index, f"look{index}"
+        self.seen = shown.report is not None
+        self.report = shown.report or _NOTHING
+        self.facts = Facts(self.report)
+        self.threads = self.facts.threads
+        self.states = threads.states(self.facts)
+        self.tone, self.headline = verdict.headline(self.facts) if self.seen else verdict.not_seen(self.problem)
+        self._place_of_lock = {lock: place for place, lock in enumerate(self.facts.locks)}
+
+    def thread_anchor(self, number: object) -> str | None:
+        """The id of a thread's entry; None if the report does not have the thread."""
+        return f"t{self.index}-{number}" if number in self.threads else None
+
+    def lock_anchor(self, lock_id: object) -> str | None:
+        """The id of a lock's row; None if the report does not have the lock."""
+        return f"l{self.index}-{self._place_of_lock[str(lock_id)]}" if lock_id in self._place_of_lock else None
+
+    def say(self, words: Words, link: bool = True) -> Markup:
+        """Words as markup, with links if `link`."""
+        return Markup("").join([self._word(word, link) for word in words])
+
+    def _word(self, word: Word, link: bool) -> Markup:
+        if isinstance(word, str):
+            return escape(_safe(word))
+        if isinstance(word, Foreign):
+            # a right-to-left name must not change the order of the words around it
+            return Markup("<bdi>{}</bdi>").format(printable(word.text, word.limit))
+        return self._marked(word, link)
+
+    def _marked(self, marked: Marked, link: bool) -> Markup:
+        anchor = None
+        if link and marked.role in ("thread", "lock"):
+            anchor = self.thread_anchor(marked.key) if marked.role == "thread" else self.lock_anchor(marked.key)
+        text = self.say(marked.words, link and anchor is None)
+        if marked.role == "why":
+            return Markup('<span class="why">{}</span>').format(text)
+        if marked.role != "thread":
+            text = Markup('<b class="{}">{}</b>').format(marked.role, text)
+        return text if anchor is None else Markup('<a href="#{}">{}</a>').format(anchor, text)
+
+    def groups(self) -> Iterator[tuple[Group, bool]]:
+        """Threads that are shown together, and whether all of it is shown at once."""
+        opened = 0
+        for group in threads.groups(self.facts, by_state=True):
+            important = group.state in ("crashed", "deadlocked")
+            yield group, important and opened < _OPEN and len(self.threads) <= MANY
+            opened += important
+
+    @staticmethod
+    def variables(thread: Thread) -> dict[int, Sequence[Local]]:
+        """The variables of a thread's frames, by index."""
+        return dict(enumerate(thread.variables or ()))
+
+    def graph(self) -> Graph | None:
+        """The drawing of the wait-for graph; None if there is nothing to draw."""
+        waits, made = graph.wait_for_graph(self.facts), Graph()
+        if not waits.threads:
+            return None
+        for members, arrows in waits.threads:
+            made.add(Node(f"thread {members[0]}", "thread", _lines(graph.thread_lines(self.facts, members)),
+                          self.thread_anchor(members[0]), any(arrow.bad for arrow in arrows)))
+        for lock, bad in waits.locks.items():
+            made.add(Node(f"lock {lock}", "lock", _lines(graph.lock_lines(self.facts, lock)), self.lock_anchor(lock),
+                          bad))
+        for members, arrows in waits.threads:
+            for arrow in arrows:
+                ends = (f"thread {members[0]}", f"lock {arrow.lock}")
+                start, end = ends if arrow.kind == "waits" else ends[::-1]
+                made.connect(start, end, arrow.words, arrow.bad, arrow.kind)
+        return made
+
+    def crash_places(self) -> list[Frame]:
+        """The frame to inspect first, and the innermost Python frame that led to it."""
+        crash = self.report.crash
+        if crash is None or crash.guilty is None or crash.guilty >= len(crash.stack.frames):
+            return []
+        frames = crash.stack.frames[crash.guilty:]
+        python = next((frame for frame in frames if isinstance(frame, PyFrame)), None)
+        return [frames[0]] if python is None or python is frames[0] else [frames[0], python]
+
+
+def _lines(lines: Sequence[Words]) -> list[str]:
+    return [printable(plain(words)) for words in lines]
+
+
+def _depths(views: Sequence[View]) -> dict[str, int]:
+    """How deep each target stands in the index."""
+    depths: dict[str, int] = {}
+    for view in views:
+        # a parent stands above its children, so a circle cannot be made
+        depths.setdefault(view.target, min(depths.get(view.parent, -1) + 1, 9) if view.parent is not None else 0)
+    return depths
+
+
+def _between(between: Sequence[Mapping[str, Any]], anchors: Mapping[str, str]) -> Graph:
+    made = Graph()
+    for edge in between:
+        bad, what = bool(edge["deadlock"]), f"what {edge['what']}"
+        targets = [end for end in (edge["waiter"], edge["holder"]) if end is not None]
+        for target in targets:
+            made.add(Node(f"look {target}", "thread", [printable(target, 120)], anchors.get(target), bad))
+        made.add(Node(what, "lock", [printable(edge["what"], 120)], None, bad))
+        made.connect(f"look {targets[0]}", what, "waits", bad)
+        for holder in targets[1:]:
+            made.connect(what, f"look {holder}", "for", bad)
+    return made
 
 
 def _hash(text: str) -> str:
@@ -91,79 +209,31 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('ascii')).digest()).decode('ascii')}'"
 
 
-def _controls(looks: Sequence[Told]) -> Markup:
-    """Search, and buttons that show only threads of a state; of no use without the script, which shows them."""
-    found = [state for look in looks for state in look.states.values()]
-    if not found:
-        return NOTHING
-    states = [tag("button", words, " ", tag("b", f"{found.count(state):,}"), type="button", aria_pressed="false",
-                  data_filter=state, class_=state) for state, words in STATES.items() if state in found]
-    return tag("div",
-               tag("label", "Search threads ", tag("kbd", "/"), for_="query"),
-               tag("input", id="query", type="search", autocomplete="off", spellcheck="false",
-                   placeholder="name, number, function, file, lock", aria_controls="content", void=True),
-               tag("div", *states, class_="states", role="group", aria_label="Only threads of these states"),
-               tag("button", "Open all", type="button", id="open"),
-               tag("button", "Close all", type="button", id="close"),
-               tag("output", id="found", for_="query", role="status"),
-               id="find", role="search", hidden=True)
+# -- templates ---------------------------------------------------------------------------------------------------
 
 
-def _index(looks: Sequence[Told]) -> Markup:
-    depths: dict[str, int] = {}
-    for look in looks:
-        # a parent stands above its children, so a circle cannot be made
-        depths.setdefault(look.target, depths.get(look.parent, -1) + 1 if look.parent is not None else 0)
-    rows = []
-    for index, look in enumerate(looks):
-        kind, text = look.verdict()
-        rows.append(tag("tr", tag("th", tag("a", named(look.target, PATH), href=f"#look{index}"), scope="row",
-                                  class_=f"depth{min(depths[look.target], 9)}"),
-                        tag("td", text, class_=f"verdict {kind}"),
-                        tag("td", f"{len(look.threads):,}" if look.seen else "", class_="number"),
-                        tag("td", f"{look.stopped:.2f} s" if look.stopped is not None else "", class_="number"),
-                        data_look=index))
-    return tag("nav", tag("h2", plural(len(looks), "target")),
-               table(("Target", "Verdict", "Threads", "Stopped for"), rows, ("Threads", "Stopped for")),
-               aria_label="Targets", class_="block")
+def _safe(value: object) -> object:
+    """What a template writes: markup as it is, everything else without characters that do more than show."""
+    return value if isinstance(value, Markup) else printable(str(value))
 
 
-def _target(target: str, anchors: Mapping[str, str]) -> Markup:
-    """A target, as a link where the page has a look at it."""
-    name = named(target, PATH)
-    return tag("a", name, href=f"#{anchors[target]}") if target in anchors else name
+class _OneLine(Extension):
+    """Leaves out line breaks and indentation of templates, which tests and readers of a page would see as spaces."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """The template in one line."""
+        return re.sub(r"\s*\n\s*", "", source)
 
 
-def _classes(classes: Sequence[Json], anchors: Mapping[str, str]) -> Markup:
-    rows = []
-    for each in classes:
-        items = [tag("li", _target(str(member), anchors)) for member in each.get("members", ())]
-        members = tag("details", tag("summary", plural(len(items), "member")), tag("ul", *items)) if items else ""
-        rows.append(tag("tr", tag("td", f"{int(each['count']):,}", class_="number"),
-                        tag("th", str(each["verdict"]), scope="row"),
-                        tag("td", _target(str(each.get("representative")), anchors), members)))
-    return tag("section", tag("h2", "1 class" if len(classes) == 1 else f"{len(classes):,} classes"),
-               table(("How many", "What happened", "Representative and members"), rows, ("How many",)),
-               class_="block")
-
-
-def _between(between: Sequence[Json], anchors: Mapping[str, str]) -> Markup:
-    graph, sentences = Graph(), []
-    for index, edge in enumerate(between):
-        bad, what = bool(edge.get("deadlock")), f"what {edge['what']}"
-        targets = [str(end) for end in (edge["waiter"], edge.get("holder")) if end is not None]
-        for target in targets:
-            graph.add(Node(f"look {target}", "thread", [cut(target, 120)], anchors.get(target), bad))
-        graph.add(Node(what, "lock", [cut(edge["what"], 120)], None, bad))
-        graph.connect(f"look {targets[0]}", what, "waits", bad)
-        for holder in targets[1:]:
-            graph.connect(what, f"look {holder}", "for", bad)
-        if index < _BETWEEN_TOLD:
-            ends = [_target(target, anchors) for target in targets]
-            sentences.append(tag("li", ends[0], " waits for ", named(edge["what"], SENTENCE),
-                                 *(join([" of ", end]) for end in ends[1:]), tag("b", " (deadlock)") if bad else ""))
-    left = len(between) - len(sentences)
-    dead = any(edge.get("deadlock") for edge in between)
-    return tag("section", tag("h2", "Deadlock across targets" if dead else "Across targets"),
-               graph.draw("Who waits for whom across targets"), tag("ul", *sentences),
-               tag("p", f"and {left:,} more") if left else "", class_="block bad" if dead else "block")
+@functools.cache
+def _environment() -> Environment:
+    made = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
+                       finalize=_safe, extensions=[_OneLine])
+    made.filters.update(cut=lambda text, limit: printable(str(text), limit), number=lambda count: f"{count:,}",
+                        px=lambda pixels: f"{pixels:.1f}")
+    made.globals.update(gils=gils, graph=graph, locks=locks, tasks=tasks, threads=threads, verdict=verdict,
+                        frame_name=frame_name, frame_place=frame_place, telling=telling, heading=heading,
+                        lock_name=lock_name, thread_name=thread_name, known_by=known_by, plural=plural, reason=reason,
+                        STATES=STATES, RULES=RULES, SUSPECTS=SUSPECTS, came_from=came_from, covered=covered,
+                        NEWLINE=Markup("\n"))
+    return made

@@ -1,16 +1,13 @@
-"""Drawings of who waits for whom, as SVG: nodes in layers, arrows between them.
-
-What nodes and arrows there are is for others to say. A drawing is still, has no script, and its nodes are links.
-"""
+"""The layout of drawings: nodes in layers, curves between them. What they are drawn as is in graph.html.j2."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from gdbext.narrate.graph import LEGEND
 from gdbext.render.escape import printable
-from gdbext.render.html_markup import NOTHING, Markup, join, tag
-from gdbext.render.html_text import SENTENCE
 from gdbext.render.style import columns
 
 #: How many nodes are drawn at most, and how many layers stand side by side; more stand one below the other.
@@ -52,6 +49,39 @@ class Node:
         """In pixels."""
         return len(self.lines) * _LINE + 2 * _PAD - 4
 
+    @property
+    def radius(self) -> float:
+        """Of its corners, in pixels."""
+        if self.kind != "lock":
+            return 3
+        return self.height / 2 if len(self.lines) == 1 else 14
+
+    @property
+    def text_lines(self) -> list[tuple[float, str]]:
+        """Its lines, with how far each is from the top."""
+        return [(self.y + _PAD + 10 + _LINE * index, line) for index, line in enumerate(self.lines)]
+
+
+class Curve(NamedTuple):
+    """An arrow as it is drawn: the path, and its text with the place of that."""
+
+    classes: str
+    bad: bool
+    path: str
+    text: str
+    x: float
+    y: float
+
+
+class Drawing(NamedTuple):
+    """A graph as it is drawn, one list of curves and one of boxes for each connected part; `left` are not drawn."""
+
+    width: float
+    height: float
+    parts: list[tuple[list[Curve], list[Node]]]
+    legend: Mapping[str, str]
+    left: int
+
 
 @dataclass
 class _Arrow:
@@ -65,7 +95,7 @@ class _Arrow:
 
 
 def _shortened(line: str) -> str:
-    safe = printable(line, SENTENCE)
+    safe = printable(line)
     if columns(safe) <= _TEXT:
         return safe
     while columns(safe) > _TEXT - 3:
@@ -95,14 +125,15 @@ class Graph:
         arrow = self._arrows.setdefault((start, end), _Arrow(start, end, text, bad, kind))
         arrow.bad = arrow.bad or bad
 
-    def draw(self, title: str) -> Markup:
-        """The drawing as an SVG, with a line that says what is left out of it."""
+    def draw(self) -> Drawing:
+        """The layout of as many nodes as a reader can follow."""
         after: dict[str, list[str]] = {key: [] for key in self._nodes}
         before: dict[str, list[str]] = {key: [] for key in self._nodes}
         for start, end in self._arrows:
             after[start].append(end)
             before[end].append(start)
-        parts, seen, drawn = [], set[str](), 0
+        parts: list[tuple[list[Curve], list[Node]]] = []
+        seen, drawn = set[str](), 0
         width = height = 0.0
         # those of a deadlock first
         for key in sorted(self._nodes, key=lambda key: not self._nodes[key].bad):
@@ -113,27 +144,12 @@ class Graph:
             drawn += len(component)
             layers = self._layers(component, after, before)
             inside = [arrow for arrow in self._arrows.values() if arrow.start in component and arrow.end in component]
-            part, part_width, part_height = self._component(layers, inside, height)
-            parts.append(part)
+            curves, part_width, part_height = self._component(layers, inside, height)
+            parts.append((curves, [node for layer in layers for node in layer if node.lines]))
             width, height = max(width, part_width), height + part_height + _GAP
-        left = len(self._nodes) - drawn
-        note = tag("p", f"{left:,} more threads and locks are not drawn; the lists below have them.",
-                    class_="why") if left else ""
-        svg = tag("svg", tag("title", title), *parts, xmlns="http://www.w3.org/2000/svg",
-                   viewBox=f"0 0 {width:.0f} {height - _GAP:.0f}", width=f"{width:.0f}", height=f"{height - _GAP:.0f}",
-                   role="group", aria_label=title)
-        # what can be scrolled must be reached with the keyboard
-        return join([tag("div", svg, class_="wide", tabindex="0", role="region", aria_label="Wait-for graph"),
-                      self._legend(), note])
-
-    def _legend(self) -> Markup:
-        kinds = {arrow.kind for arrow in self._arrows.values()}
-        words = [("bad", "red: part of a deadlock")] if any(node.bad for node in self._nodes.values()) else []
-        words += [(kind, text) for kind, text in (("derived", "short dashes: derived from the interpreter's state"),
-                                                  ("inferred", "long dashes: inferred"),
-                                                  ("candidate", "dots: a candidate")) if kind in kinds]
-        items = [tag("li", text, class_=f"key {kind}") for kind, text in words]
-        return tag("ul", *items, class_="legend") if items else NOTHING
+        kinds = {arrow.kind for arrow in self._arrows.values()} | {"bad" for node in self._nodes.values() if node.bad}
+        legend = {kind: text for kind, text in LEGEND.items() if kind in kinds}
+        return Drawing(width, height - _GAP, parts, legend, len(self._nodes) - drawn)
 
     def _layers(self, component: Sequence[str], after: Mapping[str, Sequence[str]],
                 before: Mapping[str, Sequence[str]]) -> list[list[Node]]:
@@ -171,8 +187,8 @@ class Graph:
         return layers
 
     def _component(self, layers: list[list[Node]], arrows: Sequence[_Arrow],
-                   top: float) -> tuple[Markup, float, float]:
-        """One connected part below `top`; its markup, width and height."""
+                   top: float) -> tuple[list[Curve], float, float]:
+        """One connected part below `top`; its curves, width and height."""
         beside: dict[int, list[Node]] = {id(node): [] for layer in layers for node in layer}
         for arrow in arrows:
             start, end = self._nodes[arrow.start], self._nodes[arrow.end]
@@ -204,10 +220,9 @@ class Graph:
         depth -= _BETWEEN / 2 if across else _BETWEEN
         breadth = max(node.place + size(node) for layer in layers for node in layer)
         width, height = (breadth, depth) if across else (depth, breadth)
-        drawn = [*self._lines(arrows, across), *(_box(node) for layer in layers for node in layer if node.lines)]
-        return tag("g", *drawn), width + 2, height + 2
+        return list(self._lines(arrows, across)), width + 2, height + 2
 
-    def _lines(self, arrows: Sequence[_Arrow], across: bool) -> Iterator[Markup]:
+    def _lines(self, arrows: Sequence[_Arrow], across: bool) -> Iterator[Curve]:
         """Arrows, those that end at the same side of a node one beside another."""
         ports: dict[tuple[int, bool], list[tuple[float, int]]] = {}
         ways = [[self._nodes[arrow.start], *arrow.through, self._nodes[arrow.end]] for arrow in arrows]
@@ -288,17 +303,7 @@ def _arrange(layers: Sequence[list[Node]], beside: Mapping[int, Sequence[Node]],
             node.place -= least
 
 
-def _marker(name: str) -> str:
-    return (f'<marker id="{name}" class="{name}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" '
-            'markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z"/></marker>')
-
-
-#: The heads of arrows of all graphs of a page.
-MARKERS = Markup(f'<svg width="0" height="0" aria-hidden="true" class="markers"><defs>{_marker("arrow")}'
-                   f'{_marker("arrow-bad")}</defs></svg>')
-
-
-def _curve(points: Sequence[tuple[float, float]], across: bool, arrow: _Arrow) -> Markup:
+def _curve(points: Sequence[tuple[float, float]], across: bool, arrow: _Arrow) -> Curve:
     """A line through the points that leaves and arrives along the direction of the layers, with its text."""
     text = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x, y), (to_x, to_y) in zip(points, points[1:]):
@@ -308,22 +313,9 @@ def _curve(points: Sequence[tuple[float, float]], across: bool, arrow: _Arrow) -
         else:
             half = (x + to_x) / 2
             text += f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
-    classes = f"line {arrow.kind}{' bad' if arrow.bad else ''}"
-    path = tag("path", class_=classes, d=text, marker_end=f"url(#{'arrow-bad' if arrow.bad else 'arrow'})")
-    # on its first piece, a little before the middle, where that of an arrow back is not
+    # the text is on its first piece, a little before the middle, where that of an arrow back is not
     (x, y), (to_x, to_y) = points[0], points[1]
     along, aside = 0.39, 0.29
     share_x, share_y = (aside, along) if across else (along, aside)
-    label = tag("text", arrow.text, x=f"{x + (to_x - x) * share_x:.1f}", y=f"{y + (to_y - y) * share_y + 4:.1f}",
-                 class_=f"label{' bad' if arrow.bad else ''}") if arrow.text else NOTHING
-    return join([path, label])
-
-
-def _box(node: Node) -> Markup:
-    radius = node.height / 2 if node.kind == "lock" and len(node.lines) == 1 else 14 if node.kind == "lock" else 3
-    lines = [tag("text", line, x=f"{node.x + node.width / 2:.1f}", y=f"{node.y + _PAD + 10 + _LINE * index:.1f}",
-                  class_="first" if index == 0 else None) for index, line in enumerate(node.lines)]
-    box = tag("rect", x=f"{node.x:.1f}", y=f"{node.y:.1f}", width=f"{node.width:.1f}", height=f"{node.height:.1f}",
-               rx=f"{radius:.0f}")
-    group = tag("g", box, *lines, class_=f"node {node.kind}{' bad' if node.bad else ''}")
-    return tag("a", group, href=f"#{node.anchor}") if node.anchor else group
+    return Curve(f"line {arrow.kind}", arrow.bad, text, arrow.text, x + (to_x - x) * share_x,
+                 y + (to_y - y) * share_y + 4)

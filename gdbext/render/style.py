@@ -6,7 +6,8 @@ import re
 import unicodedata
 from typing import Any, NamedTuple
 
-_CODES = {"bad": "1;31", "good": "32", "lock": "1;33", "name": "1;36", "dim": "2"}
+#: What can be marked by colour, with the codes for it.
+COLOURS = {"bad": "1;31", "good": "32", "lock": "1;33", "name": "1;36", "dim": "2"}
 _BOLD, _NOT_BOLD = "\x1b[1m", "\x1b[22m"
 _SGR = re.compile(r"(\x1b\[[0-9;]*m)")
 _CUT = "..."
@@ -45,7 +46,7 @@ class Style:
 
     def mark(self, text: str, kind: str) -> str:
         """The text in the colour of ``bad``, ``good``, ``lock``, ``name`` or ``dim``."""
-        return f"\x1b[{_CODES[kind]}m{text}\x1b[0m" if self.colour else text
+        return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if self.colour else text
 
     def source(self, text: str, bold: tuple[int, int] | None = None) -> str:
         """A line of Python, highlighted; the text must be printable already.

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gdbext.arch.protocol import Architecture
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.cache import read_u32, read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
@@ -35,14 +36,9 @@ _MAX_NESTING = 256
 #: Thread-local storage of libraries that are there from the start lies at most this far below the thread pointer.
 _MAX_STATIC_TLS = 1 << 24
 
-# [endbr64;] mov r, [rip + disp32]; mov r', fs:[r + disp], where the first load gets the distance of the variable from
-# the thread pointer. The registers are those without a REX prefix.
-_LOAD = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\x48\x8b([\x05\x0d\x15\x1d\x35\x3d])(.{4})\x64(\x48?)\x8b(.)(.{4})",
-                   re.DOTALL)
-
 
 def is_libgomp(module: Module) -> bool:
-    """Whether a module is GNU OpenMP, be it the system's or a copy that a wheel brought."""
+    """Whether a module is GNU OpenMP, the system's or a wheel's copy."""
     return _FILE.match(module.name) is not None
 
 
@@ -50,10 +46,10 @@ def is_libgomp(module: Module) -> bool:
 
 @record
 class BarrierState:
-    """A barrier on which a thread sleeps.
+    """A barrier on which a thread sleeps: `missing` of its `total` threads have not arrived.
 
-    `missing` of its `total` threads have not arrived. With `tasks_left` all of them have, and some run tasks that must
-    be done before it ends. `passed` tells that it has ended, and those that sleep there are about to wake.
+    `tasks_left`: all have arrived, and some run tasks that must be done before it ends. `passed`: it has ended, and the
+    threads that sleep there are about to wake.
     """
 
     address: int
@@ -99,33 +95,23 @@ class TeamPlaces:
     team_id: int
 
 
-def find_team_places(memory: Memory, module: Module) -> TeamPlaces | None:
-    """Where a libgomp keeps the team of a thread, from the code of its functions that tell of the team.
-
-    :return: None if they are compiled in a way that is not known.
-    """
-    team = _loaded_from(memory, module, "omp_get_num_threads", wide=True)
-    team_id = _loaded_from(memory, module, "omp_get_thread_num", wide=False)
+def find_team_places(cpu: Architecture, memory: Memory, module: Module) -> TeamPlaces | None:
+    """Where a libgomp keeps a thread's team, from the code of its functions that return it; None if that is unusual."""
+    team = _loaded_from(cpu, memory, module, "omp_get_num_threads", 8)
+    team_id = _loaded_from(cpu, memory, module, "omp_get_thread_num", 4)
     return TeamPlaces(team, team_id) if team is not None and team_id is not None else None
 
 
-def _loaded_from(memory: Memory, module: Module, function: str, *, wide: bool) -> int | None:
+@if_unreadable(None)
+def _loaded_from(cpu: Architecture, memory: Memory, module: Module, function: str, size: int) -> int | None:
     """How far from the thread pointer the variable lies that a function loads first."""
     symbol = find_dynamic_symbol(memory, module, function)
     if symbol is None:
         return None
-    try:
-        match = _LOAD.match(memory.read(symbol.address, 24))
-        if match is None or bool(match[3]) != wide:
-            return None
-        base, operand = match[1][0] >> 3, match[4][0]
-        if operand & 7 != base or operand >> 6 not in (0, 1, 2):
-            return None
-        inside = int.from_bytes(match[5][:(0, 1, 4)[operand >> 6]], "little", signed=True)
-        slot = symbol.address + match.end(2) + int.from_bytes(match[2], "little", signed=True)
-        distance = read_u64(memory, slot) - (1 << 64)
-    except GdbextError:
+    found = cpu.loaded_thread_local(memory, symbol.address)
+    if found is None or found[2] != size:
         return None
+    distance, inside, _ = found
     return distance + inside if -_MAX_STATIC_TLS < distance < 0 else None
 
 
@@ -152,10 +138,9 @@ def iter_teams(memory: Memory, layouts: Layouts, places: TeamPlaces, thread_poin
 
 
 def team_of_barrier(memory: Memory, layouts: Layouts, barrier: BarrierState) -> int | None:
-    """The team that a barrier would belong to, if it is a team's, as ``struct gomp_team *``.
+    """The team that a barrier would belong to (``struct gomp_team *``), or None if that is of another size.
 
-    :return: None if what lies there says that it is of another size.
-    :raises MemoryUnreadable: what should be there is not mapped, or not in the core.
+    :raises MemoryUnreadable: the team is not mapped, or not in the core.
     """
     known = layouts["gomp_team"]
     team = barrier.address - known.offset("barrier")

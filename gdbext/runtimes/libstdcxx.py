@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
 from gdbext.inferior.cache import read_cstring, read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
@@ -111,29 +111,26 @@ def read_type_name(memory: Memory, type_info: int) -> str | None:
 
 
 def readable_type(mangled: str, demangle: Callable[[str], str]) -> str:
-    """A type as people write it.
+    """A type as people write it; the mangled name if it cannot be demangled.
 
     :param demangle: returns what it cannot demangle as it is.
-    :return: the mangled name if it cannot be demangled.
     """
     # a type's name alone is no symbol: `i` is `int`, and a function may be called so
     prefix, shown = "typeinfo for ", demangle(f"_ZTI{mangled}")
     return shown[len(prefix):] if shown.startswith(prefix) else mangled
 
 
+@if_unreadable(None)
 def class_of(memory: Memory, in_image: InImage, address: int) -> str | None:
-    """The mangled name of the class of a polymorphic object, or None if that is no such object.
+    """The mangled name of the class of a polymorphic object, or None.
 
-    Heap memory that held an object still names its class until somebody writes over it, and while an object is made
-    or destroyed it is of one of its base classes.
+    Heap memory that held an object still names its class until it is overwritten, and while an object is constructed
+    or destroyed its class is one of its base classes.
 
-    :param in_image: whether an address lies in a loaded file.
+    :param in_image: whether an address is in a loaded file.
     :param address: the object or a base of it that has virtual functions.
     """
-    try:
-        type_info = _type_of(memory, in_image, address)
-    except GdbextError:
-        return None
+    type_info = _type_of(memory, in_image, address)
     return read_type_name(memory, type_info) if type_info else None
 
 
@@ -204,9 +201,9 @@ def _bases(memory: Memory, in_image: InImage, type_info: int, address: int) -> I
 class CxxException:
     """An exception that has been thrown and not yet destroyed.
 
-    `type` is mangled. `is_caught` tells that a handler has it, be it the one that ends the program. `text` is what it
-    says, None if that is not known or it says nothing; `evidence` is ``recorded`` if a class of the standard library
-    keeps it there for that, ``inferred`` if it is only the first text in the object, and `why` tells which.
+    `type` is mangled. `is_caught`: a handler has it, possibly the one that ends the program. `text` is its message, or
+    None; `evidence` is ``recorded`` if a class of the standard library keeps it there, ``inferred`` if it is only the
+    first text in the object; `why` says which.
     """
 
     address: int
@@ -221,11 +218,11 @@ def find_exceptions(memory: Memory, words: Iterable[int], in_image: InImage) -> 
     """Exceptions that words point to, and those that were being handled when they were caught, each once.
 
     Their order is that of the words, but one that is handled while another is comes before that: the first is the one
-    that ends a program if any does. What a stack has below its frames may point to exceptions that are no more: those
-    are left out, unless their memory looks as if they were still there.
+    that ends a program if any does. Words below a stack's frames may point to destroyed exceptions: those are left out,
+    unless their memory looks intact.
 
-    :param words: of a thread's stack, from the innermost frame, and its registers; at most 65536 are looked at.
-    :param in_image: whether an address lies in a loaded file.
+    :param words: of a thread's stack, from the innermost frame, and its registers; at most 65536 are used.
+    :param in_image: whether an address is in a loaded file.
     """
     found: dict[int, CxxException] = {}
     handled_before: dict[int, int] = {}
@@ -319,11 +316,9 @@ def _what(memory: Memory, in_image: InImage, type_info: int, name: str, address:
     return None
 
 
+@if_unreadable(None)
 def _pointed(memory: Memory, address: int) -> str | None:
-    try:
-        return read_string(memory, read_u64(memory, address + _FILESYSTEM_IMPL) + _FILESYSTEM_TEXT)
-    except GdbextError:
-        return None
+    return read_string(memory, read_u64(memory, address + _FILESYSTEM_IMPL) + _FILESYSTEM_TEXT)
 
 
 def _plain(memory: Memory, name: str, address: int) -> str | None:
@@ -350,26 +345,22 @@ def read_string(memory: Memory, address: int) -> str | None:
     return _decoded(_string(memory, address))
 
 
+@if_unreadable(None)
 def _string(memory: Memory, address: int) -> bytes | None:
-    try:
-        start, length, capacity = _STRING_HEAD.unpack(memory.read(address, _STRING_HEAD.size))
-        if start == address + _STRING_BUFFER:
-            capacity = _SHORT
-        elif capacity <= _SHORT:
-            return None
-        return _counted(memory, start, length, capacity)
-    except GdbextError:
+    start, length, capacity = _STRING_HEAD.unpack(memory.read(address, _STRING_HEAD.size))
+    if start == address + _STRING_BUFFER:
+        capacity = _SHORT
+    elif capacity <= _SHORT:
         return None
+    return _counted(memory, start, length, capacity)
 
 
+@if_unreadable(None)
 def _cow_string(memory: Memory, address: int) -> bytes | None:
     """A string whose owners share it: libstdc++'s before GCC 5, and still in its exceptions; `address` points to it."""
-    try:
-        start = read_u64(memory, address)
-        length, capacity, references = _COW_HEAD.unpack(memory.read(start - _COW_HEAD.size, _COW_HEAD.size))
-        return _counted(memory, start, length, capacity) if -1 <= references <= _MAX_REFERENCES else None
-    except GdbextError:
-        return None
+    start = read_u64(memory, address)
+    length, capacity, references = _COW_HEAD.unpack(memory.read(start - _COW_HEAD.size, _COW_HEAD.size))
+    return _counted(memory, start, length, capacity) if -1 <= references <= _MAX_REFERENCES else None
 
 
 def _counted(memory: Memory, start: int, length: int, capacity: int) -> bytes | None:
@@ -411,11 +402,9 @@ def is_text(data: bytes) -> bool:
         return False
 
 
+@if_unreadable(_MAX_OBJECT)
 def _object_size(memory: Memory, address: int) -> int:
     """At most how many bytes a thrown object has: what lies behind its block of memory is not its own."""
-    try:
-        size = read_u64(memory, address - _HEADERS - _BLOCK_SIZE) & ~_BLOCK_FLAGS
-    except GdbextError:
-        return _MAX_OBJECT
+    size = read_u64(memory, address - _HEADERS - _BLOCK_SIZE) & ~_BLOCK_FLAGS
     own = size - _BLOCK_SIZE - _HEADERS
     return min(own, _MAX_OBJECT) if size % 16 == 0 and own > 0 else _MAX_OBJECT

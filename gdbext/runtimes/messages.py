@@ -1,7 +1,7 @@
-"""What a process said before it gave up: texts of the C library, of Python's fatal errors, of Rust's panics.
+"""Messages of a process that ended itself: of the C library, of Python's fatal errors, of Rust's panics.
 
-The texts are taken from where the functions that end a process keep them, or from the stack of the thread that
-called them; nothing here needs symbols of its own, and what comes from a stack is told with how sure it is.
+The texts are where the functions that end a process keep them, or on the stack of the thread that called them; no
+symbols of local functions are needed.
 
 Sources: glibc 2.36 include/stdlib.h (``struct abort_msg_s``); CPython 3.9 to 3.13 Python/pylifecycle.c; rustc 1.95
 library/core/src/panic/location.rs, library/std/src/panicking.rs; pybind11 2.13 include/pybind11/pytypes.h.
@@ -14,11 +14,12 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdbext.arch.x86_64.calls import called, iter_calls
+from gdbext.arch.protocol import Architecture
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.cache import read_cstring, read_u64
 from gdbext.inferior.protocol import Memory, Module
+from gdbext.model import Evidence
 from gdbext.record import record
 from gdbext.runtimes.libstdcxx import CxxException, is_text, read_string
 
@@ -37,8 +38,7 @@ _FIRST_PAGES = 1 << 16
 #: The functions that end Python with a message, as far as a build exports them, and in which arguments they take the
 #: name of the function that calls them and the text. Since CPython 3.9 ``Py_FatalError()`` is a macro for code that
 #: does not keep to the limited API, and names its function.
-_FATAL_ERRORS = {"_Py_FatalErrorFunc": ("rdi", "rsi"), "_Py_FatalErrorFormat": ("rdi", "rsi"),
-                 "Py_FatalError": (None, "rdi")}
+_FATAL_ERRORS = {"_Py_FatalErrorFunc": (0, 1), "_Py_FatalErrorFormat": (0, 1), "Py_FatalError": (None, 0)}
 #: Names of C functions, and the shortest text that is taken for a message.
 _FUNCTION = re.compile(r"_*[A-Za-z]\w{2,}", re.ASCII)
 _MIN_MESSAGE = 8
@@ -46,10 +46,6 @@ _MIN_MESSAGE = 8
 _NEAR_CALL = 64
 #: How many words lie between the call of ``abort()`` and what the functions of a fatal error saved, at most.
 _ABORT, _NEAR_ABORT = "abort", 48
-# lea r, [rip + disp32]; mov r32, imm32, in code that is not position-independent. As a look-ahead, so that one that
-# begins inside another is found too.
-_LOAD = re.compile(rb"(?=\x48\x8d([\x3d\x35])(.{4})|(?<![\x40-\x4f])([\xbf\xbe])(.{4}))", re.DOTALL)
-_LOADED = {0x3D: "rdi", 0x35: "rsi", 0xBF: "rdi", 0xBE: "rsi"}
 
 #: ``core::panic::Location``: file name and its length, line, column. Some releases count a NUL behind the name.
 _LOCATION = struct.Struct("<QQII")
@@ -65,30 +61,25 @@ _FETCHED_ERROR, _ERROR_PARTS, _ERROR_TEXT = 8, struct.Struct("<QQ"), 24
 
 # -- C library ------------------------------------------------------------------------------------------------
 
+@if_unreadable(None)
 def abort_message(memory: Memory, libc: Module) -> str | None:
-    """What glibc said before it ended the process: a failed assertion, damaged heap or stack, an overflown buffer.
+    """The text that glibc wrote before it ended the process, as for a failed assertion or a damaged heap; or None.
 
-    glibc keeps that text for debuggers, in ``__abort_msg`` (seen from 2.27 to 2.43). A text is there from then on, so
-    it tells why the process ended only if that is what it did.
+    glibc keeps it for debuggers, in ``__abort_msg`` (seen from 2.27 to 2.43). It stays there, so it explains the end of
+    the process only if the process did end that way.
 
     Source: glibc 2.36 include/stdlib.h, sysdeps/posix/libc_fatal.c, assert/assert.c.
-
-    :param libc: the C library; None is returned for one that is not glibc.
-    :return: without the newline at its end; None if there is none.
     """
     found = find_dynamic_symbol(memory, libc, "__abort_msg")
     if found is None:
         return None
-    try:
-        message = read_u64(memory, found.address)
-        if not message:
-            return None
-        (size,) = _ABORT_SIZE.unpack(memory.read(message, _ABORT_SIZE.size))
-        if not _ABORT_SIZE.size < size <= _MAX_ABORT_SIZE:
-            return None
-        text = read_cstring(memory, message + _ABORT_SIZE.size, min(size - _ABORT_SIZE.size, _MAX_TEXT))
-    except GdbextError:
+    message = read_u64(memory, found.address)
+    if not message:
         return None
+    (size,) = _ABORT_SIZE.unpack(memory.read(message, _ABORT_SIZE.size))
+    if not _ABORT_SIZE.size < size <= _MAX_ABORT_SIZE:
+        return None
+    text = read_cstring(memory, message + _ABORT_SIZE.size, min(size - _ABORT_SIZE.size, _MAX_TEXT))
     return text.decode(errors="backslashreplace").rstrip("\n") or None
 
 
@@ -96,21 +87,20 @@ def abort_message(memory: Memory, libc: Module) -> str | None:
 
 @record
 class FatalError:
-    """What Python was ended with: ``Fatal Python error: FUNCTION: MESSAGE``.
+    """A fatal error: ``Fatal Python error: FUNCTION: MESSAGE``.
 
-    With `evidence` ``derived`` the code that called for the end passes just that; with ``inferred`` it is what the
-    stack has nearest to the end. `is_format` tells that the message is a format, as ``printf`` takes it: what was said
-    has values in place of its conversions.
+    `evidence` is ``derived`` if the calling code passes just these texts, ``inferred`` if they are those on the stack
+    nearest to the end. `is_format`: the message is a ``printf`` format, and the real one had values in it.
     """
 
     function: str | None
     message: str | None
-    evidence: str
+    evidence: Evidence
     is_format: bool = False
 
 
-def fatal_errors(memory: Memory, python: Module, libc: Module, words: Iterable[int], registers: Iterable[int],
-                 is_read_only: IsReadOnly) -> list[FatalError]:
+def fatal_errors(cpu: Architecture, memory: Memory, python: Module, libc: Module, words: Iterable[int],
+                 registers: Iterable[int], is_read_only: IsReadOnly) -> list[FatalError]:
     """The fatal errors that a thread is ending Python with, the innermost first; empty if it is not.
 
     There is more than one where Python came upon another while it wrote about the first.
@@ -130,7 +120,7 @@ def fatal_errors(memory: Memory, python: Module, libc: Module, words: Iterable[i
         if symbol is not None:
             functions[symbol.address] = name
     calls = [(index, functions[function]) for index, word in enumerate(stack) if is_read_only(word)
-             for function in [called(memory, word)] if function in functions]
+             for function in [cpu.called(memory, word)] if function in functions]
     found: list[FatalError] = []
     start = 0
     for index, name in calls:
@@ -143,7 +133,7 @@ def fatal_errors(memory: Memory, python: Module, libc: Module, words: Iterable[i
         else:
             near = stack[start:index]
             saved = fatal_error_texts(memory, near if found else [*near, *registers], is_read_only)
-            error = _fatal_error(name, _constant_arguments(memory, stack[index], is_read_only), saved)
+            error = _fatal_error(name, _constant_arguments(cpu, memory, stack[index], is_read_only), saved)
             if found and error.evidence != "derived":
                 error = None  # a function's address looks like a return address if such a call ends the one before it
         if error is not None:
@@ -152,15 +142,15 @@ def fatal_errors(memory: Memory, python: Module, libc: Module, words: Iterable[i
     return found
 
 
-def _fatal_error(ending: str, arguments: Mapping[str, str], saved: Sequence[str]) -> FatalError:
+def _fatal_error(ending: str, arguments: Mapping[int, str], saved: Sequence[str]) -> FatalError:
     """The fatal error from what the code passes and the functions save; what they save decides.
 
     Bytes of code may be read in more than one way, and an argument may be one of the calling function's own.
     """
     where = _FATAL_ERRORS[ending]
-    function, message = (arguments.get(place) if place else None for place in where)
+    function, message = (arguments.get(place) if place is not None else None for place in where)
     is_derived = message in saved and (function in saved or where[0] is None)
-    if where[0] and function not in saved:
+    if where[0] is not None and function not in saved:
         function = next(filter(_FUNCTION.fullmatch, saved), function)
     if message not in saved:
         message = next((text for text in saved if " " in text), message)
@@ -177,34 +167,31 @@ def _unnamed_error(memory: Memory, words: Sequence[int], is_read_only: IsReadOnl
     return FatalError(next(filter(_FUNCTION.fullmatch, texts), None), message, "inferred", "%" in message)
 
 
-def _constant_arguments(memory: Memory, return_address: int, is_read_only: IsReadOnly) -> dict[str, str]:
-    """Texts whose addresses the code before a call loads into the registers of arguments, by register."""
+def _constant_arguments(cpu: Architecture, memory: Memory, return_address: int,
+                        is_read_only: IsReadOnly) -> dict[int, str]:
+    """Texts whose addresses the code before a call loads into the registers of arguments, by index of the argument."""
     start = return_address - _NEAR_CALL
     try:
         # what is loaded before another call is an argument of that
-        for after, function in iter_calls(memory, start, return_address):
+        for after, function in cpu.iter_calls(memory, start, return_address):
             if after < return_address and is_read_only(function):
                 start = after
-        code = memory.read(start, return_address - start)
+        loads = cpu.loaded_arguments(memory, start, return_address)
     except GdbextError:
         return {}
     found = {}
-    for match in _LOAD.finditer(code):
-        if match[1]:
-            address = start + match.end(2) + int.from_bytes(match[2], "little", signed=True)
-        else:
-            address = int.from_bytes(match[4], "little")
+    for argument, address in loads:
         text = _read_text(memory, address, is_read_only)
         if text is not None:
-            found[_LOADED[(match[1] or match[3])[0]]] = text  # the last before the call counts
+            found[argument] = text  # the last before the call counts
     return found
 
 
 def fatal_error_texts(memory: Memory, words: Iterable[int], is_read_only: IsReadOnly) -> list[str]:
     """Constant texts that words point to, each once, in their order: names of C functions, and messages.
 
-    Functions that do not return keep their arguments in registers that the functions they call save on the stack, so
-    what a fatal error was called with is found this way even if nothing tells which function is which.
+    Functions that do not return keep their arguments in registers, which the functions they call save on the stack. So
+    the arguments of a fatal error are found without knowing which function is which.
 
     :param words: registers, and the stack between the end of the process and the code that called for it.
     :param is_read_only: whether an address is in a loaded file and cannot be written to.
@@ -213,13 +200,11 @@ def fatal_error_texts(memory: Memory, words: Iterable[int], is_read_only: IsRead
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 
+@if_unreadable(None)
 def _read_text(memory: Memory, address: int, is_read_only: IsReadOnly) -> str | None:
     if address < _FIRST_PAGES or not is_read_only(address):
         return None
-    try:
-        data = read_cstring(memory, address, _MAX_TEXT)
-    except GdbextError:
-        return None
+    data = read_cstring(memory, address, _MAX_TEXT)
     if not is_text(data):
         return None
     text = data.decode()
@@ -231,10 +216,10 @@ def _read_text(memory: Memory, address: int, is_read_only: IsReadOnly) -> str | 
 
 @record
 class RustPanic:
-    """A panic: where, and what it said if that is known. Both are inferred from the stack.
+    """A panic: its place, and its message if known. Both are inferred from the stack.
 
-    ``panic in a function that cannot unwind``, at a line of Rust's own library, is said of one that came upon a
-    function that cannot be unwound, such as an ``extern "C"`` one; what the first one said is not on the stack then.
+    ``panic in a function that cannot unwind``, at a line of Rust's own library, means that a first panic reached a
+    function that cannot be unwound, such as an ``extern "C"`` one; the first one's message is not on the stack then.
     """
 
     message: str | None
@@ -262,14 +247,12 @@ def rust_panic(memory: Memory, words: Sequence[int], in_image: Callable[[int], b
     return None
 
 
+@if_unreadable(None)
 def _location(memory: Memory, address: int, in_image: Callable[[int], bool]) -> tuple[str, int, int] | None:
-    try:
-        start, length, line, column = _LOCATION.unpack(memory.read(address, _LOCATION.size))
-        if not (in_image(start) and 3 < length <= _MAX_PATH and 0 < line < _MAX_LINE and 0 < column < _MAX_COLUMN):
-            return None
-        path = memory.read(start, length)
-    except GdbextError:
+    start, length, line, column = _LOCATION.unpack(memory.read(address, _LOCATION.size))
+    if not (in_image(start) and 3 < length <= _MAX_PATH and 0 < line < _MAX_LINE and 0 < column < _MAX_COLUMN):
         return None
+    path = memory.read(start, length)
     path = path[:-1] if path.endswith(b"\0") else path
     return (path.decode(), line, column) if path.endswith(b".rs") and is_text(path) else None
 
@@ -295,8 +278,8 @@ def _rust_message(memory: Memory, words: Sequence[int], in_image: Callable[[int]
 class PythonError:
     """A Python exception that pybind11 carries through C++ code.
 
-    `type` and `value` are the addresses of Python objects. `text` begins with the name of the exception's class, and
-    has more only if somebody asked for it: message and traceback.
+    `type` and `value` are addresses of Python objects. `text` begins with the name of the exception's class; message
+    and traceback follow only if somebody asked for them.
     """
 
     type: int
@@ -304,6 +287,7 @@ class PythonError:
     text: str
 
 
+@if_unreadable(None)
 def pybind11_error(memory: Memory, exception: CxxException) -> PythonError | None:
     """The Python exception in a ``pybind11::error_already_set``; None if the C++ exception is no such.
 
@@ -312,10 +296,7 @@ def pybind11_error(memory: Memory, exception: CxxException) -> PythonError | Non
     """
     if exception.type != _PYBIND11_ERROR:
         return None
-    try:
-        error = read_u64(memory, exception.address + _FETCHED_ERROR)
-        kind, value = _ERROR_PARTS.unpack(memory.read(error, _ERROR_PARTS.size))
-    except GdbextError:
-        return None
+    error = read_u64(memory, exception.address + _FETCHED_ERROR)
+    kind, value = _ERROR_PARTS.unpack(memory.read(error, _ERROR_PARTS.size))
     text = read_string(memory, error + _ERROR_TEXT)
     return PythonError(kind, value, text) if text and kind else None

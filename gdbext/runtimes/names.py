@@ -81,9 +81,9 @@ def cython_name(symbol: str, module: str | None = None) -> str | None:
     """The qualified name of the function that a symbol made by Cython stands for; None for any other symbol.
 
     ``__pyx_pw_8cholesky_1factor_batch`` -> ``cholesky.factor_batch``. Modules, classes and functions around it are
-    told by length and name, then comes a number that makes the symbol unique (not with `cdef` functions). A class
-    with a name in lower case cannot always be told from such a number; it is left out then. Bodies of generators are
-    called ``generator`` by Cython itself.
+    written as length and name, then comes a number that makes the symbol unique (not with `cdef` functions). A class
+    with a lower-case name cannot always be distinguished from such a number; it is left out then. Cython itself calls
+    bodies of generators ``generator``.
 
     Source: Cython 3.0 Cython/Compiler/Symtab.py (Scope), Naming.py, Nodes.py.
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TypeVar, cast, get_args
 
 from gdbext.errors import BadDocument
 from gdbext.model import (
-    EVIDENCE,
-    EXCLUSIVE,
     RECORDED,
-    SHARED,
     Awaited,
     Columns,
     Crash,
@@ -25,36 +22,49 @@ from gdbext.model import (
     Deadlock,
     Edge,
     EventLoop,
+    Evidence,
     Fault,
     Finding,
     Frame,
     Gil,
+    GilStatus,
     Hold,
     Holder,
     Interpreter,
     Local,
     Lock,
     MixedStack,
+    Mode,
     NativeFrame,
     Operand,
     Part,
     Problem,
+    ProblemKind,
     PyFrame,
+    PythonState,
     Recursion,
     Report,
     Runtime,
     StopTheWorld,
     Suspect,
     TargetInfo,
+    TargetKind,
     Task,
+    TaskStatus,
     Thread,
+    ThreadStatus,
     Wait,
     Waiter,
+    WaitFor,
 )
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import Argument, Reason, ReasonCode, because
+from gdbext.narrate.reasons import explain
 from gdbext.schema.write import SCHEMA
 
 _T = TypeVar("_T")
+#: How deep reasons may be within reasons.
+_MAX_DEPTH = 8
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
@@ -73,8 +83,8 @@ def read_document(document: object) -> Report:
         made.optional("locks", _each(_lock), ()),
         made.optional("deadlocks", _each(_deadlock), ()),
         made.get("problems", _each(_problem)),
-        made.optional("notes", _texts, ()),
-        made.optional("no_verdict", _or_none(_text), None),
+        _with_codes(made.optional("notes", _texts, ()), made.optional("note_codes", _codes, ())),
+        made.reason("no_verdict", optional=True),
         made.optional("event_loops", _each(_event_loop), ()),
         made.optional("tasks", _each(_task), ()),
         made.optional("task_cycles", _each(_addresses), ()),
@@ -123,11 +133,11 @@ def _address(value: object) -> int:
     return int(text, 16)
 
 
-def _one_of(*values: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
+def _one_of(*values: _T) -> Callable[[object], _T]:
+    def read(value: object) -> _T:
         if value not in values:
             raise BadDocument("expected " + " or ".join(f'"{each}"' for each in values))
-        return _text(value)
+        return values[values.index(value)]
 
     return read
 
@@ -163,13 +173,84 @@ class _Object:
         """A member that may be absent."""
         return _inside(f".{name}", read, self._members[name]) if name in self._members else default
 
+    def reason(self, name: str, *, optional: bool = False) -> Reason | None:
+        """The reason whose sentence the member has and whose code the member beside it has.
+
+        It is the sentence alone where the document is older than codes, or the code newer than this version.
+        """
+        sentence = self.optional(name, _text_or_none, None) if optional else self.get(name, _text_or_none)
+        code = self.optional(f"{name}_code", _code, None)
+        return None if sentence is None else code or because("text", text=sentence)
+
+    def sure_reason(self, name: str) -> Reason:
+        """The same of a member that is never null."""
+        return self.reason(name) or because("text", text=self.get(name, _text))
+
+    def reasons(self, name: str) -> tuple[Reason, ...]:
+        """The reasons whose sentences are a list."""
+        return _with_codes(self.get(name, _texts), self.optional(f"{name}_codes", _codes, ()))
+
+    def joined_reasons(self, name: str) -> tuple[Reason, ...]:
+        """The reasons whose sentences are joined to one text; that text alone where one of the codes is not known."""
+        text = self.get(name, _text_or_none)
+        codes: tuple[Reason | None, ...] = self.optional(f"{name}_codes", _codes, ())
+        if text is None:
+            return ()
+        known = tuple(code for code in codes if code is not None)
+        return known if known and len(known) == len(codes) else (because("text", text=text),)
+
     def values(self, read: Callable[[object], _T]) -> dict[str, _T]:
         """All members, where their names are data."""
         return {_text(name): _inside(f"[{ascii(name)}]", read, value) for name, value in self._members.items()}
 
 
-_evidence = _one_of(*EVIDENCE)
-_mode = _one_of(EXCLUSIVE, SHARED)
+def _code(value: object, depth: int = 0) -> Reason | None:
+    """A reason from its code and arguments; None for one that this version cannot explain."""
+    code = value.get("code") if isinstance(value, dict) else None
+    arguments = value.get("arguments") if isinstance(value, dict) else None
+    if not isinstance(code, str) or not isinstance(arguments, dict) or depth > _MAX_DEPTH:
+        return None
+    try:
+        reason = Reason(cast("ReasonCode", code),
+                        tuple((name, _argument(each, depth)) for name, each in arguments.items()))
+        explain(reason)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    return reason
+
+
+def _codes(value: object) -> tuple[Reason | None, ...]:
+    return tuple([_code(each) for each in value]) if isinstance(value, list) else ()
+
+
+def _argument(value: object, depth: int) -> Argument:
+    """:raises TypeError: no reason has such an argument."""
+    if isinstance(value, dict):
+        reason = _code(value, depth + 1)
+        if reason is not None:
+            return reason
+    if isinstance(value, list):
+        return cast("Argument", tuple(_argument(each, depth + 1) for each in value))
+    if value is None or isinstance(value, (int, str)) and not isinstance(value, bool):
+        return value
+    raise TypeError
+
+
+def _with_codes(sentences: tuple[str, ...], codes: tuple[Reason | None, ...]) -> tuple[Reason, ...]:
+    if len(codes) != len(sentences):
+        codes = (None,) * len(sentences)
+    return tuple(code or because("text", text=sentence) for sentence, code in zip(sentences, codes))
+
+
+_evidence: Callable[[object], Evidence] = _one_of(*get_args(Evidence))
+_mode: Callable[[object], Mode] = _one_of(*get_args(Mode))
+_wait_for: Callable[[object], WaitFor] = _one_of(*get_args(WaitFor))
+_target_kind: Callable[[object], TargetKind] = _one_of(*get_args(TargetKind))
+_gil_status: Callable[[object], GilStatus] = _one_of(*get_args(GilStatus))
+_thread_status: Callable[[object], ThreadStatus] = _one_of(*get_args(ThreadStatus))
+_python_state: Callable[[object], PythonState] = _one_of(*get_args(PythonState))
+_task_status: Callable[[object], TaskStatus] = _one_of(*get_args(TaskStatus))
+_problem_kind: Callable[[object], ProblemKind] = _one_of(*get_args(ProblemKind))
 _text_or_none = _or_none(_text)
 _integer_or_none = _or_none(_integer)
 _address_or_none = _or_none(_address)
@@ -183,7 +264,7 @@ _addresses = _each(_address)
 
 def _target(value: object) -> TargetInfo:
     made = _Object(value)
-    return TargetInfo(made.get("kind", _text), made.get("pid", _integer), made.get("executable", _text_or_none),
+    return TargetInfo(made.get("kind", _target_kind), made.get("pid", _integer), made.get("executable", _text_or_none),
                       made.get("architecture", _text), made.get("libc", _text_or_none))
 
 
@@ -202,9 +283,9 @@ def _interpreter(value: object) -> Interpreter:
 
 def _gil(value: object) -> Gil:
     made = _Object(value)
-    return Gil(made.get("lock", _text_or_none) or "", made.get("address", _address), made.get("state", _text),
+    return Gil(made.get("lock", _text_or_none) or "", made.get("address", _address), made.get("state", _gil_status),
                made.get("holder", _integer_or_none), made.get("evidence", _evidence), made.get("waiters", _integers),
-               made.get("drop_requested", _or_none(_flag)), made.optional("orphan", _text_or_none, None))
+               made.get("drop_requested", _or_none(_flag)), made.reason("orphan", optional=True))
 
 
 def _stop_the_world(value: object) -> StopTheWorld:
@@ -215,7 +296,9 @@ def _stop_the_world(value: object) -> StopTheWorld:
 
 def _problem(value: object) -> Problem:
     made = _Object(value)
-    return Problem(made.get("where", _text), made.get("what", _text), made.get("why", _text))
+    why = made.get("why", _text)
+    return Problem(made.get("where", _text), made.get("what", _problem_kind),
+                   made.reason("why") or because("text", text=why))
 
 
 # -- threads -------------------------------------------------------------------------------------------------------
@@ -228,9 +311,10 @@ def _thread(value: object) -> Thread:
     return Thread(
         made.get("number", _integer), made.get("lwp", _integer), made.get("tid", _integer_or_none),
         made.get("name", _text_or_none), made.get("python_name", _text_or_none),
-        made.get("tstate", _address_or_none), made.get("python_state", _text_or_none), made.get("status", _text),
+        made.get("tstate", _address_or_none), made.get("python_state", _or_none(_python_state)),
+        made.get("status", _thread_status),
         made.get("syscall", _text_or_none), made.get("holds", _each(_hold)), made.get("waits", _or_none(_wait)), stack,
-        made.optional("unmerged", _text_or_none, None), made.get("blocked_on", _text_or_none),
+        made.reason("unmerged", optional=True), made.reason("blocked_on"),
         made.optional("critical_sections", _each(_critical_section), None),
         made.optional("parts", _parts_of(stack), ()),
         tuple([each or () for each in variables]) if any(each is not None for each in variables) else None)
@@ -301,13 +385,13 @@ def _listed_part(value: object) -> tuple[int, int, Part]:
 def _hold(value: object) -> Hold:
     made = _Object(value)
     return Hold(made.get("lock", _text), made.get("mode", _mode), made.get("evidence", _evidence),
-                made.get("why", _text_or_none), made.get("taken_at", _or_none(_taken_at)))
+                made.reason("why"), made.get("taken_at", _or_none(_taken_at)))
 
 
 def _wait(value: object) -> Wait:
     made = _Object(value)
     return Wait(made.get("lock", _text), made.get("mode", _mode), made.get("timed", _flag),
-                made.get("evidence", _evidence), made.get("why", _text_or_none))
+                made.get("evidence", _evidence), made.reason("why"))
 
 
 def _critical_section(value: object) -> CriticalSection:
@@ -328,15 +412,15 @@ def _lock(value: object) -> Lock:
     return Lock(made.get("id", _text), made.get("kind", _kind), made.get("address", _address),
                 made.get("name", _text_or_none), made.get("state", _text), made.get("holders", _each(_holder)),
                 made.get("waiters", _each(_waiter)), made.get("candidates", _integers),
-                made.get("orphan", _text_or_none), made.get("wait_for", _one_of("all", "any")),
-                made.optional("orphan_evidence", _evidence, RECORDED), made.get("why", _text_or_none),
+                made.reason("orphan"), made.get("wait_for", _wait_for),
+                made.optional("orphan_evidence", _evidence, RECORDED), made.reason("why"),
                 made.get("shared", _flag), made.optional("foreign_owner", _integer_or_none, None))
 
 
 def _holder(value: object) -> Holder:
     made = _Object(value)
     return Holder(made.get("thread", _integer), made.get("mode", _mode), made.get("evidence", _evidence),
-                  made.get("why", _text_or_none), made.get("taken_at", _or_none(_taken_at)))
+                  made.reason("why"), made.get("taken_at", _or_none(_taken_at)))
 
 
 def _waiter(value: object) -> Waiter:
@@ -347,13 +431,13 @@ def _waiter(value: object) -> Waiter:
 def _deadlock(value: object) -> Deadlock:
     made = _Object(value)
     return Deadlock(made.get("threads", _integers), made.get("evidence", _evidence), made.get("edges", _each(_edge)),
-                    made.get("why", _text_or_none), made.get("stuck_behind", _integers), made.get("standstill", _flag))
+                    made.reason("why"), made.get("stuck_behind", _integers), made.get("standstill", _flag))
 
 
 def _edge(value: object) -> Edge:
     made = _Object(value)
     return Edge(made.get("waiter", _integer), made.get("lock", _text), made.get("holder", _integer_or_none),
-                made.optional("evidence", _evidence, RECORDED), made.optional("why", _text_or_none, None))
+                made.optional("evidence", _evidence, RECORDED), made.reason("why", optional=True))
 
 
 # -- asyncio -------------------------------------------------------------------------------------------------------
@@ -367,7 +451,8 @@ def _event_loop(value: object) -> EventLoop:
 def _task(value: object) -> Task:
     made = _Object(value)
     return Task(made.get("id", _address), made.get("name", _text_or_none), made.get("loop", _address),
-                made.get("thread", _integer_or_none), made.get("state", _text), made.get("stack", _each(_py_frame)),
+                made.get("thread", _integer_or_none), made.get("state", _task_status),
+                made.get("stack", _each(_py_frame)),
                 made.get("awaits", _awaited), made.get("awaited_by", _addresses))
 
 
@@ -386,20 +471,20 @@ def _crash(value: object) -> Crash:
     made = _Object(value)
     frames = made.get("stack", _each(_frame))
     variables = made.get("stack", _each(_locals))
-    stack = MixedStack(frames, made.optional("parts", _parts_of(frames), ()), made.get("unmerged", _text_or_none),
+    stack = MixedStack(frames, made.optional("parts", _parts_of(frames), ()), made.reason("unmerged"),
                        {index: each for index, each in enumerate(variables) if each is not None},
                        made.get("frames_left_out", _integer))
     return Crash(made.get("thread", _integer), made.get("fault", _fault), stack,
                  made.get("guilty_frame", _integer_or_none), made.get("recursion", _or_none(_recursion)),
                  made.get("findings", _each(_finding)), made.get("suspects", _each(_suspect)),
-                 made.get("missing", _texts))
+                 made.reasons("missing"))
 
 
 def _fault(value: object) -> Fault:
     made = _Object(value)
     return Fault(
-        made.get("signal", _text), made.get("code", _text_or_none), made.get("kind", _text), made.get("text", _text),
-        made.get("evidence", _evidence), made.get("why", _text_or_none), made.get("sender", _or_none(_sender)),
+        made.get("signal", _text), made.get("code", _text_or_none), made.get("kind", _text), made.sure_reason("text"),
+        made.get("evidence", _evidence), made.reason("why"), made.get("sender", _or_none(_sender)),
         made.get("address", _address_or_none), made.get("access", _text_or_none), made.get("size", _integer_or_none),
         made.get("pc", _address), made.get("instruction", _text_or_none), made.get("operands", _each(_operand)),
         made.get("registers", lambda registers: _Object(registers).values(_address)),
@@ -413,8 +498,8 @@ def _sender(value: object) -> tuple[int, int]:
 
 def _operand(value: object) -> Operand:
     made = _Object(value)
-    return Operand(made.get("text", _text), made.get("value", _address), made.get("what", _text_or_none),
-                   made.get("came_from", _text_or_none))
+    return Operand(made.get("text", _text), made.get("value", _address), made.reason("what"),
+                   made.joined_reasons("came_from"))
 
 
 def _recursion(value: object) -> Recursion:
@@ -425,11 +510,12 @@ def _recursion(value: object) -> Recursion:
 
 def _finding(value: object) -> Finding:
     made = _Object(value)
-    return Finding(made.get("rule", _text), made.get("thread", _integer_or_none), made.get("text", _text),
-                   made.get("evidence", _evidence), made.get("why", _text_or_none))
+    return Finding(made.get("rule", _text), made.get("thread", _integer_or_none), made.sure_reason("text"),
+                   made.get("evidence", _evidence), made.reason("why"))
 
 
 def _suspect(value: object) -> Suspect:
     made = _Object(value)
-    return Suspect(made.get("thread", _integer), made.get("reasons", _texts), made.get("covered", _text),
+    made.get("covered", _text)  # never null
+    return Suspect(made.get("thread", _integer), made.reasons("reasons"), made.joined_reasons("covered"),
                    made.get("common_locks", _texts))

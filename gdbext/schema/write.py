@@ -26,6 +26,9 @@ from gdbext.model import (
     Task,
     Thread,
 )
+from gdbext.model.reasons import Argument, Reason
+from gdbext.narrate.crash import came_from, covered
+from gdbext.narrate.reasons import explain
 
 SCHEMA = "gdbext/1"
 #: How many frames of a crash are listed; recursion may make a hundred thousand.
@@ -58,7 +61,7 @@ def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
         made["locks"] = [_lock(lock) for lock in report.locks]
     if "deadlocks" in parts:
         made["deadlocks"] = [_deadlock(deadlock) for deadlock in report.deadlocks]
-        made["no_verdict"] = report.no_verdict
+        made.update(_reason("no_verdict", report.no_verdict))
     if "tasks" in parts:
         made["event_loops"] = [{"id": hex(loop.address), "kind": loop.kind, "thread": loop.thread}
                                for loop in report.event_loops]
@@ -67,11 +70,28 @@ def document(report: Report, parts: Collection[str] = PARTS) -> dict[str, Any]:
     if "crash" in parts and report.crash is not None:
         made["crash"] = _crash(report.crash)
     if "problems" in parts:
-        made["problems"] = [{"where": problem.where, "what": problem.what, "why": problem.why}
+        made["problems"] = [{"where": problem.where, "what": problem.what, **_reason("why", problem.why)}
                             for problem in report.problems]
         if report.notes:
-            made["notes"] = list(report.notes)
+            made["notes"] = [explain(note) for note in report.notes]
+            made["note_codes"] = [_code(note) for note in report.notes]
     return made
+
+
+def _reason(member: str, reason: Reason | None) -> dict[str, Any]:
+    """The member with the sentence of a reason, and beside it the one with its code."""
+    return {member: None if reason is None else explain(reason),
+            f"{member}_code": None if reason is None else _code(reason)}
+
+
+def _code(reason: Reason) -> dict[str, Any]:
+    return {"code": reason.code, "arguments": {name: _argument(value) for name, value in reason.arguments}}
+
+
+def _argument(value: Argument) -> Any:
+    if isinstance(value, tuple):
+        return [_argument(each) for each in value]
+    return _code(value) if isinstance(value, Reason) else value
 
 
 def _runtime(runtime: Runtime) -> dict[str, Any]:
@@ -87,7 +107,7 @@ def _interpreter(interpreter: Interpreter) -> dict[str, Any]:
         "id": interpreter.id, "address": hex(interpreter.address),
         "gil": {"lock": gil.lock or None, "address": hex(gil.address), "state": gil.state, "holder": gil.holder,
                 "evidence": gil.evidence, "waiters": list(gil.waiters), "drop_requested": gil.drop_requested,
-                "orphan": gil.orphan},
+                **_reason("orphan", gil.orphan)},
         "stop_the_world": {"requested": stop.requested, "requester": stop.requester,
                            "waiting_for": list(stop.waiting_for)},
     }
@@ -99,12 +119,12 @@ def _thread(thread: Thread) -> dict[str, Any]:
         "number": thread.number, "lwp": thread.lwp, "tid": thread.tid, "name": thread.name,
         "python_name": thread.python_name, "tstate": hex(thread.tstate) if thread.tstate else None,
         "python_state": thread.python_state, "status": thread.status, "syscall": thread.syscall,
-        "blocked_on": thread.blocked_on,
-        "holds": [{"lock": hold.lock, "mode": hold.mode, "evidence": hold.evidence, "why": hold.why,
-                   "taken_at": _taken_at(hold.taken_at)} for hold in thread.holds],
+        **_reason("blocked_on", thread.blocked_on),
+        "holds": [{"lock": hold.lock, "mode": hold.mode, "evidence": hold.evidence,
+                   **_reason("why", hold.why), "taken_at": _taken_at(hold.taken_at)} for hold in thread.holds],
         "waits": None if wait is None else {"lock": wait.lock, "mode": wait.mode, "timed": wait.timed,
-                                            "evidence": wait.evidence, "why": wait.why},
-        "stack": [_frame(frame) for frame in thread.stack], "unmerged": thread.unmerged,
+                                            "evidence": wait.evidence, **_reason("why", wait.why)},
+        "stack": [_frame(frame) for frame in thread.stack], **_reason("unmerged", thread.unmerged),
     }
     if thread.parts:
         made["parts"] = _parts(thread.parts, len(thread.stack))
@@ -143,30 +163,40 @@ def _crash(crash: Crash) -> dict[str, Any]:
     made = {
         "thread": crash.thread, "fault": _fault(crash.fault), "stack": stack,
         "frames_left_out": crash.stack.left_out + len(crash.stack.frames) - len(stack),
-        "unmerged": crash.stack.unmerged, "guilty_frame": crash.guilty,
+        **_reason("unmerged", crash.stack.unmerged), "guilty_frame": crash.guilty,
         "recursion": None if recursion is None else {
             "round": list(recursion.round), "rounds": recursion.rounds, "frames": recursion.frames,
             "whole": recursion.whole, "stack_used": recursion.used},
-        "findings": [{"rule": finding.rule, "thread": finding.thread, "text": finding.text,
-                      "evidence": finding.evidence, "why": finding.why} for finding in crash.findings],
-        "suspects": [{"thread": suspect.thread, "reasons": list(suspect.reasons), "covered": suspect.covered,
+        "findings": [{"rule": finding.rule, "thread": finding.thread, **_reason("text", finding.text),
+                      "evidence": finding.evidence, **_reason("why", finding.why)} for finding in crash.findings],
+        "suspects": [{"thread": suspect.thread, **_reasons("reasons", suspect.reasons),
+                      "covered": covered(suspect), "covered_codes": _codes(suspect.covered),
                       "common_locks": list(suspect.common_locks)} for suspect in crash.suspects],
-        "missing": list(crash.missing),
+        **_reasons("missing", crash.missing),
     }
     if crash.stack.parts:
         made["parts"] = _parts(crash.stack.parts, len(stack))
     return made
 
 
+def _reasons(member: str, reasons: Iterable[Reason]) -> dict[str, Any]:
+    return {member: [explain(each) for each in reasons], f"{member}_codes": _codes(reasons)}
+
+
+def _codes(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
+    return [_code(each) for each in reasons]
+
+
 def _fault(fault: Fault) -> dict[str, Any]:
     return {
-        "signal": fault.signal, "code": fault.code, "kind": fault.kind, "text": fault.text,
-        "evidence": fault.evidence, "why": fault.why,
+        "signal": fault.signal, "code": fault.code, "kind": fault.kind, **_reason("text", fault.text),
+        "evidence": fault.evidence, **_reason("why", fault.why),
         "sender": None if fault.sender is None else {"pid": fault.sender[0], "uid": fault.sender[1]},
         "address": _address(fault.address), "access": fault.access, "size": fault.size, "pc": hex(fault.pc),
         "instruction": fault.instruction,
-        "operands": [{"text": operand.text, "value": hex(operand.value), "what": operand.what,
-                      "came_from": operand.came_from} for operand in fault.operands],
+        "operands": [{"text": operand.text, "value": hex(operand.value), **_reason("what", operand.what),
+                      "came_from": came_from(operand), "came_from_codes": _codes(operand.came_from)}
+                     for operand in fault.operands],
         "registers": {name: hex(value) for name, value in fault.registers.items()},
         "message": fault.message, "in_handler": fault.in_handler,
     }
@@ -194,13 +224,13 @@ def _taken_at(frame: PyFrame | None) -> dict[str, Any] | None:
 def _lock(lock: Lock) -> dict[str, Any]:
     return {
         "id": lock.id, "kind": lock.kind, "address": hex(lock.address), "name": lock.name, "state": lock.state,
-        "holders": [{"thread": holder.thread, "mode": holder.mode, "evidence": holder.evidence, "why": holder.why,
-                     "taken_at": _taken_at(holder.taken_at)} for holder in lock.holders],
+        "holders": [{"thread": holder.thread, "mode": holder.mode, "evidence": holder.evidence,
+                     **_reason("why", holder.why), "taken_at": _taken_at(holder.taken_at)} for holder in lock.holders],
         "waiters": [{"thread": waiter.thread, "mode": waiter.mode} for waiter in lock.waiters],
-        "candidates": list(lock.candidates), "orphan": lock.orphan,
+        "candidates": list(lock.candidates), **_reason("orphan", lock.orphan),
         "orphan_evidence": lock.orphan_evidence, "wait_for": lock.wait_for, "shared": lock.shared,
         "foreign_owner": lock.foreign_owner,
-        "why": lock.why,
+        **_reason("why", lock.why),
     }
 
 
@@ -208,8 +238,8 @@ def _deadlock(deadlock: Deadlock) -> dict[str, Any]:
     return {
         "threads": list(deadlock.threads), "evidence": deadlock.evidence,
         "edges": [{"waiter": edge.waiter, "lock": edge.lock, "holder": edge.holder, "evidence": edge.evidence,
-                   "why": edge.why} for edge in deadlock.edges],
-        "why": deadlock.why, "stuck_behind": list(deadlock.stuck_behind), "standstill": deadlock.standstill,
+                   **_reason("why", edge.why)} for edge in deadlock.edges],
+        **_reason("why", deadlock.why), "stuck_behind": list(deadlock.stuck_behind), "standstill": deadlock.standstill,
     }
 
 

@@ -24,11 +24,10 @@ from gdbext.stacks.merge import Item
 class Facts:
     """What a merged stack does not show.
 
-    :param left_out: by the index of a frame, the program counters of the interpreter's native frames that lie directly
-        outside of it, innermost first; see `split`.
-    :param function: the name of the function at a program counter; asked only where a rule is about it.
-    :param imports: the names of the modules that are being imported, innermost first, as `read_imports` has them; asked
-        only where one is.
+    :param left_out: by the index of a frame, the program counters of the interpreter's native frames directly outside
+        of it, innermost first; see `split`.
+    :param function: the name of the function at a program counter.
+    :param imports: the names of the modules that are being imported, innermost first; see `read_imports`.
     """
 
     def __init__(self, left_out: Mapping[int, Sequence[int]] | None = None,
@@ -124,12 +123,11 @@ PYTHON, NATIVE = "python", "native"
 class Rule:
     """A row of the table: which frames it is about, and what it makes of them.
 
-    A frame fits if all fit that are given: its `language`, its `function` (qualified), its `place` (the name of the
-    module of a native frame, the file of a Python frame) and, for a Python frame that the interpreter calls, one of
-    the functions that it is `called_by`. Without a function that is known, a pattern for it fits only what it fits as
-    an empty text.
+    A frame fits if all fit that are given: its `language`, its `function` (qualified), its `place` (the module of a
+    native frame, the file of a Python frame) and, for a Python frame that the interpreter calls, one of the functions
+    that it is `called_by`. An unknown function counts as an empty text.
 
-    Either `fold` or `note` is given. Frames in a row that fit make one line, or have the same note; with `each` every
+    Either `fold` or `note` is given. Adjacent frames that fit make one line, or have the same note; with `each` every
     frame stands alone.
     """
 
@@ -179,10 +177,10 @@ def _in(pattern: str, frame: Frame | None) -> bool:
 
 
 def _foreign_call(library: str, module: str) -> Callable[[Run], str | None]:
-    """Tells of a run of libffi and of a library on top of it whether it is a call, a callback or both.
+    """For a run of libffi and of a library on top of it: whether it is a call, a callback or both.
 
-    No names of functions are needed: a call goes from the library through libffi out, and a callback comes in the
-    other way. Where libffi is a part of the library, as in wheels of cffi, what is at either end tells.
+    A call goes from the library through libffi out, and a callback comes in the other way. Where libffi is a part of
+    the library, as in wheels of cffi, the frames at either end decide.
     """
     def tell(run: Run) -> str | None:
         mine = [_in(module, frame) for frame in run.frames]

@@ -12,13 +12,14 @@ from typing import Union
 
 from gdbext.cpython.frames import PyStack
 from gdbext.model import PyFrame
+from gdbext.model.reasons import Reason, because
 
 #: A Python frame, or the index of a native frame.
 Item = Union[PyFrame, int]
 
 
 def merge(native: Sequence[tuple[int, int]], python: PyStack, is_eval: Callable[[int], bool],
-          is_interpreter: Callable[[int], bool]) -> tuple[list[Item], str | None]:
+          is_interpreter: Callable[[int], bool]) -> tuple[list[Item], Reason | None]:
     """One stack of both, innermost first, the interpreter's own native frames left out.
 
     :param native: (program counter, stack pointer) of each native frame, innermost first.
@@ -44,17 +45,17 @@ def merge(native: Sequence[tuple[int, int]], python: PyStack, is_eval: Callable[
 
 
 def eval_frames(native: Sequence[tuple[int, int]], python: PyStack,
-                 is_eval: Callable[[int], bool]) -> tuple[list[int] | None, str | None]:
+                 is_eval: Callable[[int], bool]) -> tuple[list[int] | None, Reason | None]:
     """Index of the native frame of each call of the eval loop, or None and the reason; see `merge`."""
     anchors = [anchor for _, anchor in python.calls]
     if not anchors:
         return [], None
     if None in anchors:
         if any(anchors):
-            return None, "the Python stack could not be read to its end"
+            return None, because("python-stack-cut")
         found = [i for i, (pc, _) in enumerate(native) if is_eval(pc)]
         if len(found) != len(anchors):
-            return None, f"{len(anchors)} Python frames, but {len(found)} native calls of the eval loop"
+            return None, because("frame-counts-differ", python=len(anchors), native=len(found))
         return found, None
     found = []
     i = 0
@@ -64,8 +65,8 @@ def eval_frames(native: Sequence[tuple[int, int]], python: PyStack,
                                        (i + 1 == len(native) or (anchor or 0) < native[i + 1][1])):
             i += 1
         if i >= len(native):
-            return None, "a call of the eval loop lies in no native frame"
+            return None, because("eval-in-no-frame")
         if found and found[-1] == i:
-            return None, "two calls of the eval loop lie in one native frame"
+            return None, because("evals-in-one-frame")
         found.append(i)
     return found, None

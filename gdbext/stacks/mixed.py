@@ -9,13 +9,13 @@ from typing import NamedTuple
 from gdbext.cpython.frames import PyStack, RawFrame
 from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.values import Limits, ValueReader, locals_of
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.model import Local, MixedStack, PyFrame
 from gdbext.stacks.boundaries import Facts, is_import, present, read_imports, split
 from gdbext.stacks.merge import Item, eval_frames, merge
 from gdbext.threads.code import Code
-from gdbext.threads.python_side import Python
+from gdbext.threads.python_side import Python, PythonThread
 from gdbext.threads.threads import SeenThread
 
 #: Gives the variables of a native frame, the innermost being 0.
@@ -39,33 +39,33 @@ class MixedStacks:
         self._is_interpreter = is_interpreter
         self._known: dict[object, _Known] = {}
 
-    def stack(self, seen: SeenThread, python: PyStack) -> MixedStack:
+    def stack(self, seen: SeenThread, thread: PythonThread, python: PyStack) -> MixedStack:
         """Merge a thread's stacks and name what leads from one language to the other.
 
         :param python: its Python frames.
         """
-        mixed, _ = self._items(seen, python)
+        mixed, _ = self._items(seen, thread, python)
         return mixed
 
-    def with_variables(self, seen: SeenThread, python: PyStack, memory: Memory, native_variables: NativeVariables,
-                       limits: Limits, shown: Collection[int] = ()) -> MixedStack:
+    def with_variables(self, seen: SeenThread, thread: PythonThread, python: PyStack, memory: Memory,
+                       native_variables: NativeVariables, limits: Limits, shown: Collection[int] = ()) -> MixedStack:
         """The same with the variables of all frames.
 
         :param native_variables: tells those of native frames.
         :param shown: native frames, by index, that are to be seen although they are the interpreter's.
         """
-        mixed, kept = self._items(seen, python, shown)
+        mixed, kept = self._items(seen, thread, python, shown)
         places = {index: frame for index, frame in enumerate(mixed.frames) if isinstance(frame, PyFrame)}
         found: dict[int, tuple[Local, ...]] = dict(zip(places, python_variables(
-            memory, seen.tstates, list(places.values()), limits)))
+            memory, thread.tstates, list(places.values()), limits)))
         for index, item in enumerate(kept):
             if isinstance(item, int):
                 found[index] = tuple(native_variables(item))
         return replace(mixed, variables=found)
 
-    def _items(self, seen: SeenThread, python: PyStack,
+    def _items(self, seen: SeenThread, thread: PythonThread, python: PyStack,
                shown: Collection[int] = ()) -> tuple[MixedStack, Sequence[Item]]:
-        code, own = self._code, seen.python
+        code, own = self._code, thread.python
         native = seen.whole(code)
 
         def is_eval(pc: int) -> bool:
@@ -82,7 +82,7 @@ class MixedStacks:
         kept, left_out = split(items, native, self._is_interpreter, shown)
         frames = tuple([code.frame(native[item][0], item) if isinstance(item, int) else item for item in kept])
         # where frames are not in their places, nothing is known of what calls them
-        facts = Facts({} if unmerged else left_out, lambda pc: code.frame(pc, 1).function, lambda: _imports(seen))
+        facts = Facts({} if unmerged else left_out, lambda pc: code.frame(pc, 1).function, lambda: _imports(thread))
         mixed = MixedStack(frames, tuple(present(frames, facts)), unmerged)
         # modules of different names may be imported by the same frames, and stacks fail to merge in different ways
         if unmerged is None and not any(map(is_import, frames)):
@@ -90,14 +90,12 @@ class MixedStacks:
         return mixed, kept
 
 
-def _imports(seen: SeenThread) -> Sequence[str | None]:
-    if len(seen.tstates) != 1:
+@if_unreadable(())
+def _imports(thread: PythonThread) -> Sequence[str | None]:
+    if len(thread.tstates) != 1:
         return ()
-    ((python, tstate),) = seen.tstates
-    try:
-        return read_imports(python.frames, python.objects, python.frames.raw(tstate.address))
-    except GdbextError:
-        return ()
+    ((python, tstate),) = thread.tstates
+    return read_imports(python.frames, python.objects, python.frames.raw(tstate.address))
 
 
 def python_variables(memory: Memory, tstates: Sequence[tuple[Python, ThreadState]], frames: Sequence[PyFrame],
@@ -120,8 +118,6 @@ def python_variables(memory: Memory, tstates: Sequence[tuple[Python, ThreadState
     return [_variables(python, reader, raw, limits) for raw in raws]
 
 
+@if_unreadable(())
 def _variables(python: Python, reader: ValueReader, raw: RawFrame, limits: Limits) -> tuple[Local, ...]:
-    try:
-        return tuple(Local(*each) for each in locals_of(python.frames, reader, raw, limits))
-    except GdbextError:
-        return ()
+    return tuple(Local(*each) for each in locals_of(python.frames, reader, raw, limits))

@@ -1,6 +1,6 @@
-"""Merged stacks of single threads, for those who want nothing else: no other thread is looked at.
+"""Merged stacks of single threads, without reading other threads.
 
-The runtimes with their thread states are read once, so this lives as long as the target does not go on.
+The runtimes with their thread states are read once, so this lives until the target continues.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from itertools import islice
 
 from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.values import Limits
-from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import ThreadRef
 from gdbext.model import Local, PyFrame
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.stacks.merge import eval_frames
 from gdbext.stacks.mixed import python_variables
-from gdbext.threads.code import Code, InterpreterCode
+from gdbext.threads.code import InterpreterCode, read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python, TargetWithTypes, choose_tstate, combined_stack, read_pythons
 
 
 @record
 class MergedStack:
-    """A thread's native frames, and what stands in place of each.
+    """A thread's native frames, and what replaces each.
 
     `native` are (program counter, stack pointer), innermost first. `python` has the Python frames that run in a native
-    frame, by its index; `hidden` are the indices of the interpreter's other frames. Where the two cannot be merged,
-    `unmerged` says why, `python` and `hidden` are empty and `apart` has the Python frames. `variables` gives those of
-    each Python frame, innermost first; nothing is read before it is called.
+    frame, by its index; `hidden` are the indices of the interpreter's other frames. If the two cannot be merged,
+    `unmerged` says why, `python` and `hidden` are empty and `apart` has the Python frames. `variables` reads those of
+    each Python frame, innermost first.
     """
 
     native: Sequence[tuple[int, int]]
     python: Mapping[int, Sequence[PyFrame]]
     hidden: frozenset[int]
-    unmerged: str | None = None
+    unmerged: Reason | None = None
     apart: tuple[PyFrame, ...] = ()
     variables: Callable[[Limits], Sequence[Sequence[Local]]] = lambda limits: ()
 
@@ -47,11 +47,9 @@ class ThreadStacks:
     """
 
     def __init__(self, target: TargetWithTypes) -> None:
-        if target.architecture != "x86_64":
-            raise GdbextError(f"the target's architecture is {target.architecture}", "only x86-64 is decoded so far")
         findings = Findings()
         self._memory = target.memory
-        self._code = Code(target, findings)
+        self._code = read_code(target, findings)
         pythons = read_pythons(target, self._code, (), findings)
         self._interpreter_code = InterpreterCode(self._code, [python.runtime.module for python in pythons])
         self._tstates: dict[int, list[tuple[Python, ThreadState]]] = {}
@@ -64,7 +62,7 @@ class ThreadStacks:
 
     def merged(self, thread: ThreadRef, registers: Mapping[str, int]) -> MergedStack | None:
         """The stack of a thread with these registers; None for one that runs no Python."""
-        tstates = self._tstates.get(registers.get("fs_base", 0))
+        tstates = self._tstates.get(registers.get(self._code.cpu.THREAD_POINTER, 0))
         if not tstates:
             return None
         python, current = choose_tstate(tstates, self._holders)
@@ -76,7 +74,9 @@ class ThreadStacks:
         variables = partial(python_variables, self._memory, tstates, stack.frames)
         if at is None or stack.problem is not None:
             # the counts of a stack that was not read to its end explain nothing
-            return MergedStack(native, {}, frozenset(), stack.problem or unmerged, stack.frames, variables)
+            return MergedStack(native, {}, frozenset(),
+                               because("text", text=stack.problem) if stack.problem is not None else unmerged,
+                               stack.frames, variables)
         placed, frames = {}, iter(stack.frames)
         for index, (count, _) in zip(at, stack.calls):
             placed[index] = tuple(islice(frames, count))

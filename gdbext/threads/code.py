@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from gdbext.arch.x86_64.signals import is_restorer
-from gdbext.arch.x86_64.unwind import Unwinder
+from gdbext import arch
 from gdbext.elf.dynamic import first_page
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError
@@ -19,6 +18,7 @@ from gdbext.inferior.cache import read_u64
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Module, Symbol, Target, ThreadRef
 from gdbext.model import NativeFrame
+from gdbext.model.reasons import Reason, ReasonCode, because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.findings import Findings
 
@@ -34,62 +34,30 @@ _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Inclu
 class Code:
     """The loaded files of a target. `modules` are those whose files may be relied on.
 
-    `truncated` says that the core is, and `unlisted` that GDB therefore does not know which libraries are loaded.
+    :param listed: all files that the debugger lists.
+    :param wrong: those of them that the core was not made with.
+    :param truncated: how much of a truncated core is left; None of a whole core and of a process.
     """
 
-    def __init__(self, target: Target, findings: Findings) -> None:
+    def __init__(self, target: Target, findings: Findings, listed: Sequence[Module], wrong: Sequence[Module],
+                 truncated: str | None) -> None:
         self._target = target
         self._findings = findings
-        everything = list(target.modules())
-        if not everything:
-            findings.fail("the executable is not known to GDB, so neither libraries nor Python can be told",
-                          "give it too, as in `gdb EXECUTABLE CORE`")
-        self._ranges = ModuleMap(everything)
-        kept = target.core_kept()
-        self.truncated = f"the core is truncated: {kept[0]:,} of {kept[1]:,} bytes are there" if kept else None
-        self.unlisted: str | None = None
-        if everything and self.truncated is not None and self.unlisted_libraries():
-            self.unlisted = f"{self.truncated}, without the dynamic linker's list of libraries"
-            findings.problem("target", "not applicable", self.unlisted)
-        self.modules = self._reliable(everything)
-        self._foreign = len(self.modules) < len(everything)
-        self._unwinder = Unwinder(target.memory, self.modules)
+        self.cpu = arch.of(target.architecture)
+        self._ranges = ModuleMap(listed)
+        self.truncated = truncated
+        self.modules = [module for module in listed if not any(module is other for other in wrong)]
+        self._foreign = bool(wrong)
+        self._unwinder = self.cpu.unwinder(target.memory, self.modules)
         self._frames: dict[tuple[int, bool], NativeFrame] = {}
+        self._stacks: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
-    def _reliable(self, modules: Sequence[Module]) -> list[Module]:
-        """The modules whose files are those that a core was made with.
-
-        Symbols, frame descriptions and read-only data of the others would be those of another build.
-        """
-        starts: dict[str, list[int]] = {}
-        for start, path in self._target.mapped_files():
-            starts.setdefault(path.rpartition("/")[2], []).append(start)
-        everywhere = [at for found in starts.values() for at in found]
-        wrong: list[Module] = []
-        for module in modules:
-            if not module.sections or not module.path.startswith("/"):  # the vdso comes from no file
-                continue
-            page = first_page(module)
-            # a module may be known by a link's name (libz.so.1), the core has the file's (libz.so.1.2.13)
-            named = starts.get(module.name) or [at for at in everywhere if abs(at - page) <= _NEARBY]
-            why = self._mismatch(module, page, min(named, key=lambda at: abs(at - page))) if named else None
-            if why is not None:
-                wrong.append(module)
-                self._findings.problem(module.name, "not applicable", why)
-        if wrong:
-            names = ", ".join(module.name for module in wrong[:3]) + (" and others" if len(wrong) > 3 else "")
-            self._findings.fail(f"{names}: not the files that the core was made with",
-                                "use `set sysroot DIR` or `set solib-search-path DIR` before the core is loaded",
-                                told=True)
-        return [module for module in modules if not any(module is other for other in wrong)]
-
-    def _mismatch(self, module: Module, page: int, start: int) -> str | None:
-        loaded, file = build_id_at(self._target.memory, start), self._target.file_build_id(module)
-        if loaded is not None and file is not None and loaded != file:
-            return f"the core was made with build {loaded}, the file {module.path} is build {file}"
-        if page < start:  # a debugger shifts a file whose `.dynamic` is not where the process had it
-            return f"the file {module.path} does not fit where the core has it mapped"
-        return None
+    @cached_property
+    def unlisted(self) -> str | None:
+        """Why libraries, and a Python in them, are not known although the executable is; None if they are."""
+        if self.truncated is None or not self._target.modules() or not self.unlisted_libraries():
+            return None
+        return f"{self.truncated}, without the dynamic linker's list of libraries"
 
     @cached_property
     def space(self) -> AddressSpace:
@@ -107,7 +75,7 @@ class Code:
             if module is not None and not any(module is other for other in self.modules):
                 return Symbol(None)
         # a handler of a signal returns to the first instruction of a function that has called nothing
-        is_call = index > 0 and not is_restorer(self._target.memory, address)
+        is_call = index > 0 and not self.cpu.is_signal_return(self._target.memory, address)
         return self._target.symbol(max(address - 1, 0) if is_call else address)
 
     def frame(self, pc: int, index: int) -> NativeFrame:
@@ -131,17 +99,22 @@ class Code:
 
     def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """(program counter, stack pointer) of a thread's native frames, innermost first."""
+        key = thread.number, registers[self.cpu.PROGRAM_COUNTER], registers[self.cpu.STACK_POINTER]
+        if key not in self._stacks:
+            self._stacks[key] = self._unwind(thread, registers)
+        return self._stacks[key]
+
+    def _unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         try:
-            return self._unwinder.unwind(registers["rip"], registers["rsp"], registers.get("rbp", 0),
-                                         MAX_NATIVE_FRAMES)
+            return self._unwinder.unwind(registers, MAX_NATIVE_FRAMES)
         except GdbextError:
-            innermost = [(registers["rip"], registers["rsp"])]
+            innermost = [(registers[self.cpu.PROGRAM_COUNTER], registers[self.cpu.STACK_POINTER])]
         if self._foreign:  # the debugger would go by the wrong files
             return innermost
         try:
             return self._believable(thread, self._target.unwind(thread, MAX_NATIVE_FRAMES))
         except GdbextError as error:
-            self._findings.problem(f"thread {thread.number}", "unreadable", f"its native stack: {error}")
+            self._findings.problem(f"thread {thread.number}", "unreadable", because_of(error, "native-stack"))
             return innermost
 
     def _believable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -149,13 +122,11 @@ class Code:
         for i, (pc, _) in enumerate(frames):
             path = self._unknown_file(pc)
             if path is not None:
-                if self.unlisted is not None:
-                    why = "which GDB does not list"
-                else:
-                    is_here = self._target.has_file(path)
-                    why = "which has no usable frame description" if is_here else "whose file is missing"
+                code: ReasonCode = "frames-unlisted"
+                if self.unlisted is None:
+                    code = "frames-without-description" if self._target.has_file(path) else "frames-without-file"
                 self._findings.problem(f"thread {thread.number}", "unreadable",
-                                       f"its native stack outside of {path.rpartition('/')[2]}, {why}")
+                                       because(code, file=path.rpartition("/")[2]))
                 return frames[:i + 1]
         return frames
 
@@ -192,6 +163,56 @@ class Code:
         except GdbextError:
             return None
         return after if self.module(after) is not None else None
+
+
+def read_code(target: Target, findings: Findings) -> Code:
+    """Find out which files are loaded, and which of them are not those that a core was made with."""
+    listed = list(target.modules())
+    if not listed:
+        findings.fail("the executable is not known to GDB, so neither libraries nor Python can be told",
+                      "give it too, as in `gdb EXECUTABLE CORE`")
+    kept = target.core_kept()
+    truncated = f"the core is truncated: {kept[0]:,} of {kept[1]:,} bytes are there" if kept else None
+    code = Code(target, findings, listed, _wrong_files(target, listed, findings), truncated)
+    if code.unlisted is not None:
+        findings.problem("target", "not applicable", because("text", text=code.unlisted))
+    return code
+
+
+def _wrong_files(target: Target, modules: Sequence[Module], findings: Findings) -> list[Module]:
+    """The modules whose files are not those that a core was made with.
+
+    Their symbols, frame descriptions and read-only data would be those of another build.
+    """
+    starts: dict[str, list[int]] = {}
+    for start, path in target.mapped_files():
+        starts.setdefault(path.rpartition("/")[2], []).append(start)
+    everywhere = [at for found in starts.values() for at in found]
+    wrong: list[Module] = []
+    for module in modules:
+        if not module.sections or not module.path.startswith("/"):  # the vdso comes from no file
+            continue
+        page = first_page(module)
+        # a module may be known by a link's name (libz.so.1), the core has the file's (libz.so.1.2.13)
+        named = starts.get(module.name) or [at for at in everywhere if abs(at - page) <= _NEARBY]
+        why = _mismatch(target, module, page, min(named, key=lambda at: abs(at - page))) if named else None
+        if why is not None:
+            wrong.append(module)
+            findings.problem(module.name, "not applicable", why)
+    if wrong:
+        names = ", ".join(module.name for module in wrong[:3]) + (" and others" if len(wrong) > 3 else "")
+        findings.fail(f"{names}: not the files that the core was made with",
+                      "use `set sysroot DIR` or `set solib-search-path DIR` before the core is loaded", told=True)
+    return wrong
+
+
+def _mismatch(target: Target, module: Module, page: int, start: int) -> Reason | None:
+    loaded, file = build_id_at(target.memory, start), target.file_build_id(module)
+    if loaded is not None and file is not None and loaded != file:
+        return because("build-differs", core=loaded, path=module.path, file=file)
+    if page < start:  # a debugger shifts a file whose `.dynamic` is not where the process had it
+        return because("file-does-not-fit", path=module.path)
+    return None
 
 
 class InterpreterCode(dict[int, bool]):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from gdbext.arch.protocol import Syscall
 from gdbext.errors import GdbextError
-from gdbext.glibc.futex import Syscall
 from gdbext.inferior.proc import Descriptor, Proc
 from gdbext.inferior.protocol import Memory
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gdbext.errors import GdbextError
-from gdbext.model import Problem
+from gdbext.model import Problem, ProblemKind
+from gdbext.model.reasons import Reason, because
 
 
 class Findings:
@@ -15,18 +16,18 @@ class Findings:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self.notes: list[str] = []
-        self.doubts: list[str] = []
+        self.notes: list[Reason] = []
+        self.doubts: list[Reason] = []
         self.incomplete: GdbextError | None = None
 
-    def problem(self, where: str, what: str, why: str) -> None:
+    def problem(self, where: str, what: ProblemKind, why: Reason) -> None:
         """Note that something is not known; see `Problem`."""
         self.problems.append(Problem(where, what, why))
 
-    def doubt(self, where: str, why: str) -> None:
+    def doubt(self, where: str, why: Reason) -> None:
         """Note that something could not be read that a deadlock may rest on."""
         self.problem(where, "unreadable", why)
-        self.doubts.append(f"{where}: {why}")
+        self.doubts.append(because("doubt", where=where, why=why))
 
     def fail(self, what: str, hint: str, *, told: bool = False) -> None:
         """Note that the report is not whole.
@@ -35,4 +36,4 @@ class Findings:
         """
         self.incomplete = self.incomplete or GdbextError(what, hint)
         if not told:
-            self.problem("target", "not applicable", what)
+            self.problem("target", "not applicable", because("text", text=what))

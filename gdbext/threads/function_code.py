@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdbext.arch.x86_64.instructions import Instruction, parse
+from gdbext.arch.protocol import Instruction
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Target
 from gdbext.threads.code import Code
@@ -20,8 +20,8 @@ def code_up_to(target: Target, code: Code, pc: int) -> list[Instruction]:
     found = code.function_range(pc + 1)  # of a caller it would be the byte before that counts
     start = found[0] if found is not None and 0 <= pc - found[0] <= MAX_FUNCTION else pc
     end = min(found[1], start + 2 * MAX_FUNCTION) if found is not None and start != pc else pc + 1
-    instructions = [parse(*each) for each in target.disassemble(start, end)]
+    instructions = [code.cpu.parse(*each) for each in target.disassemble(start, end)]
     at = next((i for i, each in enumerate(instructions) if each.address == pc), None)
     if at is None:  # data in between, or code that is not what it seems
-        return [parse(*each) for each in target.disassemble(pc, pc + 1)][:1]
+        return [code.cpu.parse(*each) for each in target.disassemble(pc, pc + 1)][:1]
     return instructions[:at + 1]

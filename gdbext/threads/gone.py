@@ -13,10 +13,12 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.pthread import Descriptor, descriptor_state
 from gdbext.inferior.protocol import Target
 from gdbext.layout.table import Layouts
-from gdbext.model import DERIVED, INFERRED, RECORDED
+from gdbext.model import DERIVED, INFERRED, RECORDED, Evidence
+from gdbext.model.reasons import Reason, because
 from gdbext.threads.threads import Threads
 
-LEFT_BEHIND, EXITED, NOT_LIVING = "left behind by fork", "thread exited", "not a living thread"
+LEFT_BEHIND, EXITED = because("left-behind-by-fork"), because("thread-exited")
+NOT_LIVING = because("not-a-living-thread")
 #: The largest TID that Linux gives (PID_MAX_LIMIT, Linux 6.1 include/linux/threads.h).
 _MAX_TID = 1 << 22
 #: What a descriptor's address is a multiple of (glibc 2.36 sysdeps/x86_64/nptl/tls.h, TCB_ALIGNMENT), and its limits.
@@ -26,12 +28,12 @@ _ALIGNMENT, _LOWEST, _HIGHEST = 64, 1 << 16, 1 << 47
 class Gone(NamedTuple):
     """What is known of an owner that is not a thread of the process.
 
-    `orphan` is one of the words of `Lock.orphan`, or None if the owner may be alive or the field cannot name a thread.
+    `orphan` is a reason of `Lock.orphan`, or None if the owner may be alive or the field cannot name a thread.
     """
 
-    orphan: str | None
-    evidence: str
-    why: str
+    orphan: Reason | None
+    evidence: Evidence
+    why: Reason
 
 
 class GoneOwners:
@@ -50,49 +52,47 @@ class GoneOwners:
 
         :param pthread: ``struct pthread *``, not that of a thread of the process.
         """
-        why = f"its owner was the thread with pthread_t {pthread:#x}"
+        why = because("owner-descriptor", pthread=pthread)
         if not self._threads.all_available:
-            return Gone(None, RECORDED, f"its owner is the thread with pthread_t {pthread:#x}, which may be one that "
-                                        "cannot be read")
+            return Gone(None, RECORDED, because("owner-maybe-unread", pthread=pthread))
         state = descriptor_state(self._target.memory, self._layouts, pthread)
         if state is Descriptor.ENDED:
             return Gone(EXITED, RECORDED, why)
         if state is Descriptor.COPIED:
             return Gone(LEFT_BEHIND, RECORDED, why)
         if state is Descriptor.UNMAPPED and pthread % _ALIGNMENT == 0 and _LOWEST <= pthread < _HIGHEST:
-            return Gone(NOT_LIVING, INFERRED, f"{why}, whose memory is not mapped any more")
-        return Gone(None, RECORDED, f"its owner field has {pthread:#x}, which is not a thread descriptor")
+            return Gone(NOT_LIVING, INFERRED, because("owner-unmapped", pthread=pthread))
+        return Gone(None, RECORDED, because("not-a-descriptor", pthread=pthread))
 
     def by_tid(self, tid: int) -> Gone:
         """An owner that is recorded as a TID which no thread of the process has."""
-        why = f"its owner had TID {tid}"
         if not self._threads.all_tids_known:
-            return Gone(None, RECORDED, f"its owner has TID {tid}; not all threads tell theirs")
+            return Gone(None, RECORDED, because("tid-maybe-unread", tid=tid))
         if not 0 < tid <= _MAX_TID:
-            return Gone(None, RECORDED, f"its owner field has {tid}, which is not a TID")
+            return Gone(None, RECORDED, because("not-a-tid", tid=tid))
         if self._target.proc is not None and tid in self._target.proc.parent_threads()[1]:
-            return Gone(LEFT_BEHIND, RECORDED, f"{why}, which a thread of the parent process has")
+            return Gone(LEFT_BEHIND, RECORDED, because("tid-of-parent", tid=tid))
         if tid < self._threads.process_tid and self.first_was_started():
-            return Gone(LEFT_BEHIND, DERIVED, f"{why}; a thread that another one started has forked this process")
+            return Gone(LEFT_BEHIND, DERIVED, because("forked-by-other-thread", tid=tid))
         if self._target.kind == "live" and self._threads.same_namespace:
-            return self._by_host(tid, why)
-        return Gone(NOT_LIVING, INFERRED, f"{why}, which is not a thread of this process")
+            return self._by_host(tid)
+        return Gone(NOT_LIVING, INFERRED, because("tid-not-here", tid=tid))
 
-    def _by_host(self, tid: int, why: str) -> Gone:
+    def _by_host(self, tid: int) -> Gone:
         """What the kernel says of a TID of a live process."""
         status = self._target.read_host_file(f"/proc/{tid}/status", 4096)
         if status is not None and f"\nTgid:\t{self._target.pid}\n".encode() in status:
-            return Gone(None, RECORDED, f"its owner has TID {tid}, a thread that the debugger does not list")
+            return Gone(None, RECORDED, because("tid-not-listed", tid=tid))
         if status is not None:
             if not self._started_before(tid):
-                return Gone(EXITED, INFERRED, f"{why}, which another process has got since")
-            return Gone(None, RECORDED, f"its owner has TID {tid}, a thread of another process")
+                return Gone(EXITED, INFERRED, because("tid-reused", tid=tid))
+            return Gone(None, RECORDED, because("tid-of-other-process", tid=tid))
         last = self._last_tid()
         if last is not None and self._threads.process_tid < last < tid:
-            return Gone(None, RECORDED, f"its owner field has {tid}, and no thread has got such a TID yet")
+            return Gone(None, RECORDED, because("tid-not-given-yet", tid=tid))
         if tid > self._threads.process_tid:
-            return Gone(EXITED, INFERRED, f"{why}, and no thread has it any more")
-        return Gone(NOT_LIVING, INFERRED, f"{why}, which is not a thread of this process")
+            return Gone(EXITED, INFERRED, because("tid-vanished", tid=tid))
+        return Gone(NOT_LIVING, INFERRED, because("tid-not-here", tid=tid))
 
     def _started_before(self, tid: int) -> bool:
         """Whether a task of the host started before this process did, or that is not known."""

@@ -14,25 +14,20 @@ from gdbext.threads.threads import SeenThread, Threads
 MAX_STACK_SCAN = 1 << 20
 #: How much of a stack lies above the stack pointer of its outermost frame at most, in bytes.
 OUTERMOST = 256
-_CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 
 
 class Mentions:
     """Which threads have an address on their stack, or in a register that their caller's frame may keep it in.
 
-    All addresses that are announced are looked for at once, and each stack is read once.
+    :param addresses: what will be asked for, so that each stack is read once for all of it.
     """
 
-    def __init__(self, target: Target, code: Code, threads: Threads) -> None:
+    def __init__(self, target: Target, code: Code, threads: Threads, addresses: Iterable[int] = ()) -> None:
         self._target = target
         self._code = code
         self._threads = threads
-        self._announced: set[int] = set()
+        self._announced = set(addresses)
         self._known: dict[int, set[int]] = {}
-
-    def announce(self, addresses: Iterable[int]) -> None:
-        """Say what will be asked for."""
-        self._announced.update(addresses)
 
     def of(self, address: int) -> set[int]:
         """Numbers of the threads that mention an address."""
@@ -46,11 +41,11 @@ class Mentions:
         return self._known[address]
 
     def _on(self, seen: SeenThread, wanted: set[int]) -> set[int]:
-        low = seen.registers["rsp"] & ~7
+        low = seen.sp & ~7
         found = self.between(low, min(seen.native(self._code)[-1][1] + OUTERMOST, low + MAX_STACK_SCAN), wanted)
         if len(found) < len(wanted):
             try:
-                found.update(wanted.intersection(self._target.registers(seen.ref, _CALLEE_SAVED).values()))
+                found.update(wanted.intersection(self._target.registers(seen.ref, seen.cpu.CALLEE_SAVED).values()))
             except GdbextError:
                 pass
         return found

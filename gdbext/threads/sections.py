@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdbext.arch.x86_64.calls import behind_stub, constant_arguments, iter_calls
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
@@ -68,7 +67,7 @@ class Sections:
         if section.argument is None or call in section.calls:
             return True
         try:
-            return section.argument in constant_arguments(self._memory, function, call)
+            return section.argument in self._code.cpu.constant_arguments(self._memory, function, call)
         except GdbextError:
             return False
 
@@ -78,10 +77,10 @@ class Sections:
         if known is None:
             known = self._calls[start] = []
             try:
-                for after, target in iter_calls(self._memory, start, end):
+                for after, target in self._code.cpu.iter_calls(self._memory, start, end):
                     if self._code.module(target) is not None:
                         if target not in self._behind:
-                            self._behind[target] = behind_stub(self._memory, target)
+                            self._behind[target] = self._code.cpu.behind_stub(self._memory, target)
                         known.append((after, self._behind[target]))
             except GdbextError:
                 pass  # what could be read will do

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gdbext.arch.x86_64.calls import called
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
 from gdbext.runtimes.names import public_name
@@ -71,7 +70,7 @@ class Sites:
         for i, pc in enumerate(top):
             if i and self._code.module(pc) is not self._code.module(top[i - 1]):
                 # the name that the next module outwards calls the library by
-                target = called(self._memory, pc)
+                target = self._code.cpu.called(self._memory, pc)
                 if target is not None:
                     self._add(names, self._code.symbol(target).function)
             if not self.in_runtime(pc):

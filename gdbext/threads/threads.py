@@ -2,72 +2,65 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 
+from gdbext import arch
+from gdbext.arch.protocol import Architecture, Syscall
 from gdbext.errors import GdbextError, ThreadUnavailable
-from gdbext.glibc.futex import FutexWait, Syscall, decode_futex_waits, decode_syscall
+from gdbext.glibc.futex import FutexWait, decode_futex_waits
 from gdbext.glibc.pthread import read_tid
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.protocol import Memory, Target, ThreadRef
 from gdbext.layout.table import Layouts
-from gdbext.model import Hold, Wait
+from gdbext.model.reasons import Reason, because, because_of
+from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
-
-if TYPE_CHECKING:
-    from gdbext.cpython.runtime import ThreadState
-    from gdbext.threads.python_side import Python
 
 #: How much of a stack is fetched in one read.
 _STACK_PREFETCH = 8192
 
 
+@record
 class SeenThread:
-    """What is known of one thread; the analysis fills it in step by step."""
+    """A thread as its registers show it.
 
-    def __init__(self, ref: ThreadRef) -> None:
-        self.ref = ref
-        self.registers: Mapping[str, int] = {}
-        self.pthread = 0
-        self.tid: int | None = None
-        self.call: Syscall | None = None
-        self.futex: FutexWait | None = None
-        #: In which interpreters it has a thread state, and the one that it runs in.
-        self.tstates: list[tuple[Python, ThreadState]] = []
-        self.tstate: ThreadState | None = None
-        self.python: Python | None = None
-        self.python_name: str | None = None
-        self.wait: Wait | None = None
-        #: Whether it runs while it waits.
-        self.spins = False
-        self.holds: list[Hold] = []
-        #: Why nothing is known of it, None if it could be read.
-        self.unavailable: str | None = None
-        #: Whether it died of what a handler did: all is told of when the signal came, but for the handler's frames.
-        self.is_taken_back = False
-        self.handler: list[tuple[int, int]] = []
-        self._native: list[tuple[int, int]] | None = None
+    `unavailable` says why nothing is known of it, None if it could be read. A thread that died of what a handler of a
+    signal did `is_taken_back`: all is about when the signal came, except the `handler`'s frames. `frames` are its
+    native frames where they were found in another way than by unwinding from its registers.
+    """
+
+    ref: ThreadRef
+    cpu: Architecture
+    registers: Mapping[str, int] = field(default_factory=dict)
+    pthread: int = 0
+    tid: int | None = None
+    call: Syscall | None = None
+    futex: FutexWait | None = None
+    unavailable: Reason | None = None
+    is_taken_back: bool = False
+    handler: Sequence[tuple[int, int]] = ()
+    frames: Sequence[tuple[int, int]] | None = None
 
     @property
     def number(self) -> int:
         """The debugger's number."""
         return self.ref.number
 
-    def at(self, registers: Mapping[str, int], native: list[tuple[int, int]]) -> SeenThread:
-        """The same thread at another place of its stack: with registers and frames from there on."""
-        other = copy.copy(self)
-        other.registers = registers
-        other.handler = []
-        other._native = native
-        return other
+    @property
+    def pc(self) -> int:
+        """Its program counter."""
+        return self.registers[self.cpu.PROGRAM_COUNTER]
 
-    def native(self, code: Code) -> list[tuple[int, int]]:
+    @property
+    def sp(self) -> int:
+        """Its stack pointer."""
+        return self.registers[self.cpu.STACK_POINTER]
+
+    def native(self, code: Code) -> Sequence[tuple[int, int]]:
         """(program counter, stack pointer) of its native frames, innermost first."""
-        if self._native is None:
-            self._native = code.unwind(self.ref, self.registers)
-        return self._native
+        return self.frames if self.frames is not None else code.unwind(self.ref, self.registers)
 
     def whole(self, code: Code) -> list[tuple[int, int]]:
         """The same with the frames of the handler in which it died."""
@@ -77,104 +70,98 @@ class SeenThread:
 class Threads:
     """All threads of a target.
 
-    :param layouts: the C library's, None if they are not known.
-    :raises ThreadUnavailable: none of them has registers.
+    :param pid: the debugger's number of the process.
     """
 
-    def __init__(self, target: Target, layouts: Layouts | None, findings: Findings) -> None:
-        self._findings = findings
-        self._seen = [SeenThread(ref) for ref in target.threads()]
-        self._by_number = {seen.number: seen for seen in self._seen}
-        for seen in self._seen:
-            self._read(target, layouts, seen)
-        self._drop_ghosts()
-        for seen in self._seen:
-            if seen.unavailable is not None:
-                findings.problem(f"thread {seen.number}", "unreadable", seen.unavailable)
-        if self._seen and all(seen.unavailable is not None for seen in self._seen):
-            raise ThreadUnavailable("no thread has registers: all of them run")
+    def __init__(self, threads: Iterable[SeenThread], pid: int) -> None:
+        self._pid = pid
+        self._by_number = {seen.number: seen for seen in threads}
         #: Whether each thread could be read, so that what no thread has nobody has.
-        self.all_available = all(seen.unavailable is None for seen in self._seen)
+        self.all_available = all(seen.unavailable is None for seen in self)
         #: ``struct pthread *`` -> number.
-        self.number_of_pthread = {seen.pthread: seen.number for seen in self._seen if seen.pthread}
-        self._match_tids(layouts is not None, target.pid)
+        self.number_of_pthread = {seen.pthread: seen.number for seen in self if seen.pthread}
+        #: TID in an owner field -> number.
+        self.number_of_tid = {seen.tid: seen.number for seen in self if seen.tid}
+        #: Whether the debugger numbers threads as they do themselves.
+        self.same_namespace = bool(self.number_of_tid) and all(seen.tid in (None, seen.ref.lwp) for seen in self)
+        self.all_tids_known = self.same_namespace or all(seen.tid is not None for seen in self)
+        if self.same_namespace:
+            # the debugger's own numbers will do for the threads that do not tell theirs
+            self.number_of_tid.update((seen.ref.lwp, seen.number) for seen in self)
+        first = next((seen for seen in self if seen.ref.lwp == pid), None)
+        #: The number of the process, as its threads see it: that of its first thread; and that thread's number.
+        self.process_tid = (first.tid or first.ref.lwp) if first else min(self.number_of_tid, default=0)
+        self.first = first.number if first else 0
 
     def __iter__(self) -> Iterator[SeenThread]:
-        return iter(self._seen)
+        return iter(self._by_number.values())
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._by_number)
 
     def __getitem__(self, number: int) -> SeenThread:
         return self._by_number[number]
 
-    def take_back(self, target: Target, code: Code, seen: SeenThread, registers: Mapping[str, int],
-                  handler: int) -> None:
-        """Look at a thread as it was when a signal came.
+    def replaced(self, threads: Sequence[SeenThread]) -> Threads:
+        """The threads with other values for some of them."""
+        if not threads:
+            return self
+        return Threads({**self._by_number, **{seen.number: seen for seen in threads}}.values(), self._pid)
 
-        :param registers: that it had then.
-        :param handler: how many of its frames are the handler's.
-        """
-        native = seen.native(code)
-        seen.is_taken_back = True
-        seen.handler, seen._native = native[:handler], native[handler:]
-        seen.registers = registers
-        seen.call = decode_syscall(registers)
-        seen.futex = self._futex(target.memory, seen)
 
-    def _read(self, target: Target, layouts: Layouts | None, seen: SeenThread) -> None:
+def read_threads(target: Target, layouts: Layouts | None, findings: Findings) -> Threads:
+    """Read the registers, the system call and the TID of each thread.
+
+    :param layouts: the C library's, None if they are not known.
+    :raises ThreadUnavailable: no thread has registers.
+    """
+    seen = _without_ghosts([_read_thread(target, layouts, ref) for ref in target.threads()])
+    for each in seen:
+        if each.unavailable is not None:
+            findings.problem(f"thread {each.number}", "unreadable", each.unavailable)
+    if seen and all(each.unavailable is not None for each in seen):
+        raise ThreadUnavailable("no thread has registers: all of them run")
+    threads = Threads(seen, target.pid)
+    if not threads.all_tids_known and layouts is not None:
+        untold = sum(each.tid is None for each in seen)
+        findings.doubt("threads", because("tids-unknown", count=untold, total=len(seen)))
+    return threads
+
+
+def _read_thread(target: Target, layouts: Layouts | None, ref: ThreadRef) -> SeenThread:
+    cpu = arch.of(target.architecture)
+    try:
+        registers = target.registers(ref)
+    except ThreadUnavailable as error:
+        return SeenThread(ref, cpu, unavailable=because_of(error))
+    call = cpu.system_call(registers)
+    futex = decode_futex(target.memory, call)
+    pthread = registers.get(cpu.THREAD_POINTER, 0)
+    if isinstance(target.memory, CachedMemory):
+        target.memory.prefetch(registers[cpu.STACK_POINTER], _STACK_PREFETCH)
+    tid = None
+    if layouts is not None and pthread:
         try:
-            seen.registers = target.registers(seen.ref)
-        except ThreadUnavailable as error:
-            seen.unavailable = str(error)
-            return
-        seen.call = decode_syscall(seen.registers)
-        seen.futex = self._futex(target.memory, seen)
-        seen.pthread = seen.registers.get("fs_base", 0)
-        if isinstance(target.memory, CachedMemory):
-            target.memory.prefetch(seen.registers["rsp"], _STACK_PREFETCH)
-        if layouts is not None and seen.pthread:
-            try:
-                seen.tid = read_tid(target.memory, layouts, seen.pthread) or None
-            except GdbextError:
-                return  # told by `_match_tids`, together with the others
-
-    @staticmethod
-    def _futex(memory: Memory, seen: SeenThread) -> FutexWait | None:
-        """The only futex wait of a thread; one for any of several words is no lock's."""
-        try:
-            waits = decode_futex_waits(memory, seen.call)
+            tid = read_tid(target.memory, layouts, pthread) or None
         except GdbextError:
-            return None
-        return waits[0] if len(waits) == 1 else None
+            pass  # `read_threads` reports it, together with the others
+    return SeenThread(ref, cpu, registers, pthread, tid, call, futex)
 
-    def _drop_ghosts(self) -> None:
-        """Forget threads that a debugger has made up.
 
-        Of a process in a PID namespace GDB lists each thread of a core twice: as the core has it, and by the number in
-        its descriptor, which is another inside; the second has no registers (GDB 13, libthread_db).
-        """
-        inside = {seen.tid for seen in self._seen if seen.tid and seen.tid != seen.ref.lwp}
-        ghosts = [seen for seen in self._seen if seen.unavailable is not None and seen.ref.lwp in inside]
-        for ghost in ghosts:
-            self._seen.remove(ghost)
-            del self._by_number[ghost.number]
+def decode_futex(memory: Memory, call: Syscall | None) -> FutexWait | None:
+    """The only futex wait of a call; one for any of several words is no lock's."""
+    try:
+        waits = decode_futex_waits(memory, call)
+    except GdbextError:
+        return None
+    return waits[0] if len(waits) == 1 else None
 
-    def _match_tids(self, have_layouts: bool, pid: int) -> None:
-        """Which thread a TID in an owner field means."""
-        self.number_of_tid = {seen.tid: seen.number for seen in self._seen if seen.tid}
-        untold = sum(seen.tid is None for seen in self._seen)
-        same_namespace = bool(self.number_of_tid) and all(seen.tid in (None, seen.ref.lwp) for seen in self._seen)
-        if same_namespace:
-            # the debugger's own numbers will do for the threads that do not tell theirs
-            self.number_of_tid.update((seen.ref.lwp, seen.number) for seen in self._seen)
-        elif untold and have_layouts:
-            self._findings.doubt("threads", f"{untold} of {len(self._seen)} threads do not tell their own TID, so "
-                                 "owners that are recorded as TIDs may not be found")
-        #: Whether the debugger numbers threads as they do themselves.
-        self.same_namespace = same_namespace
-        self.all_tids_known = same_namespace or not untold
-        first = next((seen for seen in self._seen if seen.ref.lwp == pid), None)
-        #: The number of the process, as its threads see it: that of its first thread; and that thread's number.
-        self.process_tid = (first.tid or first.ref.lwp) if first else min(self.number_of_tid, default=0)
-        self.first = first.number if first else 0
+
+def _without_ghosts(seen: Sequence[SeenThread]) -> list[SeenThread]:
+    """The threads without those that a debugger has made up.
+
+    Of a process in a PID namespace GDB lists each thread of a core twice: as the core has it, and by the number in
+    its descriptor, which is another inside; the second has no registers (GDB 13, libthread_db).
+    """
+    inside = {each.tid for each in seen if each.tid and each.tid != each.ref.lwp}
+    return [each for each in seen if each.unavailable is None or each.ref.lwp not in inside]

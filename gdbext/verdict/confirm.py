@@ -1,4 +1,4 @@
-"""Two looks at one process: what of the first is still there in the second. Pure."""
+"""Two snapshots of one process: which deadlocks of the first remain in the second. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gdbext.model import Deadlock, Report
 from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import because
 
 #: A deadlock by what does not change between two looks, which GDB's numbers of threads do.
 _Key = tuple["frozenset[int]", "frozenset[tuple[int, str, int | None]]"]
@@ -28,9 +29,9 @@ def sleepers(report: Report) -> list[int]:
 
 
 def what_stayed(first: Report, second: Report, moved: Collection[int]) -> Report:
-    """The second report with those deadlocks only that the first has too, and none of whose threads has run.
+    """The second report without the deadlocks that the first does not have, or one of whose threads has run.
 
-    :param moved: LWPs that have run between the looks.
+    :param moved: LWPs that have run between the snapshots.
     """
     before = {_key(first, deadlock) for deadlock in first.deadlocks}
     stayed, gone = [], 0
@@ -43,6 +44,5 @@ def what_stayed(first: Report, second: Report, moved: Collection[int]) -> Report
     dropped = max(len(first.deadlocks) - len(stayed), gone)
     notes = second.notes
     if dropped:
-        notes += (f"{dropped} deadlock{'s' if dropped != 1 else ''} seen in only one of the two looks, or with threads "
-                  "that ran in between, not shown",)
+        notes += (because("deadlocks-dropped", count=dropped),)
     return replace(second, deadlocks=tuple(stayed), notes=notes)

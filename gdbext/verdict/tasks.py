@@ -1,8 +1,8 @@
-"""Tasks of asyncio: what each of them waits for, who waits for it, and the circles in which none can go on.
+"""Tasks of asyncio: what each of them waits for, which tasks wait for it, and the cycles in which none can continue.
 
-A task names the future that it waits for. What that future is for is known from the future itself (a task, a
+A task records the future that it waits for. What that future is for is known from the future itself (a task, a
 ``gather``) or from the function of asyncio that awaits it: ``Lock.acquire`` of a lock, ``wait_for`` of a task. A
-lock of asyncio names no owner; a task that is inside of its ``async with`` block has it.
+lock of asyncio records no owner; a task that is inside its ``async with`` block has it.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.runtime import InterpreterState
-from gdbext.cpython.tasks import PENDING, AsyncioReader, TaskState, uses_asyncio, with_asyncio_offsets
+from gdbext.cpython.tasks import MAX_TASKS, PENDING, AsyncioReader, TaskState, uses_asyncio, with_asyncio_offsets
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import CorruptStructure, GdbextError, UnknownLayout
 from gdbext.inferior.protocol import Memory, Module
-from gdbext.model import Awaited, EventLoop, Task
+from gdbext.model import Awaited, EventLoop, ProblemKind, Task
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
+from gdbext.remembered import remembered
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
+from gdbext.verdict.graph import Need, find_stuck
 
-RUNNING = "running"
+RUNNING: Final = "running"
 
 _LIBRARY = re.compile(r"(?:^|/)asyncio/(\w+)\.py$")
 #: Classes of asyncio whose methods wait for the object itself.
@@ -33,7 +37,7 @@ _LOCK, _CONDITION, _GATHERING, _TIMEOUT = "asyncio.Lock", "asyncio.Condition", "
 #: How many futures within futures are looked through.
 _MAX_NESTING = 20
 #: How many frames of coroutines, and futures that are awaited, are looked at in all: no program has so many.
-_MAX_LOOKS = 2_000_000
+_MAX_READ = 2_000_000
 #: In how many frames of the program's own a name for what it awaits is looked for.
 _NAMING_FRAMES = 5
 #: How many tasks that cannot be read are told one by one.
@@ -83,16 +87,16 @@ def find_tasks(memory: Memory, pythons: Iterable[Python], number_of_tstate: Mapp
             try:
                 if not uses_asyncio(memory, python.runtime.layouts, python.objects, interpreter.address):
                     continue
-                look = _Look(memory, python, interpreter, number_of_tstate, modules, findings)
-                tasks += look.tasks()
-                loops += look.loops()
+                asyncio = _Interpreter(memory, python, interpreter, number_of_tstate, modules, findings)
+                tasks += asyncio.tasks()
+                loops += asyncio.loops()
             except GdbextError as error:
-                what = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
-                findings.problem(f"asyncio in interpreter {interpreter.id}", what, str(error))
+                what: ProblemKind = "not applicable" if isinstance(error, UnknownLayout) else "unreadable"
+                findings.problem(f"asyncio in interpreter {interpreter.id}", what, because_of(error))
     return AsyncioTasks(tuple(loops), tuple(tasks), find_cycles(tasks))
 
 
-class _Look:
+class _Interpreter:
     """asyncio in one interpreter."""
 
     def __init__(self, memory: Memory, python: Python, interpreter: InterpreterState,
@@ -111,12 +115,11 @@ class _Look:
         self._by_pthread = {tstate.thread_id: tstate.address for tstate in interpreter.threads if tstate.thread_id}
         self._number_of_tstate = number_of_tstate
         self._unread = 0
-        self._looks = 0
+        self._read_count = 0
         self._tstate_of_loop: dict[int, int | None] = {}
         self._running: set[int] = set()
         self._shielded: dict[int, list[int]] | None = None
         self._names: dict[tuple[int, int], str | None] = {}
-        self._globals: dict[int, dict[str, int]] = {}
         self._find_loops()
         self._seen = self._read_tasks()
 
@@ -126,21 +129,20 @@ class _Look:
         try:
             self._running.update(self._reader.current_tasks())
         except GdbextError as error:
-            self._findings.problem("tasks of asyncio", "unreadable", f"which of them run: {error}")
+            self._findings.problem("tasks of asyncio", "unreadable", because_of(error, "asyncio-running"))
         for tstate in self._tstates:
             try:
                 loop, task = self._reader.running(tstate)
                 if loop is None or not any("Loop" in name for name in self._objects.type_names(loop)):
                     continue
             except GdbextError as error:
-                self._findings.problem(f"thread state {tstate:#x}", "unreadable", f"its event loop: {error}")
+                self._findings.problem(f"thread state {tstate:#x}", "unreadable", because_of(error, "event-loop"))
                 continue
             self._tstate_of_loop[loop] = tstate
             if task is not None:
                 self._running.add(task)
 
     def _tstate(self, loop: int) -> int | None:
-        """The thread state (``PyThreadState *``) that a loop runs in, or None."""
         if loop not in self._tstate_of_loop:
             try:
                 # asyncio's Python implementation does not note it in the thread state
@@ -163,7 +165,7 @@ class _Look:
                 kind = self._objects.type_name(address).rpartition(".")[2]
             except GdbextError as error:
                 kind = "unreadable"
-                self._findings.problem(f"event loop {address:#x}", "unreadable", str(error))
+                self._findings.problem(f"event loop {address:#x}", "unreadable", because_of(error))
             found.append(EventLoop(address, kind, self._thread(address)))
         return sorted(found, key=lambda loop: (loop.thread is None, loop.thread or 0, loop.address))
 
@@ -172,7 +174,7 @@ class _Look:
     def _read_tasks(self) -> dict[int, _Seen]:
         addresses, problems = self._reader.tasks(self._tstates)
         for problem in problems:
-            self._findings.problem("tasks of asyncio", "unreadable", problem)
+            self._findings.problem("tasks of asyncio", "unreadable", because("text", text=problem))
         found: dict[int, _Seen] = {}
         for address in [*addresses, *self._running]:
             if address not in found:
@@ -196,21 +198,21 @@ class _Look:
             chain = self._reader.await_chain(state.coroutine)
             self._spend(len(chain.frames))
             if chain.problem is not None:
-                self._cannot_read(address, f"its coroutines: {chain.problem}")
+                self._cannot_read(address, because("part-unreadable", part="coroutines", error=chain.problem))
             return _Seen(state, chain.frames, False)
         except UnknownLayout:
             raise
         except GdbextError as error:
-            self._cannot_read(address, str(error))
+            self._cannot_read(address, because_of(error))
             return None
 
     def _spend(self, count: int) -> None:
         # each walk is bounded, but in damaged memory all tasks may share the longest one
-        self._looks += count
-        if self._looks > _MAX_LOOKS:
-            raise CorruptStructure(0, f"more than {_MAX_LOOKS} coroutines and futures")
+        self._read_count += count
+        if self._read_count > _MAX_READ:
+            raise CorruptStructure(0, f"more than {_MAX_READ} coroutines and futures")
 
-    def _cannot_read(self, address: int, why: str) -> None:
+    def _cannot_read(self, address: int, why: Reason) -> None:
         self._unread += 1
         if self._unread <= _MAX_PROBLEMS:
             self._findings.problem(f"task {address:#x}", "unreadable", why)
@@ -223,7 +225,7 @@ class _Look:
             try:
                 seen.awaits = self._awaits(seen)
             except GdbextError as error:
-                self._cannot_read(seen.state.address, f"what it waits for: {error}")
+                self._cannot_read(seen.state.address, because_of(error, "task-wait"))
             for address in seen.awaits.tasks:
                 if address not in self._seen:
                     other = self._read(address)
@@ -236,7 +238,8 @@ class _Look:
             for address in seen.awaits.tasks:
                 awaited_by.setdefault(address, []).append(seen.state.address)
         if self._unread > _MAX_PROBLEMS:
-            self._findings.problem("tasks of asyncio", "unreadable", f"{self._unread - _MAX_PROBLEMS} more")
+            self._findings.problem("tasks of asyncio", "unreadable",
+                                   because("more-unreadable", count=self._unread - _MAX_PROBLEMS))
         made = [self._task(seen, awaited_by.get(address, ())) for address, seen in self._seen.items()]
         return sorted(made, key=_order)
 
@@ -298,7 +301,7 @@ class _Look:
                         tasks[future] = None
                 elif _GATHERING in self._objects.type_names(future):
                     children = self._objects.attribute(future, "_children")
-                    following += self._reader.list_items(children) if children else ()
+                    following += self._objects.list_start(children, MAX_TASKS) if children else ()
                 elif self._reader.is_pending(future):
                     behind = self._shields().get(future, ())
                     tasks.update(dict.fromkeys(behind))
@@ -337,14 +340,14 @@ class _Look:
             if function == "_wait":
                 futures = self._variable(raw, "fs")
                 if futures is not None and self._objects.type_name(futures) in ("set", "frozenset"):
-                    return _Site("asyncio.wait", futures=tuple(self._reader.set_items(futures)))
+                    return _Site("asyncio.wait", futures=tuple(self._objects.set_items(futures)))
             return None
         owner = self._variable(raw, "self")
         names = self._objects.type_names(owner) if owner is not None else ()
         kind = next((name for name in names if name in _CLASSES), None)
         if kind == "TaskGroup" and owner is not None:
             group = self._objects.attribute(owner, "_tasks")
-            return _Site("asyncio.TaskGroup", futures=tuple(self._reader.set_items(group)) if group else ())
+            return _Site("asyncio.TaskGroup", futures=tuple(self._objects.set_items(group)) if group else ())
         return _Site(f"asyncio.{kind}", owner) if kind is not None else None
 
     def _is_future(self, address: int) -> bool:
@@ -372,7 +375,7 @@ class _Look:
             yield from (block.manager for block in self._withs.of(raw))
 
     def _shields(self) -> dict[int, list[int]]:
-        """The future that `asyncio.shield` returned -> the task behind it, from the task's callbacks."""
+        """Future that `asyncio.shield` returned -> the tasks behind it."""
         if self._shielded is None:
             self._shielded = {}
             for address in self._seen:
@@ -401,7 +404,7 @@ class _Look:
                     if library is not None and library[1] == file:
                         yield from variables.items()
         except GdbextError as error:
-            self._cannot_read(future, f"its callbacks: {error}")
+            self._cannot_read(future, because_of(error, "callbacks"))
 
     # -- holders and names -----------------------------------------------------------------------------------
 
@@ -415,7 +418,7 @@ class _Look:
                 for lock in self._held(seen):
                     holders.setdefault(lock, set()).add(seen.state.address)
             except GdbextError as error:
-                self._cannot_read(seen.state.address, f"its `async with` blocks: {error}")
+                self._cannot_read(seen.state.address, because_of(error, "async-with"))
         for seen in waiting:
             found = holders.get(seen.awaits.address or 0, ())
             if len(found) == 1:  # of several none is sure to have what only one can have
@@ -434,20 +437,19 @@ class _Look:
                     yield lock
 
     def _name(self, seen: _Seen, address: int) -> str | None:
-        """What the program calls an object, where its own code awaits it."""
         own = (raw for raw in reversed(seen.frames) if _LIBRARY.search(raw.frame.file) is None)
         for raw in itertools.islice(own, _NAMING_FRAMES):
             key = (raw.code, address)
             if key not in self._names:
                 try:
-                    self._names[key] = self._look_for_name(raw, address)
+                    self._names[key] = self._find_name(raw, address)
                 except GdbextError:
                     self._names[key] = None  # a name is for the reader only
             if self._names[key] is not None:
                 return self._names[key]
         return None
 
-    def _look_for_name(self, raw: RawFrame, address: int) -> str | None:
+    def _find_name(self, raw: RawFrame, address: int) -> str | None:
         variables = self._frames.variables(raw)
         for name, value in variables:
             if value == address:
@@ -456,17 +458,14 @@ class _Look:
         for name, value in self._objects.attributes(owner) if owner is not None else ():
             if value == address:
                 return f"self.{name}"
-        used = self._frames.names_used(raw)
-        return next((name for name, value in self._global_variables(raw).items()
+        used = self._frames.names_of(raw.code)
+        return next((name for name, value in self._global_variables(self._frames.globals(raw)).items()
                      if value == address and name in used), None)
 
-    def _global_variables(self, raw: RawFrame) -> dict[str, int]:
-        namespace = self._frames.globals(raw)
-        known = self._globals.get(namespace)
-        if known is None:
-            pairs = ((self._objects.key_name(key), value) for key, value in self._objects.dict_items(namespace))
-            known = self._globals[namespace] = {name: value for name, value in pairs if name is not None}
-        return known
+    @remembered
+    def _global_variables(self, namespace: int) -> dict[str, int]:
+        pairs = ((self._objects.key_name(key), value) for key, value in self._objects.dict_items(namespace))
+        return {name: value for name, value in pairs if name is not None}
 
 
 def _order(task: Task) -> tuple[object, ...]:
@@ -477,26 +476,17 @@ def _order(task: Task) -> tuple[object, ...]:
 
 
 def find_cycles(tasks: Sequence[Task]) -> tuple[tuple[int, ...], ...]:
-    """Circles of tasks each of which waits, without a timeout, for nothing but the next or others that are stuck.
+    """Cycles of tasks each of which waits, without a timeout, only for the next one or for others that are stuck.
 
-    A task can go on when one of those that it waits for can: of several the first may end the wait, with its result
-    or by its failure. What is left when all that can go on are taken away only ends when a task is cancelled.
+    A task can continue when one of those that it waits for can: of several the first may end the wait, with its result
+    or by its failure. What remains without all that can continue only ends when a task is cancelled.
     """
     needs = {task.address: {*task.awaits.tasks, *task.awaits.holders} for task in tasks
              if task.state == PENDING and not task.awaits.timed and not task.awaits.others}
-    needs = {address: wanted for address, wanted in needs.items() if wanted}
-    wanted_by: dict[int, list[int]] = {}
-    for address, wanted in needs.items():
-        for other in wanted:
-            wanted_by.setdefault(other, []).append(address)
-    free = [other for other in wanted_by if other not in needs]
-    while free:
-        for address in wanted_by.get(free.pop(), ()):
-            if needs.pop(address, None) is not None:
-                free.append(address)
+    stuck = find_stuck({address: Need(frozenset(wanted), False) for address, wanted in needs.items()})
     found: list[tuple[int, ...]] = []
     done: set[int] = set()
-    for start in needs:
+    for start in [address for address in needs if address in stuck]:
         path: list[int] = []
         at = start
         # each of them waits for one that is stuck too, so following any of them ends in a circle

@@ -12,22 +12,27 @@ import re
 import signal
 import socket
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import decode_futex_waits
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc import Descriptor, FileLock, address_text
 from gdbext.inferior.protocol import Target
-from gdbext.model import Lock, Waiter
-from gdbext.model.kinds import DESCRIPTOR, id_of_lock, kind_of
-from gdbext.record import record
+from gdbext.model import DERIVED
+from gdbext.model.kinds import DESCRIPTOR
+from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.threads.code import Code
 from gdbext.threads.cut_short import is_cut_short
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.descriptors import MANY, Descriptors, listed
+from gdbext.waits.descriptors import MANY, Descriptors
+from gdbext.waits.seen import SeenLock, SeenWait
+
+if TYPE_CHECKING:
+    from gdbext.waits.context import Context
 
 READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
 FILE_LOCK, DISK = "waiting for a file lock", "waiting for the disk"
@@ -80,36 +85,16 @@ _RESTARTED = {"poll": "poll", "poll_chk": "poll", "nanosleep": "clock_nanosleep"
 _INTERNAL = re.compile(r"^_*(?:GI_)?_*")
 
 
-@record
-class BlockedWait:
-    """What a thread is blocked on: in words, and as a lock without waiters where it is a descriptor.
-
-    `timed` tells whether the wait can end by itself, `syscall` which call it is if its number was lost and it is known.
-    `why` says how it is known that the thread was blocked where the kernel does not say so; where `is_known` is false
-    the thread may have been running.
-    """
-
-    text: str
-    lock: Lock | None = None
-    timed: bool = False
-    syscall: str | None = None
-    why: str | None = None
-    is_known: bool = True
-
-
 class Blocked:
     """The waits of a target's threads that are no locks."""
 
-    def __init__(self, target: Target, code: Code, threads: Iterable[SeenThread], sites: Sites) -> None:
+    def __init__(self, target: Target, code: Code, sites: Sites) -> None:
         self._memory = target.memory
         self._proc = target.proc
         self._descriptors = Descriptors(target)
         self._code = code
-        self._threads = threads
         self._sites = sites
-        # threads may wait for the same descriptor in several ways
-        self._locks: dict[str, dict[Lock, None]] = {}
-        self._calls: dict[str, Callable[[str, Sequence[int]], BlockedWait | None]] = {
+        self._calls: dict[str, Callable[[str, Sequence[int]], SeenWait | None]] = {
             **dict.fromkeys(("poll", "ppoll"), self._poll),
             **dict.fromkeys(("select", "pselect6"), self._select),
             "ioctl": self._ioctl, "flock": self._flock, "fcntl": self._fcntl,
@@ -121,50 +106,31 @@ class Blocked:
             "io_getevents": self._io_getevents, "open": self._open, "openat": self._openat,
         }
 
-    def look(self, seen: SeenThread) -> BlockedWait | None:
+    def look(self, seen: SeenThread) -> SeenWait | None:
         """What a thread is blocked on that sleeps on no futex word; None if it is not blocked, or nothing is known."""
         call = seen.call
         if call is None or seen.futex is not None:
             return None
         is_cut = is_cut_short(self._memory, self._proc, call)
         if is_cut is None:
-            return BlockedWait(f"was in {call.name} when it was stopped; whether it was blocked there is not known",
-                               is_known=False)
+            return SeenWait(because("maybe-blocked", call=call.name), is_known=False)
         if not call.blocked and not is_cut:
             return None
         if call.name == "futex_waitv":
             return self._futex_waitv(seen)
         name = call.name or self._restarted(seen, call.arguments)
         if name is None:
-            return BlockedWait("is in a timed wait", timed=True)
+            return SeenWait(because("in-timed-wait"), timed=True)
         found = self._calls[name](name, call.arguments) if name in self._calls else self._simple(name, call.arguments)
         if found is None:
             return None
-        if found.lock is not None:
-            self._locks.setdefault(found.lock.id, {})[found.lock] = None
         if is_cut:
-            found = replace(found, why="the call has written only a part: the stop of the thread has ended it")
+            found = replace(found, evidence=DERIVED, why=because("wrote-a-part"))
         return found if call.name is not None else replace(found, syscall=name)
-
-    def locks(self) -> list[Lock]:
-        """The descriptors that threads wait for, with their waiters."""
-        waiters: dict[str, list[Waiter]] = {}
-        for seen in self._threads:
-            if seen.wait is not None and seen.wait.lock in self._locks:
-                waiters.setdefault(seen.wait.lock, []).append(Waiter(seen.number, seen.wait.mode))
-        found = []
-        for lock_id, ways in self._locks.items():
-            first = next(iter(ways))
-            if len(ways) > 1:
-                whys = dict.fromkeys(lock.why for lock in ways if lock.why is not None)
-                first = replace(first, state=" or ".join(dict.fromkeys(lock.state for lock in ways)),
-                                why="; ".join(list(whys)[:MANY]) or None)
-            found.append(replace(first, waiters=tuple(waiters.get(lock_id, ()))))
-        return found
 
     # -- calls on a descriptor -------------------------------------------------------------------------------
 
-    def _simple(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _simple(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         state = _STATES.get(name)
         fd = _fd(arguments[0])
         if state is None or fd is None:
@@ -174,15 +140,15 @@ class Blocked:
             more = self._connecting(arguments[1], arguments[2])
         elif name in _COPIES_TO:
             other = _fd(arguments[_COPIES_TO[name]])
-            more = f"it copies to {self._descriptors.name(other)}" if other is not None else None
+            more = because("copies-to", name=self._descriptors.name(other)) if other is not None else None
         return self._on(fd, state, self._timed(name, arguments), more, other_end=state != DISK)
 
-    def _on(self, fd: int, state: str, timed: bool = False, more: str | None = None, *,
-            other_end: bool = True) -> BlockedWait:
+    def _on(self, fd: int, state: str, timed: bool = False, more: Reason | None = None, *,
+            other_end: bool = True) -> SeenWait:
         name = self._descriptors.name(fd)
         known = self._descriptors.end(fd) if other_end else self._descriptors.unknown(fd)
-        why = "; ".join(filter(None, (known, more))) or None
-        return BlockedWait(name, _lock(fd, name, state, why), timed)
+        why = joined([each for each in (known, more) if each is not None])
+        return SeenWait(because("descriptor", name=name), _lock(fd, name, state, why), timed)
 
     def _timed(self, name: str, arguments: Sequence[int]) -> bool:
         if name in _MILLISECONDS:
@@ -194,13 +160,14 @@ class Blocked:
             return values is not None and values[3] != 0
         return False
 
-    def _ioctl(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _ioctl(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         fd = _fd(arguments[0])
         if fd is None:
             return None
-        return self._on(fd, "waiting in ioctl", False, f"request {arguments[1] & 0xFFFFFFFF:#x}", other_end=False)
+        return self._on(fd, "waiting in ioctl", False, because("ioctl-request", request=arguments[1] & 0xFFFFFFFF),
+                        other_end=False)
 
-    def _poll(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _poll(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         array, count = arguments[:2]
         count &= 0xFFFFFFFF
         timed = self._timed(name, arguments)
@@ -211,15 +178,15 @@ class Blocked:
             except GdbextError:
                 data = None
             if data is None:
-                return self._on_several([], array, timed, f"{count} descriptors")
+                return self._onjoined([], array, timed, f"{count} descriptors")
             fds = [fd for fd, _, _ in _POLLFD.iter_unpack(data) if fd >= 0]
         if fds:
-            return self._on_several(fds, array, timed)
+            return self._onjoined(fds, array, timed)
         if name == "ppoll":
             return self._nothing(self._left(arguments[2]), timed)
-        return self._nothing(f"sleeps for {_seconds(_int(arguments[2]) / 1000)}", timed)
+        return self._nothing(because("sleeps-for", seconds=_seconds(_int(arguments[2]) / 1000)), timed)
 
-    def _select(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _select(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         count = max(_int(arguments[0]), 0)
         timed = self._timed(name, arguments)
         sets = [at for at in arguments[1:4] if at and count]
@@ -230,15 +197,15 @@ class Blocked:
             except GdbextError:
                 data = None
             if data is None:
-                return self._on_several([], at, timed, "several descriptors")
+                return self._onjoined([], at, timed, "several descriptors")
             waited |= int.from_bytes(data, "little")
         # the count is any number where there is no set
         fds = [fd for fd in range(min(count, waited.bit_length())) if waited >> fd & 1]
         if fds:
-            return self._on_several(fds, sets[0], timed)
+            return self._onjoined(fds, sets[0], timed)
         return self._nothing(self._left(arguments[4]), timed)
 
-    def _on_several(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> BlockedWait:
+    def _onjoined(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> SeenWait:
         """A wait for any of several descriptors, or of one; the address is that of the array or set."""
         fds = list(dict.fromkeys(fds))
         if len(fds) == 1:
@@ -249,15 +216,15 @@ class Blocked:
             why = self._descriptors.unknown(fds[0])
         else:
             ends = [(fd, self._descriptors.end(fd)) for fd in fds[:MANY]]
-            why = "; ".join([f"of fd {fd}, {end}" for fd, end in ends if end is not None]) or None
-        return BlockedWait(name, _lock(address, name, EVENTS, why), timed)
+            why = joined([because("of-descriptor", fd=fd, end=end) for fd, end in ends if end is not None])
+        return SeenWait(because("descriptor", name=name), _lock(address, name, EVENTS, why), timed)
 
     @staticmethod
-    def _nothing(sleep: str, timed: bool) -> BlockedWait:
+    def _nothing(sleep: Reason, timed: bool) -> SeenWait:
         """A wait for none of no descriptors."""
-        return BlockedWait(sleep if timed else "waits for a signal", timed=timed)
+        return SeenWait(sleep if timed else because("waits-for-signal"), timed=timed)
 
-    def _connecting(self, address: int, size: int) -> str | None:
+    def _connecting(self, address: int, size: int) -> Reason | None:
         """Where a socket is being connected to, and who listens there."""
         try:
             data = self._memory.read(address, min(size & 0xFFFFFFFF, _MAX_PATH))
@@ -275,18 +242,17 @@ class Blocked:
             place = address_text(rest[6:22], int.from_bytes(rest[:2], "big"))
         else:
             return None
-        listener = self._descriptors.listener(protocol, place)
-        return f"to {place}, where {listener} listens" if listener else f"to {place}"
+        return because("connects-to", place=place, listeners=self._descriptors.listeners(protocol, place))
 
     # -- locks on files --------------------------------------------------------------------------------------
 
-    def _flock(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _flock(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         fd, shared = _fd(arguments[0]), bool(arguments[1] & _LOCK_SH)
         if fd is None:
             return None
         return self._on_file(fd, lambda lock: lock.kind == "FLOCK" and (lock.write or not shared))
 
-    def _fcntl(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _fcntl(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         fd, command = _fd(arguments[0]), _int(arguments[1])
         if fd is None or command not in (_F_SETLKW, _F_OFD_SETLKW):
             return None
@@ -307,107 +273,107 @@ class Blocked:
 
         return self._on_file(fd, conflicts)
 
-    def _on_file(self, fd: int, conflicts: Callable[[FileLock], bool]) -> BlockedWait:
+    def _on_file(self, fd: int, conflicts: Callable[[FileLock], bool]) -> SeenWait:
         """A wait for a file that is locked; `conflicts` tells which locks stand in the way."""
         return self._on(fd, FILE_LOCK, False, self._descriptors.lockers(fd, conflicts), other_end=False)
 
     # -- waits without a descriptor --------------------------------------------------------------------------
 
-    def _wait4(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _wait4(self, name: str, arguments: Sequence[int]) -> SeenWait:
         return self._child(_int(arguments[0]))
 
-    def _waitid(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _waitid(self, name: str, arguments: Sequence[int]) -> SeenWait:
         kind, number = arguments[0] & 0xFFFFFFFF, _int(arguments[1])
         if kind == _P_PIDFD:
             info = self._proc.info(Descriptor(self._proc.pid, number)) if self._proc is not None else None
             if self._proc is None or info is None or not info.process or info.process < 0:
-                return BlockedWait(f"waits for the child process of fd {number}")
-            return BlockedWait(f"waits for child {self._descriptors.process(info.process)}")
+                return SeenWait(because("waits-for-pidfd", fd=number))
+            return SeenWait(because("waits-for-child", process=self._descriptors.process(info.process)))
         if kind == _P_PID:
             return self._child(number)
         return self._child(-number if kind == _P_PGID else -1)
 
-    def _child(self, number: int) -> BlockedWait:
+    def _child(self, number: int) -> SeenWait:
         proc = self._proc
         if number > 0:
-            text = f"waits for child process {number}"
             here = proc.child(number) if proc is not None else None
             if proc is None or here is None:
-                return BlockedWait(text)
+                return SeenWait(because("waits-for-child-number", number=number))
+            process = self._descriptors.process(here)
             if here == number:
-                return BlockedWait(f"waits for child {self._descriptors.process(here)}")
-            return BlockedWait(f"{text}, which is {self._descriptors.process(here)} here")
-        text = "waits for any child process"
+                return SeenWait(because("waits-for-child", process=process))
+            return SeenWait(because("waits-for-child-number", number=number, process=process))
         if number == -1:
             children = proc.children() if proc is not None else ()
-            named = listed([self._descriptors.process(pid) for pid in children[:MANY]], len(children))
-            return BlockedWait(f"waits for any child: {named}" if named else text)
-        return BlockedWait(f"{text} of group {-number}" if number else f"{text} of its own group")
+            if not children:
+                return SeenWait(because("waits-for-any-child"))
+            named = tuple([self._descriptors.process(pid) for pid in children[:MANY]])
+            return SeenWait(because("waits-for-children", children=named, count=len(children)))
+        return SeenWait(because("waits-for-group", group=-number) if number else because("waits-for-own-group"))
 
-    def _nanosleep(self, name: str, arguments: Sequence[int]) -> BlockedWait:
-        return BlockedWait(self._sleep(arguments[0]), timed=True)
+    def _nanosleep(self, name: str, arguments: Sequence[int]) -> SeenWait:
+        return SeenWait(self._sleep(arguments[0]), timed=True)
 
-    def _clock_nanosleep(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _clock_nanosleep(self, name: str, arguments: Sequence[int]) -> SeenWait:
         if arguments[1] & _TIMER_ABSTIME:
             until, now = self._timespec(arguments[2]), self._proc.now(arguments[0]) if self._proc is not None else None
-            text = "sleeps until a set time" if until is None or now is None else self._more(until - now)
-            return BlockedWait(text, timed=True)
-        return BlockedWait(self._sleep(arguments[2]), timed=True)
+            text = because("sleeps-until") if until is None or now is None else self._more(until - now)
+            return SeenWait(text, timed=True)
+        return SeenWait(self._sleep(arguments[2]), timed=True)
 
-    def _sleep(self, at: int) -> str:
+    def _sleep(self, at: int) -> Reason:
         seconds = self._timespec(at)
-        return f"sleeps for {_seconds(seconds)}" if seconds is not None else "sleeps"
+        return because("sleeps") if seconds is None else because("sleeps-for", seconds=_seconds(seconds))
 
-    def _left(self, at: int) -> str:
+    def _left(self, at: int) -> Reason:
         """A sleep in ``select`` or ``ppoll``, into whose time the kernel writes what is left of it."""
         seconds = self._timespec(at)
-        return self._more(seconds) if seconds is not None else "sleeps"
+        return self._more(seconds) if seconds is not None else because("sleeps")
 
     @staticmethod
-    def _more(seconds: float) -> str:
-        return f"sleeps for {_seconds(round(max(seconds, 0), 1))} more"
+    def _more(seconds: float) -> Reason:
+        return because("sleeps-more", seconds=_seconds(round(max(seconds, 0), 1)))
 
-    def _signal(self, name: str, arguments: Sequence[int]) -> BlockedWait:
-        return BlockedWait("waits for a signal")
+    def _signal(self, name: str, arguments: Sequence[int]) -> SeenWait:
+        return SeenWait(because("waits-for-signal"))
 
-    def _sigtimedwait(self, name: str, arguments: Sequence[int]) -> BlockedWait:
+    def _sigtimedwait(self, name: str, arguments: Sequence[int]) -> SeenWait:
         values = self._unpack(_UINT64, arguments[0])
         mask = values[0] if values is not None else 0
         numbers = [bit + 1 for bit in range(64) if mask >> bit & 1]
-        text = " or ".join(map(_signal_name, numbers)) if 0 < len(numbers) <= MANY else "a signal"
-        return _words(f"waits for {text}", self._timed(name, arguments))
+        signals = tuple(map(_signal_name, numbers)) if len(numbers) <= MANY else ()
+        return _with_timeout(because("waits-for-signal", signals=signals), self._timed(name, arguments))
 
-    def _system_v(self, name: str, arguments: Sequence[int]) -> BlockedWait:
-        number = _int(arguments[0])
-        what = {"msgrcv": f"a message in System V queue {number}", "msgsnd": f"room in System V queue {number}"}
-        return _words(f"waits for {what.get(name, f'System V semaphore set {number}')}", self._timed(name, arguments))
+    def _system_v(self, name: str, arguments: Sequence[int]) -> SeenWait:
+        codes: dict[str, ReasonCode] = {"msgrcv": "waits-for-message", "msgsnd": "waits-for-room"}
+        wait = because(codes.get(name, "waits-for-semaphores"), number=_int(arguments[0]))
+        return _with_timeout(wait, self._timed(name, arguments))
 
-    def _io_getevents(self, name: str, arguments: Sequence[int]) -> BlockedWait:
-        return _words("waits for asynchronous I/O", self._timed(name, arguments))
+    def _io_getevents(self, name: str, arguments: Sequence[int]) -> SeenWait:
+        return _with_timeout(because("waits-for-aio"), self._timed(name, arguments))
 
-    def _open(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _open(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         return self._opening(*arguments[:2])
 
-    def _openat(self, name: str, arguments: Sequence[int]) -> BlockedWait | None:
+    def _openat(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         return self._opening(*arguments[1:3])
 
-    def _opening(self, path: int, flags: int) -> BlockedWait | None:
+    def _opening(self, path: int, flags: int) -> SeenWait | None:
         try:
             text = read_cstring(self._memory, path, _MAX_PATH).decode("utf-8", "backslashreplace")
         except GdbextError:
             return None
-        return BlockedWait(f"opens {text} to {('read', 'write', 'read and write', 'be used')[flags & 3]}")
+        return SeenWait(because("opens", path=text, access=flags & 3))
 
-    def _futex_waitv(self, seen: SeenThread) -> BlockedWait | None:
+    def _futex_waitv(self, seen: SeenThread) -> SeenWait | None:
         try:
             waits = decode_futex_waits(self._memory, seen.call)
         except GdbextError:
             return None
         if not waits:
             return None
-        words = ", ".join([f"{wait.address:#x}" for wait in waits[:MANY]])
-        more = f" and {len(waits) - MANY} more" if len(waits) > MANY else ""
-        return _words(f"waits for any of the futex words {words}{more}", waits[0].timed)
+        words = tuple([wait.address for wait in waits[:MANY]])
+        return _with_timeout(because("waits-for-futexes", words=words, count=len(waits)), waits[0].timed)
 
     # -- calls whose number is lost --------------------------------------------------------------------------
 
@@ -450,13 +416,17 @@ class Blocked:
         return values[0] + values[1] / 1e9
 
 
-def _lock(address: int, name: str, state: str, why: str | None) -> Lock:
-    return Lock(id_of_lock(DESCRIPTOR, address), DESCRIPTOR, address, name, state,
-                wait_for=kind_of(DESCRIPTOR).wait_for, why=why)
+def blocked_wait(seen: SeenThread, context: Context) -> SeenWait | None:
+    """What a thread is blocked on in a system call that is no futex call."""
+    return context.blocked.look(seen)
 
 
-def _words(text: str, timed: bool) -> BlockedWait:
-    return BlockedWait(f"{text}, with a timeout" if timed else text, timed=timed)
+def _lock(address: int, name: str, state: str, why: Reason | None) -> SeenLock:
+    return SeenLock(DESCRIPTOR, address, state, name=name, why=why)
+
+
+def _with_timeout(wait: Reason, timed: bool) -> SeenWait:
+    return SeenWait(because("with-timeout", wait=wait) if timed else wait, timed=timed)
 
 
 def _int(value: int) -> int:
@@ -472,7 +442,7 @@ def _fd(value: int) -> int | None:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:.6f}".rstrip("0").rstrip(".") + " s"
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 def _signal_name(number: int) -> str:

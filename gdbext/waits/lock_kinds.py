@@ -1,6 +1,6 @@
 """The recognisers of native locks: the functions a thread blocks in, how the lock is found and decoded.
 
-A row turns a futex wait into a `View` of the lock, or None when the wait does not fit the kind. Rows are tried in
+A row turns a futex wait into a `SeenLock` of the lock, or None when the wait does not fit the kind. Rows are tried in
 order; the names of the run-time libraries' functions on the waiter's stack, where there are any, rule kinds out.
 """
 
@@ -24,18 +24,12 @@ from gdbext.glibc.futex import (
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
-from gdbext.model import EXCLUSIVE, RECORDED
-from gdbext.model.kinds import LockKind, id_of_lock, kind_of
+from gdbext.model import EXCLUSIVE, Lock, Mode
+from gdbext.model.kinds import LockKind, kind_of
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.threads.site import NOWHERE, Site
-
-#: How the holders of a lock are found that does not record them; see `analysis.holders`.
-READERS = "readers"
-ARRIVING = "arriving"
-RUNS_ONCE = "runs once"
-INITIALISES = "initialises"
-ALLOCATES = "allocates"
-MENTIONS = "mentions"
+from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 
 # libstdc++'s guard of a static variable with waiters: being initialised (bit 8), waited for (bit 16); GCC 12
 # libstdc++-v3/libsupc++/guard.cc
@@ -46,48 +40,6 @@ _FUTURE_NOT_READY = 0x80000000
 _ONCE_IN_PROGRESS, _ONCE_BITS = 1, 3
 #: The word of a low-level lock that is held and perhaps waited for (glibc 2.36 sysdeps/nptl/lowlevellock.h).
 _CONTENDED = 2
-
-
-@record
-class View:
-    """A lock as its memory tells it, before owners are matched with threads.
-
-    `owner` is the recorded TID, `owner_descriptor` a recorded ``struct pthread *`` that is not a thread's here;
-    `owner_thread` a thread number where the lock names a thread otherwise, and
-    `owner_threads` are several that all have to let go, both known as `owner_evidence` has it. `repeats` tells that
-    waits with a timeout are only repeated. `count` is how many holders it counts and does not name, `find_holders` how
-    these are looked for, unless circumstance has told the `holders` already, or `candidates`. `elsewhere` tells that
-    the owner may be in another process.
-    """
-
-    kind: LockKind
-    address: int
-    state: str
-    mode: str = EXCLUSIVE
-    owner: int | None = None
-    owner_thread: int | None = None
-    owner_threads: tuple[int, ...] = ()
-    owner_descriptor: int | None = None
-    owner_evidence: str = RECORDED
-    repeats: bool = False
-    count: int = 0
-    find_holders: str | None = None
-    holders: tuple[int, ...] = ()
-    candidates: tuple[int, ...] = ()
-    elsewhere: bool = False
-    why: str | None = None
-    name: str | None = None
-    orphan: str | None = None
-
-    @property
-    def id(self) -> str:
-        """The lock's id in reports."""
-        return id_of_lock(self.kind, self.address)
-
-    @property
-    def wait_for(self) -> str:
-        """Whether a waiter needs all holders to release the lock, or any one of them."""
-        return kind_of(self.kind).wait_for
 
 
 @record
@@ -126,63 +78,64 @@ class Recogniser:
 
     kind: LockKind
     functions: frozenset[str]
-    find: Callable[[Context, FutexWait, Site], View | None]
+    find: Callable[[Context, FutexWait, Site], SeenLock | None]
     needs_name: bool = False
 
 
-def view_mutex(state: mutex.MutexState) -> View:
-    """A mutex as a `View`."""
+def view_mutex(state: mutex.MutexState) -> SeenLock:
+    """A mutex as a `SeenLock`."""
     text = "locked" if state.locked else "free"
     if state.owner_died:
         text = "its owner died"
     # the kernel marks a robust mutex whose owner ends, so an owner that is no thread here is one elsewhere
     elsewhere = "process-shared" in state.kind or "robust" in state.kind
-    return View("mutex", state.address, text, owner=state.owner, elsewhere=elsewhere,
-                why=None if state.owner or not state.locked else "the mutex is locked and records no owner")
+    return SeenLock("mutex", state.address, text, owner=state.owner, elsewhere=elsewhere,
+                why=None if state.owner or not state.locked else because("records-no-owner", what="mutex"))
 
 
-def view_rwlock(state: rwlock.RwlockState, mode: str) -> View:
-    """A read-write lock as a `View`."""
-    return View("rwlock", state.address, state.state, mode, owner=state.writer, count=state.readers,
+def view_rwlock(state: rwlock.RwlockState, mode: Mode) -> SeenLock:
+    """A read-write lock as a `SeenLock`."""
+    return SeenLock("rwlock", state.address, state.state, mode, owner=state.writer, count=state.readers,
                 find_holders=READERS if state.readers else None, elsewhere=state.process_shared)
 
 
-def view_barrier(state: barrier.BarrierState) -> View:
-    """A barrier as a `View`."""
-    return View("barrier", state.address, f"{state.arrived} of {state.count} arrived", count=state.missing,
+def view_barrier(state: barrier.BarrierState) -> SeenLock:
+    """A barrier as a `SeenLock`."""
+    return SeenLock("barrier", state.address, f"{state.arrived} of {state.count} arrived", count=state.missing,
                 find_holders=None if state.process_shared else ARRIVING, elsewhere=state.process_shared)
 
 
-def view_semaphore(state: semaphore.SemaphoreState) -> View:
-    """A semaphore as a `View`."""
-    return View("semaphore", state.address, "zero" if not state.value else f"{state.value} free",
-                elsewhere=state.process_shared, why=kind_of("semaphore").no_owner)
+def view_semaphore(state: semaphore.SemaphoreState) -> SeenLock:
+    """A semaphore as a `SeenLock`."""
+    return SeenLock("semaphore", state.address, "zero" if not state.value else f"{state.value} free",
+                elsewhere=state.process_shared, why=because("semaphore-has-no-owner"))
 
 
-def view_spin_lock(address: int) -> View:
-    """A spin lock that a thread spins on, as a `View`; its word tells no more."""
-    return View("spin-lock", address, "locked", find_holders=MENTIONS, why="a spin lock records no owner")
+def view_spin_lock(address: int) -> SeenLock:
+    """A spin lock that a thread spins on, as a `SeenLock`; its word tells no more."""
+    return SeenLock("spin-lock", address, "locked", find_holders=MENTIONS,
+                why=because("records-no-owner", what="spin-lock"))
 
 
-def _join(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _join(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET):
         return None
     address = pthread.pthread_of_join(context.layouts, wait.address, context.descriptors)
     if address is None:
         return None
-    return View("thread-exit", address, "running", owner_thread=context.descriptors[address])
+    return SeenLock("thread-exit", address, "running", holders=held_by((context.descriptors[address],)))
 
 
-def _linker(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _linker(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     name = context.linker_locks.get(wait.address)
     if name is None:
         return None
     state = mutex.decode_mutex(context.memory, context.layouts, wait.address)
-    return View("dynamic-linker", wait.address, "locked", owner=state.owner, name=f"{name} of the dynamic linker",
-                why=None if state.owner else "the lock is held and records no owner")
+    return SeenLock("dynamic-linker", wait.address, "locked", owner=state.owner, name=f"{name} of the dynamic linker",
+                why=None if state.owner else because("records-no-owner", what="linker"))
 
 
-def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     # a recursive lock of the C library: its owner is a `struct pthread *`; of FILEs, of their list, of exit()
     if wait.command != FUTEX_WAIT or wait.expected != _CONTENDED:
         return None
@@ -199,12 +152,12 @@ def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> View 
         kind, name = "mutex", "the lock of exit()"
     elif not _STDIO & set(site.functions):
         kind, name = "mutex", "a lock of the C library"
-    return View(kind, wait.address, "locked", owner_thread=number, name=name,
+    return SeenLock(kind, wait.address, "locked", holders=held_by((number,)), name=name,
                 owner_descriptor=state.owner if number is None and state.owner else None,
-                why=None if state.owner else "no owner is recorded")
+                why=None if state.owner else because("records-no-owner", what="stdio"))
 
 
-def _rwlock(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _rwlock(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     found = rwlock.find_rwlock(context.memory, context.layouts, wait.address, wait.expected,
                                context.sleepers[wait.address])
     if found is None:
@@ -213,7 +166,7 @@ def _rwlock(context: Context, wait: FutexWait, site: Site) -> View | None:
     return view_rwlock(state, mode)
 
 
-def _mutex(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _mutex(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     state = mutex.decode_mutex(context.memory, context.layouts, wait.address)
     if not state.plausible or not state.locked:
         return None
@@ -227,20 +180,20 @@ def _mutex(context: Context, wait: FutexWait, site: Site) -> View | None:
     # that is no thread needs more than that the bytes look like a mutex
     called = not _MUTEX.isdisjoint(site.functions)
     if fits and not state.owner and state.elides and called:
-        return replace(view_mutex(state), why="the mutex uses lock elision (Intel TSX), which records no owner")
+        return replace(view_mutex(state), why=because("records-no-owner", what="elided-mutex"))
     known = state.owner in context.tids or called
     return view_mutex(state) if fits and state.owner and known else None
 
 
-def _guard(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _guard(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command != FUTEX_WAIT or wait.expected != _GUARD_WAITED_FOR:
         return None
     if read_u32(context.memory, wait.address) != _GUARD_WAITED_FOR:
         return None
-    return View("static-guard", wait.address, "in progress", find_holders=INITIALISES, count=1)
+    return SeenLock("static-guard", wait.address, "in progress", find_holders=INITIALISES, count=1)
 
 
-def _barrier(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _barrier(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command != FUTEX_WAIT:
         return None
     state = barrier.find_barrier(context.memory, context.layouts, wait.address, wait.expected,
@@ -248,7 +201,7 @@ def _barrier(context: Context, wait: FutexWait, site: Site) -> View | None:
     return view_barrier(state) if state is not None else None
 
 
-def _condvar(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI):
         return None
     state = condvar.find_condvar(context.memory, context.layouts, wait.address, context.sleepers[wait.address])
@@ -259,11 +212,11 @@ def _condvar(context: Context, wait: FutexWait, site: Site) -> View | None:
         moved = mutex.decode_mutex(context.memory, context.layouts, state.requeued_to)
         if moved.plausible and moved.locked and moved.owner:
             return view_mutex(moved)
-    return View("condvar", state.address, "waiting for a signal", elsewhere=state.process_shared,
-                why=kind_of("condvar").no_owner)
+    return SeenLock("condvar", state.address, "waiting for a signal", elsewhere=state.process_shared,
+                why=because("condvar-has-no-owner"))
 
 
-def _semaphore(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _semaphore(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET) or wait.expected != 0:
         return None
     state = semaphore.decode_semaphore(context.memory, context.layouts, wait.address)
@@ -272,18 +225,18 @@ def _semaphore(context: Context, wait: FutexWait, site: Site) -> View | None:
     return view_semaphore(state)
 
 
-def _once(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _once(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command != FUTEX_WAIT or wait.expected & _ONCE_BITS != _ONCE_IN_PROGRESS:
         return None
     if read_u32(context.memory, wait.address) != wait.expected:
         return None
-    return View("once", wait.address, "in progress", find_holders=RUNS_ONCE, count=1)
+    return SeenLock("once", wait.address, "in progress", find_holders=RUNS_ONCE, count=1)
 
 
-def _arena(context: Context, wait: FutexWait, site: Site) -> View | None:
+def _arena(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command != FUTEX_WAIT or wait.expected != _CONTENDED or read_u32(context.memory, wait.address) == 0:
         return None
-    return View("malloc-arena", wait.address, "locked", find_holders=ALLOCATES, count=1)
+    return SeenLock("malloc-arena", wait.address, "locked", find_holders=ALLOCATES, count=1)
 
 
 def _names(*names: str) -> frozenset[str]:
@@ -335,7 +288,7 @@ NAMED_KINDS = frozenset(row.kind for row in KINDS if row.needs_name)
 _NAMED = frozenset().union(*[row.functions for row in KINDS])
 
 
-def recognise(context: Context, wait: FutexWait, site: Site) -> View:
+def recognise(context: Context, wait: FutexWait, site: Site) -> SeenLock:
     """The lock that a futex wait is for; of kind ``futex`` when it fits no row."""
     known = _NAMED & set(site.functions)
     for row in KINDS:
@@ -350,17 +303,18 @@ def recognise(context: Context, wait: FutexWait, site: Site) -> View:
     return unknown(wait, site)
 
 
-def unknown(wait: FutexWait, site: Site = NOWHERE) -> View:
+def unknown(wait: FutexWait, site: Site = NOWHERE) -> SeenLock:
     """A futex word of which no more is known than who waits there."""
-    why = "a futex word of unknown meaning records no owner"
+    what = "futex"
     if wait.op == FUTEX_WAIT_BITSET | PRIVATE and not wait.timed:
-        why = "waited for as Rust's standard library does, which records no owner"
+        what = "rust"
     elif wait.op == FUTEX_WAIT and wait.expected == _FUTURE_NOT_READY:
-        why = "waited for as std::future does: whoever is to set the value is not recorded"
-    return View("futex", wait.address, "waited for", find_holders=MENTIONS, elsewhere=not wait.op & PRIVATE, why=why)
+        what = "future"
+    return SeenLock("futex", wait.address, "waited for", find_holders=MENTIONS, elsewhere=not wait.op & PRIVATE,
+                why=because("records-no-owner", what=what))
 
 
-def recognise_address(context: Context, address: int, kind: str | None = None) -> tuple[View | None, str | None]:
+def recognise_address(context: Context, address: int, kind: str | None = None) -> tuple[SeenLock | None, Reason | None]:
     """The lock at an address that a user gave, when nobody waits there.
 
     :param kind: what the user takes it for, if they said: a free lock is zeros, and so is much else.
@@ -368,13 +322,13 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
     """
     if address in context.linker_locks:
         state = mutex.decode_mutex(context.memory, context.layouts, address)
-        return View("dynamic-linker", address, "locked" if state.locked else "free", owner=state.owner,
+        return SeenLock("dynamic-linker", address, "locked" if state.locked else "free", owner=state.owner,
                     name=f"{context.linker_locks[address]} of the dynamic linker"), None
     for lock, (file, descriptor) in context.files.items():
         if address in (file, lock):
             return _view_file(context, lock, file, descriptor), None
-    views: list[View] = []
-    notes: list[str | None] = []
+    views: list[SeenLock] = []
+    notes: list[Reason | None] = []
     state = mutex.decode_mutex(context.memory, context.layouts, address)
     if state.plausible and (state.locked and state.owner or state.owner_died):
         views.append(view_mutex(state))
@@ -384,22 +338,40 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
         if decoded.state in ("write-locked", "read-locked") or (base == address and kind == "rwlock"):
             views.append(view_rwlock(decoded, EXCLUSIVE))
             notes.append(None if base == address else
-                         f"{address:#x} is {member} of the pthread_rwlock_t at {base:#x}")
+                         because(
+                "address-inside", address=address, base=base, structure="pthread_rwlock_t", member=member))
     held = [i for i, view in enumerate(views) if view.owner or view.count]
     chosen = held if held else list(range(len(views)))
     if len(chosen) == 1:
         return views[chosen[0]], notes[chosen[0]]
     if len(chosen) > 1:
-        kinds = ", ".join(sorted({f"{views[i].kind} at {views[i].address:#x}" for i in chosen}))
-        return None, f"it could be any of: {kinds}"
+        places = sorted({(views[i].kind, views[i].address) for i in chosen})
+        return None, because("ambiguous-address", kinds=tuple(kind for kind, _ in places),
+                             addresses=tuple(at for _, at in places))
     return None, None
 
 
-def _view_file(context: Context, lock: int, file: int, descriptor: int) -> View | None:
+def _view_file(context: Context, lock: int, file: int, descriptor: int) -> SeenLock | None:
     try:
         state = stdio.decode_file_lock(context.memory, context.layouts, lock)
     except GdbextError:
         return None
-    return View("stdio", lock, "locked" if state.word else "free",
-                owner_thread=context.descriptors.get(state.owner or 0) if state.word else None,
+    return SeenLock("stdio", lock, "locked" if state.word else "free",
+                holders=held_by((context.descriptors.get(state.owner or 0) if state.word else None,)),
                 name=f"FILE {file:#x}" + (f", fd {descriptor}" if descriptor >= 0 else ""))
+
+
+def size_of_lock(layouts: Layouts | None, kind: str) -> int:
+    """Size of a lock of a kind, in bytes."""
+    structure = kind_of(kind).structure
+    return 8 if layouts is None or structure is None else layouts[structure].size
+
+
+def member_of_lock(layouts: Layouts | None, lock: Lock, address: int) -> str | None:
+    """The member of a lock that begins at an address."""
+    structure = kind_of(lock.kind).structure
+    if layouts is not None and structure is not None:
+        for name, member in layouts[structure].fields.items():
+            if lock.address + member.offset == address:
+                return name
+    return None

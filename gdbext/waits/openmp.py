@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from gdbext.arch.x86_64.calls import called
+from gdbext.arch.protocol import Architecture
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError
 from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.layout.select import libgomp_layouts
 from gdbext.layout.table import Layouts
-from gdbext.model.kinds import LockKind
+from gdbext.model import INFERRED
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.runtimes.libgomp import (
     MUTEX_WAITED_FOR,
@@ -38,13 +40,14 @@ from gdbext.threads.mentions import Mentions
 from gdbext.threads.sections import Section, Sections
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
+from gdbext.waits.seen import SeenLock, held_by
 
 BARRIER: Final = "openmp-barrier"
 LOCK: Final = "openmp-lock"
 #: What starts a critical section -> what ends it. The second pair has the section's name as its argument.
 _SECTIONS = {"GOMP_critical_start": "GOMP_critical_end", "GOMP_critical_name_start": "GOMP_critical_name_end"}
 _NAMELESS = "GOMP_critical_start"
-_TASKS_LEFT = "tasks are left, and who runs them is not recorded"
+_TASKS_LEFT = because("tasks-left")
 #: LLVM's OpenMP, and Intel's, which is the same.
 _LIBOMP = re.compile(r"^lib(?:omp|iomp5)(?:-[0-9a-f]+)?\.so[.0-9]*$")
 #: How the names of those of its functions begin that a program calls.
@@ -52,22 +55,6 @@ _ENTRIES = ("__kmpc_", "GOMP_", "omp_", "kmp_")
 
 
 @record
-class OpenMPWait:
-    """What a thread waits for inside libgomp; holders and candidates are thread numbers.
-
-    All holders are inferred; `why` tells from what, or why there are none. `orphan` tells why threads that are waited
-    for do not exist any more.
-    """
-
-    kind: LockKind
-    address: int
-    state: str
-    holders: tuple[int, ...] = ()
-    candidates: tuple[int, ...] = ()
-    why: str | None = None
-    orphan: str | None = None
-
-
 class _Library:
     """One libgomp of a process, which may have several: the system's, and copies that wheels brought.
 
@@ -75,23 +62,26 @@ class _Library:
     if the code of this libgomp does not show where it notes which team a thread is in.
     """
 
-    def __init__(self, memory: Memory, module: Module, threads: Threads, layouts: Layouts) -> None:
-        self.module = module
-        self.members: dict[int, set[int]] = {}
-        self.team_of: dict[int, int] = {}
-        places = find_team_places(memory, module)
-        self.tells = places is not None
-        if places is None:
-            return
-        for seen in threads:
-            if not seen.pthread:
-                continue
-            try:
-                for team in iter_teams(memory, layouts, places, seen.pthread):
-                    self.team_of.setdefault(seen.number, team)
-                    self.members.setdefault(team, set()).add(seen.number)
-            except GdbextError:
-                continue  # its team then has too few members to tell who is missing
+    module: Module
+    tells: bool
+    members: Mapping[int, set[int]]
+    team_of: Mapping[int, int]
+
+
+def _read_library(cpu: Architecture, memory: Memory, module: Module, threads: Threads, layouts: Layouts) -> _Library:
+    members: dict[int, set[int]] = {}
+    team_of: dict[int, int] = {}
+    places = find_team_places(cpu, memory, module)
+    for seen in threads:
+        if not seen.pthread or places is None:
+            continue
+        try:
+            for team in iter_teams(memory, layouts, places, seen.pthread):
+                team_of.setdefault(seen.number, team)
+                members.setdefault(team, set()).add(seen.number)
+        except GdbextError:
+            continue  # its team then has too few members to tell who is missing
+    return _Library(module, places is not None, members, team_of)
 
 
 class OpenMP:
@@ -107,22 +97,24 @@ class OpenMP:
         self._mentions = Mentions(target, code, threads)
         self._sections = Sections(target.memory, code)
         self._libraries: dict[str, _Library | None] = {}
-        self._known: dict[tuple[int, int], OpenMPWait | None] = {}
+        self._known: dict[tuple[int, int], SeenLock | None] = {}
 
-    def view(self, seen: SeenThread, futex: FutexWait) -> OpenMPWait | None:
+    def view(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         """What a thread waits for that sleeps on a futex word of libgomp; None if it is not libgomp that waits."""
-        library = self._library(seen.registers["rip"])
+        library = self._library(seen.pc)
         if library is None or futex.command != FUTEX_WAIT:
             return None
         key = (futex.address, futex.expected)
         if key not in self._known:
             try:
-                self._known[key] = self._look(library, seen, futex)
+                found = self._look(library, seen, futex)
+                self._known[key] = replace(found, holders=held_by(
+                    [holder.thread for holder in found.holders], INFERRED, found.why)) if found is not None else None
             except GdbextError:
                 self._known[key] = None
         return self._known[key]
 
-    def of_condvar(self, seen: SeenThread) -> str | None:
+    def of_condvar(self, seen: SeenThread) -> Reason | None:
         """Where in LLVM's or Intel's OpenMP a thread waits that sleeps on a condition variable; None if in neither.
 
         Its threads each sleep on a condition variable of their own, whatever they wait for, so who holds them up is
@@ -136,13 +128,13 @@ class OpenMP:
             return None
         names = [self._code.symbol(pc, i).function for i, (pc, _) in enumerate(native[:depth]) if modules[i] is library]
         if depth < len(native):
-            target = called(self._memory, native[depth][0])
+            target = self._code.cpu.called(self._memory, native[depth][0])
             names.append(self._code.symbol(target).function if target is not None else None)
         # a function whose last act it is to wait is not on the stack: then nothing but the library may be
         name = next((name for name in names if name and name.startswith(_ENTRIES)), None)
         if name is not None:
-            return f"OpenMP worker of {library.name} in {public_name(name)}"
-        return f"OpenMP worker of {library.name}" + (" without work" if depth == len(native) else "")
+            return because("openmp-worker-in", library=library.name, function=public_name(name))
+        return because("openmp-worker-idle" if depth == len(native) else "openmp-worker", library=library.name)
 
     # -- libraries, sleepers -----------------------------------------------------------------------------------
 
@@ -156,7 +148,7 @@ class OpenMP:
 
     def _read(self, module: Module) -> _Library | None:
         try:
-            return _Library(self._memory, module, self._threads, self._layouts)
+            return _read_library(self._code.cpu, self._memory, module, self._threads, self._layouts)
         except GdbextError:
             return None
 
@@ -183,7 +175,7 @@ class OpenMP:
 
     def _inside(self, library: _Library, seen: SeenThread) -> bool:
         """Whether a thread's innermost frame is in a libgomp: it sleeps, spins or works there."""
-        return self._code.module(seen.registers["rip"]) is library.module
+        return self._code.module(seen.pc) is library.module
 
     def _users(self, library: _Library, among: Collection[int]) -> set[int]:
         """Those threads that have a frame of a libgomp on their stacks: its pool, and those that called it."""
@@ -198,7 +190,7 @@ class OpenMP:
 
     # -- what a thread sleeps on -------------------------------------------------------------------------------
 
-    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> OpenMPWait | None:
+    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         if futex.expected == MUTEX_WAITED_FOR:
             return self._mutex(library, futex.address)
         if futex.expected == SEMAPHORE_WAITED_FOR:
@@ -207,13 +199,13 @@ class OpenMP:
         if barrier is not None:
             return self._barrier(library, barrier, self._asleep[futex.address])
         if futex.expected == POINTER_LOCK_WAITED_FOR:
-            return self._mentioned(futex.address, "a lock of libgomp itself records no owner")
+            return self._mentioned(futex.address, because("records-no-owner", what="libgomp-lock"))
         return None
 
-    def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> OpenMPWait:
+    def _barrier(self, library: _Library, barrier: BarrierState, sleepers: Collection[int]) -> SeenLock:
         arrived = f"{barrier.total - barrier.missing} of {barrier.total} arrived"
         if barrier.passed:
-            return OpenMPWait(BARRIER, barrier.address, arrived, why="all have arrived, the threads are to wake up")
+            return SeenLock(BARRIER, barrier.address, arrived, why=because("all-arrived"))
         try:
             team = team_of_barrier(self._memory, self._layouts, barrier)
         except GdbextError:
@@ -227,12 +219,12 @@ class OpenMP:
             return self._tasks_left(barrier, members, missing)
         return self._gone(library, barrier, arrived, members) or self._counted(barrier, arrived, members, missing)
 
-    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> OpenMPWait:
+    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> SeenLock:
         """The barrier at which a pool waits for work, and the thread that has some waits for its pool."""
         if all(self._is_pooled(library, self._threads[number]) for number in sleepers):
-            return OpenMPWait(BARRIER, barrier.address, "idle", why="a pool of threads that have no work")
-        return self._gone(library, barrier, arrived, sleepers) or OpenMPWait(
-            BARRIER, barrier.address, arrived, why="the threads of a team are about to start or to end")
+            return SeenLock(BARRIER, barrier.address, "idle", why=because("idle-pool"))
+        return self._gone(library, barrier, arrived, sleepers) or SeenLock(
+            BARRIER, barrier.address, arrived, why=because("team-starts-or-ends"))
 
     def _members(self, library: _Library, team: int) -> set[int]:
         """The threads of a team.
@@ -247,24 +239,23 @@ class OpenMP:
         return self._inside(library, seen) and not (seen.call and seen.call.blocked)
 
     def _counted(self, barrier: BarrierState, state: str, members: Collection[int],
-                 missing: Sequence[int]) -> OpenMPWait:
-        counted = f"{barrier.missing} thread{' has' if barrier.missing == 1 else 's have'} not arrived"
+                 missing: Sequence[int]) -> SeenLock:
         if len(members) == barrier.total and len(missing) == barrier.missing:
-            return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(missing),
-                              why=f"{counted}, and just as many members of the team do not wait there")
-        return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(missing),
-                          why=f"{counted}; {len(members)} of its {barrier.total} members are seen, "
-                              f"{len(missing)} of them elsewhere")
+            return SeenLock(BARRIER, barrier.address, state, holders=held_by(missing, INFERRED),
+                            why=because("members-missing", missing=barrier.missing))
+        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(missing),
+                          why=because("members-elsewhere", missing=barrier.missing, seen=len(members),
+                                      total=barrier.total, elsewhere=len(missing)))
 
-    def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> OpenMPWait:
+    def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> SeenLock:
         state = f"{barrier.total} of {barrier.total} arrived, tasks left"
         if len(members) == barrier.total and busy:
-            return OpenMPWait(BARRIER, barrier.address, state, holders=tuple(busy),
-                              why="all threads of the team have arrived, and those that do not sleep run tasks")
-        return OpenMPWait(BARRIER, barrier.address, state, candidates=tuple(busy),
+            return SeenLock(BARRIER, barrier.address, state, holders=held_by(busy, INFERRED),
+                            why=because("tasks-run"))
+        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(busy),
                           why=_TASKS_LEFT)
 
-    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> OpenMPWait | None:
+    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> SeenLock | None:
         """A barrier that waits for threads which do not exist any more; None if they may.
 
         Nobody else is inside libgomp, or so young that it may be on the way there. A child of fork has the thread only
@@ -273,9 +264,9 @@ class OpenMP:
         if not self._threads.all_available or len(known) >= barrier.total or any(
                 seen.number not in known and self._may_come(library, seen) for seen in self._readable):
             return None
-        why = f"{barrier.total - len(known)} of its {barrier.total} threads do not exist in this process"
-        return OpenMPWait(BARRIER, barrier.address, state, why=why,
-                          orphan="left behind by fork" if len(known) == 1 else "thread exited")
+        why = because("members-not-existing", missing=barrier.total - len(known), total=barrier.total)
+        return SeenLock(BARRIER, barrier.address, state, why=why,
+                          orphan=because("left-behind-by-fork" if len(known) == 1 else "thread-exited"))
 
     def _may_come(self, library: _Library, seen: SeenThread) -> bool:
         native = seen.native(self._code)
@@ -284,21 +275,21 @@ class OpenMP:
         return (any(self._code.module(pc) is library.module for pc, _ in native)
                 or all(self._sites.in_runtime(pc) for pc, _ in native))
 
-    def _semaphore(self, library: _Library, seen: SeenThread, address: int) -> OpenMPWait:
+    def _semaphore(self, library: _Library, seen: SeenThread, address: int) -> SeenLock:
         """A turn in an ordered loop, or the end of tasks that other threads run."""
         members = self._members(library, library.team_of.get(seen.number, 0))
         awake = tuple(sorted(number for number in members if not self._inside(library, self._threads[number])))
         functions = self._sites.site(seen.native(self._code)).functions
         if any("task" in name for name in functions):
-            return OpenMPWait(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
-        why = "who is in the ordered section, or is the next to enter it, is not recorded"
+            return SeenLock(BARRIER, address, "tasks left", candidates=awake, why=_TASKS_LEFT)
+        why = because("ordered-section")
         if "GOMP_ordered_start" not in functions:
-            why = "a semaphore of libgomp records no owner"
-        return OpenMPWait(LOCK, address, "locked", candidates=awake, why=why)
+            why = because("records-no-owner", what="libgomp-semaphore")
+        return SeenLock(LOCK, address, "locked", candidates=awake, why=why)
 
     # -- critical sections and locks ---------------------------------------------------------------------------
 
-    def _mutex(self, library: _Library, address: int) -> OpenMPWait:
+    def _mutex(self, library: _Library, address: int) -> SeenLock:
         starts: dict[str, set[int]] = {}
         waiters: dict[int, int] = {}
         for number in self._asleep[address]:
@@ -310,15 +301,15 @@ class OpenMP:
             for name in _SECTIONS.keys() & set(site.functions):
                 starts.setdefault(name, set()).add(native[site.caller][0])
         if not starts:
-            return self._mentioned(address, "a lock of OpenMP records no owner")
+            return self._mentioned(address, because("records-no-owner", what="openmp-lock"))
         inside = self._in_section(library, address, starts, waiters)
         if len(inside) == 1 and self._threads.all_available:
-            return OpenMPWait(LOCK, address, "locked", holders=inside,
-                              why="the only thread inside the critical section")
+            return SeenLock(LOCK, address, "locked", holders=held_by(inside, INFERRED),
+                            why=because("only-thread-inside", where="critical-section"))
         if inside:
-            return OpenMPWait(LOCK, address, "locked", candidates=inside,
-                              why="threads that may be inside the critical section")
-        return self._mentioned(address, "no thread is seen inside the critical section")
+            return SeenLock(LOCK, address, "locked", candidates=inside,
+                            why=because("maybe-inside", where="critical-section"))
+        return self._mentioned(address, because("nobody-inside", where="critical-section"))
 
     def _in_section(self, library: _Library, address: int, starts: dict[str, set[int]],
                     waiters: dict[int, int]) -> tuple[int, ...]:
@@ -336,6 +327,6 @@ class OpenMP:
                             if self._sections.contains(section, seen.native(self._code),
                                                        waiters.get(seen.number, -1) + 1)))
 
-    def _mentioned(self, address: int, why: str) -> OpenMPWait:
+    def _mentioned(self, address: int, why: Reason) -> SeenLock:
         found = self._mentions.of(address) - self._asleep[address]
-        return OpenMPWait(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)
+        return SeenLock(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)

@@ -6,7 +6,8 @@ Python's lock objects, which are parked at too, are for `python_locks`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gdbext.cpython.critical_sections import has_critical_sections, iter_sections, object_with
 from gdbext.cpython.parking_lot import Parked, parked_on
@@ -15,13 +16,15 @@ from gdbext.cpython.stop_the_world import StopState, not_stopped
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.model import DERIVED, WORLD_TO_GO_ON, WORLD_TO_STOP, CriticalSection
-from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import because, because_of
 from gdbext.record import record
-from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.lock_kinds import MENTIONS, View
+from gdbext.waits.seen import MENTIONS, SeenLock, SeenWait, held_by
+
+if TYPE_CHECKING:
+    from gdbext.waits.context import Context
 
 #: How far above the stack pointer a parked thread's entry is looked for, in bytes.
 PARKING_SPAN = 1 << 16
@@ -36,6 +39,8 @@ _ONCE = ("_once", "_once_flag")  # a _PyOnceFlag
 _FIRM = ("interpreters_mutex", "xi_registry_mutex", "allocators_mutex", "pending_mutex", "gc_mutex", "imports_lock",
          "imports_lazy_mutex", "codecs_search_path_mutex")
 
+_ATTACHED, _ASKED = because("in-critical-section"), because("asked-to-stop")
+
 
 @record
 class _World:
@@ -48,35 +53,34 @@ class _World:
 class ParkedWaits:
     """The waits of CPython's own parking lot, and the locks of objects that threads hold."""
 
-    def __init__(self, memory: Memory, code: Code, threads: Threads, python: PythonSide, findings: Findings) -> None:
+    def __init__(self, memory: Memory, threads: Threads, python: PythonSide, findings: Findings,
+                 worlds: Sequence[tuple[Python, _World]], parked: Mapping[int, tuple[Python, Parked]]) -> None:
         self._memory = memory
-        self._code = code
         self._threads = threads
         self._side = python
         self._findings = findings
-        self._pythons = [python for python in python.pythons if "wait_entry" in python.runtime.layouts]
-        self._worlds = [(python, world) for python in self._pythons for world in self._read_worlds(python)]
-        self._parked: dict[int, tuple[Python, Parked] | None] = {}
+        self._pythons = _with_parking(python)
+        self._worlds = worlds
+        self._parked = parked
         self._members: dict[int, list[tuple[int, int, str]]] = {}
         #: The thread that each mutex (``PyMutex *``) has been passed on to, which has not run since.
-        self.passed_on: dict[int, int] = {}
+        self.passed_on = {each.address: number for number, (_, each) in parked.items() if each.handed_off}
         #: The object (``PyObject *``) and its type's name, by the mutex that is its lock.
         self.objects: dict[int, tuple[int, str]] = {}
         self._sections: dict[int, tuple[CriticalSection, ...]] = {}
         # mutex of an object -> threads that have it
         self._held: dict[int, set[int]] = {}
-        if self._pythons:
-            for seen in threads:
-                parked = self._look(seen)
-                if parked is not None and parked[1].handed_off:
-                    self.passed_on[parked[1].address] = seen.number
-                self._read_sections(seen)
 
     # -- critical sections -----------------------------------------------------------------------------------
 
+    def read_sections(self) -> None:
+        """Read the critical sections that threads are in."""
+        for seen in self._threads if self._pythons else ():
+            self._read_sections(seen)
+
     def _read_sections(self, seen: SeenThread) -> None:
         found: list[CriticalSection] = []
-        for python, tstate in seen.tstates:
+        for python, tstate in self._side.thread(seen.number).tstates:
             layouts = python.runtime.layouts
             if not has_critical_sections(layouts):
                 continue
@@ -87,7 +91,7 @@ class ParkedWaits:
                         if section.active and mutex is not None and tstate.state == "attached":
                             self._held.setdefault(mutex, set()).add(seen.number)
             except GdbextError as error:
-                self._findings.problem(f"thread {seen.number}", "unreadable", f"its critical sections: {error}")
+                self._findings.problem(f"thread {seen.number}", "unreadable", because_of(error, "critical-sections"))
         if found:
             self._sections[seen.number] = tuple(found)
 
@@ -110,84 +114,56 @@ class ParkedWaits:
             return None
         return self._sections.get(number, ())
 
-    def held(self) -> Iterator[View]:
+    def held(self) -> Iterator[SeenLock]:
         """The locks of objects that threads hold, whether anybody waits or not."""
         for mutex in self._held:
             python = next(python for python in self._pythons if has_critical_sections(python.runtime.layouts))
             try:
                 yield self._object_lock(python, mutex)
             except GdbextError as error:
-                self._findings.problem(f"critical section of {mutex:#x}", "unreadable", str(error))
+                self._findings.problem(f"critical section of {mutex:#x}", "unreadable", because_of(error))
 
-    def _object_lock(self, python: Python, mutex: int) -> View:
+    def _object_lock(self, python: Python, mutex: int) -> SeenLock:
         """The lock of an object, at the address of its ``ob_mutex``."""
         at, kind = self._object(python, mutex)
         name = f"{kind} object at {at:#x}" if at is not None else None
         locked = bool(self._memory.read(mutex, 1)[0] & _LOCKED)
         if mutex in self.passed_on:
-            return View("py-critical-section", mutex, "locked", owner_thread=self.passed_on[mutex], name=name)
+            return SeenLock("py-critical-section", mutex, "locked", holders=held_by((self.passed_on[mutex],)),
+                            name=name)
         holders = self._held.get(mutex, set()) if locked else set()
         if len(holders) == 1:
-            return View("py-critical-section", mutex, "locked", owner_thread=min(holders), owner_evidence=DERIVED,
-                        name=name, why="attached, in an active critical section of it")
-        why = ("several threads have it in their critical sections" if holders else
-               "no attached thread is in a critical section of it")
-        return View("py-critical-section", mutex, "locked" if locked else "free", candidates=tuple(sorted(holders)),
+            return SeenLock("py-critical-section", mutex, "locked", holders=held_by(holders, DERIVED, _ATTACHED),
+                        name=name, why=_ATTACHED)
+        why = because("in-several-critical-sections" if holders else "in-no-critical-section")
+        return SeenLock("py-critical-section", mutex, "locked" if locked else "free", candidates=tuple(sorted(holders)),
                     name=name, why=why)
 
     # -- stopping the world ----------------------------------------------------------------------------------
 
-    def _read_worlds(self, python: Python) -> Iterator[_World]:
-        for interpreter in python.interpreters:
-            if interpreter.stop_the_world is not None and interpreter.stop_the_world.requested:
-                yield _World(interpreter.stop_the_world, interpreter.threads)
-        stop = python.runtime.stop_the_world(self._memory)
-        if stop is not None and stop.requested:
-            yield _World(stop, [tstate for interpreter in python.interpreters for tstate in interpreter.threads])
-
-    def _going_on(self, python: Python, tstate: ThreadState) -> View | None:
+    def _going_on(self, python: Python, tstate: ThreadState) -> SeenLock | None:
         """What a thread waits for that is parked at its own thread state: the end of the stop that is about it."""
         for other, world in self._worlds:
             if other is python and any(about.address == tstate.address for about in world.tstates):
                 requester = self._side.number_of_tstate.get(world.stop.requester)
-                return View("stop-the-world", world.stop.address, "stopped" if world.stop.stopped else "stopping",
-                            owner_thread=requester, name=WORLD_TO_GO_ON,
-                            why=None if requester is not None else "who asked for it is not known")
+                return SeenLock("stop-the-world", world.stop.address, "stopped" if world.stop.stopped else "stopping",
+                            holders=held_by((requester,)), name=WORLD_TO_GO_ON,
+                            why=None if requester is not None else because("requester-unknown"))
         return None
 
-    def _stopping(self, world: _World) -> View:
+    def _stopping(self, world: _World) -> SeenLock:
         """What the thread waits for that has asked all others to stop."""
         left = not_stopped(world.stop, world.tstates)
         numbers = tuple(sorted(self._side.number_of_tstate[tstate.address] for tstate in left
                                if tstate.address in self._side.number_of_tstate))
         state = f"{world.stop.countdown} not stopped"
         if len(numbers) == world.stop.countdown:
-            return View("stop-the-world", world.stop.event, state, owner_threads=numbers, owner_evidence=DERIVED,
-                        repeats=True, name=WORLD_TO_STOP, why="attached, and asked to stop")
-        return View("stop-the-world", world.stop.event, state, repeats=True, candidates=numbers, name=WORLD_TO_STOP,
-                    why=f"{world.stop.countdown} threads counted, {len(numbers)} seen that have not stopped")
+            return SeenLock("stop-the-world", world.stop.event, state, holders=held_by(numbers, DERIVED, _ASKED),
+                        repeats=True, name=WORLD_TO_STOP, why=_ASKED)
+        return SeenLock("stop-the-world", world.stop.event, state, repeats=True, candidates=numbers, name=WORLD_TO_STOP,
+                    why=because("not-all-stopped", count=world.stop.countdown, seen=len(numbers)))
 
     # -- what a thread waits for -----------------------------------------------------------------------------
-
-    def _look(self, seen: SeenThread) -> tuple[Python, Parked] | None:
-        """Where a thread is parked, and by which runtime."""
-        if seen.number not in self._parked:
-            self._parked[seen.number] = self._find(seen)
-        return self._parked[seen.number]
-
-    def _find(self, seen: SeenThread) -> tuple[Python, Parked] | None:
-        if seen.futex is None or seen.futex.expected:  # who is parked sleeps on a semaphore and expects it to be 0
-            return None
-        return self._parked_at(seen, seen.futex.address)
-
-    def _parked_at(self, seen: SeenThread, futex: int) -> tuple[Python, Parked] | None:
-        """Where a thread is parked that sleeps on a word, and by which runtime."""
-        low = seen.registers["rsp"]
-        for python in [python for python, _ in seen.tstates] or self._pythons:
-            parked = parked_on(self._memory, python.runtime.layouts, futex, low, low + PARKING_SPAN)
-            if parked is not None:
-                return python, parked
-        return None
 
     def _just_returned(self, seen: SeenThread) -> Parked | None:
         """Where a thread was parked until a moment ago: its sleep has ended, and it has not run since.
@@ -198,12 +174,12 @@ class ParkedWaits:
         call = seen.call
         if call is None or call.blocked or call.name not in ("futex", None):
             return None
-        found = self._parked_at(seen, call.arguments[0])
+        found = _parked_at(self._memory, self._side, seen, call.arguments[0])
         return found[1] if found is not None else None
 
     def parked(self, seen: SeenThread) -> Parked | None:
         """Where a thread is parked, None if it is not."""
-        found = self._look(seen) if self._pythons else None
+        found = self._parked.get(seen.number)
         return found[1] if found is not None else None
 
     def is_over(self, seen: SeenThread) -> bool:
@@ -211,11 +187,11 @@ class ParkedWaits:
         parked = self.parked(seen)
         return parked is not None and parked.handed_off
 
-    def view(self, seen: SeenThread) -> View | None:
+    def view(self, seen: SeenThread) -> SeenLock | None:
         """What a thread waits for that is parked, or that stops the world; None for any other."""
         if not self._pythons:
             return None
-        found = self._look(seen)
+        found = self._parked.get(seen.number)
         if found is not None:
             return self._view(*found, seen) if not found[1].handed_off else None
         if seen.futex is not None:
@@ -228,9 +204,9 @@ class ParkedWaits:
         return next((self._stopping(world) for _, world in self._worlds if not world.stop.stopped
                      and self._side.number_of_tstate.get(world.stop.requester) == seen.number), None)
 
-    def _view(self, python: Python, parked: Parked, seen: SeenThread) -> View:
+    def _view(self, python: Python, parked: Parked, seen: SeenThread) -> SeenLock:
         layouts, address = python.runtime.layouts, parked.address
-        for owner, tstate in seen.tstates:
+        for owner, tstate in self._side.thread(seen.number).tstates:
             if owner is python and address == tstate.address + layouts["PyThreadState"].offset("state"):
                 going_on = self._going_on(python, tstate)
                 if going_on is not None:
@@ -241,35 +217,35 @@ class ParkedWaits:
         try:
             return self._mutex(python, parked)
         except GdbextError as error:
-            return View("py-mutex", address, "unknown", why=f"it cannot be read: {error}")
+            return SeenLock("py-mutex", address, "unknown", why=because("lock-unreadable", error=str(error)))
 
-    def _mutex(self, python: Python, parked: Parked) -> View:
+    def _mutex(self, python: Python, parked: Parked) -> SeenLock:
         address = parked.address
         member = self._member(python, address)
         if member is not None and member.endswith(_RW_MUTEX):
             return self._rw_mutex(address, member)
         if member is not None and member.endswith(_ONCE):
-            return View("once", address, "running", name=member, why="a _PyOnceFlag does not record who runs it")
+            return SeenLock("once", address, "running", name=member, why=because("records-no-owner", what="once-flag"))
         if not parked.is_mutex:
-            return View("py-event", address, "not set", name=member, why=kind_of("py-event").no_owner)
+            return SeenLock("py-event", address, "not set", name=member, why=because("event-has-no-owner"))
         if member is None and self._object(python, address)[0] is not None:
             return self._object_lock(python, address)
         locked = bool(self._memory.read(address, 1)[0] & _LOCKED)
-        view = View("py-mutex", address, "locked" if locked else "free", name=member, find_holders=MENTIONS,
-                    why="a PyMutex records no owner")
+        view = SeenLock("py-mutex", address, "locked" if locked else "free", name=member, find_holders=MENTIONS,
+                    why=because("records-no-owner", what="py-mutex"))
         if address in self.passed_on:
-            return View("py-mutex", address, "locked", owner_thread=self.passed_on[address], name=member)
+            return SeenLock("py-mutex", address, "locked", holders=held_by((self.passed_on[address],)), name=member)
         if member is not None and member.endswith(_RECURSIVE):
             owner = self._owner_of_recursive(python, address)
             if owner is not None:
-                return View("py-mutex", address, "locked", owner_thread=owner, name=member)
+                return SeenLock("py-mutex", address, "locked", holders=held_by((owner,)), name=member)
         return view
 
-    def _rw_mutex(self, address: int, name: str) -> View:
+    def _rw_mutex(self, address: int, name: str) -> SeenLock:
         # a writer is bit 0, readers are counted above bit 1 (Include/internal/pycore_lock.h)
         bits = int.from_bytes(self._memory.read(address, 8), "little")
         state = "write-locked" if bits & 1 else f"read-locked by {bits >> 2}" if bits >> 2 else "free"
-        return View("py-mutex", address, state, name=name, why="a _PyRWMutex records no owner")
+        return SeenLock("py-mutex", address, state, name=name, why=because("records-no-owner", what="rw-mutex"))
 
     def _owner_of_recursive(self, python: Python, address: int) -> int | None:
         layouts = python.runtime.layouts
@@ -301,3 +277,50 @@ class ParkedWaits:
                 elif name == "stoptheworld" and "_stoptheworld_state" in layouts:
                     start += layouts["_stoptheworld_state"].offset("mutex")
                     yield start, start + 1, f"{structure}.stoptheworld.mutex"
+
+
+def _with_parking(side: PythonSide) -> list[Python]:
+    return [python for python in side.pythons if "wait_entry" in python.runtime.layouts]
+
+
+def read_parked(memory: Memory, threads: Threads, side: PythonSide, findings: Findings) -> ParkedWaits:
+    """Read where threads are parked, which worlds are stopped, and the critical sections that threads are in."""
+    pythons = _with_parking(side)
+    worlds = [(python, world) for python in pythons for world in _read_worlds(memory, python)]
+    parked: dict[int, tuple[Python, Parked]] = {}
+    for seen in threads if pythons else ():
+        if seen.futex is not None and not seen.futex.expected:  # who is parked sleeps on a semaphore: expects 0
+            found = _parked_at(memory, side, seen, seen.futex.address)
+            if found is not None:
+                parked[seen.number] = found
+    made = ParkedWaits(memory, threads, side, findings, worlds, parked)
+    made.read_sections()
+    return made
+
+
+def _read_worlds(memory: Memory, python: Python) -> Iterator[_World]:
+    for interpreter in python.interpreters:
+        if interpreter.stop_the_world is not None and interpreter.stop_the_world.requested:
+            yield _World(interpreter.stop_the_world, interpreter.threads)
+    stop = python.runtime.stop_the_world(memory)
+    if stop is not None and stop.requested:
+        yield _World(stop, [tstate for interpreter in python.interpreters for tstate in interpreter.threads])
+
+
+def _parked_at(memory: Memory, side: PythonSide, seen: SeenThread, futex: int) -> tuple[Python, Parked] | None:
+    """Where a thread is parked that sleeps on a word, and by which runtime."""
+    low = seen.sp
+    for python in [python for python, _ in side.thread(seen.number).tstates] or _with_parking(side):
+        parked = parked_on(memory, python.runtime.layouts, futex, low, low + PARKING_SPAN)
+        if parked is not None:
+            return python, parked
+    return None
+
+
+def parked_wait(seen: SeenThread, context: Context) -> SeenWait | None:
+    """A thread's wait in CPython's parking lot, or for a world to stop."""
+    view = context.parked.view(seen)
+    if view is None:
+        return None
+    timed = not view.repeats and seen.futex is not None and seen.futex.timed
+    return SeenWait(None, view, timed, mode=view.mode)

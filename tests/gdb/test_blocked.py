@@ -51,7 +51,7 @@ class Blocked:
 
     def wait_until_settled(self) -> None:
         """Wait until each thread is in its call."""
-        wait_until(self.settled, "all threads to be blocked")
+        wait_until(self.settled, "all threads to be blocked", seen=self.sample.system_calls)
 
 
 @contextlib.contextmanager
@@ -135,7 +135,7 @@ class Expected:
         request = [f"request {told['request']}"] if role == "ioctl" else []
         if not self.live:
             connects = [f"to {self.blocked.connects_to}"] if role == "unix-connect" else []
-            return ["what it was is not kept in a core", *copies, *request, *connects]
+            return ["a core does not contain what it was", *copies, *request, *connects]
         if role == "unix-connect":
             return [f"to {self.blocked.connects_to}, where {self.end(*told['ends'][0])} listens"]
         if role == "poll-two":
@@ -184,7 +184,7 @@ class Expected:
                 assert row["blocked_on"] == words, role
             return
         assert row["waits"] == {"lock": lock, "mode": "exclusive", "timed": told["timed"], "evidence": "recorded",
-                                "why": None}, role
+                                "why": None, "why_code": None}, role
         assert row["blocked_on"] == (None if lock.startswith("futex") else self.name(role)), role
 
     def _check_descriptor(self, row: Json, roles: Sequence[str]) -> None:
@@ -215,7 +215,7 @@ def check_unharmed(blocked: Blocked) -> None:
     blocked.wait_until_settled()
     blocked.sample.send("x")
     assert json.loads(blocked.sample.read_line()) == {"returned": []}
-    assert blocked.sample.process.wait(timeout=30) == 0
+    assert blocked.sample.process.wait(timeout=samples.PATIENCE) == 0
 
 
 @needs_mounted_root

@@ -30,7 +30,7 @@ def test_a_deadlock_stays(variant: str, tmp_path: Path) -> None:
     report = Report(session.document(1), sample.truth, roles)
     assert report.edges() == set(sample.truth.deadlock)
     (note,) = report.document["notes"]
-    assert "two looks, 0.3 s apart" in note
+    assert "two snapshots, 0.3 s apart" in note
     assert "thread is 2 " in session.outputs[2], "the selected thread is as it was"
 
 
@@ -41,7 +41,7 @@ def test_a_deadlock_with_the_gil_stays(tmp_path: Path) -> None:
         session = look_twice(sample)
     assert session.status == 0
     assert "Deadlock 1: 2 threads wait for each other" in session.outputs[1]
-    assert "stood still for" in session.outputs[1]
+    assert "was paused for" in session.outputs[1]
 
 
 def test_a_healthy_program_goes_on(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_healthy_program_goes_on(tmp_path: Path) -> None:
         assert session.document(1)["deadlocks"] == []
         assert not sample.is_stopped()
         sample.send("x")
-        assert sample.process.wait(timeout=30) == 0
+        assert sample.process.wait(timeout=samples.PATIENCE) == 0
 
 
 def test_a_core_has_only_the_one_look(tmp_path: Path) -> None:

@@ -13,53 +13,6 @@ import pytest
 
 from tests.support import cores, crashes, gdb_session, interpreters, samples
 
-# each story from the kernel's core in all its interpreters; otherwise where it may be different
-LIVE = ("null-read", "handle", "faulthandler", "killed", "no-gil", "overflow-main", "terminate", "trap")
-GCORE = ("handle", "race", "use-after-free", "overflow", "misaligned", "assert", "released", "faulthandler")
-STRIPPED = ("handle", "race", "underflow", "no-gil", "fatal", "terminate", "overflow", "released", "wild")
-CASES = [
-    *((story, name, "kernel-core") for story, plan in crashes.STORIES.items() for name in plan.pythons),
-    *((story, crashes.STORIES[story].pythons[-1], "gcore") for story in GCORE),
-    *((story, "3.11", "live") for story in LIVE),
-    *((story, f"{crashes.STORIES[story].pythons[-1]}-stripped", "kernel-core") for story in STRIPPED),
-]
-#: What each is called; where only the interpreter's build decides, any of several.
-KINDS = {
-    "null-read": "null-member",
-    "null-call": "null-call",
-    "data-call": "execute-data",
-    "wild": "non-canonical",
-    "misaligned": "misaligned",
-    "truncated": "truncated-file",
-    "divide": "division",
-    "trap": "trap",
-    "faulthandler": "null-member",
-    "abort": "abort",
-    "assert": "assertion",
-    "heap": "heap-corruption",
-    "fatal": "fatal-python-error",
-    "rust-panic": "rust-panic",
-    "terminate": "uncaught-exception",
-    "terminate-own": "uncaught-exception",
-    "terminate-boundary": "uncaught-exception",
-    "use-after-free": "pattern",
-    "use-after-free-debug": "pattern",
-    "underflow": "pattern",
-    "overflow": "stack-overflow",
-    "overflow-main": "stack-overflow",
-    "overflow-c": "stack-overflow",
-    "no-gil": "null-member|null-pointer",
-    "no-gil-error": "null-member|null-pointer",
-    "released": "null-member|null-pointer",
-    "finalised": "null-member|null-pointer|unmapped",
-    "handle": "null-member",
-    "handle-native": "null-member",
-    "race": "no-permission",
-    "killed": "sent",
-    "killed-segv": "sent",
-    "tsan": "sanitizer",
-    "tsan-null": "null-member",
-}
 #: Rules that are broken, and no others are.
 RULES = {
     "use-after-free": {"impossible-object"},
@@ -165,7 +118,7 @@ class Look:
         return found
 
 
-@pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
+@pytest.fixture(scope="module", params=crashes.CASES, ids="-".join)
 def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:
     story, name, target = request.param
     with crashes.crash(story, name, target, tmp_path_factory.mktemp("crash")) as crash:
@@ -198,7 +151,7 @@ def test_fault_is_told(look: Look) -> None:
     assert fault["signal"] in (truth.signals if first is None else first["signals"])
     assert fault["code"] == (truth.code if first is None else first["code"])
     assert fault["in_handler"] == (first is not None)
-    assert re.fullmatch(KINDS[look.crash.story], fault["kind"]), fault
+    assert re.fullmatch(crashes.KINDS[look.crash.story], fault["kind"]), fault
     if truth.address is not None:
         assert int(fault["address"], 16) == truth.address
     elif first is not None:

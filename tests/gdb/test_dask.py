@@ -252,7 +252,8 @@ def on_hosts(directory: Path, variables: dict[str, str]) -> Iterator[tuple[dict[
                        variables=variables)
         client = alpha.start("env", "-C", str(directory), *cluster, log=directory / "client", variables=variables)
         log = directory / "client"
-        samples.wait_until(lambda: log.read_text().endswith("}\n") or client.poll() is not None, "the workers", 40)
+        samples.wait_until(lambda: log.read_text().endswith("}\n") or client.poll() is not None, "the workers",
+                           seen=log.read_text)
         assert client.poll() is None, log.read_text()
         told = json.loads((directory / "cluster.json").read_text())
         by_name = {host.name: host for host in begun}

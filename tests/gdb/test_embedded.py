@@ -8,17 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support import cores, embedding, gdb_session, interpreters
+from tests.support import cores, embedding, gdb_session, interpreters, scenarios
 from tests.support.report import Json, Report
 from tests.support.samples import Truth
 
-# (interpreter, how it is linked); a program with a stripped interpreter is stripped too
-BUILDS = (
-    *((name, "shared") for name in ("3.6", "3.9", "3.11", "3.12", "3.13", "debian", "3.9-stripped", "3.12-stripped")),
-    *((name, "static") for name in ("3.9", "3.11", "3.12", "3.13", "debian")),
-    ("3.12", "static-stripped"),
-)
-CASES = [(*build, target) for build, target in itertools.product(BUILDS, ("live", "kernel-core"))]
+CASES = [(*build, target) for build, target in itertools.product(scenarios.EMBEDDED, ("live", "kernel-core"))]
 NAMES = {"app_native", "app_dispatch", "app_serve", "app_main", "app_worker", "app_event"}
 
 
@@ -82,7 +76,7 @@ def test_verdict(look: Look) -> None:
 
 def test_frames_of_the_program_lie_between_those_of_python(look: Look) -> None:
     if look.stripped:
-        pytest.skip("the program's functions have no names")
+        pytest.skip("a stripped program has no function names to compare")
     assert look.own_frames("main") == ["app_native", "handle", "app_dispatch", "serve", "app_serve", "app_main"]
     assert look.own_frames("worker") == ["app_event", "app_worker"]
     assert "app_native" in look.session.outputs[2]
@@ -92,7 +86,7 @@ def test_frames_of_the_program_lie_between_those_of_python(look: Look) -> None:
 def test_frames_without_names_are_not_lost(look: Look) -> None:
     """They are known by the file they belong to, as long as the interpreter is in another."""
     if look.linked != "shared":
-        pytest.skip("the interpreter is in the same file")
+        pytest.skip("a statically linked interpreter is in the program's own file")
     groups = list_groups(look.report.thread("main")["stack"], look.program)
     # app_native; handle(); app_dispatch; serve(); app_serve, app_main, main and whatever calls that
     assert [kind for kind, _ in groups] == ["program", "python", "program", "python", "program"]

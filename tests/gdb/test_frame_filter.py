@@ -255,8 +255,7 @@ threading.Thread(target=dive, args=[30_000]).start()
 """
 
 
-@pytest.mark.parametrize("name", ["", *interpreters.GDBS], ids=["default", *interpreters.GDBS])
-@pytest.mark.parametrize("version", ["3.11", "3.13"])
+@pytest.mark.parametrize(("name", "version"), [("", "3.11"), ("", "3.13"), *zip(interpreters.GDBS, ("3.13", "3.11"))])
 def test_count_bounds_what_is_printed_of_a_very_deep_stack(name: str, version: str, tmp_path: Path) -> None:
     gdb = [roots.use_gdb(name)] if name else []
     python, symbols = interpreters.use(version)

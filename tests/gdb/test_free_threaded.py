@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gdbext.model import EVIDENCE
-from tests.support import cores, gdb_session, interpreters, samples
+from tests.support import combinations, cores, gdb_session, interpreters, samples
 from tests.support.hang import Hang
 from tests.support.report import Report, candidates
 
@@ -25,8 +25,9 @@ FURTHER_SCENES = ("mutex-abba", "import-lock", "section2", "guard-section", "sus
 # whose threads, but for the main thread, hang in functions of Python itself
 PYTHON_SCENES = ("lock-abba", "import-lock", "suspended")
 CASES = [
-    *itertools.product(interpreters.FREE_THREADED_NAMES, MAIN_SCENES, TARGETS),
-    *itertools.product(interpreters.FREE_THREADED_NAMES, FURTHER_SCENES, ("live",)),
+    *combinations.cases(interpreters.FREE_THREADED_NAMES, MAIN_SCENES, TARGETS),
+    *itertools.product(interpreters.FREE_THREADED_NAMES if combinations.LONG else interpreters.FREE_THREADED_VERSIONS,
+                       FURTHER_SCENES, ("live",)),
     *itertools.product(STRIPPED_NAMES, FURTHER_SCENES, ("kernel-core",)),
 ]
 STATES = ("attached", "detached", "suspended")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gdbext.layout.select import syscall_names
+from gdbext.arch.x86_64.system_calls import system_call_names
 from tests.support import cores, gdb_session, interpreters, roots, samples
 from tests.support.hang import Hang
 from tests.support.report import Report
@@ -307,7 +307,7 @@ def test_thread_that_is_alone(suite: str, scene: str, tmp_path: Path) -> None:
 
 def wait_for_call(sample: Sample, calls: Sequence[str | None]) -> str | None:
     """In which of these system calls the program's only thread stays; None stands for one that computes."""
-    names = syscall_names("x86_64")
+    names = system_call_names()
     seen: list[str | None] = []
 
     def settled() -> bool:
@@ -315,7 +315,7 @@ def wait_for_call(sample: Sample, calls: Sequence[str | None]) -> str | None:
         seen.append(None if word == "running" else names[int(word)])
         return len(seen) > 3 and seen[-1] in calls and set(seen[-3:]) == {seen[-1]}
 
-    samples.wait_until(settled, f"{calls}")
+    samples.wait_until(settled, f"one of {calls}", seen=lambda: seen[-3:])
     return seen[-1]
 
 

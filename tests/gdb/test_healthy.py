@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import gdb_session, interpreters, samples
+from tests.support import combinations, gdb_session, interpreters, samples
 from tests.support.report import Report
 from tests.support.samples import Sample, wait_until
 
 # the more looks, the more moments in which a thread is caught; tests/precision makes many more
-LOOKS, LOOKS_AT_FURTHER = 3, 1
+LOOKS = 3 if combinations.LONG else 1
 
 
 def progress(sample: Sample) -> tuple[int, ...]:
@@ -32,7 +32,7 @@ def test_healthy_program_is_not_deadlocked(name: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
     with samples.healthy(python, tmp_path) as sample:
         tids = sample.tids()
-        for _ in range(LOOKS if name in interpreters.MAIN_NAMES else LOOKS_AT_FURTHER):
+        for _ in range(LOOKS):
             wait_for_progress(sample)
             session = gdb_session.batch(
                 ["-p", str(sample.pid)],
@@ -57,4 +57,4 @@ def test_healthy_program_is_not_deadlocked(name: str, tmp_path: Path) -> None:
         sample.send("x")
         last = json.loads(sample.read_line())
         assert last["finished"]
-        assert sample.process.wait(timeout=30) == 0
+        assert sample.process.wait(timeout=samples.PATIENCE) == 0

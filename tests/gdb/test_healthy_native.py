@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, samples
+from tests.support import combinations, cores, gdb_session, samples
 from tests.support.samples import Sample, wait_until
 
 # the more looks, the more moments in which threads are caught
-LOOKS, LOOKS_AT_CORES = 6, 2
+LOOKS, LOOKS_AT_CORES = (6, 2) if combinations.LONG else (3, 1)
 
 
 def rounds(sample: Sample) -> tuple[int, ...]:
@@ -63,4 +63,4 @@ def test_healthy_program_is_not_deadlocked(build: str, tmp_path: Path) -> None:
         wait_for_progress(sample)
         sample.send("x")
         assert json.loads(sample.read_line())["finished"]
-        assert sample.process.wait(timeout=30) == 0
+        assert sample.process.wait(timeout=samples.PATIENCE) == 0

@@ -11,6 +11,7 @@ import fcntl
 import itertools
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -24,6 +25,8 @@ from typing import Any
 import pytest
 
 from gdbext.render.html import html_page
+from gdbext.render.shown import Shown
+from gdbext.schema.read import read_document
 from tests.support import gdb_session, interpreters, samples
 from tests.support.interpreters import CHECKOUT
 
@@ -286,14 +289,14 @@ def rapids(tmp_path_factory: pytest.TempPathFactory) -> Json:
         return document_of(sample.pid)
 
 
-def written(directory: Path, looks: Sequence[Json], title: str = "gdbext", **more: Any) -> Path:
+def written(directory: Path, looks: Sequence[Shown], title: str = "gdbext", **more: Any) -> Path:
     page = directory / "page.html"
     page.write_text(html_page(looks, title, **more), encoding="ascii")
     return page
 
 
-def look(document: Json | None, target: str = "process", **more: Any) -> Json:
-    return {"target": target, "document": document, "problem": None, "stopped": 0.1, **more}
+def look(document: Json | None, target: str = "process", **more: Any) -> Shown:
+    return Shown(target, None if document is None else read_document(document), **{"stopped": 0.1, **more})
 
 
 def many(document: Json, count: int) -> Json:
@@ -332,7 +335,7 @@ def test_nothing_of_the_target_runs_or_is_fetched(browser: Browser, canary: Cana
     looks = [look(hostile, name or "") for name in [*hostile_names(canary.url)[:4], "core"]]
     page = written(tmp_path, looks, title, classes=[
         {"verdict": title, "count": 5, "members": [name for name in names if name], "representative": title}],
-        between=[{"waiter": looks[0]["target"], "what": title, "holder": looks[1]["target"], "deadlock": True}])
+        between=[{"waiter": looks[0].target, "what": title, "holder": looks[1].target, "deadlock": True}])
     browser.open(page)
     browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     browser.settle()
@@ -377,10 +380,10 @@ def focused(browser: Browser) -> str:
 
 
 def shown(browser: Browser) -> list[str]:
-    """The headings of the entries of threads that can be seen."""
+    """The headings of the entries of threads that can be seen, without LWPs."""
     names: list[str] = browser.run("Array.from(document.querySelectorAll('details.thread')).filter((each) => "
                                    "each.checkVisibility()).map((each) => each.querySelector('b').textContent)")
-    return names
+    return [re.sub(r" \(LWP .*?\)", "", name) for name in names]
 
 
 def test_search_with_the_keyboard(browser: Browser, rapids: Json, tmp_path: Path) -> None:

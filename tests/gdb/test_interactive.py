@@ -96,7 +96,7 @@ def test_options_complete_with_tab(home: Path, elsewhere: Path) -> None:
     with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
         gdb.type("py-threads-locks --st\t")
         # readline rings the bell as there are several values for the option
-        gdb.process.expect(r"py-threads-locks --st\x07?acks=", timeout=10)
+        gdb.process.expect(r"py-threads-locks --st\x07?acks=", timeout=60)
         gdb.take_back()
         assert "= 2" in gdb.command("print 1 + 1")
 

@@ -47,7 +47,7 @@ def test_nothing_to_go_by(tmp_path: Path) -> None:
     (line,) = session.error_lines("py-deadlocks")
     assert "no layout for CPython 3.12." in line
     assert "docs/layouts.md" in line
-    assert "cannot be told" in session.outputs[1]
+    assert "cannot be determined" in session.outputs[1]
 
 
 def test_nearest_micro_version(tmp_path: Path) -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support import combinations, cores, gdb_session, interpreters, samples
+from tests.support import combinations, cores, gdb_session, interpreters, samples, scenarios
 from tests.support.hang import Hang
 from tests.support.report import Report
-
-TARGETS = ("live", "gcore", "kernel-core")
-CASES = [
-    *combinations.cases(interpreters.MAIN_NAMES, samples.RAPIDS_VARIANTS, TARGETS),
-    *itertools.product(interpreters.FURTHER_NAMES, ("rwlock", "readers"), ("live", "kernel-core")),
-    *itertools.product(interpreters.FREE_THREADED_NAMES, ("rwlock",), ("live", "kernel-core")),
-]
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class RapidsHang(Hang):
         return self.session.outputs[5]
 
 
-@pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
+@pytest.fixture(scope="module", params=scenarios.RAPIDS_CASES, ids="-".join)
 def hang(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RapidsHang]:
     """One session with every command; the tests below look at parts of it."""
     name, variant, target = request.param
@@ -193,7 +185,7 @@ def test_a_waiter_of_the_gil_is_known_asleep_and_awake(name: str, tmp_path: Path
     """It wakes every 5 ms: each look meets it somewhere else."""
     python, symbols = interpreters.use(name)
     with samples.rapids(python, "rwlock", tmp_path, interpreters.with_gil(name), still=False) as sample:
-        looks = 10
+        looks = 10 if combinations.LONG else 4
         commands = ["py-deadlocks --json", "detach", f"attach {sample.pid}"] * looks
         session = gdb_session.batch(["-p", str(sample.pid)], commands, symbols=symbols)
     for document in map(session.document, range(0, len(commands), 3)):

@@ -66,7 +66,7 @@ def test_deadlock_of_recorded_owners_in_compiled_code_is_found(name: str, tmp_pa
 def test_cpython_in_a_stripped_program_is_not_decoded(kind: str, name: str, tmp_path: Path) -> None:
     with embedding.compiled(name, "lock", tmp_path, bare=True) as sample:
         seen = report(sample, None if kind == "live" else cores.kernel_core(sample))
-    assert "cannot be told (CPython without its symbols in compiled" in seen.text
+    assert "cannot be determined (CPython without its symbols in compiled" in seen.text
     assert "No deadlock found" not in seen.text
     assert seen.status == (NO_ANSWER if kind == "live" else FOUND)
 
@@ -106,6 +106,6 @@ def test_pypy(tmp_path: Path) -> None:
     with samples.running([pypy, tmp_path / "abba.py"], tmp_path) as sample:
         wait_until(lambda: all(sample.in_system_call(tid, "futex") for tid in sample.tids()), "all to wait")
         seen = report(sample)
-    assert "Whether there is a deadlock cannot be told (PyPy in libpypy" in seen.text
+    assert "Whether there is a deadlock cannot be determined (PyPy in libpypy" in seen.text
     assert "is not decoded" in seen.text
     assert seen.status == NO_ANSWER

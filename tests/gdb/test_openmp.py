@@ -71,7 +71,7 @@ def test_openmp_of_another_debian(suite: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scene", ["slow", "idle"])
-@pytest.mark.skipif(CLANG is None, reason="takes clang with OpenMP")
+@pytest.mark.skipif(CLANG is None, reason="clang with OpenMP is not installed")
 def test_openmp_of_llvm(scene: str, tmp_path: Path) -> None:
     """Its threads sleep on condition variables: where, is told, and nobody is said to hold them up."""
     assert CLANG is not None

@@ -80,9 +80,10 @@ while len(started) < int(sys.argv[1]) + 4:
 start("behind", behind)
 while len(started) < int(sys.argv[1]) + 5:
     time.sleep(0.01)
-time.sleep(0.2)
-main = {"tid": os.getpid(), "python_name": "MainThread", "blocked": True, "syscall": "pause", "stack": []}
-print(json.dumps({"sample": "presentation", "variant": "", "pid": os.getpid(), "threads": {"main": main}, "locks": {},
+threads = {thread.name: {"tid": thread.native_id, "python_name": thread.name, "blocked": True, "stack": [],
+                         "syscall": {"MainThread": "pause", "holder": "read"}.get(thread.name, "futex")}
+           for thread in threading.enumerate()}
+print(json.dumps({"sample": "presentation", "variant": "", "pid": os.getpid(), "threads": threads, "locks": {},
                   "deadlock": [], "stuck_behind": []}), flush=True)
 __import__("signal").pause()
 '''

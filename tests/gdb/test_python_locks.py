@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, roots, samples
+from tests.support import combinations, cores, gdb_session, interpreters, roots, samples
 from tests.support.report import Report
 from tests.support.samples import Sample
 
 VARIANTS = ("waits", "deadlocks")
+TARGETS = ("live", "gcore", "kernel-core")
 CASES = [
-    *((name, variant, "live") for name, variant in itertools.product(interpreters.NAMES, VARIANTS)),
-    *itertools.product(interpreters.MAIN_NAMES, VARIANTS, ("gcore", "kernel-core")),
+    *combinations.cases(interpreters.MAIN_NAMES, VARIANTS, TARGETS),
+    *itertools.product((*interpreters.FURTHER_NAMES, *interpreters.FREE_THREADED_NAMES), VARIANTS, ("live",)),
 ]
 ROOT_CASES = list(itertools.product(("sid-3.13", "sid-3.14", "sid-3.15"), VARIANTS))
 PROGRAM = samples.SOURCES / "pylocks.py"

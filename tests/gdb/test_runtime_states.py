@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import embedding, gdb_session, interpreters, roots, samples
+from tests.support import embedding, gdb_session, interpreters, roots, samples, scenarios
 from tests.support.report import Report
 from tests.support.samples import Sample, wait_until
 
-# among these are all that became of a thread that asks for the GIL too late
-ENDING = ("3.8", "3.12", "3.13", "debian", "sid-3.13", "sid-3.14", "sid-3.15")
-NAMES = ("3.6", "3.8", "3.9", "3.11", "3.12", "3.13", "debian", "3.9-stripped", "3.13-stripped")
 COMMANDS = ["py-threads-locks --json", "py-deadlocks --json", "py-deadlocks", "gil-holder --json", "gil-holder"]
 
 
@@ -26,7 +23,7 @@ def look_at(sample: Sample, symbols: bool, gdb: Sequence[str] = ()) -> tuple[gdb
     return session, Report(session.document(0), sample.truth)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", scenarios.NOT_RUNNING)
 @pytest.mark.parametrize("variant", ["linked", "loaded", "finalised"])
 def test_python_does_not_run(variant: str, name: str, tmp_path: Path) -> None:
     with embedding.state(name, variant, tmp_path) as sample:
@@ -72,7 +69,7 @@ def check_finalising(sample: Sample, session: gdb_session.Result, report: Report
     assert "finalis" in session.outputs[2]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", scenarios.NOT_RUNNING)
 def test_python_finalises(name: str, tmp_path: Path) -> None:
     """A native thread wants the GIL: it waits for it up to 3.8, has ended from 3.9 on."""
     with embedding.state(name, "finalising", tmp_path) as sample:
@@ -81,7 +78,7 @@ def test_python_finalises(name: str, tmp_path: Path) -> None:
     check_finalising(sample, session, report)
 
 
-@pytest.mark.parametrize("name", ENDING)
+@pytest.mark.parametrize("name", scenarios.ENDING)
 def test_program_ends(name: str, tmp_path: Path) -> None:
     """A daemon thread of Python's own wants the GIL: late 3.13s and later put it to sleep for ever, with pause()."""
     gdb: Sequence[str] = ()
@@ -100,7 +97,7 @@ def test_program_ends(name: str, tmp_path: Path) -> None:
             assert (row["waits"], row["status"]) == (None, "blocked")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", scenarios.NOT_RUNNING)
 def test_python_initialised_twice(name: str, tmp_path: Path) -> None:
     with embedding.state(name, "again", tmp_path) as sample:
         session, report = look_at(sample, interpreters.use(name)[1])

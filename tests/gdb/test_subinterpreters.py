@@ -8,15 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support import cores, embedding, gdb_session, interpreters
+from tests.support import cores, embedding, gdb_session, interpreters, scenarios
 from tests.support.report import Json, Report
 from tests.support.samples import Truth
 
-CASES = [
-    *itertools.product(("3.8", "3.9", "3.11", "3.12", "3.13", "debian", "3.9-stripped"), ("shared",)),
-    *itertools.product(("3.8", "3.11", "3.12"), ("ended",)),
-    *itertools.product(("3.12", "3.13", "3.12-stripped", "3.13-stripped"), ("own",)),
-]
 TARGETS = ("live", "kernel-core")
 
 
@@ -43,7 +38,7 @@ class Look:
 
 @pytest.fixture(
     scope="module",
-    params=[(*case, target) for case, target in itertools.product(CASES, TARGETS)],
+    params=[(*case, target) for case, target in itertools.product(scenarios.SUBINTERPRETERS, TARGETS)],
     ids=lambda param: "-".join(param),
 )
 def look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Look]:

@@ -22,13 +22,14 @@ from jsonschema import Draft202012Validator
 from gdbext.launcher.processes import edges as process_edges
 from gdbext.launcher.processes import graph as process_graph
 from gdbext.launcher.processes import tree as process_tree
+from gdbext.model import EXCLUSIVE, Report, TargetInfo, Thread, Wait
 from tests.support import cores, crashes, gdb_session, samples
 from tests.support.interpreters import CHECKOUT
 
 Json = dict[str, Any]
 
 SCHEMA = json.loads((CHECKOUT / "docs" / "gdbext-triage-1.schema.json").read_text(encoding="utf-8"))
-SYSCALLS = json.loads((CHECKOUT / "gdbext" / "layout" / "syscalls" / "x86_64.json").read_text(encoding="utf-8"))
+SYSCALLS = json.loads((CHECKOUT / "gdbext" / "arch" / "x86_64" / "system_calls.json").read_text(encoding="utf-8"))
 #: Scenes of tests/samples/processes.py that GDB looks at; all of them are looked at without.
 SCENES = ("waitpid", "lock", "mutexes", "threads", "pipeline")
 
@@ -123,12 +124,12 @@ def test_a_run_that_is_interrupted_can_be_resumed(triaged: Cores, tmp_path: Path
     argv = command("triage", *[triaged.folder / name for name in ("one", "truncated", "three", "two.log", "core")],
                    "--jobs", "1", "--state", state)
     process = subprocess.Popen(argv, env=environment(tmp_path), text=True, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, start_new_session=True)
+                               stderr=subprocess.PIPE, start_new_session=True, preexec_fn=samples.accept_interrupts)
     try:
         looks = state / "looks.jsonl"
         samples.wait_until(lambda: looks.exists() and looks.read_text().count("\n") >= 2, "two looks to end")
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (out, process.returncode) == ("", 130)
@@ -166,7 +167,7 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
                 time.sleep(0.05)
                 return len(seen) > 2 and seen[-1] == seen[-2] == seen[-3]
 
-            samples.wait_until(at_rest, "the processes to wait for each other")
+            samples.wait_until(at_rest, "the processes to wait for each other", seen=lambda: seen[-3:])
             yield Family(sample.pid, told)
         finally:
             # parents first: a pool starts another worker for one that has died
@@ -175,17 +176,15 @@ def family(directory: Path, scenes: tuple[str, ...] = ()) -> Iterator[Family]:
                     os.kill(pid, signal.SIGKILL)
 
 
-def bare_document(pid: int) -> Json:
-    """What a look tells at least: the threads and their system calls, no locks but descriptors."""
-    threads: list[Json] = []
+def bare_report(pid: int) -> Report:
+    """What a look shows at least: the threads and their system calls, no locks but descriptors."""
+    threads = []
     for number, (tid, state) in enumerate((process_tree.thread_states(pid) or {}).items(), 1):
         name = None if state.call is None else SYSCALLS["names"][str(state.call)]
         on = name in ("read", "write", "recvfrom", "sendto")
-        waits = {"lock": f"descriptor:{state.arguments[0]:#x}", "mode": "exclusive", "timed": False,
-                 "evidence": "recorded", "why": None} if on else None
-        threads.append({"number": number, "lwp": tid, "tid": tid, "name": "x", "python_name": None, "syscall": name,
-                        "status": "running" if name is None else "blocked", "waits": waits, "stack": []})
-    return {"threads": threads, "locks": [], "deadlocks": []}
+        threads.append(Thread(number, tid, tid, "x", status="running" if name is None else "blocked", syscall=name,
+                              waits=Wait(f"descriptor:{state.arguments[0]:#x}", EXCLUSIVE, False) if on else None))
+    return Report(TargetInfo("live", pid, None, "x86_64", None), threads=tuple(threads))
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +194,8 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
         assert len(members.scenes) == 12
         found = dict.fromkeys(members.scenes, False)
         for _ in range(2):
-            documents = {pid: bare_document(pid) for pid, _ in process_tree.process_tree(members.pid)}
-            scene = process_edges.watch(documents)
+            reports = {pid: bare_report(pid) for pid, _ in process_tree.process_tree(members.pid)}
+            scene = process_edges.watch(reports)
             assert scene.blind is None
             for deadlock in process_graph.find_deadlocks(scene.waits, scene.dead):
                 (name,) = [name for name, (pids, _) in members.scenes.items() if set(pids) & set(deadlock.processes)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, samples
+from tests.support import combinations, cores, gdb_session, interpreters, samples
 
 # prints, for each thread, both stacks as (program counter, stack pointer), and how often ours had to give up
 COMPARE = """
@@ -21,7 +21,7 @@ with Session() as target:
     for thread in target.threads():
         registers = target.registers(thread)
         try:
-            ours = unwinder.unwind(registers["rip"], registers["rsp"], registers["rbp"], 1000)
+            ours = unwinder.unwind({"rip": registers["rip"], "rsp": registers["rsp"], "rbp": registers["rbp"]}, 1000)
         except CannotUnwind as error:
             ours = str(error)
         rows.append([thread.lwp, ours, target.unwind(thread, 1000)])
@@ -37,11 +37,11 @@ def compare(where: list[str | Path], script: Path, *, symbols: bool) -> list[tup
     return [(lwp, ours, theirs) for lwp, ours, theirs in rows]
 
 
-@pytest.mark.parametrize("target", ["live", "core"])
-@pytest.mark.parametrize("name", interpreters.NAMES)
-def test_python(name: str, target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "variant", "target"),
+                         combinations.cases(interpreters.NAMES, ("readers",), ("live", "core")))
+def test_python(name: str, variant: str, target: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
-    with samples.rapids(python, "readers", tmp_path, interpreters.with_gil(name)) as sample:
+    with samples.rapids(python, variant, tmp_path, interpreters.with_gil(name)) as sample:
         where: list[str | Path] = ["-p", str(sample.pid)]
         if target == "core":
             where = [python, cores.kernel_core(sample)]
@@ -65,11 +65,12 @@ REGISTERS = """
 import json
 import gdb
 from gdbext.debugger.target import Session
+from gdbext.arch import x86_64
 from gdbext.elf.core_file import read_core_file
 core, rows = read_core_file({core!r}), []
 for thread in gdb.selected_inferior().threads():
     thread.switch()
-    told = core.registers(thread.ptid[1])
+    told = x86_64.core_registers(core.states[thread.ptid[1]])
     theirs = {{name: int(gdb.newest_frame().read_register(name)) & (1 << 64) - 1 for name in told}}
     rows.append([len(told), {{name: (told[name], theirs[name]) for name in told if told[name] != theirs[name]}}])
 with Session() as target:

@@ -24,12 +24,12 @@ FUNCTIONS = ("plain", "containers", "objects")
 # what GDB runs: the variables of every frame, and how long they took, go into a file
 LOOK = '''
 import json, time
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from gdbext.cpython.values import Limits, ValueReader, locals_of
 from gdbext.debugger.target import Session
 
 with Session() as target:
-    (python,) = Snapshot(target)._python.pythons
+    (python,) = take_snapshot(target)._python.pythons
     reader = ValueReader(target.memory, python.runtime.layouts, python.objects)
     (interpreter,) = python.interpreters
     tstate = interpreter.threads[-1].address

@@ -57,19 +57,20 @@ def test_wait_for_the_result_of_a_pool_is_no_wait_for_an_event(name: str) -> Non
     python, symbols = interpreters.use(name)
     with running(python, RESULTS) as pid:
         sessions: list[gdb_session.Result] = []
+        found: list[dict[str, str]] = []
 
         def states() -> dict[str, str]:
             sessions.append(gdb_session.batch(["-p", str(pid)], COMMANDS, symbols=symbols))
             assert sessions[-1].status == 0
             document = sessions[-1].document()
             locks = {lock["id"]: lock["state"] for lock in document["locks"]}
-            found = {thread["python_name"]: locks.get((thread["waits"] or {}).get("lock"), "none")
-                     for thread in document["threads"] if thread["python_name"] in WAITERS}
-            print(found)  # pytest shows it if the test fails
-            return found
+            found.append({thread["python_name"]: locks.get((thread["waits"] or {}).get("lock"), "none")
+                          for thread in document["threads"] if thread["python_name"] in WAITERS})
+            return found[-1]
 
         # until then they may wait for the GIL, or for a lock of the pool
-        wait_until(lambda: states() == dict.fromkeys(WAITERS, "result is pending"), "all to wait for their results")
+        wait_until(lambda: states() == dict.fromkeys(WAITERS, "result is pending"), "all to wait for their results",
+                   seen=lambda: found[-1])
         waiting = [line for line in sessions[-1].outputs[1].splitlines() if "hread" in line.split("(")[0]]
         places = [place for place, line in enumerate(waiting) if "result is pending" in line]
         assert len(places) == len(WAITERS)
@@ -156,7 +157,7 @@ def test_standstill_of_many_threads_is_shown_in_a_few_lines(name: str, tmp_path:
             sessions.append(gdb_session.batch(["-p", str(pid)], commands, symbols=symbols))
             return "standstill of all 101 threads" in sessions[-1].outputs[0]
 
-        wait_until(is_still, "all threads to wait")
+        wait_until(is_still, "all threads to wait", seen=lambda: sessions[-1].outputs[0])
         launcher = [sys.executable, "-m", "gdbext"]
         pages = [subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=False,
                                 cwd=interpreters.CHECKOUT).stdout

@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import gdb_session, interpreters, samples
-from tests.support.samples import wait_until
+from tests.support.samples import PATIENCE, wait_until
 
 Json = dict[str, Any]
 
@@ -191,7 +191,7 @@ class Running:
             with open(self.directory / "stop", "r+b") as file:
                 file.write(b"!")
         try:
-            status = self.process.wait(timeout=60)
+            status = self.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             place = gdb_session.batch(["-p", str(self.pid)], ["py-threads-locks"], symbols=self.symbols)
             raise AssertionError(f"{self.program.name} does not end; {self._errors()}\n{place.outputs[0]}") from None

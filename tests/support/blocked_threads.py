@@ -5,12 +5,13 @@ from __future__ import annotations
 from gdbext.model import Lock, Thread
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_target import ERESTARTSYS, FakeTarget
+from tests.support.reasons import said
 
 
 def look(target: FakeTarget) -> tuple[list[Thread], dict[str, Lock]]:
-    report = Snapshot(target).report(lambda thread: False)
+    report = take_snapshot(target).report(lambda thread: False)
     assert report.deadlocks == ()
     return list(report.threads), {lock.id: lock for lock in report.locks}
 
@@ -27,7 +28,7 @@ def on(target: FakeTarget, call: int, *arguments: int) -> Lock:
     """The descriptor that the only thread of a target waits for."""
     thread, lock = one(target, call, *arguments)
     assert lock is not None
-    assert thread.blocked_on == lock.name
+    assert said(thread.blocked_on) == lock.name
     return lock
 
 
@@ -35,7 +36,7 @@ def words(target: FakeTarget, call: int, *arguments: int, rax: int = ERESTARTSYS
     """What the only thread of a target is blocked on that is no descriptor."""
     thread, lock = one(target, call, *arguments, rax=rax)
     assert lock is None
-    return thread.blocked_on
+    return said(thread.blocked_on)
 
 
 def put(target: FakeTarget, data: bytes) -> int:
@@ -46,6 +47,6 @@ def put(target: FakeTarget, data: bytes) -> int:
 
 
 def rendered(target: FakeTarget) -> str:
-    report = Snapshot(target).report(lambda thread: False)
+    report = take_snapshot(target).report(lambda thread: False)
     return TextRenderer(report, Style(), lambda file, line: None).threads(
         [thread.number for thread in report.threads], True, "none")

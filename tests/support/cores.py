@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import gdb_session
-from tests.support.samples import Sample
+from tests.support.samples import PATIENCE, Sample
 
 _PATTERN = Path("/proc/sys/kernel/core_pattern")
 
@@ -59,14 +59,14 @@ def core_of_crash(sample: Sample) -> Path:
 def _prefix() -> str:
     pattern = _PATTERN.read_text().strip()
     if pattern.startswith("|"):
-        pytest.skip(f"the kernel gives cores to a program: core_pattern is {pattern}")
+        pytest.skip(f"the kernel pipes cores to a program (core_pattern is {pattern})")
     if "/" in pattern:
-        pytest.skip(f"the kernel keeps cores elsewhere: core_pattern is {pattern}")
+        pytest.skip(f"the kernel does not write cores to the working directory (core_pattern is {pattern})")
     return pattern.partition("%")[0]
 
 
 def _core_of(sample: Sample, number: signal.Signals, prefix: str) -> Path:
-    status = sample.process.wait(timeout=60)
+    status = sample.process.wait(timeout=PATIENCE)
     assert status == -number, f"the sample ended otherwise: {status}"
     found = sorted(sample.directory.glob(f"{prefix}*"))
     if not found:

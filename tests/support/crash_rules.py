@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from gdbext.crash.gil_rules import ApiCall, GilRules
 from gdbext.layout.select import glibc_layouts
 from gdbext.model import Finding
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.python_side import PythonSide
+from gdbext.threads.python_side import read_python_side
 from gdbext.threads.site import Sites
-from gdbext.threads.threads import Threads
+from gdbext.threads.threads import Threads, read_threads
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeThread
 
@@ -32,10 +32,10 @@ class Rules:
 
     def look(self) -> tuple[GilRules, Threads]:
         target, findings = self.target, Findings()
-        code = Code(target, findings)
+        code = read_code(target, findings)
         layouts = glibc_layouts("2.36", "x86_64")
-        threads = Threads(target, layouts, findings)
-        side = PythonSide(target, code, threads, GoneOwners(target, None, threads), findings)
+        threads = read_threads(target, layouts, findings)
+        side = read_python_side(target, code, threads, GoneOwners(target, None, threads), findings)
         return GilRules(target.memory, code, side, Sites(target.memory, code, target.loaded[2:3])), threads
 
     def calls(self, thread: FakeThread, function: str, *inner: int, caller: int = DRIVER_TEXT + 0x40) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from gdbext.arch.x86_64.signals import SI_KERNEL, SIGSEGV
-from gdbext.crash.fault import REGISTERS, FaultReader, FaultSite, SeenFault
+from gdbext.arch.x86_64.registers import FRAME
+from gdbext.crash.fault import FaultReader, FaultSite, SeenFault
 from gdbext.crash.pointers import Pointers
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import SignalInfo
+from gdbext.inferior.signals import SI_KERNEL, SIGSEGV
 from gdbext.model import Crash, Fault
-from gdbext.snapshot import Snapshot
-from gdbext.threads.code import Code
+from gdbext.snapshot import take_snapshot
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
-from gdbext.threads.threads import Threads
+from gdbext.threads.threads import read_threads
 from tests.support.fake_eh_frame import describe_functions
 from tests.support.fake_target import APP_DATA, APP_TEXT, DRIVER_TEXT, LIBC_TEXT, STACK_SIZE, FakeTarget, FakeThread
 
@@ -44,7 +45,7 @@ class Scene:
         describe_functions(target, "/app/libdrv.so", FUNCTION)
         describe_functions(target, "/app/server", CALLER, OUTERMOST)
         self.frames: list[tuple[int, int]] = []
-        self.registers = {**dict.fromkeys(REGISTERS, 0), "rip": FUNCTION, "rsp": self.stack + 0x100, "rbp": HEAP}
+        self.registers = {**dict.fromkeys(FRAME, 0), "rip": FUNCTION, "rsp": self.stack + 0x100, "rbp": HEAP}
 
     def code(self, *texts: str, at: int = FUNCTION) -> int:
         """Instructions of a function, of 4 bytes each; where the last one lies."""
@@ -63,8 +64,8 @@ class Scene:
     def read(self, info: SignalInfo, access: str | None = None, **registers: int) -> SeenFault:
         findings = Findings()
         self.registers.update(registers)
-        code = Code(self.target, findings)
-        threads = Threads(self.target, None, findings)
+        code = read_code(self.target, findings)
+        threads = read_threads(self.target, None, findings)
         reader = FaultReader(self.target, code, Pointers(self.target, code, threads, ()))
         frames = [(self.registers["rip"], self.registers["rsp"]), *self.frames[1:]]
         return reader.read(FaultSite(self.target.fakes[0].ref, info, self.registers, access, frames=frames))
@@ -78,5 +79,5 @@ class Scene:
 
 
 def crash_of(target: FakeTarget) -> Crash:
-    snapshot = Snapshot(target)
+    snapshot = take_snapshot(target)
     return snapshot.crash(snapshot.report(lambda thread: False))

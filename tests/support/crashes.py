@@ -125,6 +125,54 @@ STORIES = {
     "tsan-null": Story("tsan", variables={"TSAN_OPTIONS": _TSAN_OPTIONS}, targets=_TSAN_TARGETS),
 }
 
+#: Each story from the kernel's core in all its interpreters; otherwise where it may be different
+LIVE = ("null-read", "handle", "faulthandler", "killed", "no-gil", "overflow-main", "terminate", "trap")
+GCORE = ("handle", "race", "use-after-free", "overflow", "misaligned", "assert", "released", "faulthandler")
+STRIPPED = ("handle", "race", "underflow", "no-gil", "fatal", "terminate", "overflow", "released", "wild")
+CASES = [
+    *((story, name, "kernel-core") for story, plan in STORIES.items() for name in plan.pythons),
+    *((story, STORIES[story].pythons[-1], "gcore") for story in GCORE),
+    *((story, "3.11", "live") for story in LIVE),
+    *((story, f"{STORIES[story].pythons[-1]}-stripped", "kernel-core") for story in STRIPPED),
+]
+#: What each is called; where only the interpreter's build decides, any of several.
+KINDS = {
+    "null-read": "null-member",
+    "null-call": "null-call",
+    "data-call": "execute-data",
+    "wild": "non-canonical",
+    "misaligned": "misaligned",
+    "truncated": "truncated-file",
+    "divide": "division",
+    "trap": "trap",
+    "faulthandler": "null-member",
+    "abort": "abort",
+    "assert": "assertion",
+    "heap": "heap-corruption",
+    "fatal": "fatal-python-error",
+    "rust-panic": "rust-panic",
+    "terminate": "uncaught-exception",
+    "terminate-own": "uncaught-exception",
+    "terminate-boundary": "uncaught-exception",
+    "use-after-free": "pattern",
+    "use-after-free-debug": "pattern",
+    "underflow": "pattern",
+    "overflow": "stack-overflow",
+    "overflow-main": "stack-overflow",
+    "overflow-c": "stack-overflow",
+    "no-gil": "null-member|null-pointer",
+    "no-gil-error": "null-member|null-pointer",
+    "released": "null-member|null-pointer",
+    "finalised": "null-member|null-pointer|unmapped",
+    "handle": "null-member",
+    "handle-native": "null-member",
+    "race": "no-permission",
+    "killed": "sent",
+    "killed-segv": "sent",
+    "tsan": "sanitizer",
+    "tsan-null": "null-member",
+}
+
 
 @dataclass(frozen=True)
 class ThreadTruth:
@@ -319,7 +367,7 @@ def _kernel_core(program: _Program, look: Crash) -> Path:
             preexec_fn=functools.partial(resource.setrlimit, resource.RLIMIT_CORE, (limit, limit)),
         )
     try:
-        status = process.wait(timeout=60)
+        status = process.wait(timeout=samples.PATIENCE)
     finally:
         process.kill()
         process.wait()
@@ -352,7 +400,7 @@ def _native_part(needs: str, python: Path, *, strip: bool) -> Path:
         return samples.compiled("libcrash.so", "crash.c", (*_LIBRARY_FLAGS, "-std=gnu11"), strip=strip)
     if needs == "rust":
         if shutil.which("rustc") is None:
-            pytest.skip("takes rustc")
+            pytest.skip("rustc is not installed")
         return samples.compiled("libcrash_rs.so", "crash.rs", _RUST_FLAGS, strip=strip)
     flags = [*_LIBRARY_FLAGS, *_CXX, *samples.extension_flags(python)]
     if needs == "extension":

@@ -1,14 +1,15 @@
-"""Several processes on a /proc of files, with documents of theirs, as `gdbext.launcher.processes.edges` takes them."""
+"""Several processes on a /proc of files, with reports of theirs, as `gdbext.launcher.processes.edges` takes them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from gdbext.launcher.processes.edges import Scene
 from gdbext.launcher.processes.graph import find_deadlocks
+from gdbext.model import EXCLUSIVE, Lock, Report, TargetInfo, Thread, Wait
 from tests.support.fake_proc import FakeProc
 
 #: System calls by name; of x86-64.
@@ -17,17 +18,17 @@ NUMBERS = {"read": 0, "write": 1, "poll": 7, "select": 23, "wait4": 61, "futex":
 
 
 class Host:
-    """Processes 100 and 200 (and more) on a /proc of files, each with one thread, and their documents."""
+    """Processes 100 and 200 (and more) on a /proc of files, each with one thread, and their reports."""
 
     def __init__(self, root: Path) -> None:
         self.fake = FakeProc(root)
         self.fake.process(1, "init", 0)
         self.fake.write("1/maps", "")
         self.root = root
-        self.documents: dict[int, dict[str, Any] | None] = {}
+        self.reports: dict[int, Report | None] = {}
 
     def process(self, pid: int, call: str | None, arguments: Sequence[int] = (), *,
-                lock: Mapping[str, Any] | None = None, parent: int = 1, caught: int = 0, tid: int | None = None,
+                lock: Lock | None = None, parent: int = 1, caught: int = 0, tid: int | None = None,
                 timed: bool = False) -> None:
         """A process, or one more thread of it, in a system call."""
         tid = tid or pid
@@ -38,19 +39,16 @@ class Host:
         self.at(pid, call, arguments, tid)
         if not (self.root / str(pid) / "maps").exists():
             self.maps(pid, "")
-        document = self.documents.setdefault(pid, {"threads": [], "locks": [], "deadlocks": []})
-        assert document is not None
+        report = self.reports.get(pid) or Report(TargetInfo("live", pid, None, "x86_64", None))
         waits = None
         if call in ("read", "write"):
             waits = f"descriptor:{arguments[0]:#x}"
         elif lock is not None:
-            waits = str(lock["id"])
-            document["locks"].append(lock)
-        document["threads"].append({
-            "number": len(document["threads"]) + 1, "lwp": tid, "tid": tid, "name": f"p{pid}", "python_name": None,
-            "status": "blocked" if call else "running", "syscall": call,
-            "waits": waits and {"lock": waits, "mode": "exclusive", "timed": timed, "evidence": "recorded",
-                                "why": None}})
+            waits = lock.id
+            report = replace(report, locks=(*report.locks, lock))
+        thread = Thread(len(report.threads) + 1, tid, tid, f"p{pid}", status="blocked" if call else "running",
+                        syscall=call, waits=Wait(waits, EXCLUSIVE, timed) if waits else None)
+        self.reports[pid] = replace(report, threads=(*report.threads, thread))
 
     def at(self, pid: int, call: str | None, arguments: Sequence[int] = (), tid: int | None = None,
            ran: int = 5) -> None:
@@ -83,7 +81,9 @@ class Host:
                                           for fd, events in entries))
 
     def scene(self) -> Scene:
-        return Scene(self.documents, str(self.root), still=0)
+        scene = Scene(self.reports, str(self.root))
+        scene.watch(0)
+        return scene
 
     def deadlocked(self) -> list[tuple[int, ...]]:
         scene = self.scene()

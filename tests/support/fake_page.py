@@ -9,11 +9,17 @@ from html.parser import HTMLParser
 from typing import Any
 
 from gdbext.model import (
+    EXCLUSIVE,
+    RECORDED,
     Awaited,
     Crash,
+    Deadlock,
+    Edge,
     EventLoop,
     Fault,
     Finding,
+    Hold,
+    Holder,
     Local,
     MixedStack,
     NativeFrame,
@@ -24,11 +30,17 @@ from gdbext.model import (
     Suspect,
     Task,
     Thread,
+    Wait,
+    Waiter,
 )
+from gdbext.model.reasons import because
 from gdbext.render.html import html_page
+from gdbext.render.shown import Shown
+from gdbext.schema.read import read_document
 from gdbext.schema.write import PARTS, document
 from tests.support.fake_report import RWLOCK, gil_deadlock, healthy, orphaned
 from tests.support.gdb_session import violations
+from tests.support.reasons import text
 
 Json = dict[str, Any]
 
@@ -112,15 +124,20 @@ def rows(made: Page, class_: str) -> list[Json]:
     return [attributes for _, attributes in made.elements if attributes.get("class") == class_]
 
 
-def look(report: Report, target: str = "process 885", *, small: bool = True, **more: Any) -> Json:
-    """What `html_page` takes; the document is checked by its schema where it is `small`."""
-    parts = [*PARTS, *(["crash"] if report.crash is not None else []), *(["tasks"] if report.event_loops else [])]
-    made = document(report, parts)
+def look(report: Report, target: str = "process 885", *, small: bool = True, **more: Any) -> Shown:
+    """What `html_page` takes, by way of a document, which is checked by its schema where it is `small`."""
+    made = document_of(report)
     assert not small or violations(made) == []
-    return {"target": target, "document": made, "problem": None, "stopped": None, **more}
+    return Shown(target, read_document(made), **more)
 
 
-def page(*looks: Json, title: str = "gdbext", **more: Any) -> Page:
+def document_of(report: Report) -> Json:
+    """The document with all that a report has."""
+    return document(report, [*PARTS, *(["crash"] if report.crash is not None else []),
+                             *(["tasks"] if report.event_loops else [])])
+
+
+def page(*looks: Shown, title: str = "gdbext", **more: Any) -> Page:
     """The page of these looks, checked."""
     made = Page(html_page(looks, title, **more))
     made.check()
@@ -132,15 +149,18 @@ def crash() -> Report:
     report = gil_deadlock()
     frames = (NativeFrame("Data::get", "libdrv.so", 0x10, "/src/drv.cc", 32), NativeFrame(None, "libffi.so.8", 0x20),
               PyFrame("fetch", "Store.fetch", "/app/job.py", 7))
-    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", "read 8 bytes at 0x18: a member of a null pointer",
+    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", text("read 8 bytes at 0x18: a member of a null pointer"),
                   address=0x18, access="read", size=8, pc=0x10, instruction="mov 0x18(%rdi),%rax",
-                  operands=(Operand("%rdi", 0, "null", "%rdi is `this`, argument 1 of Data::get"),),
+                  operands=(Operand("%rdi", 0, because("null"), (because(
+                      "argument", register="rdi", number=1, is_this=1, function="Data::get()"),)),),
                   registers={"rip": 0x10}, message="what():  no data\nand more")
     found = Crash(1, fault, MixedStack(frames, variables={0: (Local("this", "Data *", "0x0"),),
                                                           2: tuple(Local(f"v{at}", "int", "1") for at in range(20))}),
                   0, Recursion((0,), 12, 40, False, 4096),
-                  (Finding("without-gil", 2, "uses the interpreter", "inferred", "it has released the GIL"),),
-                  (Suspect(2, ("is in Data::fill() too",), "no lock in common"),), ("libdrv.so is not there",))
+                  (Finding("without-gil", 2, text("uses the interpreter"), "inferred",
+                           text("it has released the GIL")),),
+                  (Suspect(2, (because("same-function", function="Data::fill()"),), (because("no-common-lock"),)),),
+                  (text("libdrv.so is not there"),))
     return replace(report, crash=found, deadlocks=())
 
 
@@ -194,25 +214,20 @@ def pool(count: int, depth: int = 12, alike: bool = True) -> Report:
                    deadlocks=(replace(deadlock, stuck_behind=behind),))
 
 
-def ring(count: int) -> Json:
-    """A document of threads each of which waits for the next one's lock, as its schema has it."""
+def ring(count: int) -> Report:
+    """Threads each of which waits for the next one's lock."""
     def name(number: int) -> str:
         return f"mutex:{0x1000 + number:#x}"
 
-    made = look(orphaned())
-    (thread,), (lock,) = made["document"]["threads"], made["document"]["locks"]
+    report = orphaned()
+    (thread,), (lock,) = report.threads, report.locks
     threads, locks, edges = [], [], []
     for number in range(1, count + 1):
         following, before = number % count + 1, (number - 2) % count + 1
-        threads.append({**thread, "number": number, "waits": {**thread["waits"], "lock": name(following)},
-                        "holds": [{"lock": name(number), "mode": "exclusive", "evidence": "recorded", "why": None,
-                                   "taken_at": None}]})
-        locks.append({**lock, "id": name(number), "address": name(number)[6:], "orphan": None, "why": None,
-                      "holders": [{"thread": number, "mode": "exclusive", "evidence": "recorded", "why": None,
-                                   "taken_at": None}], "waiters": [{"thread": before, "mode": "exclusive"}]})
-        edges.append({"waiter": number, "lock": name(following), "holder": following})
-    made["document"].update(threads=threads, locks=locks, deadlocks=[
-        {"threads": [*range(1, count + 1)], "evidence": "recorded", "edges": edges, "why": None, "stuck_behind": [],
-         "standstill": False}])
-    assert violations(made["document"]) == []
-    return made
+        threads.append(replace(thread, number=number, waits=Wait(name(following), EXCLUSIVE, False),
+                               holds=(Hold(name(number), EXCLUSIVE, RECORDED),)))
+        locks.append(replace(lock, id=name(number), address=0x1000 + number, orphan=None, why=None,
+                             holders=(Holder(number, EXCLUSIVE, RECORDED),), waiters=(Waiter(before, EXCLUSIVE),)))
+        edges.append(Edge(number, name(following), number % count + 1))
+    deadlock = Deadlock(tuple(range(1, count + 1)), RECORDED, tuple(edges))
+    return replace(report, threads=tuple(threads), locks=tuple(locks), deadlocks=(deadlock,))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdbext.inferior.protocol import Module, Section
-from gdbext.layout.select import _DEBUG_OFFSETS, cpython_candidates
+from gdbext.layout.select import cpython_candidates, debug_offsets
 from gdbext.layout.table import Layouts
 from tests.support.fake_memory import Builder, FakeMemory
 
@@ -506,7 +506,7 @@ class FakePython:
         """What a process of this version says about its own structures."""
         wanted = self.layouts["_Py_DebugOffsets"]
         found = {}
-        for group, (struct_name, members) in _DEBUG_OFFSETS.items():
+        for group, (struct_name, members) in debug_offsets().items():
             for theirs, ours in members.items():
                 if f"{group}.{theirs}" in wanted:
                     found[f"{group}.{theirs}"] = self.layouts[struct_name].offset(ours)

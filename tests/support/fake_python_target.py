@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdbext.model import TargetKind
 from tests.support.fake_python import Call, FakePython
 from tests.support.fake_target import (
     APP_TEXT,
@@ -17,7 +18,7 @@ from tests.support.fake_target import (
 class PythonTarget(FakeTarget):
     """A process with an interpreter, and Python threads in it."""
 
-    def __init__(self, version: str, kind: str = "live", build: str = "default") -> None:
+    def __init__(self, version: str, kind: TargetKind = "live", build: str = "default") -> None:
         super().__init__(kind)
         self.python = FakePython(self.ram, version, build=build)
         self.loaded.append(self.python.runtime())

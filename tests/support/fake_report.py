@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from gdbext.model import (
     DERIVED,
@@ -45,10 +45,12 @@ from gdbext.model import (
     Wait,
     Waiter,
 )
+from gdbext.model.reasons import Reason, because
+from tests.support.reasons import text
 
 RWLOCK, GIL, COUNTED = "rwlock:0x5591e0c0", "gil:0", "rwlock:0x6000"
 INFO = TargetInfo("live", 885, "/usr/bin/python3.11", "x86_64", "glibc 2.36")
-WHY = "1 reader counted, none recorded; just 1 thread has the lock's address on the stack"
+WHY = because("readers-not-recorded", count=1, candidates=1)
 
 
 def gil_deadlock() -> Report:
@@ -72,15 +74,16 @@ def gil_deadlock() -> Report:
     locks = (
         Lock(RWLOCK, "rwlock", 0x5591E0C0, "in libdrv.so", "write-locked", (Holder(2, EXCLUSIVE, RECORDED),),
              (Waiter(1, EXCLUSIVE), Waiter(3, SHARED))),
-        Lock(COUNTED, "rwlock", 0x6000, None, "read-locked", (), (), (3, 4), why="2 readers counted, none recorded"),
+        Lock(COUNTED, "rwlock", 0x6000, None, "read-locked", (), (), (3, 4),
+             why=because("readers-not-recorded", count=2, candidates=2)),
         Lock(GIL, "gil", 0x7F00, None, "held", (Holder(1, EXCLUSIVE, RECORDED),), (Waiter(2, EXCLUSIVE),)),
     )
     gil = Gil(GIL, 0x7F00, "held", 1, RECORDED, (2,), True)
     runtime = Runtime("3.11.7", "default", 0x7E00, "table", "libpython3.11.so.1.0",
                       (Interpreter(0, 0x7D00, gil, StopTheWorld(False)),))
     deadlock = Deadlock((1, 2), RECORDED, (Edge(1, RWLOCK, 2), Edge(2, GIL, 1)), None, (3,))
-    return Report(INFO, (runtime,), threads, locks, (deadlock,), (Problem("thread 5", "unreadable", "it runs"),),
-                  ("no table for CPython 3.11.7; the one for 3.11.2 fits and is used",))
+    return Report(INFO, (runtime,), threads, locks, (deadlock,), (Problem("thread 5", "unreadable", text("it runs")),),
+                  (because("table-of-other-version", version="3.11.7", table="3.11.2"),))
 
 
 def world_that_does_not_stop() -> Report:
@@ -150,26 +153,26 @@ def standstill_of_workers(workers: int, queues: int = 1) -> Report:
         for lock, state in states.items())
     edges = tuple(Edge(thread.number, thread.waits.lock, None, INFERRED) for thread in threads if thread.waits)
     numbers = tuple(thread.number for thread in threads)
-    deadlock = Deadlock(numbers, INFERRED, edges, "every thread of the process waits", standstill=True)
+    deadlock = Deadlock(numbers, INFERRED, edges, text("every thread of the process waits"), standstill=True)
     return Report(INFO, (), tuple(threads), locks, (deadlock,))
 
 
 def orphaned() -> Report:
     """A thread that waits for an owner that is gone."""
     lock = Lock("mutex:0x10", "mutex", 0x10, "accounts in bank", "locked", (), (Waiter(1, EXCLUSIVE),), (),
-                "thread exited", why="its owner had TID 4242")
+                because("thread-exited"), why=text("its owner had TID 4242"))
     thread = Thread(1, 10, 10, "bank", status="blocked", syscall="futex", waits=Wait(lock.id, EXCLUSIVE, False))
-    why = "the owner of mutex:0x10 is gone: thread exited"
+    why = because("owner-gone", lock="mutex:0x10", orphan=lock.orphan)
     return Report(INFO, (), (thread,), (lock,), (Deadlock((1,), RECORDED, (Edge(1, lock.id, None),), why),))
 
 
 def left_behind() -> Report:
     """A GIL and a shared lock that fork left behind, and a lock of another process."""
     lock = Lock("semaphore:0x10", "semaphore", 0x10, None, "zero", (), (Waiter(1, EXCLUSIVE),), (),
-                "left behind by fork", "any", DERIVED, "no thread state has that id", True)
+                because("left-behind-by-fork"), "any", DERIVED, text("no thread state has that id"), True)
     foreign = Lock("mutex:0x40", "mutex", 0x40, None, "locked", shared=True, foreign_owner=4242)
-    wait = Wait(lock.id, EXCLUSIVE, True, INFERRED, "the only semaphore whose address is on the stack")
-    gil = Gil(GIL, 0x7F00, "held", evidence=DERIVED, orphan="left behind by fork")
+    wait = Wait(lock.id, EXCLUSIVE, True, INFERRED, text("the only semaphore whose address is on the stack"))
+    gil = Gil(GIL, 0x7F00, "held", evidence=DERIVED, orphan=because("left-behind-by-fork"))
     runtime = Runtime("3.11.7", "default", 0x7E00, "dwarf", "python3.11",
                       (Interpreter(0, 0x7D00, gil, StopTheWorld(False)),), 1)
     thread = Thread(1, 10, 10, "child", status="blocked", syscall="futex", waits=wait)
@@ -188,7 +191,7 @@ def standstill() -> Report:
         Lock(queue, "py-condition", 0x20, "jobs of pool", "queue is empty", (), (Waiter(2, EXCLUSIVE),),
              wait_for="any"),
     )
-    why = "every thread of the process waits, without a timeout, for what only its own threads could do"
+    why = because("every-thread-waits")
     deadlock = Deadlock((1, 2), INFERRED, (Edge(1, end, 2, INFERRED), Edge(2, queue, None, INFERRED)), why,
                         standstill=True)
     return Report(INFO, (), threads, locks, (deadlock,))
@@ -196,7 +199,7 @@ def standstill() -> Report:
 
 def without_verdict() -> Report:
     """No deadlock is seen, and none can be ruled out."""
-    return dataclasses.replace(healthy(), no_verdict="PyPy in libpypy3.9-c.so is not decoded")
+    return dataclasses.replace(healthy(), no_verdict=because("other-python", name="PyPy", module="libpypy3.9-c.so"))
 
 
 def healthy() -> Report:
@@ -211,7 +214,7 @@ def asyncio() -> Report:
     """Two tasks that wait for each other, one of them without a name and for a lock; a coroutine with variables."""
     stack = (PyFrame("work", "Job.work", "/app/job.py", 5, Columns(4, 17, 6), "coroutine"),
              NativeFrame("epoll_wait", "libc.so.6", 0x7F00), NativeFrame("start_thread", "libc.so.6", 0x7F10))
-    why = "inside of a `with` block of the lock"
+    why = because("in-with-block")
     held = Lock("py-lock:0x70", "py-lock", 0x70, "table of job", "locked",
                 (Holder(1, EXCLUSIVE, DERIVED, why, stack[0]),))
     lock = Awaited(kind="asyncio.Lock", address=0x90, name="lock", holders=(0x10,))
@@ -220,8 +223,10 @@ def asyncio() -> Report:
     report = gil_deadlock()
     first = dataclasses.replace(
         report.threads[0], holds=(Hold(held.id, EXCLUSIVE, DERIVED, why, stack[0]),), stack=stack,
-        parts=(Part(stack[:1]), Part(stack[1:], "thread start")), unmerged="no frame fits",
-        blocked_on="the end of process 4711", variables=((Local("x", "int", "1"),), (), ()))
+        parts=(Part(stack[:1]), Part(stack[1:], "thread start")),
+        unmerged=because("frame-counts-differ", python=2, native=1),
+        blocked_on=because("waits-for-child", process=because("process", pid=4711, name="make")),
+        variables=((Local("x", "int", "1"),), (), ()))
     return dataclasses.replace(report, threads=(first, *report.threads[1:]), locks=(*report.locks, held), tasks=tasks,
                                task_cycles=((0x10, 0x20),),
                                event_loops=(EventLoop(0x7000, "_UnixSelectorEventLoop", 1),))
@@ -229,17 +234,29 @@ def asyncio() -> Report:
 
 def crashed() -> Report:
     """A null pointer, with everything that a report of a crash can contain."""
-    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", "read 8 bytes at 0x18", INFERRED,
-                  "the code before it sets %rdi to 0", (1, 0), 0x18, "read", 8, 0x401000, "mov 0x18(%rdi),%rax",
-                  (Operand("%rdi", 0, "null", "the first argument"), Operand("%rax", 1)), {"rdi": 0, "fs_base": 0x7F00},
+    null = because("null-member", offset=0x18, register="rdi")
+    touched = because("accessed", access="read", size=8, address=0x18, is_readable=1, problem=null)
+    function = because("function", name="get")
+    origins = (because("argument", register="rdi", number=1, function=function, is_this=0),
+               because("in-caller", function=function, origin=text("a later version found it")))
+    fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", touched, INFERRED, because("only-null-is-so-low"), (1, 0),
+                  0x18, "read", 8, 0x401000, "mov 0x18(%rdi),%rax",
+                  (Operand("%rdi", 0, because("null"), origins), Operand("%rax", 1)), {"rdi": 0, "fs_base": 0x7F00},
                   "said", True)
     stack = MixedStack((NativeFrame("get", "libdrv.so", 0x401000), PyFrame("f", "f", "/app/job.py", 3)),
                        (Part((NativeFrame("get", "libdrv.so", 0x401000),), None, "Cython", "lib.get"),
                         Part((PyFrame("f", "f", "/app/job.py", 3),))),
-                       "no frame fits", {0: (Local("self", "Node *", "0x0"),)})
+                       because("eval-in-no-frame"), {0: (Local("self", "Node *", "0x0"),)})
     crash = Crash(1, fault, stack, 0, Recursion((0, 1), 900, 2000, False, 8 << 20),
-                  (Finding("without-gil", 2, "uses Python"), Finding("impossible-object", None, "x", INFERRED, "y")),
-                  (Suspect(2, ("runs get too",), "both hold gil:0", ("gil:0",)),), ("libdrv.so is not there",))
+                  (Finding("without-gil", 2, text("uses Python")),
+                   Finding("impossible-object", None, because("not-an-object", address=0x10, names=("row", "rows[0]"),
+                                                              problem=because("bad-reference-count", count=-5)),
+                           INFERRED, because("object-in-variable"))),
+                  (Suspect(2, (because("same-function", function=function), text("it too")),
+                           (because("no-common-lock"), because("holds-locks", thread=1, locks=("gil:0",))),
+                           ("gil:0",)),),
+                  (because("file-missing", path="/app/libdrv.so", build_id=None),
+                   because("files-missing", files=("a", "b"), more=2)))
     return Report(INFO, crash=crash)
 
 
@@ -255,6 +272,8 @@ T = TypeVar("T")
 
 def hostile(report: T) -> T:
     """The same report with `HOSTILE` in the place of every string that may come from the target."""
+    if isinstance(report, Reason):
+        return cast("T", text(HOSTILE))
     changes: dict[str, Any] = {}
     for each in dataclasses.fields(report):  # type: ignore[arg-type]
         value = getattr(report, each.name)

@@ -11,6 +11,7 @@ from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
 from gdbext.layout.select import glibc_layouts
 from gdbext.layout.table import Struct
+from gdbext.model import ProblemKind, TargetKind
 from tests.support.fake_memory import Builder, FakeMemory
 
 FUTEX, READ, POLL, RESTART_SYSCALL = 202, 0, 7, 219
@@ -45,7 +46,7 @@ class FakeThread:
 class FakeTarget:
     """A `Target` of fake threads in fake memory, with glibc 2.36."""
 
-    def __init__(self, kind: str = "live", glibc: str = "2.36") -> None:
+    def __init__(self, kind: TargetKind = "live", glibc: str = "2.36") -> None:
         self.kind = kind
         self.pid = 100
         self.executable: str | None = "/app/server"
@@ -57,7 +58,7 @@ class FakeTarget:
         self.fakes: list[FakeThread] = []
         self.files: dict[str, bytes] = {}
         self.symbols: dict[int, Symbol] = {}
-        self.told: list[tuple[str, str, str]] = []
+        self.told: list[tuple[str, ProblemKind, str]] = []
         self.locals: dict[tuple[int, int], list[tuple[str, str, str]]] = {}
         self.loaded: list[Module] = []
         self.mapped: list[tuple[int, str]] = []
@@ -223,6 +224,6 @@ class FakeTarget:
         """Whether the file was given."""
         return path in self.files
 
-    def problems(self) -> Iterable[tuple[str, str, str]]:
+    def problems(self) -> Iterable[tuple[str, ProblemKind, str]]:
         """What the debugger could not tell."""
         return self.told

@@ -8,9 +8,12 @@ the reason.
 
 from __future__ import annotations
 
+import fcntl
 import functools
+import json
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +21,8 @@ from typing import NoReturn
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
+#: The environment variable with the folder that conftest.py makes for one run of the tests.
+SHARED = "GDBEXT_TESTS_SHARED"
 GET_PYTHON = CHECKOUT / "scripts" / "get-python"
 DEBIAN_PYTHON = Path("/usr/bin/python3")
 
@@ -99,8 +104,24 @@ def find(name: str) -> Interpreter:
         path: Path | None = DEBIAN_PYTHON.resolve() if _is_debians(DEBIAN_PYTHON) else None
         return Interpreter(name, path, f"{DEBIAN_PYTHON} is not Debian's Python", False)
     version, _, copy = name.partition("-")
-    path, missing = _get_python(["--stripped" if copy else "--debug-info", "--no-build", version])
-    return Interpreter(name, path, missing, not copy)
+    found = _once_a_run(name, lambda: _get_python(["--stripped" if copy else "--debug-info", "--no-build", version]))
+    return Interpreter(name, *found, symbols=not copy)
+
+
+def _once_a_run(name: str, ask: Callable[[], tuple[Path | None, str]]) -> tuple[Path | None, str]:
+    """What the first worker of pytest-xdist was answered; get-python starts several programs for an answer."""
+    if SHARED not in os.environ:
+        return ask()
+    with open(Path(os.environ[SHARED]) / name, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        known = file.read()
+        if known:
+            path, missing = json.loads(known)
+            return Path(path) if path else None, missing
+        found, missing = ask()
+        json.dump([str(found or ""), missing], file)
+        return found, missing
 
 
 def _is_debians(path: Path) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support import interpreters
+from tests.support import combinations, interpreters
 from tests.support.interpreters import CHECKOUT
 from tests.support.samples import Place
 
@@ -51,6 +51,10 @@ PACKAGED = {
 }
 
 
+#: How a program in a tree is seen: as a process or as a core, by the tree's own GDB or by this machine's.
+WAYS = ("live, its GDB", "live", "core", "core, its GDB")
+
+
 @dataclass(frozen=True)
 class Root:
     """A tree under test.
@@ -66,6 +70,10 @@ class Root:
     gdb: tuple[str, ...]
     sysroot: tuple[str, ...]
     variables: tuple[tuple[str, str], ...] = ()
+
+    def ways(self, turn: int) -> Sequence[str]:
+        """Choose among WAYS: each GDB once; which one gets the process and which one the core takes turns."""
+        return combinations.part(WAYS, turn) if self.gdb else ("live", "core")
 
     def outside(self, path: Path) -> Path:
         """A program of the tree as this machine knows it; a lent interpreter lies at the same path."""

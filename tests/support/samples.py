@@ -32,6 +32,7 @@ import platform
 import resource
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -45,6 +46,8 @@ import pytest
 SOURCES = Path(__file__).resolve().parent.parent / "samples"
 RAPIDS_VARIANTS = ("rwlock", "mutex", "readers", "readers-bystander")
 ABBA_VARIANTS = ("mutex", "rwlock")
+#: Seconds that tests wait for a state which takes a moment on a quiet machine. Loaded machines need many times that.
+PATIENCE = 120.0
 #: Seconds that a waiter of the GIL sleeps at a time, where it is to sleep on.
 STILL = 1000.0
 
@@ -246,7 +249,7 @@ class Sample:
         """Number of the process."""
         return self.process.pid
 
-    def read_line(self, seconds: float = 30) -> str:
+    def read_line(self, seconds: float = PATIENCE) -> str:
         """The next line of the sample's output.
 
         :raises AssertionError: none came in time, or the sample ended.
@@ -277,14 +280,22 @@ class Sample:
                 return value.strip()
         raise AssertionError(f"no {field} in the status of thread {tid}")
 
+    def system_call(self, tid: int) -> str:
+        """The thread's system call, as the kernel shows it: number and arguments, or ``running``."""
+        return Path(f"/proc/{self.pid}/task/{tid}/syscall").read_text().strip()
+
+    def system_calls(self) -> dict[int, str]:
+        """The system call of each thread, for the message of a failure."""
+        return {tid: self.system_call(tid) for tid in self.tids()}
+
     def in_system_call(self, tid: int, name: str) -> bool:
         """Whether the thread is asleep in that system call.
 
         A futex wait with a timeout that a stop has interrupted goes on as another one, ``restart_syscall``.
         """
         numbers = _SYSCALL_NUMBERS[platform.machine()]
-        text = Path(f"/proc/{self.pid}/task/{tid}/syscall").read_text()
-        return text.split()[0] in {str(numbers[each]) for each in (name, *(["restart"] if name == "futex" else []))}
+        names = (name, "restart") if name == "futex" else (name,)
+        return self.system_call(tid).split()[0] in {str(numbers[each]) for each in names}
 
     def read_memory(self, address: int, size: int) -> bytes:
         """Bytes of the sample's memory, read without stopping it."""
@@ -313,16 +324,20 @@ class Sample:
             steady = steady + 1 if all(self.in_system_call(tid, name) for tid, name in expected) else 0
             return steady >= _STEADY
 
-        wait_until(settled, f"{self.truth.sample} {self.truth.variant} to hang as it said")
+        wait_until(settled, f"{self.truth.sample} {self.truth.variant} to hang as it said: {self.truth.threads}",
+                   seen=self.system_calls)
 
     def is_stopped(self) -> bool:
         """Whether any thread is stopped, or still traced by a debugger."""
         return any(self.status(tid, "State")[0] in "tT" or self.status(tid, "TracerPid") != "0" for tid in self.tids())
 
 
-def wait_until(predicate: Callable[[], T], what: str, seconds: float = 20) -> T:
+def wait_until(
+    predicate: Callable[[], T], what: str, seconds: float = PATIENCE, *, seen: Callable[[], object] | None = None
+) -> T:
     """Poll until the predicate holds; the one place where tests wait by the clock.
 
+    :param seen: the state that a failure shows; by default what the predicate returned last.
     :return: the value that made it hold.
     :raises AssertionError: it did not hold in time.
     """
@@ -332,8 +347,13 @@ def wait_until(predicate: Callable[[], T], what: str, seconds: float = 20) -> T:
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds} s in vain for {what}")
+            raise AssertionError(f"waited {seconds:g} s for {what}; last seen: {seen() if seen else value!r}")
         time.sleep(0.005)
+
+
+def accept_interrupts() -> None:
+    """Undo in a child that SIGINT is ignored, as it is where a shell has put the tests in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def cache_directory() -> Path:

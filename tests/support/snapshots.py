@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gdbext.model import Lock, Report, Thread
-from gdbext.snapshot import Snapshot
+from gdbext.model import Lock, Report, TargetKind, Thread
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import WAIT_BITSET_REALTIME, FakeTarget, FakeThread
 from tests.support.round_trip import checked
 
 
 def report_of(target: FakeTarget) -> Report:
-    return checked(Snapshot(target).report(lambda thread: False))
+    return checked(take_snapshot(target).report(lambda thread: False))
 
 
 def lock_of(report: Report, address: int) -> Lock:
@@ -37,7 +37,7 @@ def abba(target: FakeTarget) -> tuple[FakeThread, FakeThread, int, int]:
     return one, two, a, b
 
 
-def gil_and_rwlock(version: str, kind: str = "live") -> tuple[PythonTarget, FakeThread, FakeThread, int]:
+def gil_and_rwlock(version: str, kind: TargetKind = "live") -> tuple[PythonTarget, FakeThread, FakeThread, int]:
     """The main thread has the GIL and wants the lock; a worker has the lock and wants the GIL."""
     target = PythonTarget(version, kind)
     (main, main_state), (worker, worker_state) = target.python_thread(), target.python_thread()

@@ -12,21 +12,22 @@ from pathlib import Path
 import pytest
 
 import gdbext
-from gdbext.layout.members import CPYTHON, GLIBC
-from gdbext.layout.select import _DEBUG_OFFSETS
+from gdbext.layout.members import read_specs
+from gdbext.layout.select import debug_offsets
 
 HOME = Path(gdbext.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace(".__init__", ""): path
            for path in sorted(HOME.rglob("*.py"))}
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
-ORDER = ("record", "errors", "model", "inferior", "elf", "layout", "arch", "runtimes", "glibc", "cpython", "threads",
-         "waits", "holders", "stacks", "verdict", "crash", "snapshot", "narrate", "schema", "render", "commands",
-         "debugger")
+ORDER = ("record", "remembered", "errors", "model", "inferior", "elf", "layout", "arch", "runtimes", "glibc", "cpython",
+         "threads", "waits", "holders", "stacks", "verdict", "crash", "snapshot", "narrate", "schema", "render",
+         "commands", "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
 FOREIGN = {"gdb": "gdbext.debugger", "shtab": "gdbext.launcher", "tqdm": "gdbext.launcher",
-           "jinja2": "gdbext.render", "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
+           "jinja2": "gdbext.render.html", "markupsafe": "gdbext.render.html",
+           "pygments": "gdbext.render.style", "distributed": "gdbext.launcher.verbs.dask",
            "typing_extensions": "gdbext.record"}
 
 
@@ -76,17 +77,18 @@ def test_renderers_see_nothing_of_the_target() -> None:
     for module in MODULES:
         if layer(module) == "gdbext.render":
             assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
-                "gdbext.model", "gdbext.record", "gdbext.narrate", "gdbext.render"}
+                "gdbext.model", "gdbext.record", "gdbext.errors", "gdbext.narrate", "gdbext.render"}
 
 
-def test_what_a_page_tells_is_decided_without_markup() -> None:
-    ours = {name for name in imported("gdbext.render.html_told") if name.startswith("gdbext")}
-    assert ours == {"gdbext.model", "gdbext.model.kinds", "gdbext.record", "gdbext.render.html_text",
-                    "gdbext.render.phrases"}
-    assert set(imported("gdbext.render.phrases")) == {"__future__", "gdbext.model", "gdbext.model.kinds"}
-    # and what comes from the target is escaped in one place
+def test_words_are_chosen_without_markup_and_without_escaping() -> None:
+    for module in MODULES:
+        if layer(module) == "gdbext.narrate":
+            assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
+                "gdbext.model", "gdbext.record", "gdbext.narrate"}
+    # and what comes from the target becomes HTML in one place
     renderers = [module for module in MODULES if layer(module) == "gdbext.render"]
-    assert [module for module in renderers if "html" in imported(module)] == ["gdbext.render.html_markup"]
+    assert [module for module in renderers if {"html", "jinja2", "markupsafe"} & {*imported(module)}] == [
+        "gdbext.render.html"]
 
 
 def of_standard_library(name: str) -> bool:
@@ -123,16 +125,18 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
                 "gdbext.errors", "gdbext.model", "gdbext.model.kinds", "gdbext.record", "gdbext.render.escape",
-                "gdbext.render.html", "gdbext.render.html_text", "gdbext.render.output_file",
+                "gdbext.render.html", "gdbext.render.shown", "gdbext.render.output_file", "gdbext.schema.read",
+                "gdbext.verdict.graph", "gdbext.narrate", "gdbext.narrate.classes", "gdbext.narrate.frames",
+                "gdbext.narrate.names", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
                 "gdbext.inferior.link_map", "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.notes"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------
 
 def declared() -> dict[str, set[str]]:
-    """Structure -> members that layout/members.py lists, by the names that decoders use."""
+    """Structure -> members that layout/members.json lists, by the names that decoders use."""
     return {name: {member.partition("=")[0].strip() for member in spec.members}
-            for table in (CPYTHON, GLIBC) for name, spec in table.items()}
+            for runtime in ("cpython", "glibc") for name, spec in read_specs(runtime).items()}
 
 
 def strings(node: ast.AST | None) -> list[str]:
@@ -283,7 +287,7 @@ def test_the_collector_sees_what_decoders_ask_for() -> None:
 
 def test_debug_offsets_are_laid_over_listed_members() -> None:
     listed = declared()
-    for group, (name, members) in _DEBUG_OFFSETS.items():
+    for group, (name, members) in debug_offsets().items():
         for theirs, ours in members.items():
             assert ours in listed[name], f"{group}.{theirs}"
             assert f"{group}.{theirs}" in listed["_Py_DebugOffsets"], f"{group}.{theirs}"

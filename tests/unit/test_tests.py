@@ -55,6 +55,7 @@ def test_a_covering_part_has_every_lock_and_target_with_every_interpreter() -> N
 #: Tests in tests/unit of more than one module, and what they are of.
 ACROSS = {
     "test_layers.py": "imports of the whole package",
+    "test_processor.py": "names of registers, instructions and system calls outside arch/",
     "test_support_matrix.py": "docs/support.md",
     "test_tables_serve_decoders.py": "all decoders with all tables",
     "test_tests.py": "tests/",
@@ -62,6 +63,8 @@ ACROSS = {
     "layout/test_micro_versions.py": "tables and runtimes of neighbouring versions",
     "launcher/test_core_files.py": "looks/cores.py and looks/elf.py with the same made-up files",
     "launcher/test_surroundings.py": "finding.py, rights.py, containers.py, doctor.py and install.py on one host",
+    "narrate/test_sentences.py": "sentences in render/ and commands/",
+    "render/test_html_look.py": "render/templates/look.html.j2",
     "render/test_schema.py": "docs/gdbext-1.schema.json and docs/json.md",
 }
 #: Rooms in which each module has its own test file.

@@ -9,16 +9,18 @@ import pytest
 
 from gdbext.launcher.cluster import page as cluster_page
 from gdbext.launcher.looks import classes
-from gdbext.launcher.looks.classes import CRASH, DEADLOCK, OTHER, UNKNOWN
 from gdbext.launcher.looks.look import Look
 from gdbext.launcher.processes import family as processes
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
 from gdbext.model import Report
+from gdbext.narrate import names, threads, verdict
+from gdbext.narrate.classes import CRASH, DEADLOCK, OTHER, UNKNOWN
+from gdbext.narrate.words import plain
+from gdbext.render.dot import as_dot
 from gdbext.render.html import html_page
-from gdbext.render.html_told import Told
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
-from tests.support.fake_page import Page, crash, look
+from tests.support.fake_page import Page, crash, document_of, look
 from tests.support.fake_report import (
     gil_deadlock,
     healthy,
@@ -28,6 +30,7 @@ from tests.support.fake_report import (
     without_verdict,
     world_that_does_not_stop,
 )
+from tests.support.reasons import said, text
 
 WHY = "PyPy in libpypy3.9-c.so is not decoded"
 
@@ -41,7 +44,7 @@ def waits_for_itself() -> Report:
 
 
 def with_doubt(report: Report) -> Report:
-    return dataclasses.replace(report, no_verdict=WHY)
+    return dataclasses.replace(report, no_verdict=text(WHY))
 
 
 def without_deadlock(report: Report) -> Report:
@@ -77,7 +80,7 @@ def says_so(words: str) -> str:
     """What words claim of deadlocks: one is found, one cannot be ruled out, or there is none."""
     words = words.lower()
     claims = {"found": re.search(r"(?<!no )deadlock (1:|of|over|between)|standstill", words) is not None,
-              "unknown": "whether there is a deadlock cannot be told" in words, "none": "no deadlock" in words}
+              "unknown": "whether there is a deadlock cannot be determined" in words, "none": "no deadlock" in words}
     (claim,) = [claim for claim, made in claims.items() if made]
     return claim
 
@@ -85,35 +88,58 @@ def says_so(words: str) -> str:
 @pytest.mark.parametrize("name", VERDICTS)
 def test_renderers_agree(name: str) -> None:
     report, kind, status, title = VERDICTS[name]
-    made = look(report)
     expected = "found" if report.deadlocks else "unknown" if report.no_verdict else "none"
-    answers = {"text": text_of(report), "page": page_of(report), "Dask page": cluster_page.headline(made["document"])}
+    answers = {"text": text_of(report), "page": page_of(report), "Dask page": cluster_page.headline(report)}
     assert {where: says_so(words) for where, words in answers.items()} == dict.fromkeys(answers, expected)
     for words in (answers["text"], answers["page"]) if title else ():
         assert f"Deadlock 1: {title}" in words
-    found = classes.signature(made["document"])
+    found = classes.signature(report)
     assert found.kind == kind
     if kind in (DEADLOCK, UNKNOWN):
-        assert says_so(found.title) == says_so(Told(made).verdict()[1]) == expected
-    triage = classes.Triage(classes.merge([("process 885", made["document"])]))
+        index = plain(verdict.headline(names.Facts(report))[1])
+        assert says_so(found.title) == says_so(index) == expected
+        assert index in page_of(report, healthy())
+    triage = classes.Triage(classes.merge([("process 885", document_of(report))]))
     assert triage.status == status
     if expected == "unknown":
         assert all(WHY in words for words in answers.values())
 
 
 @pytest.mark.parametrize("name", VERDICTS)
+def test_renderers_say_the_same_of_threads_and_locks(name: str) -> None:
+    report, *_ = VERDICTS[name]
+    facts = names.Facts(report)
+    text, made, dot = text_of(report), page_of(report), as_dot(report)
+    for deadlock in report.deadlocks:
+        for link in verdict.links(deadlock):
+            assert plain(verdict.link_line(facts, deadlock, link)) in text
+            assert plain(verdict.link_sentence(facts, deadlock, link)) in made
+    for thread in report.threads:
+        for words in (names.heading([thread]), threads.doing(facts, thread), *threads.holdings(facts, thread)):
+            assert plain(words) in text
+            assert plain(words) in made
+        if thread.waits is not None:
+            assert f"thread {thread.number}" in dot
+    for lock_id in {edge.lock for deadlock in report.deadlocks for edge in deadlock.edges}:
+        name_in_words = plain(names.lock_name(facts, facts.locks[lock_id]))
+        assert name_in_words in text
+        assert name_in_words in made
+        if not name_in_words.startswith("the end"):
+            assert all(word in dot for word in name_in_words.split())
+
+
+@pytest.mark.parametrize("name", VERDICTS)
 def test_colour_of_a_page_agrees(name: str) -> None:
     report, kind, _, _ = VERDICTS[name]
-    told = Told(look(report))
+    facts = names.Facts(report)
     colours = {DEADLOCK: "bad", CRASH: "bad", UNKNOWN: "doubt", OTHER: "good"}
-    assert told.verdict()[0] == colours[kind]
-    assert (told.no_deadlock()[0] == "good") == (kind == OTHER) or report.deadlocks
+    assert verdict.headline(facts)[0] == colours[kind]
+    assert (verdict.no_deadlock(facts).tone == "good") == (kind == OTHER) or report.deadlocks
 
 
 def test_standstill_is_called_so_everywhere() -> None:
-    made = look(standstill())
     for words in (text_of(standstill()), page_of(standstill()), page_of(standstill(), healthy()),
-                  classes.signature(made["document"]).title, cluster_page.headline(made["document"])):
+                  classes.signature(standstill()).title, cluster_page.headline(standstill())):
         assert "standstill" in words
     # the threads that would have to act are not known, and no owner is gone
     for words in (text_of(standstill()), page_of(standstill())):
@@ -122,7 +148,7 @@ def test_standstill_is_called_so_everywhere() -> None:
 
 
 def test_process_tree_has_processes_without_a_verdict() -> None:
-    looks = {pid: Look(f"process {pid}", look(report)["document"], text_of(report), None, 0.1, 0.5, report.no_verdict,
+    looks = {pid: Look(f"process {pid}", document_of(report), text_of(report), None, 0.1, 0.5, said(report.no_verdict),
                        None, NO_ANSWER if report.no_verdict else NOTHING_FOUND)
              for pid, report in ((10, healthy()), (11, without_verdict()))}
     tree = processes.Tree(10, {10: None, 11: 10}, looks, 0.0, {}, (), None)
@@ -133,7 +159,7 @@ def test_process_tree_has_processes_without_a_verdict() -> None:
 
 
 def test_summary_of_triage_counts_targets_without_a_verdict() -> None:
-    documents = [(f"core.{number}", look(report)["document"])
+    documents = [(f"core.{number}", document_of(report))
                  for number, report in enumerate((healthy(), without_verdict(), with_doubt(healthy())))]
     triage = classes.Triage(classes.merge(documents))
     assert classes.summary(triage) == "3 cores: 0 deadlocked, 0 crashed, 1 neither, 2 without a verdict; 2 classes"

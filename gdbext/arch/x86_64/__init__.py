@@ -1,1 +1,86 @@
-"""x86-64: instructions, calls through linkage tables, signal frames, unwinding."""
+"""x86-64 with Linux; implements `protocol.Architecture`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+from gdbext.arch.protocol import Instruction, Origin
+from gdbext.arch.x86_64 import calls
+from gdbext.arch.x86_64.calls import behind_stub, called, constant_arguments, iter_calls, loaded_arguments
+from gdbext.arch.x86_64.patterns import loaded_thread_local, members_behind_jump, returned_address
+from gdbext.arch.x86_64.registers import (
+    ARGUMENTS,
+    AT_STOP,
+    CALLEE_SAVED,
+    CALLER_SAVED,
+    FRAME,
+    GENERAL,
+    NOT_DATA,
+    PROGRAM_COUNTER,
+    RESULT,
+    STACK_POINTER,
+    THREAD_POINTER,
+)
+from gdbext.arch.x86_64.signals import is_signal_return, read_interrupted, read_signal_frame
+from gdbext.arch.x86_64.system_calls import interrupted_call, is_at_system_call, system_call, system_call_names
+from gdbext.arch.x86_64.unwind import Unwinder as unwinder
+from gdbext.elf.headers import EM_X86_64
+from gdbext.errors import GdbextError
+from gdbext.inferior.protocol import Memory
+
+__all__ = [
+    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "NAME", "NOT_DATA",
+    "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "TITLE", "behind_stub", "called",
+    "constant_arguments", "core_registers", "interrupted_call", "is_at_system_call", "is_canonical",
+    "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "loaded_arguments",
+    "loaded_thread_local", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",
+    "returned_address", "system_call", "system_call_names", "unwinder"]
+
+NAME, TITLE, ELF_MACHINE = "x86_64", "x86-64", EM_X86_64
+_HALF = 1 << 47
+_INT3 = b"\xcc"
+# struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid; struct user_regs_struct
+# (Linux 6.1 include/linux/elfcore.h, arch/x86/include/asm/user_64.h)
+_PRSTATUS = struct.Struct("<112x27Q8x")
+_USER_REGS = ("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
+              "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs")
+
+
+def is_canonical(address: int) -> bool:
+    """Whether the processor accepts an address (without five-level paging)."""
+    return not _HALF <= address < (1 << 64) - _HALF
+
+
+def core_registers(state: bytes) -> dict[str, int]:
+    """The registers in a ``struct elf_prstatus``; empty if it is that of another processor."""
+    return dict(zip(_USER_REGS, _PRSTATUS.unpack(state))) if len(state) == _PRSTATUS.size else {}
+
+
+def is_own_breakpoint(memory: Memory, pc: int) -> bool:
+    """Whether a thread that stopped at a program counter has executed a breakpoint instruction of its program."""
+    try:
+        return memory.read(pc - 1, 1) == _INT3
+    except GdbextError:
+        return False
+
+
+def iter_branches(code: bytes, start: int) -> Iterator[tuple[int, bool]]:
+    """(address, whether it is that of a slot with the target) of each call and jump in code that is at `start`."""
+    return ((target, is_slot) for _, target, is_slot, _ in calls.iter_branches(code, start))
+
+
+# decoding of instructions is loaded where it is needed: for crashes, and for readers of locks
+
+def parse(address: int, size: int, text: str) -> Instruction:
+    """An instruction from the debugger's text, with or without symbols and comment."""
+    from gdbext.arch.x86_64 import instructions
+
+    return instructions.parse(address, size, text)
+
+
+def origin(instructions: Sequence[Instruction], index: int, register: str) -> Origin | None:
+    """Where the value came from that a register has when an instruction begins; None if it is not known."""
+    from gdbext.arch.x86_64.instructions import origin
+
+    return origin(instructions, index, register)

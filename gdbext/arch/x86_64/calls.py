@@ -19,18 +19,19 @@ from gdbext.inferior.protocol import Memory
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 #: Most bytes of one function that are searched for calls.
 _MAX_FUNCTION = 1 << 16
-# call rel32; call [rip + disp32]
-_CALL = re.compile(rb"\xe8|\xff\x15", re.DOTALL)
-# lea r, [rip + disp32] (an address) or mov r, [rip + disp32] (a slot that holds it); mov r, imm32. As a look-ahead, so
-# that one that begins inside another is found too.
+# call rel32, jmp rel32, jcc rel32; call and jmp through a slot at an address relative to rip. As a look-ahead, so that
+# one that begins inside another is found too.
+_BRANCH = re.compile(rb"(?=([\xe8\xe9]|\x0f[\x80-\x8f]|\xff[\x15\x25])(.{4}))", re.DOTALL)
+# lea r, [rip + disp32] (an address) or mov r, [rip + disp32] (a slot that holds it); mov r, imm32
 _LOAD_CONSTANT = re.compile(rb"(?=([\x48\x4c])([\x8d\x8b][\x05\x0d\x15\x1d\x25\x2d\x35\x3d])(.{4})"
                             rb"|(?<![\x41\x48\x49])(\x41?)([\xb8-\xbf])(.{4}))", re.DOTALL)
 # mov rdi, r
 _MOVE_TO_RDI = re.compile(rb"([\x48\x4c])\x89([\xc7\xcf\xd7\xdf\xe7\xef\xf7])", re.DOTALL)
-_RDI = 7
+# numbers of the registers of arguments
+_ARGUMENTS = (7, 6, 2, 1, 8, 9)
+_RDI = _ARGUMENTS[0]
 #: How far before a call its argument is put into its register, and a constant for several calls, in bytes.
 _NEAR_CALL, _MAX_CODE = 48, 1 << 14
-
 
 
 def called(memory: Memory, return_address: int) -> int | None:
@@ -63,6 +64,18 @@ def behind_stub(memory: Memory, address: int) -> int:
     return read_u64(memory, address + at + 6 + int.from_bytes(code[at + 2:at + 6], "little", signed=True))
 
 
+def iter_branches(code: bytes, start: int) -> Iterator[tuple[int, int, bool, bool]]:
+    """(next address, address, whether that is a slot with the target, whether it is a call) of each call and jump.
+
+    :param start: where the code is.
+    """
+    for match in _BRANCH.finditer(code):
+        after = start + match.end(2)
+        opcode = match[1]
+        yield (after, after + int.from_bytes(match[2], "little", signed=True), opcode[0] == 0xFF,
+               opcode in (b"\xe8", b"\xff\x15"))
+
+
 def iter_calls(memory: Memory, start: int, end: int) -> Iterator[tuple[int, int]]:
     """(return address, address called) of each direct call in a range of code, stubs not followed.
 
@@ -71,17 +84,10 @@ def iter_calls(memory: Memory, start: int, end: int) -> Iterator[tuple[int, int]
 
     :raises MemoryUnreadable: the code is not readable.
     """
-    code = memory.read(start, min(end - start, _MAX_FUNCTION))
-    for match in _CALL.finditer(code):
-        after = match.end() + 4
-        if after > len(code):
-            return
-        displacement = int.from_bytes(code[match.end():after], "little", signed=True)
-        if code[match.start()] == 0xE8:
-            yield start + after, start + after + displacement
-        else:
+    for after, target, is_slot, is_call in iter_branches(memory.read(start, min(end - start, _MAX_FUNCTION)), start):
+        if is_call:
             try:
-                yield start + after, read_u64(memory, start + after + displacement)
+                yield after, read_u64(memory, target) if is_slot else target
             except MemoryUnreadable:
                 continue
 
@@ -127,6 +133,14 @@ def constant_arguments(memory: Memory, start: int, call: int) -> frozenset[int]:
             except GdbextError:
                 continue
     return frozenset(found)
+
+
+def loaded_arguments(memory: Memory, start: int, end: int) -> list[tuple[int, int]]:
+    """(index of the argument, address) of each constant that code loads into a register of arguments, in order."""
+    code = memory.read(start, end - start)
+    loads = [_load(start, match) for match in _LOAD_CONSTANT.finditer(code)]
+    return [(_ARGUMENTS.index(load.register), load.value) for load in loads
+            if not load.is_slot and load.register in _ARGUMENTS]
 
 
 def _load(begin: int, match: re.Match[bytes]) -> _Load:

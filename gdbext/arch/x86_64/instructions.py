@@ -1,11 +1,10 @@
 """x86-64 instructions from the text of a disassembler: what they access, what they change, where a value came from.
 
 The text is AT&T syntax as GDB's ``disassemble`` prints it, of any GDB version: older ones write ``callq`` and
-``retq`` where newer ones write ``call`` and ``ret``. Pure functions on text; reading code and registers of a target
-is for others.
+``retq`` where newer ones write ``call`` and ``ret``. Pure functions on text. Instructions of x87 and AVX-512 have
+accesses of unknown size.
 
-Source: Intel SDM volume 2 (operands and sizes of each instruction) and volume 1 section 3.7 (operand addressing);
-x86-64 psABI 1.0 section 3.2.1 (registers that a call preserves) and 3.2.3 (registers of arguments and results).
+Source: Intel SDM volume 2 (operands and sizes of each instruction) and volume 1 section 3.7 (operand addressing).
 """
 
 from __future__ import annotations
@@ -14,36 +13,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import Literal, Union
+from typing import Literal
 
-from gdbext.record import record
+from gdbext.arch import protocol
+from gdbext.arch.protocol import Access, Assignment, Operand, Origin
+from gdbext.arch.x86_64.registers import ARGUMENTS, CALLER_SAVED, GENERAL
 
 _MASK = (1 << 64) - 1
 
-#: Registers of the first six arguments that are integers or pointers, in order.
-ARGUMENTS = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
-#: General registers that a call may change, and those that it preserves.
-CALLER_SAVED = frozenset({"rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"})
-CALLEE_SAVED = frozenset({"rbx", "rbp", "rsp", "r12", "r13", "r14", "r15"})
-
-
-def _general_registers() -> Iterator[tuple[str, tuple[str, int, int]]]:
-    for name in "abcd":
-        whole = f"r{name}x"
-        yield from ((whole, (whole, 64, 0)), (f"e{name}x", (whole, 32, 0)), (f"{name}x", (whole, 16, 0)),
-                    (f"{name}l", (whole, 8, 0)), (f"{name}h", (whole, 8, 8)))
-    for name in ("si", "di", "bp", "sp"):
-        whole = f"r{name}"
-        yield from ((whole, (whole, 64, 0)), (f"e{name}", (whole, 32, 0)), (name, (whole, 16, 0)),
-                    (f"{name}l", (whole, 8, 0)))
-    for number in range(8, 32):  # r16 and above: Intel APX
-        whole = f"r{number}"
-        yield from ((whole, (whole, 64, 0)), (f"{whole}d", (whole, 32, 0)), (f"{whole}w", (whole, 16, 0)),
-                    (f"{whole}b", (whole, 8, 0)))
-
-
 # name -> (64-bit register, bits, number of the lowest bit)
-_GENERAL = dict(_general_registers())
+_GENERAL: dict[str, tuple[str, int, int]] = {whole: (whole, 64, 0) for whole in GENERAL}
+for _name in "abcd":
+    _GENERAL.update({f"e{_name}x": (f"r{_name}x", 32, 0), f"{_name}x": (f"r{_name}x", 16, 0),
+                     f"{_name}l": (f"r{_name}x", 8, 0), f"{_name}h": (f"r{_name}x", 8, 8)})
+for _name in ("si", "di", "bp", "sp"):
+    _GENERAL.update({f"e{_name}": (f"r{_name}", 32, 0), _name: (f"r{_name}", 16, 0), f"{_name}l": (f"r{_name}", 8, 0)})
+for _name in GENERAL[8:]:
+    _GENERAL.update({f"{_name}d": (_name, 32, 0), f"{_name}w": (_name, 16, 0), f"{_name}b": (_name, 8, 0)})
 # what stands for no index, printed where an encoding has a byte for one
 _NO_INDEX = ("riz", "eiz")
 
@@ -56,23 +42,11 @@ def canonical(register: str) -> str:
     return "rip" if register == "eip" else register
 
 
-@record
-class MemoryOperand:
-    """``segment:displacement(base,index,scale)``, with register names as printed, without ``%``.
-
-    `displacement` is signed. An absolute address has neither `base` nor `index`. `index` may be a vector register
-    (gather and scatter), and then there is no one address.
-    """
-
-    segment: str | None = None
-    displacement: int = 0
-    base: str | None = None
-    index: str | None = None
-    scale: int = 1
+class MemoryOperand(protocol.MemoryOperand):
+    """``segment:displacement(base,index,scale)`` in AT&T syntax, register names without ``%``."""
 
     @property
     def text(self) -> str:
-        """The operand in AT&T syntax."""
         prefix = f"%{self.segment}:" if self.segment is not None else ""
         if self.base is None and self.index is None:
             return f"{prefix}{self.displacement & _MASK:#x}"
@@ -82,20 +56,30 @@ class MemoryOperand:
         return f"{prefix}{shown}({base}{index})"
 
     @property
+    def base_register(self) -> str | None:
+        name = canonical(self.base or self.index or "")
+        return name if name and name != "rip" else None
+
+    @property
+    def address_registers(self) -> Sequence[str]:
+        used = dict.fromkeys(canonical(name) for name in (self.base, self.index) if name is not None)
+        return [name for name in used if name not in ("rip", *_NO_INDEX)]
+
+    @property
     def registers(self) -> frozenset[str]:
-        """The registers that the address depends on, by 64-bit name; not ``rip``; ``fs_base`` for ``%fs:``."""
-        used = {canonical(name) for name in (self.base, self.index) if name is not None and name not in _NO_INDEX}
-        if self.segment in ("fs", "gs"):
-            used.add(f"{self.segment}_base")
-        return frozenset(used - {"rip"})
+        segment = [f"{self.segment}_base"] if self.segment in ("fs", "gs") else []
+        return frozenset([*self.address_registers, *segment])
+
+    def simple(self, next_address: int) -> tuple[str | None, int] | None:
+        if self.segment in ("fs", "gs") or self.index not in (None, *_NO_INDEX):
+            return None
+        if self.base is None:
+            return None, self.displacement & _MASK
+        if self.base == "rip":
+            return None, next_address + self.displacement
+        return (self.base, self.displacement) if self.base in GENERAL else None
 
     def address(self, registers: Mapping[str, int], next_address: int) -> int | None:
-        """The effective address, 64 bits, whether canonical or not.
-
-        :param registers: values of registers by 64-bit name, ``fs_base`` and ``gs_base`` among them.
-        :param next_address: where the next instruction begins, the value of ``%rip`` in an operand.
-        :return: None if a register that it needs is not known.
-        """
         total, narrow = self.displacement, False
         for name, scale in ((self.base, 1), (self.index, self.scale)):
             if name is None:
@@ -119,24 +103,6 @@ class MemoryOperand:
         return total & _MASK
 
 
-#: A register by name without ``%``, an immediate or the address that a branch leads to, or memory.
-Operand = Union[str, int, MemoryOperand]
-
-
-@record
-class Access:
-    """One access to memory; an instruction that reads, modifies and writes has two.
-
-    `size` is in bytes, None where the text does not tell. Of a repeated string instruction it is one element, the one
-    at today's registers. Vector elements that a mask leaves out are not accessed. ``execute`` is the fetch at the
-    address in a register that a call or jump goes to.
-    """
-
-    kind: Literal["read", "write", "execute"]
-    operand: MemoryOperand
-    size: int | None = None
-
-
 # -- text ----------------------------------------------------------------------------------------------------------
 
 _PREFIX = re.compile(r"(?:lock|rep|repn?[ze]|bnd|notrack|data16|data32|addr32|addr16|[c-gs]s|rex(?:\.\w+)?"
@@ -146,7 +112,6 @@ _DECORATION = re.compile(r"\{[^}]*\}")
 _MEMORY = re.compile(r"(?:%([c-gs]s):)?(-?(?:0x[0-9a-f]+|\d+))?"
                      r"(\((?:%(\w+))?(?:,%(\w+))?(?:,([1248]))?\))?$")
 _REGISTER = re.compile(r"%[a-z]\w*(?:\(\d\))?$")
-_BROADCAST = re.compile(r"\{1to(\d+)\}")
 
 # suffixes that GDB before 11 prints where the operand size is the only one
 _OLD_NAMES = {f"{name}q": name for name in ("call", "ret", "jmp", "push", "pop", "leave", "enter", "pushf", "popf",
@@ -160,6 +125,8 @@ _JUMPS = _CONDITIONAL | {"jmp", "jmpw", "ljmp"}
 _CALLS = frozenset({"call", "callw", "lcall"})
 _BRANCHES = _JUMPS | _CALLS
 _RETURNS = frozenset({"ret", "retw", "lret", "iret", "iretq", "iretl", "iretw", "sysret", "sysretl", "sysretq"})
+_CONDITION_OF: dict[str, Literal["equal", "unequal", "above", "not above"]] = {
+    "je": "equal", "jne": "unequal", "ja": "above", "jbe": "not above"}
 # what runs on nowhere
 _ENDS = _RETURNS | {"jmp", "jmpw", "ljmp", "ud2", "ud1", "ud0", "hlt", "(bad)"}
 _PADDING = frozenset({"nop", "nopw", "nopl", "int3"})
@@ -225,96 +192,121 @@ def _operands(mnemonic: str, text: str) -> tuple[Operand, ...]:
     return tuple(found)
 
 
-@record
-class Instruction:
-    """One instruction.
-
-    `text` has one space between mnemonic and operands, and neither symbols nor comments. `mnemonic` is without prefixes
-    and the same for all versions of GDB. `operands` are in AT&T order, the destination last; empty where the text of
-    one is not understood. `symbol` is what GDB prints between ``<`` and ``>``, the name of a branch's target or of an
-    address relative to ``%rip``.
-    """
-
-    address: int
-    size: int
-    text: str
-    mnemonic: str
-    operands: tuple[Operand, ...] = ()
-    prefixes: tuple[str, ...] = ()
-    symbol: str | None = None
-
-    @property
-    def next_address(self) -> int:
-        """Where the next instruction begins."""
-        return self.address + self.size
-
-    @property
-    def memory(self) -> MemoryOperand | None:
-        """The first operand that is written as memory, accessed or not (``lea``)."""
-        return next((operand for operand in self.operands if isinstance(operand, MemoryOperand)), None)
+class Instruction(protocol.Instruction):
+    """An instruction in AT&T syntax."""
 
     @property
     def is_call(self) -> bool:
-        """Whether it is a call, direct or not."""
         return self.mnemonic in _CALLS
 
     @property
     def is_jump(self) -> bool:
-        """Whether it is a jump, conditional or not, direct or not."""
         return self.mnemonic in _JUMPS
 
     @property
     def is_return(self) -> bool:
-        """Whether it returns."""
         return self.mnemonic in _RETURNS
 
     @property
-    def call_target(self) -> int | None:
-        """The address that a direct call calls, which may be a stub of the procedure linkage table."""
-        return self._target() if self.mnemonic in _CALLS else None
+    def is_filler(self) -> bool:
+        return self.mnemonic in _PADDING or self.text == "xchg %ax,%ax"
 
     @property
-    def jump_target(self) -> int | None:
-        """The address that a direct jump leads to."""
-        return self._target() if self.mnemonic in _JUMPS else None
+    def is_trap(self) -> bool:
+        return self.mnemonic == "ud2"
 
-    def _target(self) -> int | None:
-        return self.operands[0] if self.operands and isinstance(self.operands[0], int) else None
+    @property
+    def is_undefined(self) -> bool:
+        return self.mnemonic == "(bad)"
+
+    @property
+    def is_signed_division(self) -> bool:
+        return self.mnemonic.startswith("idiv")
 
     @property
     def falls_through(self) -> bool:
-        """Whether the next instruction may run after it; a call of a function known not to return does not."""
         if self.mnemonic in _ENDS:
             return False
         return not (self.mnemonic in _CALLS and self.symbol is not None and _NO_RETURN.match(self.symbol))
 
     @property
     def aligned(self) -> int | None:
-        """To how many bytes the memory operand must be aligned, or a general-protection exception is raised.
+        """See `protocol.Instruction.aligned`.
 
         Source: Intel SDM volume 1 section 11.4.1.1 and 14.9, and the instructions' exception types in volume 2.
         """
         return _alignment(self) if self.memory is not None else None
 
+    @property
+    def comparison(self) -> tuple[Operand, Operand | None] | None:
+        kind = self.mnemonic.rstrip("bwlq")
+        if kind not in ("cmp", "test") or len(self.operands) != 2:
+            return None
+        first, second = self.operands
+        if kind == "test" and first != second:
+            return None
+        is_whole = self.mnemonic in (kind, f"{kind}q") and (isinstance(second, MemoryOperand) or second in GENERAL)
+        return 0 if kind == "test" else first, second if is_whole else None
+
+    @property
+    def condition(self) -> Literal["equal", "unequal", "above", "not above"] | None:
+        return _CONDITION_OF.get(self.mnemonic)
+
+    def part(self, operand: Operand) -> tuple[str, int] | None:
+        return _part(operand)
+
     @cached_property
-    def _changes(self) -> tuple[tuple[str, int], ...]:
-        return tuple(_changes(self))
+    def _written(self) -> frozenset[str]:
+        return frozenset(_changes(self))
 
     def written(self) -> frozenset[str]:
-        """The general registers that it changes, by 64-bit name.
-
-        A call changes what the ABI lets it change; ``rsp`` is afterwards as before. Of an unknown instruction it is
-        the last operand.
-        """
-        return frozenset(name for name, _ in self._changes)
+        """See `protocol.Instruction.written`; of an unknown instruction it is the last operand."""
+        return self._written
 
     def accesses(self) -> tuple[Access, ...]:
-        """Accesses to memory, explicit and implicit, in the order in which they are made.
+        """See `protocol.Instruction.accesses`.
 
-        A prefetch and a ``nop`` make none. The address of ``bt``, ``bts``, ``btr`` and ``btc`` with a register is only
-        where the bit string begins: their size is None.
+        The address of ``bt``, ``bts``, ``btr`` and ``btc`` with a register is only where the bit string begins.
         """
         return tuple(_accesses(self))
+
+    def assignments(self) -> tuple[Assignment, ...] | None:
+        mnemonic, operands = self.mnemonic, self.operands
+        if mnemonic in ("push", "pushq") and len(operands) == 1:
+            return Assignment(_PUSHED, operands[0]), Assignment("rsp", "rsp", -8)
+        if mnemonic in ("pop", "popq") and len(operands) == 1 and operands[0] in GENERAL:
+            return Assignment("rsp", "rsp", 8), Assignment(str(operands[0]), _PUSHED)
+        if mnemonic == "leave":
+            return Assignment("rsp", "rbp", 8), Assignment("rbp", _PUSHED)
+        if len(operands) != 2 or self.prefixes:
+            return None
+        made = _assignment(mnemonic, *operands)
+        return (made,) if made is not None else None
+
+
+_PUSHED = MemoryOperand(None, -8, "rsp")
+
+
+def _assignment(mnemonic: str, source: Operand, target: Operand) -> Assignment | None:
+    whole = target if isinstance(target, str) and target in GENERAL else None
+    if mnemonic in ("mov", "movq", "movabs", "movl"):
+        if whole is not None:
+            return Assignment(whole, source)
+        part = _part(target)
+        if part is not None and part[1] == 32 and isinstance(source, int):
+            return Assignment(part[0], source & 0xFFFFFFFF)
+        if isinstance(target, MemoryOperand) and (source in GENERAL or mnemonic == "movq"):
+            return Assignment(target, source)
+    elif mnemonic == "xor" and source == target and _part(target):
+        return Assignment(canonical(str(target)), 0, sets_flags=True)
+    elif whole is None:
+        return None
+    elif mnemonic == "lea" and isinstance(source, MemoryOperand):
+        return Assignment(whole, source, is_address=True)
+    elif mnemonic in ("add", "addq", "sub", "subq") and isinstance(source, int):
+        distance = source - (1 << 64) if source >> 63 else source
+        return Assignment(whole, whole, distance if mnemonic.startswith("add") else -distance, sets_flags=True)
+    return None
 
 
 @lru_cache(maxsize=8192)
@@ -344,12 +336,10 @@ def _parsed(text: str) -> tuple[str, str, tuple[Operand, ...], tuple[str, ...], 
 
 
 def parse(address: int, size: int, text: str) -> Instruction:
-    """An instruction from its text.
+    """An instruction from its text; text that is not understood makes one without operands.
 
-    :param address: of the instruction.
     :param size: of the instruction, in bytes.
-    :param text: as GDB prints it after the address, with or without symbols and comment. Text that is not understood
-        makes an instruction without operands.
+    :param text: as GDB prints it after the address, with or without symbols and comment.
     """
     code, mnemonic, operands, prefixes, symbol = _parsed(text)
     return Instruction(address, size, code, mnemonic, operands, prefixes, symbol)
@@ -363,35 +353,26 @@ _STRING = {"movs": ("rsi", "rdi"), "cmps": ("rsi", "rdi"), "stos": ("rdi",), "lo
 # by what they do to their last operand
 _MODIFIES = frozenset({
     "add", "or", "adc", "sbb", "and", "sub", "xor", "inc", "dec", "neg", "not", "shl", "sal", "shr", "sar", "rol",
-    "ror", "rcl", "rcr", "shld", "shrd", "xadd", "xchg", "cmpxchg", "cmpxchg8b", "cmpxchg16b", "bts", "btr", "btc",
-    "aadd", "aand", "aor", "axor"})
+    "ror", "rcl", "rcr", "shld", "shrd", "xadd", "xchg", "cmpxchg", "cmpxchg8b", "cmpxchg16b", "bts", "btr", "btc"})
 _WRITES = frozenset({
     "mov", "movabs", "movbe", "movnti", "movdiri", "pop", "stmxcsr", "vstmxcsr", "sgdt", "sidt", "sldt", "str",
-    "smsw", "movs", "stos", "ins", "xsave", "xsave64", "xsavec", "xsavec64", "xsaveopt", "xsaveopt64", "xsaves",
-    "xsaves64", "fxsave", "fxsave64"})
+    "smsw", "movs", "stos", "ins"})
 _READS = frozenset({
     "cmp", "test", "bt", "push", "call", "jmp", "ljmp", "lcall", "mul", "imul", "div", "idiv", "ldmxcsr", "vldmxcsr",
-    "lgdt", "lidt", "lldt", "ltr", "lmsw", "verr", "verw", "fxrstor", "fxrstor64", "xrstor", "xrstor64", "xrstors",
-    "xrstors64", "clflush", "clflushopt", "clwb", "ptwrite", "cmps", "outs", "invlpg", "out", "xlat"})
-_NO_ACCESS = frozenset({
-    "lea", "nop", "nopw", "nopl", "endbr64", "cldemote", "ud0", "ud1", "invlpg", "bndmk", "bndcl", "bndcu", "bndcn"})
-_ONLY_FLAGS = frozenset({
-    "cmp", "test", "bt", "out", "wrfsbase", "wrgsbase", "ptwrite", "invlpg", "verr", "verw", "lldt", "ltr", "lmsw",
-    "umonitor", "tpause", "umwait", "movdir64b"})
+    "verr", "verw", "clflush", "clflushopt", "clwb", "cmps", "outs", "out", "xlat"})
+_NO_ACCESS = frozenset({"lea", "nop", "nopw", "nopl", "endbr64", "cldemote", "ud0", "ud1"})
+_ONLY_FLAGS = frozenset({"cmp", "test", "bt", "out", "wrfsbase", "wrgsbase", "verr", "verw"})
 _NAMES = _MODIFIES | _WRITES | _READS | frozenset(_STRING)
 _EXTEND = re.compile(r"mov[sz]([bwl])[wlq]$")
 _FIXED_CHANGES: dict[str, tuple[str, ...]] = {
     "cltq": ("rax",), "cwtl": ("rax",), "cbtw": ("rax",), "lahf": ("rax",), "xlat": ("rax",), "int": ("rax",),
     "cqto": ("rdx",), "cltd": ("rdx",), "cwtd": ("rdx",), "rdtsc": ("rax", "rdx"), "rdtscp": ("rax", "rdx", "rcx"),
-    "rdpmc": ("rax", "rdx"), "rdmsr": ("rax", "rdx"), "xgetbv": ("rax", "rdx"), "cpuid": ("rax", "rbx", "rcx", "rdx"),
-    "syscall": ("rax", "rcx", "r11"), "sysenter": ("rax", "rcx", "rdx", "rsp", "rbp"), "xbegin": ("rax",),
-    "xend": (), "leave": ("rsp", "rbp"), "enter": ("rsp", "rbp"), "push": ("rsp",), "pushf": ("rsp",),
-    "popf": ("rsp",), "pushw": ("rsp",), "pushfw": ("rsp",), "popfw": ("rsp",), "vmcall": ("rax",),
+    "xgetbv": ("rax", "rdx"), "cpuid": ("rax", "rbx", "rcx", "rdx"), "rdpkru": ("rax", "rdx"),
+    "syscall": ("rax", "rcx", "r11"), "xbegin": ("rax",), "leave": ("rsp", "rbp"), "enter": ("rsp", "rbp"),
+    "push": ("rsp",), "pushf": ("rsp",), "popf": ("rsp",), "pushw": ("rsp",), "pushfw": ("rsp",), "popfw": ("rsp",),
     "loop": ("rcx",), "loope": ("rcx",), "loopne": ("rcx",), "loopz": ("rcx",), "loopnz": ("rcx",),
-    "cmpxchg8b": ("rax", "rdx"), "cmpxchg16b": ("rax", "rdx"), "mwait": (), "monitor": (), "rdpkru": ("rax", "rdx"),
-    "encls": ("rax", "rbx", "rcx", "rdx"), "enclu": ("rax", "rbx", "rcx", "rdx"),
+    "cmpxchg8b": ("rax", "rdx"), "cmpxchg16b": ("rax", "rdx"),
 }
-_PARTIAL_CHANGES = {"cwtl": 32, "cltd": 32, "cbtw": 16, "cwtd": 16, "lahf": 0, "xlat": 8}
 _COMPARE_STRINGS = re.compile(r"v?pcmp[ei]stri(?:q|l)?$")
 
 
@@ -409,159 +390,104 @@ def _part(operand: Operand) -> tuple[str, int] | None:
 
 
 def _is_string(instruction: Instruction, base: str) -> bool:
-    return base in _STRING and any(isinstance(operand, MemoryOperand) for operand in instruction.operands)
+    return base in _STRING and instruction.memory is not None
 
 
-def _changes(instruction: Instruction) -> Iterator[tuple[str, int]]:
+def _changes(instruction: Instruction) -> Iterator[str]:
     mnemonic, operands = instruction.mnemonic, instruction.operands
     if mnemonic in _CALLS:
-        for name in CALLER_SAVED:
-            yield name, 64
+        yield from CALLER_SAVED
         return
     if mnemonic in _RETURNS:
-        yield "rsp", 64
+        yield "rsp"
         return
-    fixed = _FIXED_CHANGES.get(mnemonic)
-    if fixed is not None:
-        for name in fixed:
-            yield name, _PARTIAL_CHANGES.get(mnemonic, 64)
+    if mnemonic in _FIXED_CHANGES:
+        yield from _FIXED_CHANGES[mnemonic]
         return
     if mnemonic in _JUMPS:
         return
     base = _base(mnemonic)
     if _is_string(instruction, base):
-        for name in _STRING[base]:
-            yield name, 64
-        if instruction.prefixes and any(prefix.startswith("rep") for prefix in instruction.prefixes):
-            yield "rcx", 64
+        yield from _STRING[base]
+        if any(prefix.startswith("rep") for prefix in instruction.prefixes):
+            yield "rcx"
         if base != "lods":
             return
     if not operands or base in _ONLY_FLAGS or mnemonic.startswith(("nop", "prefetch")):
         return
     if len(operands) == 1 and base in ("mul", "imul", "div", "idiv"):
-        part = _part(operands[0])
-        byte = part is not None and part[1] in (0, 8) or mnemonic.endswith("b")
-        yield "rax", 16 if byte else 64
-        if not byte:
-            yield "rdx", 64
+        yield "rax"
+        if _width(operands) not in (0, 8) and not mnemonic.endswith("b"):
+            yield "rdx"
         return
     if base == "cmpxchg":
-        yield "rax", 0  # as it was where the comparison holds
+        yield "rax"  # as it was where the comparison holds
     elif mnemonic in ("pop", "popw"):
-        yield "rsp", 64
+        yield "rsp"
     elif _COMPARE_STRINGS.match(mnemonic):
-        yield "rcx", 32
+        yield "rcx"
         return
-    elif base == "xchg" and operands[0] == operands[-1] and (_part(operands[0]) or ("", 0))[1] != 32:
+    elif base == "xchg" and operands[0] == operands[-1] and _width(operands) != 32:
         return  # does nothing; of 32 bits, it sets the rest to zero
-    changed = operands[-2:] if base in ("xchg", "xadd", "mulx") else operands[-1:]
-    for operand in changed:
+    for operand in operands[-2:] if base in ("xchg", "xadd", "mulx") else operands[-1:]:
         part = _part(operand)
         if part is not None:
-            yield part
+            yield part[0]
 
 
 # -- what an instruction accesses ----------------------------------------------------------------------------------
 
 _VECTOR = re.compile(r"(?:([xyz]?)mm|k)\d")
-_VECTOR_BYTES = {"": 8, "x": 16, "y": 32, "z": 64}
-_X87_STORES = re.compile(r"f(?:n?st|ist|bst|n?save)")
-_SIZES = {
-    "cmpxchg8b": 8, "cmpxchg16b": 16, "fxsave": 512, "fxsave64": 512, "fxrstor": 512, "fxrstor64": 512, "ldmxcsr": 4,
-    "vldmxcsr": 4, "stmxcsr": 4, "vstmxcsr": 4, "fldcw": 2, "fnstcw": 2, "fnstsw": 2, "fldenv": 28, "fnstenv": 28,
-    "frstor": 108, "fnsave": 108, "fbld": 10, "fbstp": 10, "sgdt": 10, "sidt": 10, "lgdt": 10, "lidt": 10, "sldt": 2,
-    "str": 2, "smsw": 2, "lldt": 2, "ltr": 2, "lmsw": 2, "lar": 2, "lsl": 2, "verr": 2, "verw": 2, "xlat": 1,
-    "clflush": 1, "clflushopt": 1, "clwb": 1, "movdir64b": 64, "call": 8, "jmp": 8, "callw": 2, "jmpw": 2, "fstcw": 2,
-    "fstsw": 2, "fstenv": 28, "fsave": 108,
-}
-_FLOAT = re.compile(r"f(i?)(?:(?<=i)(?:ld|stp|sttp)(ll)|\w*([slt]))$")
-_FLOAT_SIZES = {("", "s"): 4, ("", "l"): 8, ("", "t"): 10, ("i", "s"): 2, ("i", "l"): 4, ("i", "ll"): 8}
-_ELEMENTS = {"b": 1, "w": 2, "d": 4, "q": 8}
-# bytes, whatever the registers; the first that matches
-_VECTOR_SIZES = tuple((re.compile(pattern + "$"), size) for pattern, size in (
-    (r"mov[lh]p[sd]", 8), (r"movd", 4), (r"movq", 8), (r"insertps|extractps", 4), (r"movntss", 4), (r"movntsd", 8),
-    (r"broadcastss", 4), (r"broadcastsd", 8), (r"(?:broadcast|extract|insert)[fi](?:128|32x4|64x2)", 16),
-    (r"broadcast[fi]32x2", 8), (r"(?:broadcast|extract|insert)[fi](?:32x8|64x4)", 32),
-    (r"cvtt?ss2\w+", 4), (r"cvtt?sd2\w+", 8), (r"cvtu?si2s[sdh]l", 4), (r"cvtu?si2s[sdh]q", 8), (r"cvtpi2p[sd]", 8),
-    (r"cvtt?pd2pi", 16),
-    (r"psll[wdq]|psrl[wdq]|psra[wdq]", 16), (r"pcmp[ei]str[im]\w?", 16),
+_VECTOR_BYTES = {"": 8, "x": 16, "y": 32}
+# AVX-512, AVX10 and what else has an encoding of its own for the size of its memory operand
+_NEWER = re.compile(r"\{|%[xy]mm(?:1[6-9]|2\d|3\d)|%zmm|%k\d|^\w+\d\dx\d|^v(?:\w*bf16|\w*sh2?\w* |\w*ph2|\w*ph "
+                    r"|cvt\w*u|cvt\w*qq|cvtsh|pmov(?:u?s)?(?:wb|db|qb|dw|qw|qd) |range|getexp|getmant|rndscale|reduce"
+                    r"|fpclass|scalef|fixupimm|p?compress|p?expand)")
+_X87_STORES = re.compile(r"f(?:n?st|ist|bst|n?save|xsave)|xsave")
+_SIZES = {"cmpxchg8b": 8, "cmpxchg16b": 16, "ldmxcsr": 4, "vldmxcsr": 4, "stmxcsr": 4, "vstmxcsr": 4, "xlat": 1,
+          "call": 8, "jmp": 8, "callw": 2, "jmpw": 2}
+# the first that matches: bytes, or in how many parts of a vector register it fits, as a number below 0
+_VECTOR_SIZES = tuple((re.compile(f"v?(?:{pattern})$"), size) for pattern, size in (
+    (r"mov[lh]p[sd]", 8), (r"movd", 4), (r"movq", 8), (r"insertps|extractps", 4), (r"broadcastss", 4),
+    (r"broadcastsd", 8), (r"(?:broadcast|extract|insert)[fi]128", 16), (r"cvtt?ss2\w+", 4), (r"cvtt?sd2\w+", 8),
+    (r"cvtsi2s[sd]l", 4), (r"cvtsi2s[sd]q", 8), (r"cvtpi2p[sd]", 8), (r"cvtt?pd2(?:pi|(?:ps|dq)x?)", 16),
+    (r"cvtt?pd2(?:ps|dq)y", 32), (r"cvtp[sh]2p[shd]|cvtdq2pd", -2), (r"pcmp[ei]str[im]\w?", 16),
+    (r"p(?:insr|extr|broadcast)b", 1), (r"p(?:insr|extr|broadcast)w", 2), (r"p(?:insr|extr|broadcast)d", 4),
+    (r"p(?:insr|extr|broadcast)q", 8), (r"p?gather[dq](?:ps|d)", 4), (r"p?gather[dq](?:pd|q)", 8),
+    (r"pmov[sz]x(?:bw|wd|dq)", -2), (r"pmov[sz]x(?:bd|wq)", -4), (r"pmov[sz]xbq", -8),
+    (r"(?!p)\w*ss", 4), (r"(?!p)\w*sd", 8),
 ))
-_PACKED_ELEMENT = re.compile(r"p(?:insr|extr|broadcast)([bwdq])$")
-_GATHER = re.compile(r"(?:p?(?:gather|scatter)[dq](?:p([sd])|([dq])))$")
-_WIDEN = re.compile(r"pmov[sz]x(bw|bd|bq|wd|wq|dq)$")
-_NARROW = re.compile(r"pmov(?:u?s)?(wb|db|qb|dw|qw|qd)$")
-_SCALAR = re.compile(r"(?!p)\w*s([sdh])$")
-_SCALAR_SIZES = {"s": 4, "d": 8, "h": 2}
-_HALF = re.compile(r"cvt(?:ps2pd|u?dq2pd|ph2psx?|t?ps2u?qq|pd2ps|t?pd2u?dq|u?qq2ps)$")
-_FROM_64 = re.compile(r"v?cvtt?(?:pd|u?qq)2")
+_SHIFT = re.compile(r"v?ps(?:ll|rl|ra)[wdq]$")
 
 
 def _vector_width(operands: Sequence[Operand]) -> int:
     """Bytes of the widest vector register, 0 if there is none."""
-    widest = 0
-    for operand in operands:
-        match = _VECTOR.match(operand) if isinstance(operand, str) else None
-        if match is not None and match[1] is not None:
-            widest = max(widest, _VECTOR_BYTES[match[1]])
-    return widest
+    names = [_VECTOR.match(operand) for operand in operands if isinstance(operand, str)]
+    return max((_VECTOR_BYTES.get(match[1], 0) for match in names if match), default=0)
 
 
-def _vector_size(instruction: Instruction, memory: MemoryOperand) -> int | None:
+def _vector_size(instruction: Instruction) -> int | None:
     """Bytes of the memory operand of a vector instruction."""
-    mnemonic, operands = instruction.mnemonic, instruction.operands
-    name = mnemonic[1:] if mnemonic.startswith("v") else mnemonic
-    width = _vector_width(operands)
-    if name.startswith("kmov"):
-        return _ELEMENTS.get(name[4:5])
-    if name == "movddup":
+    mnemonic, width = instruction.mnemonic, _vector_width(instruction.operands)
+    if _NEWER.search(instruction.text):
+        return None
+    if _SHIFT.match(mnemonic):
+        return min(width, 16)  # the count
+    if mnemonic.endswith("movddup"):
         return 8 if width == 16 else width
-    if name.startswith(("psll", "psrl", "psra")) and (width == 8 or operands[0] is not memory):
-        return width  # what is shifted, not the count
     for pattern, size in _VECTOR_SIZES:
-        if pattern.match(name):
-            return size
-    match = _PACKED_ELEMENT.match(name)
-    if match is not None:
-        return _ELEMENTS[match[1]]
-    match = _GATHER.match(name)
-    if match is not None:
-        return 4 if match[1] == "s" or match[2] == "d" else 8
-    match = _WIDEN.match(name)
-    if match is not None:
-        return width * _ELEMENTS[match[1][0]] // _ELEMENTS[match[1][1]]
-    match = _NARROW.match(name)
-    if match is not None:
-        return width * _ELEMENTS[match[1][1]] // _ELEMENTS[match[1][0]]
-    if name == "cvtps2ph":
-        return width // 2
-    if name.startswith("cvt") and name[-1] in "xyz" and name[-2] in "sqh":  # cvtpd2psx: the source tells the two apart
-        return _VECTOR_BYTES[name[-1]]
-    if name.startswith("fpclassp") and name[-1] in "xyz":
-        return _VECTOR_BYTES[name[-1]]
-    match = _HALF.match(name)
-    if match is not None:
-        if _FROM_64.match(mnemonic):  # to a register half as wide as the source
-            return width if mnemonic == name else width * 2
-        return width // 2
-    match = _SCALAR.match(name)
-    if match is not None:
-        return _SCALAR_SIZES[match[1]]
+        if pattern.match(mnemonic):
+            return size if size > 0 else width // -size
     return width or None
 
 
-def _size(instruction: Instruction, base: str, memory: MemoryOperand) -> int | None:
+def _size(instruction: Instruction, base: str) -> int | None:
     """Bytes that an instruction accesses at its memory operand."""
     mnemonic, operands = instruction.mnemonic, instruction.operands
-    size = _SIZES.get(mnemonic)
-    if size is not None:
-        return size
-    if mnemonic.startswith(("cvt", "vcvt")) or any(
-            isinstance(operand, str) and _VECTOR.match(operand) for operand in operands):
-        size = _vector_size(instruction, memory)
-        broadcast = _BROADCAST.search(instruction.text) if size is not None else None
-        if size is None or broadcast is None:
-            return size
-        return 8 if _FROM_64.match(mnemonic) else size // int(broadcast[1])
+    if mnemonic in _SIZES:
+        return _SIZES[mnemonic]
+    if mnemonic.startswith(("cvt", "vcvt")) or _has_vector(operands):
+        return _vector_size(instruction)
     match = _EXTEND.match(mnemonic)
     if match is not None and not _is_string(instruction, base):
         return _SUFFIXES[match[1]]
@@ -569,9 +495,6 @@ def _size(instruction: Instruction, base: str, memory: MemoryOperand) -> int | N
         return 1
     if mnemonic.startswith("crc32"):
         return _SUFFIXES.get(mnemonic[-1])
-    if mnemonic.startswith("f"):
-        match = _FLOAT.match(mnemonic)
-        return _FLOAT_SIZES.get((match[1], match[2] or match[3])) if match is not None else None
     register = next((operand for operand in reversed(operands) if isinstance(operand, str)), None)
     if base in ("bt", "bts", "btr", "btc") and register is not None:
         return None  # any part of a bit string
@@ -582,9 +505,13 @@ def _size(instruction: Instruction, base: str, memory: MemoryOperand) -> int | N
     if register is not None and not (base in ("ins", "outs") and register == "dx"):
         known = _GENERAL.get(register)
         if known is not None:
-            return known[1] // 8
+            return known[1] // 8 if mnemonic not in ("lar", "lsl", "movdir64b", "enqcmd") else None
         return 2 if register in ("cs", "ds", "es", "fs", "gs", "ss") else None
     return _SUFFIXES[mnemonic[-1]] if base != mnemonic else None
+
+
+def _has_vector(operands: Sequence[Operand]) -> bool:
+    return any(isinstance(operand, str) and _VECTOR.match(operand) for operand in operands)
 
 
 def _kinds(instruction: Instruction, base: str, position: int) -> tuple[Literal["read", "write"], ...]:
@@ -596,16 +523,11 @@ def _kinds(instruction: Instruction, base: str, position: int) -> tuple[Literal[
         return ("read",)
     if base in _READS or mnemonic.startswith("crc32"):
         return ("read",)
-    if base in _WRITES or mnemonic.startswith("set") or any(
-            isinstance(operand, str) and _VECTOR.match(operand) for operand in operands):
+    if base in _WRITES or mnemonic.startswith("set") or _has_vector(operands) or _X87_STORES.match(mnemonic):
         return ("write",)
-    if mnemonic.startswith("f"):
-        return ("write",) if _X87_STORES.match(mnemonic) else ("read",)
+    if mnemonic.startswith(("f", "xrstor")):
+        return ("read",)
     return "read", "write"
-
-
-def _stack(kind: Literal["read", "write"], displacement: int, size: int) -> Access:
-    return Access(kind, MemoryOperand(None, displacement, "rsp"), size)
 
 
 def _accesses(instruction: Instruction) -> Iterator[Access]:
@@ -616,91 +538,55 @@ def _accesses(instruction: Instruction) -> Iterator[Access]:
     # the stack pointer is raised before the address of pop's destination is worked out
     taken = 0
     if base == "pop" or mnemonic in ("popf", "popfw"):
-        narrow = mnemonic.endswith("w") or _width(operands) == 16
-        taken = 2 if narrow else 8
-        yield _stack("read", 0, taken)
+        taken = 2 if mnemonic.endswith("w") or _width(operands) == 16 else 8
+        yield Access("read", MemoryOperand(None, 0, "rsp"), taken)
     elif mnemonic in ("ret", "retw"):
-        yield _stack("read", 0, 2 if mnemonic == "retw" else 8)
+        yield Access("read", MemoryOperand(None, 0, "rsp"), 2 if mnemonic == "retw" else 8)
     elif mnemonic == "leave":
         yield Access("read", MemoryOperand(None, 0, "rbp"), 8)
     elif mnemonic in ("maskmovdqu", "vmaskmovdqu", "maskmovq"):
         yield Access("write", MemoryOperand(None, 0, "rdi"), 8 if mnemonic == "maskmovq" else 16)
     for position, operand in enumerate(operands):
         if isinstance(operand, MemoryOperand):
-            size = _size(instruction, base, operand)
+            size = _size(instruction, base)
             if taken and operand.base in ("rsp", "esp"):
                 operand = replace(operand, displacement=operand.displacement + taken)
             elif mnemonic == "xlat":
                 operand = replace(operand, index="al")
             for kind in _kinds(instruction, base, position):
                 yield Access(kind, operand, size)
-    if base == "push" or mnemonic in ("pushf", "pushfw", "enter"):
-        narrow = mnemonic.endswith("w") or base == "push" and _width(operands) == 16
-        yield _stack("write", -2 if narrow else -8, 2 if narrow else 8)
-    elif mnemonic == "call":
-        yield _stack("write", -8, 8)
-    elif mnemonic == "movdir64b" and operands and isinstance(operands[-1], str):
-        yield Access("write", MemoryOperand(None, 0, operands[-1]), 64)
+    if base == "push" or mnemonic in ("pushf", "pushfw", "enter", "call"):
+        size = 2 if mnemonic.endswith("w") or base == "push" and _width(operands) == 16 else 8
+        yield Access("write", MemoryOperand(None, -size, "rsp"), size)
     if mnemonic in ("call", "jmp") and operands and isinstance(operands[0], str):
         yield Access("execute", MemoryOperand(None, 0, operands[0]), None)
 
 
 def _width(operands: Sequence[Operand]) -> int | None:
-    """Bits of the only operand if that is a general register."""
+    """Bits of the first operand if that is a general register."""
     part = _part(operands[0]) if operands else None
     return part[1] if part is not None else None
 
 
 # unaligned ones, and those whose memory operand is not a whole register, among the older vector instructions
 _UNALIGNED = re.compile(r"mov(?:up[sd]|dqu)|lddqu|pcmp[ei]str[im]|mov[lh]p[sd]|movddup|maskmov")
-_ALIGNED = re.compile(r"v?mov(?:ap[sd]|dqa(?:32|64)?|nt(?:p[sd]|dqa?))$")
-_ALIGNED_64 = frozenset({"xsave", "xsave64", "xsavec", "xsavec64", "xsaveopt", "xsaveopt64", "xsaves", "xsaves64",
-                         "xrstor", "xrstor64", "xrstors", "xrstors64"})
+_ALIGNED = re.compile(r"v?mov(?:ap[sd]|dqa|nt(?:p[sd]|dqa?))$")
 
 
 def _alignment(instruction: Instruction) -> int | None:
     mnemonic = instruction.mnemonic
-    if mnemonic in _ALIGNED_64:
-        return 64
-    if mnemonic in ("cmpxchg16b", "fxsave", "fxsave64", "fxrstor", "fxrstor64", "cvtpd2pi", "cvttpd2pi"):
+    if mnemonic in ("cmpxchg16b", "cvtpd2pi", "cvttpd2pi"):
         return 16
     width = _vector_width(instruction.operands)
     if _ALIGNED.match(mnemonic):
         return width or None
-    memory = instruction.memory
-    if mnemonic.startswith("v") or width != 16 or memory is None or _UNALIGNED.match(mnemonic):
+    if mnemonic.startswith("v") or width != 16 or _UNALIGNED.match(mnemonic):
         return None
     # an operand of 16 bytes of an instruction in legacy encoding
-    return 16 if _vector_size(instruction, memory) == 16 else None
+    return 16 if _vector_size(instruction) == 16 else None
 
 
 # -- where a value came from ---------------------------------------------------------------------------------------
-
-@record
-class Origin:
-    """Where the value of a register came from.
-
-    ``loaded`` from memory, the ``result`` of a call, an ``argument`` (1 to 6) of the function, a ``constant`` (its
-    `value`; an address relative to ``%rip`` is one), or ``computed`` by an instruction, with `operand` that of ``lea``.
-
-    `certain` is False where another way through the code may have brought another value. `copies` are the registers
-    that it was moved through, the latest move first. `bits` is how many of the lowest bits came through: fewer than
-    were asked for after a move of a part, so that a pointer that was cut to 32 bits shows.
-
-    `operand_unchanged` says that the registers of `operand` have the same values still, so that its address can be
-    worked out from the registers at the place of use. The memory may have changed.
-    """
-
-    kind: Literal["loaded", "result", "argument", "constant", "computed"]
-    instruction: Instruction | None = None
-    operand: MemoryOperand | None = None
-    argument: int | None = None
-    value: int | None = None
-    certain: bool = True
-    copies: tuple[str, ...] = ()
-    bits: int = 64
-    operand_unchanged: bool = False
-
 
 # the function's first instruction and code that no known jump leads to have these in place of a predecessor
 _ENTRY, _UNKNOWN = -1, -2
@@ -709,7 +595,7 @@ _ENTRY, _UNKNOWN = -1, -2
 class _Flow:
     """Which instruction may run before which."""
 
-    def __init__(self, instructions: Sequence[Instruction], from_entry: bool) -> None:
+    def __init__(self, instructions: Sequence[protocol.Instruction], from_entry: bool) -> None:
         self.instructions = instructions
         self._start = _ENTRY if from_entry else _UNKNOWN
         places = {instruction.address: i for i, instruction in enumerate(instructions)}
@@ -767,15 +653,11 @@ class _Flow:
 
     def _is_padding(self, at: int) -> bool:
         """Whether an instruction only fills up, behind one that does not run on."""
-        while self._is_filler(self.instructions[at]) and at not in self.jumps and at > 0:
+        while self.instructions[at].is_filler and at not in self.jumps and at > 0:
             at -= 1
             if not self.instructions[at].falls_through:
                 return True
         return False
-
-    @staticmethod
-    def _is_filler(instruction: Instruction) -> bool:
-        return instruction.mnemonic in _PADDING or instruction.text == "xchg %ax,%ax"
 
     def before(self, at: int) -> list[int]:
         """All places from which a place is reached."""
@@ -829,7 +711,7 @@ class _Flow:
         return None
 
     def _changes(self, place: int, register: str) -> bool:
-        return any(name == register for name, _ in self.instructions[place]._changes)
+        return register in self.instructions[place].written()
 
     def between(self, first: int, index: int) -> set[int]:
         """The places on all ways from one place to another that do not pass the first again."""
@@ -853,7 +735,8 @@ class _Flow:
         return passed
 
 
-def origin(instructions: Sequence[Instruction], index: int, register: str, *, from_entry: bool = True) -> Origin | None:
+def origin(instructions: Sequence[protocol.Instruction], index: int, register: str, *,
+           from_entry: bool = True) -> Origin | None:
     """Where the value came from that a register has when an instruction begins.
 
     :param instructions: of one function, in the order of their addresses. Jumps from elsewhere into it, such as from
@@ -903,7 +786,7 @@ def origin(instructions: Sequence[Instruction], index: int, register: str, *, fr
     return None
 
 
-def _moved(instruction: Instruction, register: str) -> tuple[str, int, int] | None:
+def _moved(instruction: protocol.Instruction, register: str) -> tuple[str, int, int] | None:
     """(source, bits that are moved, bits that are set) if an instruction only moves another register into this one."""
     mnemonic, operands = instruction.mnemonic, instruction.operands
     if mnemonic in ("cltq", "cwtl"):
@@ -926,7 +809,7 @@ def _moved(instruction: Instruction, register: str) -> tuple[str, int, int] | No
     return source[0], source[1], width
 
 
-def _made(instruction: Instruction, register: str, bits: int) -> Origin | None:
+def _made(instruction: protocol.Instruction, register: str, bits: int) -> Origin | None:
     """The origin of a value that an instruction made, not moved."""
     mnemonic, operands = instruction.mnemonic, instruction.operands
     if mnemonic in _CALLS:

@@ -13,7 +13,7 @@ register numbers.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
 from gdbext.inferior.modules import TEMPLATES
@@ -163,13 +163,14 @@ class Unwinder:
                 raise CannotUnwind(f"no usable frame description for {pc:#x}")
         return rule
 
-    def unwind(self, pc: int, sp: int, bp: int, limit: int) -> list[tuple[int, int]]:
+    def unwind(self, registers: Mapping[str, int], limit: int) -> list[tuple[int, int]]:
         """Program counters and stack pointers, innermost first.
 
         :param limit: most frames to walk; a longer stack is cut there.
         :raises CannotUnwind: some frame needs the debugger's unwinder.
         :raises MemoryUnreadable: the stack is not readable.
         """
+        pc, sp, bp = registers["rip"], registers["rsp"], registers.get("rbp", 0)
         frames = [(pc, sp)]
         rules = self._rules
         low = high = 0  # the part of the stack that `words` holds

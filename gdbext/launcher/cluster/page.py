@@ -12,18 +12,22 @@ from typing import Any
 
 from gdbext.launcher.looks import classes
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND
+from gdbext.model import Report
+from gdbext.narrate.classes import DEADLOCK, process_headline
+from gdbext.narrate.names import Facts
+from gdbext.narrate.words import plain
 from gdbext.render.escape import printable
+from gdbext.render.shown import Shown
+from gdbext.schema.read import read_document
 
 SCHEMA = "gdbext-dask/1"
 
-#: How many tasks or locks, and how many members of a class, are named.
+#: How many tasks, and how many members of a class, are named.
 _MANY, _MANY_MEMBERS = 4, 16
 #: After how many seconds without a word of a worker that is told; it says something twice a second.
 _SILENT = 10.0
 #: What a process is of which no more is known.
 _CONNECTED = "connected process"
-#: The functions in which an event loop waits.
-_EVENTS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect")
 
 
 @dataclass
@@ -61,9 +65,14 @@ class Process:
         return f"{what} ({' '.join(where)})" if where else what
 
     @property
+    def report(self) -> Report | None:
+        """What was seen of it."""
+        return None if self.document is None else read_document(self.document)
+
+    @property
     def verdict(self) -> str | None:
         """What happened in it, on one line; None if it was not seen."""
-        return None if self.document is None else headline(self.document)
+        return None if self.report is None else headline(self.report)
 
     def take(self, answer: Mapping[str, Any]) -> None:
         """Keep what `look_there` answered."""
@@ -87,34 +96,9 @@ def _together(roles: Sequence[str]) -> str:
 
 # -- the page --------------------------------------------------------------------------------------------------------
 
-def headline(document: Mapping[str, Any]) -> str:
+def headline(report: Report) -> str:
     """What happened in a process, on one line: between which locks a deadlock is, or that it only waits."""
-    locks = {lock["id"]: lock for lock in document.get("locks") or ()}
-    threads = document.get("threads") or ()
-    deadlocks = document.get("deadlocks") or ()
-    if deadlocks:
-        names = [classes.lock_text(edge["lock"], locks.get(edge["lock"])) for edge in deadlocks[0]["edges"]]
-        # the GIL first: readers look for it
-        names = sorted(dict.fromkeys(names), key=lambda name: name != "the GIL")
-        if len(names) > _MANY:
-            names[_MANY:] = [f"{len(names) - _MANY} more locks"]
-        what = "standstill" if deadlocks[0].get("standstill") else "deadlock"
-        text = f"{what} over {names[0]}" if len(names) == 1 else (
-            f"{what} between {', '.join(names[:-1])} and {names[-1]}")
-        more = len(deadlocks) - 1
-        return f"{text} ({deadlocks[0]['evidence']})" + (f" and {_count(more, 'more deadlock')}" if more else "")
-    if document.get("no_verdict"):
-        return classes.cannot_be_told(document)
-    running = sum(1 for thread in threads if not _waits(thread))
-    if not running:
-        everybody = f"all {len(threads)} threads wait" if len(threads) != 1 else "its thread waits"
-        return f"only waits: no deadlock, {everybody}"
-    return f"no deadlock, {running} of {_count(len(threads), 'thread')} run{'s' if running == 1 else ''}"
-
-
-def _waits(thread: Mapping[str, Any]) -> bool:
-    """Whether a thread is blocked, or has only just looked up from waiting for events: event loops do it often."""
-    return thread["status"] == "blocked" or any(frame["function"] in _EVENTS for frame in thread["stack"][:1])
+    return plain(process_headline(Facts(report)))
 
 
 def _count(number: int, noun: str) -> str:
@@ -137,19 +121,19 @@ def page(found: Survey, triage: classes.Triage) -> str:
     by_title = {process.title: process for process in found.processes}
     for each in triage.classes:
         members = [by_title[name] for name in each.members]
-        lines += ["", f"{_roles(members)}: {printable(headline(each.document or {}))}"]
+        lines += ["", f"{_roles(members)}: {printable(str(by_title[each.representative].verdict))}"]
         for process in members[:_MANY_MEMBERS]:
-            lines += _member(process, each.kind == classes.DEADLOCK)
+            lines += _member(process, each.kind == DEADLOCK)
         left = len(members) - _MANY_MEMBERS
         if left > 0:
             lines.append(f"  and {left:,} more")
-        if each.kind == classes.DEADLOCK:
+        if each.kind == DEADLOCK:
             text = by_title[each.representative].text
             if len(members) > 1:
                 lines.append(f"  in {printable(each.representative)}:")
             lines += ["", *(f"  {line}".rstrip() for line in text[text.find("Deadlock 1"):].rstrip().splitlines())]
     if triage.failures:
-        lines += ["", "Not looked at:", *(f"  {classes.line(failure)}" for failure in triage.failures)]
+        lines += ["", "Not looked at:", *(f"  {classes.failure_line(failure)}" for failure in triage.failures)]
     return "\n".join(lines)
 
 
@@ -182,8 +166,8 @@ def _member(process: Process, deadlocked: bool) -> list[str]:
     lines = ["  " + printable(", ".join(told))]
     if process.problem:
         lines.append(f"    {printable(process.problem)}")
-    if deadlocked and process.document is not None:
-        lines.append(f"    {classes.cycle_text(process.document)}")
+    if deadlocked and process.report is not None:
+        lines.append(f"    {classes.first_cycle(Facts(process.report))}")
     return lines
 
 
@@ -200,13 +184,19 @@ def as_document(found: Survey, triage: classes.Triage) -> dict[str, Any]:
             } for process in found.processes]}
 
 
-def looks_of(found: Survey, triage: classes.Triage) -> list[dict[str, Any]]:
+def looks_of(found: Survey, triage: classes.Triage) -> list[Shown]:
     """What `render.html` shows: the representative of each class, and what could not be looked at."""
     by_title = {process.title: process for process in found.processes}
     shown = [by_title[each.representative] for each in triage.classes]
     shown += [by_title[failure.target] for failure in triage.failures]
-    return [{"target": process.title, "document": process.document, "problem": process.problem, "hint": process.hint,
-             "stopped": process.stopped} for process in shown]
+    return [Shown(process.title, process.report, process.problem, process.hint, process.stopped) for process in shown]
+
+
+def rows_of(found: Survey, triage: classes.Triage) -> list[dict[str, Any]]:
+    """The classes as `render.html` takes them."""
+    by_title = {process.title: process for process in found.processes}
+    return [{"verdict": by_title[each.representative].verdict, "count": len(each.members), "members": each.members,
+             "representative": each.representative} for each in triage.classes]
 
 
 def status(found: Survey) -> int:

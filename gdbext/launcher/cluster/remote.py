@@ -227,8 +227,9 @@ def look_here(wanted: str) -> None:
 
 
 def as_json(target: Target, options: Options) -> dict[str, Any]:
-    """What `look_here` is told."""
-    parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)}, default=str))
+    """What `look_here` takes; paths are absolute, since it runs in another folder."""
+    parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)},
+                                                  default=os.path.abspath))
     return parts
 
 
@@ -269,14 +270,6 @@ def process_listening(address: str) -> int | None:
         _is_here(host) for host, _ in ends) else set()
     inodes = {inode for own, other, inode in connections() if not other[1] and (own in ends or own in everywhere)}
     return next(filter(has_python, owners_of(inodes).values()), None)
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped by job control."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
-    except (OSError, IndexError):
-        return False
 
 
 def _is_here(host: str) -> bool:

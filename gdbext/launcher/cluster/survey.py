@@ -25,7 +25,6 @@ from gdbext.launcher.cluster.remote import (
     connections,
     has_python,
     is_loopback,
-    is_stopped,
     look_there,
     owners_of,
     place_there,
@@ -34,6 +33,7 @@ from gdbext.launcher.cluster.remote import (
 )
 from gdbext.launcher.looks.finding import HOME
 from gdbext.launcher.looks.look import Options, Target
+from gdbext.launcher.proc_files import state_of
 
 #: Seconds that a look may take besides its own limit: Python has to start, and GDB has to end.
 _MARGIN = 20.0
@@ -286,7 +286,7 @@ async def survey_from_here(address: str, options: argparse.Namespace, problem: s
     if scheduler is None:
         processes[0].problem = problem
         processes[0].hint = "run this on its machine and those of workers, or `gdbext report PID` there"
-    elif is_stopped(scheduler):
+    elif state_of(scheduler) == "T":  # by job control
         problem += f"; it is stopped, as by Ctrl-Z: kill -CONT {scheduler}"
     clients = {options.client} - {None}
     processes += [Process(("client",) if pid in clients else (), host=host, pid=pid)

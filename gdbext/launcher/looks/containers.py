@@ -10,10 +10,9 @@ from gdbext.launcher.looks.rights import (
     CAP_SYS_ADMIN,
     CAP_SYS_CHROOT,
     has_capability,
-    process_name,
-    status_field,
     why_not_traced,
 )
+from gdbext.launcher.proc_files import process_name, status_field
 from gdbext.launcher.status import Unreadable
 from gdbext.render.escape import can_be_told, printable
 

@@ -11,6 +11,7 @@ stopped: it then gets SIGCONT.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -27,9 +28,14 @@ from gdbext.launcher.looks.containers import prepare_process
 from gdbext.launcher.looks.cores import prepare_core
 from gdbext.launcher.looks.finding import HOME, environment, find_gdb, probe
 from gdbext.launcher.looks.preparation import Preparation
+from gdbext.launcher.looks.rights import why_not_traced
+from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb, Unreadable
+from gdbext.model import Report
 from gdbext.record import record
 from gdbext.render.escape import printable
+from gdbext.render.shown import Shown
+from gdbext.schema.read import read_document
 
 #: How long a GDB that was told to end may take to let the process go, in seconds.
 _PATIENCE = 5.0
@@ -116,9 +122,17 @@ class Look:
     status: int
     notes: tuple[str, ...] = ()
 
-    def for_page(self) -> dict[str, Any]:
+    @functools.cached_property
+    def report(self) -> Report | None:
+        """What the document describes.
+
+        :raises BadDocument: it is not as the schema describes it.
+        """
+        return None if self.document is None else read_document(self.document)
+
+    def for_page(self) -> Shown:
         """What `render.html` makes a page of."""
-        return {"target": self.target, "document": self.document, "problem": self.problem, "stopped": self.stopped}
+        return Shown(self.target, self.report, self.problem, stopped=self.stopped)
 
 
 def look(target: Target, options: Options) -> Look:
@@ -134,14 +148,12 @@ def look(target: Target, options: Options) -> Look:
         with prepared(target, options) as preparation:
             run.notes = preparation.notes
             answer = run.answer(gdb, target, options, preparation)
-    except GdbextError as error:
-        status = NO_GDB if isinstance(error, NoGdb) else NO_ANSWER
+    except (GdbextError, OSError) as error:
+        if isinstance(error, OSError):
+            error = GdbextError(f"{target.name} cannot be looked at: {error.strerror or error}",
+                                "see whether memory, descriptors or room for files have run out")
         return Look(target.name, None, "", None, run.stopped, time.monotonic() - started, str(error),
-                    error.hint or None, status, run.notes)
-    except OSError as error:
-        return Look(target.name, None, "", None, run.stopped, time.monotonic() - started,
-                    f"{target.name} cannot be looked at: {error.strerror or error}",
-                    "see whether memory, descriptors or room for files have run out", NO_ANSWER, run.notes)
+                    error.hint or None, NO_GDB if isinstance(error, NoGdb) else NO_ANSWER, run.notes)
     status = FOUND if answer["deadlocks"] or answer["crash"] else NO_ANSWER if answer["no_verdict"] else NOTHING_FOUND
     problem, hint = answer["incomplete"] or answer["no_verdict"], answer["hint"] or None
     if target.core is not None and hint:
@@ -194,7 +206,8 @@ class _Run:
 
         :raises GdbextError: it does not answer.
         """
-        halted = target.pid is not None and _is_halted(target.pid)
+        # job control has stopped it, as Ctrl-Z does: then it is to stay so
+        halted = target.pid is not None and state_of(target.pid) == "T"
         with _memory_file("request") as request, _memory_file("answer") as answer:
             request.write(json.dumps({
                 "parent": os.getpid(), "pid": target.pid, "core": preparation.core,
@@ -272,9 +285,7 @@ def _explain(pid: int, problem: str) -> None:
 
     :raises Unreadable: there is a better reason.
     """
-    from gdbext.launcher.looks.rights import why_not_traced
-
-    if not os.path.isdir(f"/proc/{pid}") or _state(pid) in ("Z", "X"):
+    if not os.path.isdir(f"/proc/{pid}") or state_of(pid) in ("Z", "X"):
         raise Unreadable(f"process {pid} has ended while it was looked at", "look at another one, or at its core")
     if _NOT_PERMITTED.search(problem):
         raise Unreadable(*why_not_traced(pid))
@@ -318,17 +329,3 @@ def _lines(answer: IO[bytes]) -> dict[str, Any]:
         except ValueError:
             break
     return told
-
-
-def _state(pid: int) -> str | None:
-    """State of a process as one letter, as in /proc/PID/stat; None if there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read(4096).rpartition(b")")[2].split()[0].decode("ascii", "replace")
-    except (OSError, IndexError):
-        return None
-
-
-def _is_halted(pid: int) -> bool:
-    """Whether a process is stopped by job control, as Ctrl-Z does it: it then is to stay so."""
-    return _state(pid) == "T"

@@ -11,10 +11,10 @@ import hashlib
 import json
 import os
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, TextIO, TypeVar
@@ -26,9 +26,8 @@ from gdbext.record import record
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: How often a progress bar changes, and how often a line says how far a run without one has come, in seconds.
-_TICK, _LINE = 0.1, 15.0
-_BAR = 24
+#: How often `tick` is called, in seconds.
+_TICK = 0.1
 #: How much a document is compressed: looks are short, and the time is theirs.
 _LEVEL = 1
 _FORMAT = 1
@@ -57,127 +56,41 @@ class Pool(Generic[T, R]):
 
         :raises KeyboardInterrupt: as any other exception that comes here, when all work has ended.
         """
-        waiting: queue.SimpleQueue[T] = queue.SimpleQueue()
-        results: queue.SimpleQueue[tuple[T, R | None, BaseException | None]] = queue.SimpleQueue()
+        finished: queue.SimpleQueue[Future[R]] = queue.SimpleQueue()
         stop = threading.Event()
-        for thing in things:
-            waiting.put(thing)
 
-        def worker() -> None:
-            while not stop.is_set():
-                try:
-                    thing = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    results.put((thing, self._work(thing), None))
-                except BaseException as error:  # raised where the run is
-                    results.put((thing, None, error))
-                    return
+        def work(thing: T) -> R:
+            if stop.is_set():
+                raise CancelledError
+            try:
+                return self._work(thing)
+            except BaseException:
+                stop.set()  # nothing begins while the run hears of it
+                raise
 
-        threads = [threading.Thread(target=worker, name=f"look-{number}", daemon=True)
-                   for number in range(min(self._jobs, len(things)))]
-        try:
-            for thread in threads:
-                thread.start()
-            left = len(things)
-            while left:
-                try:
-                    thing, result, error = results.get(timeout=_TICK)
-                except queue.Empty:
+        with ThreadPoolExecutor(self._jobs, "look") as executor:
+            futures: dict[Future[R], T] = {}
+            try:
+                for thing in things:
+                    future = executor.submit(work, thing)
+                    futures[future] = thing
+                    future.add_done_callback(finished.put)
+                left = len(futures)
+                while left:
+                    try:
+                        future = finished.get(timeout=_TICK)
+                    except queue.Empty:
+                        tick()
+                        continue
+                    left -= 1
+                    done(futures[future], future.result())
                     tick()
-                    continue
-                if error is not None:
-                    raise error
-                left -= 1
-                done(thing, result)  # type: ignore[arg-type]
-                tick()
-        finally:
-            stop.set()
-            for thread in threads:
-                while thread.is_alive():  # one that has just begun may not have been told the first time
-                    self._end()
-                    thread.join(_TICK)
-
-
-# -- progress ------------------------------------------------------------------------------------------------
-
-
-class Progress:
-    """How far a run has come: a bar at the bottom of a terminal, or else a line every now and then.
-
-    :param total: how many looks there are in all, `done` of them before this run.
-    :param name: what a line begins with.
-    """
-
-    def __init__(self, total: int, done: int = 0, name: str = "gdbext", stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._bar = self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self._name = name
-        self._total = total
-        self._before = self._done = done
-        self._failed = 0
-        self._begin = self._last = time.monotonic()
-        self._shown = ""
-
-    def advance(self, failed: bool = False) -> None:
-        """One more is done."""
-        self._done += 1
-        self._failed += failed
-
-    def tick(self) -> None:
-        """Show how far it is, if that was not done just now."""
-        now = time.monotonic()
-        if now - self._last < (_TICK if self._bar else _LINE):
-            return
-        self._last = now
-        if self._bar:
-            self._show(self._line(now))
-        else:
-            self._write(f"{self._name}: {self._figures(now)}\n")
-
-    def say(self, line: str) -> None:
-        """Write a line above the bar."""
-        self.clear()
-        self._write(f"{line}\n")
-
-    def clear(self) -> None:
-        """Remove the bar."""
-        if self._shown:
-            self._show("")
-
-    def _show(self, line: str) -> None:
-        # in one write, and only where it differs: nothing flickers
-        if line != self._shown:
-            self._write(f"\r{line}\x1b[K")
-            self._shown = line
-
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except OSError:  # the report does not depend on it
-            pass
-
-    def _line(self, now: float) -> str:
-        width = os.get_terminal_size(self._stream.fileno()).columns if self._stream.isatty() else 80
-        full = _BAR * self._done // max(self._total, 1)
-        return f"[{'#' * full}{'.' * (_BAR - full)}] {self._figures(now)}"[:max(width - 1, 10)]
-
-    def _figures(self, now: float) -> str:
-        text = f"{self._done:,} of {self._total:,}"
-        if self._failed:
-            text += f", {self._failed:,} not read"
-        worked, spent = self._done - self._before, now - self._begin
-        if worked and spent > 0 and self._done < self._total:
-            text += f", {_duration((self._total - self._done) * spent / worked)} left"
-        return text
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+            except BaseException:
+                executor.shutdown(wait=False, cancel_futures=True)
+                while not all(future.done() for future in futures):
+                    self._end()  # again and again: work that has just begun may miss the first time
+                    time.sleep(_TICK)
+                raise
 
 
 # -- what was done -------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gdbext.launcher.proc_files import process_name, status_field
+
 #: Bits of capability sets. Source: Linux 6.1 include/uapi/linux/capability.h.
 CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYS_ADMIN = 18, 19, 21
 _PTRACE_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
@@ -50,20 +52,3 @@ def has_capability(number: int, pid: int | str = "self") -> bool:
     """Whether a process has a capability in effect."""
     effective = status_field(pid, "CapEff")
     return effective is not None and bool(int(effective, 16) >> number & 1)
-
-
-def status_field(pid: int | str, name: str) -> str | None:
-    """A field of /proc/PID/status, None if there is no such process or field."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith(f"{name}:"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return None
-
-
-def process_name(pid: int | str) -> str:
-    """The name of a process's main thread, as the kernel has it."""
-    return status_field(pid, "Name") or "?"

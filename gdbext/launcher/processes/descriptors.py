@@ -18,17 +18,16 @@ import time
 from collections.abc import Iterable, Mapping
 
 from gdbext.inferior.proc import Descriptor
+from gdbext.launcher.proc_files import is_kernel_thread, parent_of, start_of
 from gdbext.launcher.processes.tree import (
     Member,
     Region,
     ThreadState,
-    is_kernel_thread,
+    describe_unseen,
     mappings,
     numbers,
-    parent_of,
     read_memory,
     read_text,
-    start_of,
 )
 
 READ, WRITE = "read", "write"
@@ -61,11 +60,11 @@ class Descriptors:
         self.blind: str | None = None
         #: Which processes outside of the set are not seen, None if all are.
         self.unseen: str | None = None
-        self._open = self._scan()
+        self._open: dict[str, set[Descriptor]] = {}
 
-    def _scan(self) -> dict[str, set[Descriptor]]:
-        found: dict[str, set[Descriptor]] = {}
-        refused = self._refused
+    def scan(self) -> None:
+        """Read which processes have which descriptors; nothing is known before."""
+        found, refused = self._open, self._refused
         end = time.monotonic() + _PATIENCE
         pids = numbers(self._root)
         for pid in sorted(pids, key=lambda other: other not in self._members):
@@ -88,12 +87,7 @@ class Descriptors:
             if time.monotonic() > end:
                 self.blind = f"not all descriptors could be read within {_PATIENCE:g} s"
                 break
-        if refused:
-            whose = "processes of other users" if len(refused) > 1 else "process of another user"
-            self.unseen = f"descriptors of {len(refused):,} {whose} could not be read"
-        elif 1 not in pids:  # mount option hidepid of /proc
-            self.unseen = "processes of other users could not be seen"
-        return found
+        self.unseen = describe_unseen("descriptors", len(refused), pids)
 
     # -- ends ------------------------------------------------------------------------------------------------
 

@@ -23,14 +23,15 @@ from pathlib import Path
 
 import gdbext
 from gdbext.inferior.proc import Descriptor, Proc
-from gdbext.launcher.looks import classes
-from gdbext.launcher.looks.classes import EVIDENCE, Json
 from gdbext.launcher.processes.descriptors import READ, WRITE, Descriptors
-from gdbext.launcher.processes.graph import DERIVED, INFERRED, RECORDED, Node, Wait
+from gdbext.launcher.processes.graph import Node, Wait
 from gdbext.launcher.processes.memory import SharedMemory, Word
 from gdbext.launcher.processes.tree import Member, ThreadState, mappings, read_memory, thread_states
-from gdbext.model import RESULT_STATES
+from gdbext.model import DERIVED, INFERRED, RECORDED, RESULT_STATES, Lock, Report, Thread, weakest
 from gdbext.model.kinds import DESCRIPTOR, FUTEX, SEMAPHORE, id_of_lock, kind_of
+from gdbext.narrate.reasons import explain
+from gdbext.narrate.verdict import kind_and_name
+from gdbext.narrate.words import plain
 
 #: For how long, in seconds, no thread of a deadlock may have run.
 STILL = 0.3
@@ -47,68 +48,73 @@ _HARMLESS = 1 << 1 | 1 << 31 | 1 << 32
 
 
 class Scene:
-    """Several processes of this machine, that run, and what they wait for.
+    """Several processes of this machine, that run, and what they wait for, once `watch` has found that out.
 
-    :param documents: of each process, by its number.
+    :param reports: of each process, by its number; None: it could not be read.
     :param root: where /proc is.
-    :param still: how long, in seconds, threads are watched.
     """
 
-    def __init__(self, documents: Mapping[int, Json | None], root: str = "/proc", still: float = STILL) -> None:
+    def __init__(self, reports: Mapping[int, Report | None], root: str = "/proc") -> None:
         self._root = root
-        self.members = {pid: Member(pid, document, Proc(pid, root)) for pid, document in documents.items()}
-        before = {pid: thread_states(pid, root) for pid in self.members}
-        begin = time.monotonic()
-        for member in self.members.values():
-            member.mappings = mappings(member.pid, root) or ()
+        self.members = {pid: Member(pid, report, Proc(pid, root)) for pid, report in reports.items()}
         self._shared_memory = SharedMemory(self.members, root)
         self._descriptors = Descriptors(self.members, root)
         #: What keeps descriptors from being told, None if nothing does.
-        self.blind = self._descriptors.blind
+        self.blind: str | None = None
         self.waits: dict[Node, Wait] = {}
         self.dead: set[Node] = set()
         #: How many threads have run while they were watched whose waits would have counted.
         self.moved = 0
+
+    def watch(self, seconds: float = STILL) -> None:
+        """Find what the threads wait for, and leave out those that run within so many seconds."""
+        before = {pid: thread_states(pid, self._root) for pid in self.members}
+        begin = time.monotonic()
+        for member in self.members.values():
+            member.mappings = mappings(member.pid, self._root) or ()
+        self._descriptors.scan()
+        self.blind = self._descriptors.blind
         for pid, states in before.items():
             if states is None:
                 self.blind = self.blind or f"what the threads of process {pid} do may not be known"
             self.members[pid].states = states or {}
         for member in self.members.values():
             self._look(member)
-        time.sleep(max(0.0, begin + still - time.monotonic()))
-        for pid in self.members:
-            self._forget_moved(self.members[pid], thread_states(pid, root) or {})
+        time.sleep(max(0.0, begin + seconds - time.monotonic()))
+        for member in self.members.values():
+            self._forget_moved(member, thread_states(member.pid, self._root) or {})
 
     def _look(self, member: Member) -> None:
-        for thread in member.document["threads"] if member.document is not None else ():
+        for thread in member.threads:
             wait = self._wait(member, thread)
             if wait is not None:
-                self.waits[Node(member.pid, thread["number"])] = wait
-        for deadlock in member.document.get("deadlocks", ()) if member.document is not None else ():
-            self.dead |= {Node(member.pid, number) for number in (*deadlock["threads"], *deadlock["stuck_behind"])}
+                self.waits[Node(member.pid, thread.number)] = wait
+        for deadlock in member.report.deadlocks if member.report is not None else ():
+            self.dead |= {Node(member.pid, number) for number in deadlock.involved}
 
     def _forget_moved(self, member: Member, now: Mapping[int, ThreadState]) -> None:
-        for thread in member.document["threads"] if member.document is not None else ():
-            if thread["lwp"] not in now or now[thread["lwp"]] != member.states.get(thread["lwp"]):
-                self.moved += self.waits.pop(Node(member.pid, thread["number"]), None) is not None
-                self.dead.discard(Node(member.pid, thread["number"]))
+        for thread in member.threads:
+            if thread.lwp not in now or now[thread.lwp] != member.states.get(thread.lwp):
+                node = Node(member.pid, thread.number)
+                self.moved += self.waits.pop(node, None) is not None
+                self.dead.discard(node)
 
     def nodes(self, pids: Iterable[int], but: Node | None = None) -> frozenset[Node]:
-        """The threads of processes: those of their documents, and one that can run for each that is in none."""
+        """The threads of processes: those of their reports, and one that can run for each that is in none."""
         found = set()
         for pid in pids:
             member = self.members[pid]
-            known = {thread["lwp"]: thread["number"] for thread in (member.document or {}).get("threads", ())}
+            known = {thread.lwp: thread.number for thread in member.threads}
             found |= {Node(pid, known.get(tid, -tid)) for tid in member.states} or {Node(pid, -pid)}
         return frozenset(found - {but} if but is not None else found)
 
     # -- one thread ------------------------------------------------------------------------------------------
 
-    def _wait(self, member: Member, thread: Json) -> Wait | None:
+    def _wait(self, member: Member, thread: Thread) -> Wait | None:
         """What a thread waits for; None where it may go on by itself, or by what is not known."""
-        state = member.states.get(thread["lwp"])
-        waits, call = thread["waits"], thread["syscall"]
-        if state is None or state.call is None or thread["status"] != "blocked" or waits is not None and waits["timed"]:
+        state = member.states.get(thread.lwp)
+        waits, call = thread.waits, thread.syscall
+        if state is None or state.call is None or thread.status != "blocked" or waits is not None and waits.timed:
             return None
         # a debugger's visit makes the kernel restart some calls under another number, with the same arguments
         if _call_names().get(str(state.call)) not in (call, "restart_syscall"):
@@ -117,7 +123,7 @@ class Scene:
             return self._futex(member, thread, state)
         if call in _READS or call in _WRITES:
             fd = _int(state.arguments[0])
-            if waits is None or waits["lock"] != id_of_lock(DESCRIPTOR, fd):
+            if waits is None or waits.lock != id_of_lock(DESCRIPTOR, fd):
                 return None
             return self._on(member, [(fd, READ if call in _READS else WRITE)], alone=True)
         if call in ("poll", "ppoll"):
@@ -148,7 +154,7 @@ class Scene:
         if member.pid in pids and not (alone and self._no_handlers(member)):
             return None
         kind = "descriptors" if len(names) > 1 else "pipe" if "pipe:" in names[0] else "socket"
-        why = f"{_only(pids)} the other end" + _but(self._descriptors.unseen)
+        why = _reasons(f"{_only(pids)} the other end", self._descriptors.unseen)
         return Wait(kind, " or ".join(names[:4]), self.nodes(pids), False, INFERRED, why)
 
     def _no_handlers(self, member: Member) -> bool:
@@ -174,14 +180,12 @@ class Scene:
             return None
         sure = len(wanted) == 1 and (kind == _P_PIDFD or kind == _P_PID and number > 0)
         return Wait("child", f"for the end of {_listed(sorted(wanted))}", self.nodes(wanted), False,
-                    RECORDED if sure else DERIVED, None if sure else "these are its children")
+                    RECORDED if sure else DERIVED, () if sure else ("these are its children",))
 
     # -- memory ----------------------------------------------------------------------------------------------
 
-    def _futex(self, member: Member, thread: Json, state: ThreadState) -> Wait | None:
-        waits = thread["waits"]
-        lock = next((lock for lock in member.document["locks"] if waits is not None and lock["id"] == waits["lock"]),
-                    None) if member.document is not None else None
+    def _futex(self, member: Member, thread: Thread, state: ThreadState) -> Wait | None:
+        lock = member.report.lock(thread.waits.lock) if member.report is not None and thread.waits is not None else None
         word = self._shared_memory.word_at(member, state.arguments[0])
         if word is not None and not state.arguments[1] & _FUTEX_PRIVATE or word is not None and lock is None:
             return self._shared(member, thread, lock, state, word)
@@ -189,24 +193,24 @@ class Scene:
             return None  # of which processes a lock is that says to be private and lies there, is not known
         return self._inside(member, thread, lock, state)
 
-    def _inside(self, member: Member, thread: Json, lock: Json | None, state: ThreadState) -> Wait | None:
+    def _inside(self, member: Member, thread: Thread, lock: Lock | None, state: ThreadState) -> Wait | None:
         """A wait for another thread of the same process."""
-        node = Node(member.pid, thread["number"])
-        if lock is None:
+        node = Node(member.pid, thread.number)
+        if lock is None or thread.waits is None:
             return self._idle(member, node, "for a futex word") if state.arguments[1] & _FUTEX_PRIVATE else None
-        kind = kind_of(lock["kind"])
-        name = "for " + classes.lock_text(lock["id"], lock)
-        if lock["holders"]:
-            kinds = [holder["evidence"] for holder in lock["holders"]] + [thread["waits"]["evidence"]]
-            weakest = max(kinds, key=EVIDENCE.index)
-            why = next((holder["why"] for holder in lock["holders"] if holder["why"]), thread["waits"]["why"])
+        kind = kind_of(lock.kind)
+        name = "for " + plain(kind_and_name(lock.id, lock.kind, lock.name))
+        if lock.holders:
+            evidence = weakest([*(holder.evidence for holder in lock.holders), thread.waits.evidence])
+            reason = next((holder.why for holder in lock.holders if holder.why), thread.waits.why)
+            why = explain(reason) if reason is not None else None
             if kind.ends_thread:
-                name = f"for the end of thread {lock['holders'][0]['thread']}"
-            return Wait("lock", name, frozenset(Node(member.pid, holder["thread"]) for holder in lock["holders"]),
-                        kind.wait_for == "all", weakest, why)
-        if lock["orphan"] or lock["state"] == "free" or kind.passed_on or lock["candidates"]:
+                name = f"for the end of thread {lock.holders[0].thread}"
+            return Wait("lock", name, frozenset(Node(member.pid, holder.thread) for holder in lock.holders),
+                        kind.wait_for == "all", evidence, (why,) if why else ())
+        if lock.orphan or lock.state == "free" or kind.passed_on or lock.candidates:
             return None
-        if thread["lwp"] == member.pid and kind.may_await_signal and lock["state"] not in RESULT_STATES:
+        if thread.lwp == member.pid and kind.may_await_signal and lock.state not in RESULT_STATES:
             return None  # a signal may be what it waits for
         return self._idle(member, node, name, kind.handler_may_release)
 
@@ -215,23 +219,24 @@ class Scene:
         if not others or by_signal and not self._no_handlers(member):
             return None
         why = "any other thread of its process may let it go on"
-        return Wait("lock", name, others, False, INFERRED, why, idle=True)
+        return Wait("lock", name, others, False, INFERRED, (why,), idle=True)
 
-    def _shared(self, member: Member, thread: Json, lock: Json | None, state: ThreadState, word: Word) -> Wait | None:
+    def _shared(self, member: Member, thread: Thread, lock: Lock | None, state: ThreadState, word: Word) -> Wait | None:
         """A wait for a lock in memory that other processes may have."""
-        kind = lock["kind"] if lock is not None else FUTEX
-        mapping = next(each for each in member.mappings if each.start <= state.arguments[0] < each.end)
-        name = lock["name"] if lock is not None else None
+        kind = lock.kind if lock is not None else FUTEX
+        mapping = member.mapping_at(state.arguments[0])
+        assert mapping is not None
+        name = lock.name if lock is not None else None
         place = f"{mapping.path or 'without a name'}, {word.offset:#x}"
         what = f"for {kind} {name or ''}".rstrip() + f" in shared memory ({place})"
-        if lock is not None and lock["foreign_owner"] is not None:
-            return self._owned(member, lock, lock["foreign_owner"], what)
-        if lock is not None and lock["holders"]:
+        if lock is not None and lock.foreign_owner is not None:
+            return self._owned(member, lock, lock.foreign_owner, what)
+        if lock is not None and lock.holders:
             return self._inside(member, thread, lock, state)
         counting = self._shared_memory.counting(member, word)
         if counting is not None and len(counting) == 1:
-            why = f"only {_listed(sorted(counting))} counts the semaphore as acquired"
-            return Wait(SEMAPHORE, what, self.nodes(counting), False, DERIVED, why)
+            counts = f"only {_listed(sorted(counting))} counts the semaphore as acquired"
+            return Wait(SEMAPHORE, what, self.nodes(counting), False, DERIVED, (counts,))
         # what has a name may be mapped by those who come later
         if not mapping.path.endswith("(deleted)") or mapping.path.startswith("/SYSV"):
             return None
@@ -240,35 +245,35 @@ class Scene:
             return None
         if not all(self._no_handlers(self.members[pid]) for pid in pids):
             return None
-        why = f"{_only(pids)} that memory" + _but(self._shared_memory.unseen)
-        return Wait(kind, what, self.nodes(pids, Node(member.pid, thread["number"])), False, INFERRED, why)
+        why = _reasons(f"{_only(pids)} that memory", self._shared_memory.unseen)
+        return Wait(kind, what, self.nodes(pids, Node(member.pid, thread.number)), False, INFERRED, why)
 
-    def _owned(self, member: Member, lock: Json, owner: int, what: str) -> Wait | None:
-        offset = kind_of(lock["kind"]).owner_offset
+    def _owned(self, member: Member, lock: Lock, owner: int, what: str) -> Wait | None:
+        offset = kind_of(lock.kind).owner_offset
         if offset is None:
             return None
-        data = read_memory(member.pid, int(lock["address"], 16) + offset, 4, self._root)
+        data = read_memory(member.pid, lock.address + offset, 4, self._root)
         if data is None or int.from_bytes(data, "little") != owner:
             return None
-        found = [Node(other.pid, thread["number"]) for other in self.members.values() if other.document is not None
-                 for thread in other.document["threads"] if thread["tid"] == owner]
-        return Wait(lock["kind"], what, frozenset(found), True) if len(found) == 1 else None
+        found = [Node(other.pid, thread.number) for other in self.members.values()
+                 for thread in other.threads if thread.tid == owner]
+        return Wait(lock.kind, what, frozenset(found), True) if len(found) == 1 else None
 
 
-def watch(documents: Mapping[int, Json | None], root: str = "/proc") -> Scene:
+def watch(reports: Mapping[int, Report | None], root: str = "/proc") -> Scene:
     """What processes wait for of each other, when their threads have come to rest after the looks."""
-    scene = Scene(documents, root)
-    for _ in range(_TRIES - 1):
+    for _ in range(_TRIES):
+        scene = Scene(reports, root)
+        scene.watch()
         if not scene.moved:
             break
-        scene = Scene(documents, root)
     return scene
 
 
 @functools.cache
 def _call_names() -> dict[str, str]:
     """The names of system calls by their numbers; none for machines that are not decoded."""
-    path = Path(gdbext.__file__).with_name("layout") / "syscalls" / f"{os.uname().machine}.json"
+    path = Path(gdbext.__file__).with_name("arch") / os.uname().machine / "system_calls.json"
     try:
         names: dict[str, str] = json.loads(path.read_text(encoding="ascii"))["names"]
     except OSError:
@@ -280,9 +285,9 @@ def _only(pids: Collection[int]) -> str:
     return f"only {_listed(sorted(pids))} {'has' if len(pids) == 1 else 'have'}"
 
 
-def _but(unseen: str | None) -> str:
-    """What makes a claim less sure."""
-    return f"; {unseen}" if unseen is not None else ""
+def _reasons(why: str, unseen: str | None) -> tuple[str, ...]:
+    """A reason, with what makes it less sure."""
+    return (why,) if unseen is None else (why, unseen)
 
 
 def _int(value: int) -> int:

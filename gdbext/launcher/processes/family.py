@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gdbext.errors import UsageError
@@ -15,13 +16,17 @@ from gdbext.launcher.cli import options_of, say, target_of, write_file
 from gdbext.launcher.looks import classes
 from gdbext.launcher.looks.classes import Failure, Triage
 from gdbext.launcher.looks.look import Look, Options, Target, look
-from gdbext.launcher.looks.pool import Pool, Progress, processors
+from gdbext.launcher.looks.pool import Pool, processors
+from gdbext.launcher.looks.progress import Progress
 from gdbext.launcher.processes.edges import STILL, watch
-from gdbext.launcher.processes.graph import RECORDED, Between, Node, Wait, find_deadlocks
+from gdbext.launcher.processes.graph import Between, Node, Wait, find_deadlocks
 from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.status import NO_GDB, NoGdb
+from gdbext.model import RECORDED, Report
+from gdbext.narrate.classes import DEADLOCK, UNKNOWN
 from gdbext.record import record
 from gdbext.render.escape import printable
+from gdbext.render.shown import Shown
 
 
 @record
@@ -101,7 +106,7 @@ def look_at_tree(pid: int, options: Options, jobs: int | None = None) -> Tree:
     finally:
         progress.clear()
     apart = time.monotonic() - begin
-    scene = watch({member: looks[member].document for member in parents})
+    scene = watch({member: looks[member].report for member in parents})
     return Tree(pid, parents, {member: looks[member] for member in parents}, apart, scene.waits,
                 tuple(find_deadlocks(scene.waits, scene.dead)), scene.blind)
 
@@ -127,14 +132,15 @@ def _as_document(tree: Tree) -> dict[str, Any]:
         single = next(iter(wait.holders)).thread if len(wait.holders) == 1 else None
         return {"pid": node.pid, "thread": node.thread, "kind": wait.kind, "what": printable(wait.what),
                 "holders": list(pids), "holder": single if single is None or single > 0 else None,
-                "evidence": wait.evidence, "why": wait.why}
+                "evidence": wait.evidence, "why": "; ".join(wait.why) or None}
 
     return {
         "root": tree.root, "apart": round(tree.apart, 3), "still": STILL,
-        "tree": [{"pid": pid, "parent": parent, "name": _process_name(pid, tree.looks[pid].document),
+        "tree": [{"pid": pid, "parent": parent, "name": _process_name(pid, tree.looks[pid].report),
                   "target": tree.looks[pid].target} for pid, parent in tree.parents.items()],
         "waits": [edge(*each) for each in _across(tree)],
-        "deadlocks": [{"processes": list(deadlock.processes), "evidence": deadlock.evidence, "why": deadlock.why,
+        "deadlocks": [{"processes": list(deadlock.processes), "evidence": deadlock.evidence,
+                       "why": "; ".join(deadlock.why) or None,
                        "edges": [edge(*each) for each in _told(tree, deadlock)],
                        "stuck_behind": sorted({node.pid for node in deadlock.behind} - set(deadlock.processes))}
                       for deadlock in tree.deadlocks],
@@ -142,21 +148,20 @@ def _as_document(tree: Tree) -> dict[str, Any]:
     }
 
 
-def _process_name(pid: int, document: classes.Json | None) -> str | None:
+def _process_name(pid: int, report: Report | None) -> str | None:
     """The name of a process: that of its first thread."""
-    threads = document["threads"] if document is not None else ()
-    return next((thread["name"] for thread in threads if thread["lwp"] == pid), None)
+    return next((thread.name for thread in report.threads if thread.lwp == pid), None) if report is not None else None
 
 
 def _called(tree: Tree, pid: int) -> str:
-    name = _process_name(pid, tree.looks[pid].document) if pid in tree.looks else None
+    name = _process_name(pid, tree.looks[pid].report) if pid in tree.looks else None
     return f"process {pid}" + (f' "{printable(name, 80)}"' if name else "")
 
 
 def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Sequence[int]) -> str:
-    document = tree.looks[node.pid].document
-    thread = next((each for each in (document or {}).get("threads", ()) if each["number"] == node.thread), None)
-    name = (thread["python_name"] or thread["name"]) if thread is not None else None
+    report = tree.looks[node.pid].report
+    thread = report.thread(node.thread) if report is not None else None
+    name = (thread.python_name or thread.name) if thread is not None else None
     line = f"{_called(tree, node.pid)} thread {node.thread}" + (f' "{printable(name, 80)}"' if name else "")
     line += f" waits {printable(wait.what, 400)}"
     if wait.kind == "child":
@@ -173,8 +178,8 @@ def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Sequence[int]) -> str:
 
 def text(tree: Tree, found: Triage) -> str:
     """The whole report for people: the processes, who waits for whom, and each class by its representative."""
-    own = sum(len(each.members) for each in found.classes if each.kind == classes.DEADLOCK)
-    unknown = sum(len(each.members) for each in found.classes if each.kind == classes.UNKNOWN)
+    own = sum(len(each.members) for each in found.classes if each.kind == DEADLOCK)
+    unknown = sum(len(each.members) for each in found.classes if each.kind == UNKNOWN)
     across = len({pid for deadlock in tree.deadlocks for pid in deadlock.processes})
     lines = [f"{len(tree.parents):,} process{'es' if len(tree.parents) != 1 else ''}: {across:,} deadlocked with each "
              f"other, {own:,} with a deadlock of their own" + (f", {unknown:,} without a verdict" if unknown else "")]
@@ -183,7 +188,7 @@ def text(tree: Tree, found: Triage) -> str:
         depths[pid] = depths[parent] + 1 if parent in depths else 0
         lines.append(f"{'  ' * depths[pid]}  {_called(tree, pid)}")
     for deadlock in tree.deadlocks:
-        why = f": {deadlock.why}" if deadlock.why else ""
+        why = f": {'; '.join(deadlock.why)}" if deadlock.why else ""
         known = f" ({deadlock.evidence}{why})" if deadlock.evidence != RECORDED or why else ""
         lines += ["", f"Deadlock between processes {', '.join(map(str, deadlock.processes))}{known}"]
         lines += [f"  {_wait_line(tree, *each)}" for each in _told(tree, deadlock)]
@@ -204,13 +209,13 @@ def text(tree: Tree, found: Triage) -> str:
         alike = f", and alike: {', '.join(others[:8])}{more}" if others else ""
         lines += ["", f"---- {each.representative}{alike}", "", by_target[each.representative].text.strip("\n")]
     for heading, failures in (("Not read:", found.failures), ("Not read to the end:", found.incomplete)):
-        lines += ["", heading, *(f"  {classes.line(failure)}" for failure in failures)] if failures else []
+        lines += ["", heading, *(f"  {classes.failure_line(failure)}" for failure in failures)] if failures else []
     return "\n".join(lines)
 
 
-def _looks_for_page(tree: Tree) -> list[dict[str, Any]]:
-    return [{**seen.for_page(), "hint": seen.hint,
-             "parent": tree.looks[parent].target if parent is not None and parent in tree.looks else None}
+def _looks_for_page(tree: Tree) -> list[Shown]:
+    return [replace(seen.for_page(), hint=seen.hint,
+                    parent=tree.looks[parent].target if parent is not None and parent in tree.looks else None)
             for (pid, parent), seen in zip(tree.parents.items(), tree.looks.values())]
 
 

@@ -1,17 +1,16 @@
 """The wait-for graph of threads of several processes, and its cycles. Pure.
 
-Who waits for whom is for `process_edges` to find out.
+`processes.edges` finds what each thread waits for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from gdbext.launcher.looks.classes import EVIDENCE
+from gdbext.model import INFERRED, RECORDED, Evidence, weakest
 from gdbext.record import record
-
-RECORDED, DERIVED, INFERRED = EVIDENCE
+from gdbext.verdict.graph import Need, find_behind, find_cycles, find_stuck
 
 
 class Node(NamedTuple):
@@ -33,8 +32,8 @@ class Wait:
     what: str
     holders: frozenset[Node]
     all_of: bool = False
-    evidence: str = RECORDED
-    why: str | None = None
+    evidence: Evidence = RECORDED
+    why: tuple[str, ...] = ()
     idle: bool = False
 
 
@@ -43,8 +42,8 @@ class Between:
     """A deadlock of threads of several processes."""
 
     members: tuple[Node, ...]
-    evidence: str
-    why: str | None
+    evidence: Evidence
+    why: tuple[str, ...]
     behind: tuple[Node, ...] = ()
 
     @property
@@ -53,54 +52,21 @@ class Between:
         return tuple(sorted({node.pid for node in self.members}))
 
 
-def find_stuck(waits: Mapping[Node, Wait], dead: Collection[Node] = ()) -> set[Node]:
-    """The threads that can never run again whatever the others do; who is in neither argument can run.
-
-    :param dead: threads of which that is known already.
-    """
-    stuck = {node for node, wait in waits.items() if wait.holders} | set(dead)
-    changed = True
-    while changed:
-        changed = False
-        for node in sorted(stuck.difference(dead)):
-            wait = waits[node]
-            held_up = not wait.holders.isdisjoint(stuck) if wait.all_of else wait.holders <= stuck
-            if not held_up:
-                stuck.discard(node)
-                changed = True
-    return stuck
-
-
 def find_deadlocks(waits: Mapping[Node, Wait], dead: Collection[Node] = ()) -> list[Between]:
-    """The deadlocks of several processes: threads that wait for one another, across processes, and cannot run again."""
-    stuck = find_stuck(waits, dead)
+    """The deadlocks of several processes: threads that wait for one another, across processes, and cannot run again.
+
+    :param dead: threads that are known never to run again.
+    """
+    stuck = find_stuck({node: Need(wait.holders, wait.all_of) for node, wait in waits.items()}, dead)
     graph = {node: sorted(waits[node].holders & stuck) for node in stuck if node in waits}
-    reached = {node: _reached(node, graph) for node in graph}
-    found, seen = [], set[Node]()
-    for node in sorted(graph):
-        if node in seen or node not in reached[node]:
-            continue
-        members = {other for other in reached[node] if node in reached.get(other, ())}
-        seen |= members
+    found = []
+    for members in find_cycles(graph):
         if len({member.pid for member in members}) < 2:
             continue
-        told = [waits[member] for member in sorted(members) if not waits[member].idle]
-        kinds = [wait.evidence for wait in told]
-        reasons = list(dict.fromkeys(reason for wait in told if wait.why for reason in wait.why.split("; ")))
-        if any(wait.evidence == INFERRED for wait in told):
+        evidence = [waits[member] for member in members if not waits[member].idle]
+        reasons = list(dict.fromkeys(reason for wait in evidence for reason in wait.why))
+        if any(wait.evidence == INFERRED for wait in evidence):
             reasons.append("no thread of these can run")
-        behind = tuple(sorted(other for other, ahead in reached.items() if other not in members and members & ahead))
-        found.append(Between(tuple(sorted(members)), max(kinds, key=EVIDENCE.index, default=INFERRED),
-                             "; ".join(reasons) or None, behind))
-    return found
-
-
-def _reached(start: Node, graph: Mapping[Node, Sequence[Node]]) -> set[Node]:
-    found: set[Node] = set()
-    work = [start]
-    while work:
-        for node in graph.get(work.pop(), ()):
-            if node not in found:
-                found.add(node)
-                work.append(node)
+        weakest_evidence = weakest([wait.evidence for wait in evidence]) if evidence else INFERRED
+        found.append(Between(tuple(members), weakest_evidence, tuple(reasons), find_behind(members, graph)))
     return found

@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gdbext.launcher.processes.tree import Member, is_kernel_thread, mappings, numbers, read_memory
+from gdbext.launcher.proc_files import is_kernel_thread
+from gdbext.launcher.processes.tree import Member, describe_unseen, mappings, numbers, read_memory
 
 #: How long the mappings of all processes are read, and how long memory is searched, in seconds.
 _PATIENCE, _SEARCH = 2.0, 1.5
@@ -48,7 +49,7 @@ class SharedMemory:
     @staticmethod
     def word_at(member: Member, address: int) -> Word | None:
         """The place of an address of a process, None if it is not in shared memory."""
-        mapping = next((each for each in member.mappings if each.start <= address < each.end), None)
+        mapping = member.mapping_at(address)
         if mapping is None or not mapping.shared:
             return None
         return Word(*mapping.file, mapping.offset + address - mapping.start)
@@ -79,11 +80,7 @@ class SharedMemory:
                 for mapping in regions or ():
                     if mapping.shared:
                         found.setdefault(mapping.file, set()).add(pid)
-            if refused:
-                whose = "processes of other users" if refused > 1 else "process of another user"
-                self.unseen = f"mappings of {refused:,} {whose} could not be read"
-            elif 1 not in pids:  # mount option hidepid of /proc
-                self.unseen = "processes of other users could not be seen"
+            self.unseen = describe_unseen("mappings", refused, pids)
             self._mapped = found
         return self._mapped.get((word.device, word.inode))
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gdbext.inferior.proc import Proc
-from gdbext.launcher.looks.classes import Json
+from gdbext.launcher.proc_files import parent_of, state_of
+from gdbext.model import Report, Thread
 
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) (\S+) (\d+) *(.*)$")
-_PF_KTHREAD = 0x00200000
 
 
 class ThreadState(NamedTuple):
@@ -67,22 +67,17 @@ def numbers(folder: str) -> list[int]:
         return []
 
 
-def parent_of(pid: int, root: str = "/proc") -> int | None:
-    """The parent of a process; None if it has ended."""
-    text = read_text(f"{root}/{pid}/stat", 4096)
-    try:
-        return int(text.rpartition(")")[2].split()[1]) if text else None
-    except (ValueError, IndexError):
-        return None
+def describe_unseen(what: str, refused: int, pids: Sequence[int]) -> str | None:
+    """Why something of other users' processes is not known; None if it is.
 
-
-def start_of(pid: int, root: str = "/proc") -> int | None:
-    """When a process was started, in clock ticks since the machine was; None if it has ended."""
-    text = read_text(f"{root}/{pid}/stat", 4096)
-    try:
-        return int(text.rpartition(")")[2].split()[19]) if text else None
-    except (ValueError, IndexError):
-        return None
+    :param refused: of how many processes it could not be read.
+    :param pids: all processes in /proc.
+    """
+    if refused:
+        whose = "processes of other users" if refused > 1 else "process of another user"
+        return f"{what} of {refused:,} {whose} could not be read"
+    # mount option hidepid of /proc
+    return "processes of other users could not be seen" if 1 not in pids else None
 
 
 def process_tree(pid: int, root: str = "/proc") -> list[tuple[int, int | None]]:
@@ -94,22 +89,9 @@ def process_tree(pid: int, root: str = "/proc") -> list[tuple[int, int | None]]:
             children.setdefault(parent, []).append(other)
     found = [(pid, parent_of(pid, root))]
     for parent, _ in found:  # grows while it is walked
-        found += [(child, parent) for child in children.get(parent, ()) if not _is_zombie(child, root)]
+        found += [(child, parent) for child in children.get(parent, ())
+                  if state_of(child, root) not in (None, "Z", "X")]
     return found
-
-
-def _is_zombie(pid: int, root: str) -> bool:
-    text = read_text(f"{root}/{pid}/stat", 4096)
-    return text is None or text.rpartition(")")[2].split()[:1] in (["Z"], ["X"])
-
-
-def is_kernel_thread(pid: int, root: str = "/proc") -> bool:
-    """Whether what has a number like a process is a thread of the kernel, which has no descriptors and no memory."""
-    text = read_text(f"{root}/{pid}/stat", 4096)
-    try:
-        return bool(text and int(text.rpartition(")")[2].split()[6]) & _PF_KTHREAD)
-    except (ValueError, IndexError):
-        return False
 
 
 def thread_states(pid: int, root: str = "/proc") -> dict[int, ThreadState] | None:
@@ -133,18 +115,22 @@ def thread_states(pid: int, root: str = "/proc") -> dict[int, ThreadState] | Non
 
 @dataclass
 class Member:
-    """A process of the set with its document (None: it could not be read)."""
+    """A process of the set with its report (None: it could not be read)."""
 
     pid: int
-    document: Json | None
+    report: Report | None
     proc: Proc
     states: Mapping[int, ThreadState] = field(default_factory=dict)
     mappings: tuple[Region, ...] = ()
 
-    def thread(self, number: int) -> Json | None:
-        """A thread of the document."""
-        threads = self.document["threads"] if self.document is not None else ()
-        return next((thread for thread in threads if thread["number"] == number), None)
+    @property
+    def threads(self) -> tuple[Thread, ...]:
+        """The threads of the report."""
+        return self.report.threads if self.report is not None else ()
+
+    def mapping_at(self, address: int) -> Region | None:
+        """The mapping that an address is in."""
+        return next((each for each in self.mappings if each.start <= address < each.end), None)
 
 
 def mappings(pid: int, root: str = "/proc") -> tuple[Region, ...] | None:

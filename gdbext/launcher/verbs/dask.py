@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import sys
 import time
 import warnings
@@ -25,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cli import say, write_file
-from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, headline, looks_of, merged, page, status
+from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, say, seconds, write_file
+from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, looks_of, merged, page, rows_of, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
 from gdbext.launcher.looks.look import Look, Options, Target
@@ -57,30 +56,23 @@ _JOBS = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the verb understands."""
     parser.add_argument("address", metavar="ADDRESS", help="of the scheduler, or the name of its scheduler file")
-    parser.add_argument("--client", metavar="PID", type=_number, help="the client is this process of this machine")
-    parser.add_argument("--json", action="store_true",
-                        help=f"print one JSON document, schema {SCHEMA}, instead of text")
-    parser.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+    parser.add_argument("--client", metavar="PID", type=number, help="the client is this process of this machine")
+    add_output(parser, SCHEMA)
     group = parser.add_argument_group("how to look")
-    group.add_argument("--gdb", metavar="FILE", help="the GDB to use on every machine (else $GDBEXT_GDB, else gdb on "
-                       "$PATH, as they are there)")
+    add_gdb(group, " on every machine")
     group.add_argument("--package", metavar="DIR", help="a folder that has the package gdbext in it on every machine, "
                        "for one that is not where Python looks")
-    group.add_argument("--jobs", metavar="N", type=_number, default=_JOBS,
+    group.add_argument("--jobs", metavar="N", type=number, default=_JOBS,
                        help=f"how many looks are made on one machine at a time (default: {_JOBS})")
-    group.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=60.0,
-                       help="how long one look may take; a process then runs on (default: 60)")
-    group.add_argument("--connect-timeout", metavar="SECONDS", type=_seconds, default=10.0,
+    add_timeout(group)
+    group.add_argument("--connect-timeout", metavar="SECONDS", type=seconds, default=10.0,
                        help="how long the scheduler, or a nanny, may take to answer (default: 10)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Look at a cluster and report; the exit status."""
     address = scheduler_address(options.address)
-    try:
-        found = asyncio.run(survey(address, options))
-    except ImportError as error:
-        raise UsageError(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
+    found = asyncio.run(survey(address, options))
     triage = merged(found)
     if options.json:
         sys.stdout.write(json.dumps(as_document(found, triage)) + "\n")
@@ -89,9 +81,8 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         from gdbext.render.html import html_page
 
-        write_file(options.html, html_page(looks_of(found, triage), f"gdbext: Dask cluster {address}", [
-            {"verdict": headline(each.document or {}), "count": len(each.members), "members": each.members,
-             "representative": each.representative} for each in triage.classes]))
+        write_file(options.html, html_page(looks_of(found, triage), f"gdbext: Dask cluster {address}",
+                                           rows_of(found, triage)))
     if found.problem is not None:
         say(f"gdbext dask: {printable(found.problem)}")
     return status(found)
@@ -116,41 +107,37 @@ def scheduler_address(text: str) -> str:
     return address
 
 
-def _number(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
+def import_dask() -> Any:
+    """The package `distributed`, which writes no log: the report has what it says of peers that do not answer.
 
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError("must be more than 0 and no more than a day")
-    return value
+    :raises UsageError: it is not installed.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise UsageError(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    return distributed
 
 
 async def survey(address: str, options: argparse.Namespace) -> Survey:
     """Look at all processes of a cluster.
 
     :param address: of its scheduler, as Dask has it: ``tcp://host:8786``.
-    :raises ImportError: there is no Dask here.
+    :raises UsageError: there is no Dask here.
     """
-    from distributed import Client, __version__
-
-    # what it tells of peers that do not answer, the report tells
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    distributed = import_dask()
     warnings.simplefilter("ignore")  # of other versions there: nothing that is sent depends on them
     limit = options.connect_timeout
-    client = Client(address, asynchronous=True, timeout=limit, name="gdbext", set_as_default=False)
+    client = distributed.Client(address, asynchronous=True, timeout=limit, name="gdbext", set_as_default=False)
     try:
         await answer_of(client, 2 * limit, "the scheduler")
         return await Surveyor(client, address, options).survey()
     except Unanswered as error:
         why = str(error)
         if not isinstance(error.__cause__, (OSError, type(None))):
-            why = (f"what answers at {address} is no Dask scheduler, or one of another release than {__version__}, "
-                   f"which is here: {type(error.__cause__).__name__}")
+            why = (f"what answers at {address} is no Dask scheduler, or one of another release than "
+                   f"{distributed.__version__}, which is here: {type(error.__cause__).__name__}")
         return await survey_from_here(address, options, why)
     finally:
         # without a limit it waits for what it has asked for
@@ -180,12 +167,6 @@ class RemoteLooks:
         """A look, as `look.look` makes it; to be called in as many threads as there are `jobs`."""
         started = time.monotonic()
         wanted = as_json(target, options)
-        for name in ("core", "executable"):
-            if wanted["target"][name]:
-                wanted["target"][name] = os.path.abspath(wanted["target"][name])
-        how = wanted["options"]
-        how["search"] = [os.path.abspath(folder) for folder in how["search"]]
-        how["sysroot"] = how["sysroot"] and os.path.abspath(how["sysroot"])
         call = f"{Sent('look_in_task').expression}(*{(self._package, wanted)!r})"
         # not pure: a file may have changed since the last look
         future = self._client.submit(eval, call, {}, pure=False)
@@ -212,13 +193,9 @@ def remote_looks(address: str, package: str | None = None) -> Iterator[RemoteLoo
 
     :raises GdbextError: there is no Dask here, the cluster cannot be reached, or has no workers.
     """
+    distributed = import_dask()
     try:
-        from distributed import Client
-    except ImportError as error:
-        raise UsageError(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    try:
-        client = Client(scheduler_address(address), timeout=10, name="gdbext", set_as_default=False)
+        client = distributed.Client(scheduler_address(address), timeout=10, name="gdbext", set_as_default=False)
     except Exception as error:  # by the connection, or by what answers
         raise Unreadable(f"the Dask cluster at {printable(address)} cannot be reached: {error}",
                          "check the address; if it hangs: gdbext dask ADDRESS") from None

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gdbext.errors import GdbextError
+from gdbext.launcher.cli import add_gdb
 from gdbext.launcher.looks.finding import find_gdb, probe
-from gdbext.launcher.looks.rights import CAP_SYS_ADMIN, CAP_SYS_PTRACE, has_capability, ptrace_scope, status_field
+from gdbext.launcher.looks.rights import CAP_SYS_ADMIN, CAP_SYS_PTRACE, has_capability, ptrace_scope
+from gdbext.launcher.proc_files import status_field
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb
 from gdbext.record import record
 
@@ -46,7 +48,7 @@ class Finding:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the verb understands."""
-    parser.add_argument("--gdb", metavar="FILE", help="the GDB to check (else $GDBEXT_GDB, else gdb on $PATH)")
+    add_gdb(parser)
 
 
 def run(options: argparse.Namespace) -> int:

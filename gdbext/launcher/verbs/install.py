@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from gdbext.errors import GdbextError
+from gdbext.launcher.cli import add_gdb
 from gdbext.launcher.looks.finding import HOME, Gdb, find_gdb, probe
 from gdbext.launcher.status import NOTHING_FOUND
 
@@ -30,7 +31,7 @@ _XDG_SINCE = 11
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the verb understands."""
     parser.add_argument("--write", action="store_true", help="write the line to the file, once")
-    parser.add_argument("--gdb", metavar="FILE", help="the GDB to use (else $GDBEXT_GDB, else gdb on $PATH)")
+    add_gdb(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import json
 import sys
 
 from gdbext.errors import UsageError
-from gdbext.launcher.cli import add_look, add_target, add_text, options_of, say, target_of, write_file
+from gdbext.launcher.cli import add_look, add_output, add_target, add_text, options_of, say, target_of, write_file
 from gdbext.launcher.looks.look import look
 from gdbext.render.escape import printable
 
@@ -33,9 +33,8 @@ or a GDB without Python"""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the verb understands."""
     add_target(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document, schema gdbext/1, instead of text")
+    add_output(parser, "gdbext/1")
     parser.add_argument("--dot", metavar="FILE", help="write the wait-for graph for Graphviz; -: instead of the text")
-    parser.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
     parser.add_argument("--children", action="store_true",
                         help="look at all descendants of the process too, and at who waits for whom among them")
     add_text(parser)

@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cli import add_look, options_of, say, write_file
+from gdbext.launcher.cli import add_look, add_output, number, options_of, say, write_file
 from gdbext.launcher.looks import classes
 from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage
 from gdbext.launcher.looks.cores import is_core
 from gdbext.launcher.looks.look import Look, Options, Target, end_running, look
-from gdbext.launcher.looks.pool import Pool, Progress, Record, State, processors
+from gdbext.launcher.looks.pool import Pool, Record, State, processors
+from gdbext.launcher.looks.progress import Progress
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.render.escape import printable
+from gdbext.schema.read import read_document
 
 if TYPE_CHECKING:
     from gdbext.launcher.verbs.dask import RemoteLooks
@@ -54,12 +56,10 @@ without Python"""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the verb understands."""
     parser.add_argument("targets", metavar="DIR|CORE|PID", nargs="+", help="folders with cores, cores, and processes")
-    parser.add_argument("--jobs", metavar="N", type=_jobs, default=None,
+    parser.add_argument("--jobs", metavar="N", type=number, default=None,
                         help="how many GDBs run at a time (default: one for each processor; with --dask, for each "
                         "thread of the workers)")
-    parser.add_argument("--json", action="store_true",
-                        help="print one JSON document, schema gdbext-triage/1, instead of text")
-    parser.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+    add_output(parser, classes.SCHEMA)
     parser.add_argument("--state", metavar="DIR", type=Path,
                         help="where to keep what is done, also when all is done (default: in $XDG_STATE_HOME, until "
                         "all is done)")
@@ -178,7 +178,7 @@ def look_at_all(targets: Sequence[Target], options: Options, jobs: int, state: S
             state.add(record)
         progress.advance(record.document is None)
         if record.document is None:
-            progress.say(f"gdbext triage: {classes.line(_failure(record))}")
+            progress.say(f"gdbext triage: {classes.failure_line(_failure(record))}")
 
     try:
         Pool(work, jobs, end_running if remote is None else remote.end).run(left, done, progress.tick)
@@ -193,9 +193,10 @@ def _record(file: tuple[str, int, int], seen: Look, state: State) -> tuple[Recor
         return _failed(file, seen), NoGdb(seen.problem or "no GDB", seen.hint or "")
     if seen.document is None:
         return _failed(file, seen), None
-    what = classes.signature(seen.document)
+    report = read_document(seen.document)
+    what = classes.signature(report)
     stored = state.store(f"{path}\0{size}\0{modified}", seen.document)
-    return Record(path, size, modified, what.kind, what.key, what.title, classes.thread_count(seen.document), stored,
+    return Record(path, size, modified, what.kind, what.key, what.title, len(report.threads), stored,
                   seen.problem, seen.hint, seen.status, seen.seconds), None
 
 
@@ -236,13 +237,6 @@ def _default_state(targets: Sequence[str]) -> Path:
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     name = "\0".join(sorted(os.path.abspath(target) for target in targets))
     return Path(home) / "gdbext" / "triage" / hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
-
-
-def _jobs(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 1024:
-        raise argparse.ArgumentTypeError("must be 1 to 1024")
-    return value
 
 
 # -- finding cores -------------------------------------------------------------------------------------------

@@ -4,62 +4,65 @@ import random
 
 import pytest
 
-from gdbext.commands.arguments import JSON, Arguments, Option, complete, parse, thread_numbers
+from gdbext.commands.arguments import JSON, complete, file_name, option, parse, seconds, thread_numbers
 from gdbext.errors import UsageError
 
-OPTIONS = (JSON, Option("each", "show each"), Option("stacks", "how much", choices=("full", "top", "none")),
-           Option("dot", "write the graph", value="FILE"), Option("full", "show more", short=True))
+OPTIONS = (JSON, option("--each", action="store_true"),
+           option("--stacks", choices=("full", "top", "none"), default="full"), option("--dot", type=file_name),
+           option("--full", "-full", action="store_true"), option("--confirm", nargs="?", type=seconds, const=1.0))
+NOTHING = {"json": False, "each": False, "stacks": "full", "dot": None, "full": False, "confirm": None}
 
 
 @pytest.mark.parametrize(("line", "options", "rest"), [
     ("", {}, ()),
-    ("--json", {"json": ""}, ()),
-    ("--json 1 3-5", {"json": ""}, ("1", "3-5")),
-    ("1 --each 2", {"each": ""}, ("1", "2")),
+    ("--json", {"json": True}, ()),
+    ("--json 1 3-5", {"json": True}, ("1", "3-5")),
+    ("1 --each 2", {"each": True}, ("1", "2")),
     ("--stacks=top", {"stacks": "top"}, ()),
+    ("--stacks top", {"stacks": "top"}, ()),
     ("--stacks=top --stacks=none", {"stacks": "none"}, ()),
     ("--dot out.dot 1", {"dot": "out.dot"}, ("1",)),
     ("--dot=out.dot", {"dot": "out.dot"}, ()),
     ("--dot=a=b", {"dot": "a=b"}, ()),
     ("-- --json", {}, ("--json",)),
+    ("--each -- --", {"each": True}, ("--",)),
     ("-1 -x &table", {}, ("-1", "-x", "&table")),
-    ("-full 5", {"full": ""}, ("5",)),
-    ("--full -5", {"full": ""}, ("-5",)),
+    ("-full 5", {"full": True}, ("5",)),
+    ("--full -5", {"full": True}, ("-5",)),
+    ("-5 -full", {"full": True}, ("-5",)),
     ("-json", {}, ("-json",)),
+    ("--confirm", {"confirm": 1.0}, ()),
+    ("--confirm --json", {"confirm": 1.0, "json": True}, ()),
+    ("--confirm 0.3", {"confirm": 0.3}, ()),
+    ("--confirm=12", {"confirm": 12.0}, ()),
 ])
-def test_parse(line: str, options: dict[str, str], rest: tuple[str, ...]) -> None:
-    found = parse(line.split(), OPTIONS)
-    assert found == Arguments(options, rest)
-    assert all(name in found for name in options)
-    assert "nothing" not in found
+def test_parse(line: str, options: dict[str, object], rest: tuple[str, ...]) -> None:
+    assert vars(parse("py-threads-locks", line.split(), OPTIONS)) == {**NOTHING, **options, "rest": rest}
 
 
 @pytest.mark.parametrize("line", ["--nothing", "--jso", "--json=1", "--json=", "--each=yes", "--stacks", "--stacks=",
-                                  "--stacks=all", "--dot", "--=x", "---json", "--dot="])
-def test_what_cannot_be_understood(line: str) -> None:
+                                  "--stacks=all", "--dot", "--=x", "---json", "--dot=", "--dot --", "--dot --json",
+                                  "--confirm x", "--confirm=", "--confirm=-1", "--confirm=1e3", "--confirm=\u0663"])
+def test_line_that_cannot_be_understood_raises_a_usage_error(line: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse(line.split(), OPTIONS)
+        parse("py-threads-locks", line.split(), OPTIONS)
     assert caught.value.hint
 
 
-def test_default() -> None:
-    assert parse([], OPTIONS).get("stacks", "full") == "full"
-    assert parse(["--stacks=none"], OPTIONS).get("stacks", "full") == "none"
-
-
 @pytest.mark.parametrize(("word", "expected"), [
-    ("--", ["--json", "--each", "--stacks=full", "--stacks=top", "--stacks=none", "--dot"]),
+    ("-", ["--json", "--each", "--stacks=full", "--stacks=top", "--stacks=none", "--dot", "-full", "--confirm"]),
     ("--j", ["--json"]), ("--stacks=", ["--stacks=full", "--stacks=top", "--stacks=none"]),
-    ("--stacks=t", ["--stacks=top"]), ("--x", []), ("3", []),
+    ("--stacks=t", ["--stacks=top"]), ("--x", []), ("3", []), ("-f", ["-full"]),
 ])
 def test_complete(word: str, expected: list[str]) -> None:
     assert complete(word, OPTIONS) == expected
 
 
-def test_what_completes_is_understood() -> None:
-    for word in complete("--", OPTIONS):
-        name = word[2:].partition("=")[0]
-        assert name in parse([word, "x"] if name == "dot" else [word], OPTIONS)
+def test_completions_are_understood() -> None:
+    for word in complete("-", OPTIONS):
+        name = word.lstrip("-").partition("=")[0]
+        found = vars(parse("py-threads-locks", [word, "x"] if name == "dot" else [word], OPTIONS))
+        assert found[name] not in (None, False)
 
 
 EXISTING = [1, 2, 3, 5, 8, 12]
@@ -99,6 +102,6 @@ def test_any_line_is_understood_or_refused(seed: int) -> None:
         letters = "-=1x,json allstackdot\u00b2\u0663\0"
         words = ["".join(chooser.choices(letters, k=chooser.randrange(8))) for _ in range(3)]
         try:
-            thread_numbers(" ".join(parse(words, OPTIONS).rest), EXISTING)
+            thread_numbers(" ".join(parse("py-threads-locks", words, OPTIONS).rest), EXISTING)
         except UsageError:
             continue

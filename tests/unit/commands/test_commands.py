@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+from argparse import Namespace
+
 import pytest
 
-from gdbext.arch.x86_64.signals import SIGSEGV
 from gdbext.commands import COMMANDS, py_crash
-from gdbext.commands.arguments import JSON, Arguments, parse
+from gdbext.commands.arguments import JSON, parse
 from gdbext.commands.base import Command
 from gdbext.errors import GdbextError, UsageError
 from gdbext.inferior.protocol import SignalInfo
+from gdbext.inferior.signals import SIGSEGV
 from gdbext.schema.write import document
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_python_target import PythonTarget
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeTarget
 
@@ -21,7 +23,7 @@ def test_each_command_has_help(command: Command) -> None:
     assert "Example" in command.help
     assert max(map(len, command.help.splitlines())) <= 120
     for option in command.options:
-        assert f"--{option.name}" in command.help or f"-{option.name}" in command.help
+        assert any(f" {flag}" in command.help for flag in option.flags)
 
 
 def test_all_commands_are_listed() -> None:
@@ -41,7 +43,7 @@ def test_py_crash_tells_the_threads_that_it_is_about() -> None:
     died.frames = [(APP_TEXT + 0x10, died.stack)]
     bystander.frames = [(DRIVER_TEXT + 0x10, bystander.stack)]
     target.signals[1] = SignalInfo(SIGSEGV, 1, 0)
-    result = py_crash.COMMAND.run(Snapshot(target), Arguments({}, ()), ())
+    result = py_crash.COMMAND.run(take_snapshot(target), Namespace(), ())
     assert result.report.crash is not None
     assert [thread.number for thread in result.report.threads] == [1]
     assert [lock.id for lock in result.report.locks] == ["gil:0"]
@@ -54,10 +56,10 @@ def test_py_crash_of_a_process_that_runs() -> None:
     target = FakeTarget()
     target.thread()
     with pytest.raises(GdbextError, match="no thread was stopped by a signal that ends programs"):
-        py_crash.COMMAND.run(Snapshot(target), Arguments({}, ()), ())
+        py_crash.COMMAND.run(take_snapshot(target), Namespace(), ())
 
 
 def test_py_crash_takes_nothing_else() -> None:
-    assert "json" in parse(["--json"], py_crash.COMMAND.options)
+    assert parse("py-crash", ["--json"], py_crash.COMMAND.options).json
     with pytest.raises(UsageError):
-        parse(["--full"], py_crash.COMMAND.options)
+        parse("py-crash", ["--full"], py_crash.COMMAND.options)

@@ -10,6 +10,7 @@ from gdbext.cpython.frames import FrameReader, PyStack, RawFrame
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.model import Columns, PyFrame
+from tests.support import combinations
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, Call, FakePython, cpython_layouts, ten_byte_lines
 
@@ -241,9 +242,9 @@ def test_c_frames_with_a_loop() -> None:
     for here, there in zip(at, [*at[1:], at[1]]):
         python.build.put("_PyCFrame", here, previous=there)
     python.build.put("PyThreadState", tstate, cframe=at[0])
-    start = time.monotonic()
+    start = time.process_time()
     assert read(python, tstate).problem is not None
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_sentinel_of_3_15_is_no_call() -> None:
@@ -291,19 +292,19 @@ def test_copies_of_bytecode_that_threads_have(version: str, damage: str | None, 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", combinations.seeds(10))
 def test_noise(version: str, seed: int) -> None:
     layouts = cpython_layouts(version)
     memory = NoiseMemory(seed)
     reader = FrameReader(memory, layouts, Objects(memory, layouts))
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(50):
         try:
             stack = reader.stack(0x10000 + 8 * 97 * i)
         except GdbextError:
             continue
         assert len(stack.frames) <= frames_module.MAX_FRAMES
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 # -- frames with their variables ------------------------------------------------------------------------------
@@ -417,7 +418,7 @@ def test_globals_and_names(python: FakePython) -> None:
     raw = one_raw(python, python.code("f", 1, names=("lock", "acquire", "release")), [])
     reader = reader_of(python)
     assert reader.globals(raw) == 0x1234
-    assert list(reader.names_used(raw).items()) == [("lock", 0), ("acquire", 1), ("release", 2)]
+    assert list(reader.names_of(raw.code).items()) == [("lock", 0), ("acquire", 1), ("release", 2)]
 
 
 def test_frame_of_a_generator(python: FakePython) -> None:
@@ -439,15 +440,15 @@ def test_frame_of_a_generator(python: FakePython) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", combinations.seeds(5))
 def test_noise_in_variables(version: str, seed: int) -> None:
     layouts = cpython_layouts(version)
     memory = NoiseMemory(seed)
     reader = FrameReader(memory, layouts, Objects(memory, layouts))
     ways: tuple[Callable[[RawFrame], object], ...] = (
-        reader.variables, reader.stack_values, reader.names_used, reader.globals,
+        reader.variables, reader.stack_values, lambda raw: reader.names_of(raw.code), reader.globals,
         lambda raw: reader.lowest_values(raw, 9))
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(50):
         raw = RawFrame(0x10000 + 8 * 97 * i, 0x20000 + 8 * 89 * i, 8, frame("f", 1))
         reader.generator(raw.address)
@@ -456,4 +457,4 @@ def test_noise_in_variables(version: str, seed: int) -> None:
                 way(raw)
             except GdbextError:
                 continue
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20

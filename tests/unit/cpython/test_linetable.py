@@ -245,14 +245,14 @@ def test_location_table_that_begins_within_an_entry(table: bytes) -> None:
 # -- damaged tables -------------------------------------------------------------------------------------------
 
 def bounded(table: bytes, version: tuple[int, ...]) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     for offset in (0, 2, 1000, 1 << 28):
         line = line_of(table, 1, offset, version)
         assert line is None or 0 <= line < 1 << 31
         positions = positions_of(table, 1, offset, version)
         assert positions is None or positions.line == line
         assert positions is None or all(number is None or 0 <= number < 1 << 31 for number in positions)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("version", [(3, 9), (3, 10), (3, 11)])

@@ -12,6 +12,8 @@ from gdbext.cpython.object_state import (
 )
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.model.reasons import Reason
+from gdbext.narrate.reasons import explain
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import FREE_THREADED, VERSIONS, FakePython, cpython_layouts
 
@@ -34,6 +36,12 @@ def header(python: FakePython, address: int, first: int, kind: int | None = None
     if kind is not None:
         python.memory.u64(at, kind)
     return state_of(python, address)
+
+
+def explained(problem: Reason | None) -> str:
+    """The sentence of a problem that there must be."""
+    assert problem is not None
+    return explain(problem)
 
 
 def referred_to(python: FakePython) -> tuple[int, ...]:
@@ -84,9 +92,9 @@ def test_a_dead_object_of_a_free_threaded_build(version: str) -> None:
     python = python_of(version, "free-threaded")
     at = python.list_object()
     python.build.put("PyObject", at, ob_type=0xDDDDDDDDDDDDDDDD)
-    assert "type pointer is the byte 0xdd eight times" in (state_of(python, at).problem or "")
+    assert "type pointer is the byte 0xdd eight times" in explained(state_of(python, at).problem)
     python.build.put("PyObject", at, ob_type=0x10)
-    assert state_of(python, at).problem == "its type pointer 0x10 leads nowhere"
+    assert explained(state_of(python, at).problem) == "its type pointer 0x10 does not lead to a readable type"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -96,7 +104,7 @@ def test_freed_block_of_pymalloc(version: str, heap: int) -> None:
     python = python_of(version, heap=heap)
     at, other = python.integer(7), python.integer(8)
     state = header(python, at, other)
-    assert (state.freed, state.problem) == (
+    assert (state.freed, explained(state.problem)) == (
         True, "its first word is the address of another block, as in the free list of Python's allocator: it was freed")
 
 
@@ -106,8 +114,7 @@ def test_freed_block_of_pymalloc_without_a_type(version: str) -> None:
     at, other = python.integer(7), python.integer(8)
     state = header(python, at, other, 0)
     assert state.freed
-    assert state.problem is not None
-    assert "free list of Python's allocator" in state.problem
+    assert "free list of Python's allocator" in explained(state.problem)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -116,11 +123,12 @@ def test_freed_block_of_malloc(version: str) -> None:
     python = python_of(version, heap=0x5555_0800_0000)
     at, other = python.build.alloc(64), python.build.alloc(64)
     state = header(python, at, other ^ at >> 12, 0x8A3C_55D2_1199_0207)
-    assert (state.freed, state.problem) == (True, "its first word is a link of malloc's free list: it was freed")
+    assert (state.freed, explained(state.problem)) == (
+        True, "its first word is a link of malloc's free list: it was freed")
     # the last of a list: nothing tells that it is one, but what follows is no type
     state = header(python, at, at >> 12, 0x8A3C_55D2_1199_0207)
     assert state.freed is False
-    assert state.problem == "its type pointer 0x8a3c55d211990207 leads to no type"
+    assert explained(state.problem) == "its type pointer 0x8a3c55d211990207 does not lead to a type"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -129,24 +137,23 @@ def test_links_lead_to_memory_nearby(version: str) -> None:
     at = python.integer(7)
     python.memory.map(HEAP + (65 << 20), bytes(64))
     for first in (HEAP + (65 << 20), HEAP - 0x1000, at, at + 8):  # too far, unmapped, itself, within itself
-        problem = header(python, at, first, 0).problem or ""
+        problem = explained(header(python, at, first, 0).problem)
         assert "free list" not in problem, hex(first)
         assert problem
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("byte", "known"), [
-    (0xDD, "Python's debug allocator leaves it in memory that was freed"), (0xDB, "Python up to 3.7"),
-    (0xCD, "not yet written to"), (0x5A, "jemalloc"), (0xBE, "AddressSanitizer"), (0x99, "with")])
+    (0xDD, "Python's debug allocator leaves it in freed memory"), (0xDB, "Python up to 3.7"),
+    (0xCD, "has not been written yet"), (0x5A, "jemalloc"), (0xBE, "AddressSanitizer"), (0x99, "pattern")])
 def test_filled_memory(version: str, byte: int, known: str) -> None:
     python = python_of(version)
     at = python.integer(7)
     word = byte * 0x0101010101010101
     for state in (header(python, at, word, word), header(python, at, 2, word)):
         assert state.freed
-        assert state.problem is not None
-        assert state.problem.startswith(f"it holds the byte {byte:#04x} eight times")
-        assert known in state.problem
+        assert explained(state.problem).startswith(f"it contains the byte {byte:#04x} eight times")
+        assert known in explained(state.problem)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -154,11 +161,11 @@ def test_impossible_counts(version: str) -> None:
     python = python_of(version)
     at = python.integer(7)
     state = header(python, at, 0)
-    assert (state.problem, state.freed) == ("its reference count is 0", True)
+    assert (explained(state.problem), state.freed) == ("its reference count is 0", True)
     if python.version_tuple < (3, 14):
         state = header(python, at, MASK - 4)
-        assert (state.problem, state.freed) == ("its reference count is -5", False)
-        assert header(python, at, 1 << 45).problem == f"its reference count is {1 << 45}"
+        assert (explained(state.problem), state.freed) == ("its reference count is -5", False)
+        assert explained(header(python, at, 1 << 45).problem) == f"its reference count is {1 << 45}"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -166,12 +173,14 @@ def test_types_that_are_none(version: str) -> None:
     python = python_of(version)
     at = python.integer(7)
     plain = python.build.alloc(512)  # zeros
-    assert header(python, at, 1, 0).problem == "its type pointer 0x0 leads to no type"
-    assert header(python, at, 1, 0x7000_0000_0000).problem == "its type pointer 0x700000000000 leads nowhere"
+    assert explained(header(python, at, 1, 0).problem) == "its type pointer 0x0 does not lead to a type"
+    assert explained(header(python, at, 1, 0x7000_0000_0000).problem) == (
+        "its type pointer 0x700000000000 does not lead to a readable type")
     assert header(python, at, 1, python.type_object("int") + 4).problem is not None
-    assert header(python, at, 1, plain).problem == f"its type pointer {plain:#x} leads nowhere"
+    assert explained(header(python, at, 1, plain).problem) == (
+        f"its type pointer {plain:#x} does not lead to a readable type")
     # an object that is no type: `int`'s instances make no types
-    assert "leads to no type" in (header(python, at, 1, python.integer(8)).problem or "")
+    assert "does not lead to a type" in explained(header(python, at, 1, python.integer(8)).problem)
     assert not header(python, at, 1, plain).freed
 
 
@@ -184,7 +193,7 @@ def test_what_is_not_mapped(version: str) -> None:
 @pytest.mark.parametrize(("value", "byte"), [
     (0xDDDDDDDDDDDDDDDD, 0xDD), (0x9999999999999999, 0x99), (0x0101010101010101, 1), (0x5A5A5A5A5A5A5A5A, 0x5A)])
 def test_words_of_equal_bytes(value: int, byte: int) -> None:
-    assert (filled_with(value) or "").startswith(f"the byte {byte:#04x} eight times")
+    assert explained(filled_with(value)).startswith(f"the byte {byte:#04x} eight times")
     assert nearly_filled_with(value) == nearly_filled_with(value + 0x18) == filled_with(value)
 
 

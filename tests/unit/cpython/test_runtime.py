@@ -17,6 +17,8 @@ from gdbext.cpython.runtime import (
 )
 from gdbext.errors import GdbextError, RuntimeNotFound
 from gdbext.inferior.protocol import Module, Section
+from gdbext.model import PythonState
+from gdbext.narrate.reasons import explain
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython
@@ -51,7 +53,7 @@ def test_runtime_is_found_and_recognised(python: FakePython) -> None:
     assert (runtime.version, runtime.build, runtime.note) == (python.version, "default", None)
     assert runtime.layouts.source == ("debug-offsets" if python.version_tuple >= (3, 13) else "table")
     interpreter, = interpreters(python)
-    state = "detached" if python.version_tuple >= (3, 13) else None
+    state: PythonState | None = "detached" if python.version_tuple >= (3, 13) else None
     breaker = 0 if python.version_tuple >= (3, 13) else None
     holds = False if python.version_tuple >= (3, 13) else None
     requested = False if python.version_tuple >= (3, 15) else None
@@ -159,7 +161,7 @@ def test_nearest_micro_version_is_told() -> None:
     runtime = find(python)
     assert runtime.version == "3.13.2"
     assert runtime.note is not None
-    assert "3.13.2" in runtime.note
+    assert "3.13.2" in explain(runtime.note)
 
 
 def test_version_without_any_table() -> None:
@@ -432,13 +434,13 @@ def test_a_name_that_is_no_string_costs_only_itself(python: FakePython) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_noise(seed: int) -> None:
     memory = NoiseMemory(seed)
-    start = time.monotonic()
+    start = time.process_time()
     for version in ("3.9", "3.11", "3.12"):
         at = 0x1000 * seed
         module = Module(f"/usr/lib/libpython{version}.so", (Section(".PyRuntime", at, at + 0x1000),))
         found, problems = find_runtimes(memory, [module], "x86_64")
         assert len(found) + len(problems) == 1
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -448,7 +450,7 @@ def test_noise_behind_a_runtime_that_was_recognised(version: str, seed: int) -> 
     python.runtime()
     runtime = find(python)
     memory = NoiseMemory(seed)
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(10):
         moved = dataclasses.replace(runtime, address=0x10000 + 8 * 1013 * i)
         try:
@@ -456,4 +458,4 @@ def test_noise_behind_a_runtime_that_was_recognised(version: str, seed: int) -> 
                 thread_names(memory, python.layouts, Objects(memory, python.layouts), interpreter.address)
         except GdbextError:
             continue
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20

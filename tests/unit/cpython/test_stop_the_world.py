@@ -8,6 +8,7 @@ from gdbext.cpython.runtime import ThreadState
 from gdbext.cpython.stop_the_world import StopState, interpreters_stop, not_stopped, runtimes_stop
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
+from gdbext.model import PythonState
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FREE_THREADED, FakePython
 
@@ -15,7 +16,7 @@ REQUESTER = 0x9000
 Read = Callable[[Memory, Layouts, int], "StopState | None"]
 
 
-def tstate(address: int, state: str, asked: bool = True) -> ThreadState:
+def tstate(address: int, state: PythonState, asked: bool = True) -> ThreadState:
     return ThreadState(address, 0, 0x7F0000000000, state, 0x20 if asked else 0)
 
 

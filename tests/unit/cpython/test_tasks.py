@@ -12,6 +12,7 @@ from gdbext.cpython.tasks import AsyncioReader, TaskState, uses_asyncio, with_as
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, UnknownLayout
 from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.table import Layouts
+from tests.support import combinations
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython, cpython_layouts
 from tests.support.fake_tasks import VERSIONS, FakeTasks
@@ -106,12 +107,12 @@ def test_an_impossible_set(mask: int) -> None:
     fake = FakeTasks("3.11.7")
     at = fake.build.put("PySetObject", fake.object_of("set"), mask=mask, table=0x1000)
     with pytest.raises(CorruptStructure, match="a set of"):
-        list(fake.reader().set_items(at))
+        list(Objects(fake.memory, fake.layouts).set_items(at))
 
 
 def test_a_large_set(fake: FakeTasks) -> None:
     items = [fake.none + i for i in range(2100)]
-    assert list(fake.reader().set_items(fake.set_of(items, deleted=3))) == items
+    assert list(Objects(fake.memory, fake.layouts).set_items(fake.set_of(items, deleted=3))) == items
 
 
 def test_a_process_that_has_not_imported_asyncio(fake: FakeTasks) -> None:
@@ -365,11 +366,11 @@ def test_an_impossible_list(fake: FakeTasks, size: int) -> None:
     at = fake.list_object(fake.none)
     fake.build.put("PyVarObject", at, ob_size=size)
     with pytest.raises(CorruptStructure):
-        fake.reader().list_items(at)
+        Objects(fake.memory, fake.layouts).list_start(at, 1)
 
 
 def test_a_list_is_cut(fake: FakeTasks) -> None:
-    assert fake.reader().list_items(fake.list_object(1, 2, 3, 4), 2) == (1, 2)
+    assert Objects(fake.memory, fake.layouts).list_start(fake.list_object(1, 2, 3, 4), 2) == (1, 2)
 
 
 # -- what the module states of itself -------------------------------------------------------------------------------
@@ -417,7 +418,7 @@ def test_a_version_that_states_nothing() -> None:
 
 # -- damage ---------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", combinations.seeds(6))
 def test_damaged_memory_raises_errors_of_ours_only(fake: FakeTasks, seed: int) -> None:
     future = fake.object_of("_asyncio.FutureIter")
     known = [fake.task(f"t{i}", fake.coroutine("outer", fake.coroutine("inner", future), variables={"i": fake.none}),

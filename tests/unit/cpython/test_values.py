@@ -11,6 +11,7 @@ from gdbext.cpython.objects import Objects
 from gdbext.cpython.values import _BUILTIN, MAX_VARIABLES, UNREADABLE, Limits, ValueReader, _Kind, locals_of
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.layout.select import numpy_layouts
+from tests.support import combinations
 from tests.support.fake_memory import Builder, FakeMemory, NoiseMemory
 from tests.support.fake_python import FREE_THREADED, VERSIONS, FakePython, cpython_layouts
 
@@ -539,14 +540,14 @@ def everything(python: FakePython) -> int:
         python.builtin("bytearray", "PyByteArrayObject", ob_start=one))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", combinations.seeds(3))
 def test_damaged_memory(python: FakePython, seed: int) -> None:
     at = everything(python)
     whole = text(python, at, items=50, characters=2000)
     assert whole.count(",") > 20
     chooser = random.Random(seed)
     pieces = sorted(python.memory._ranges)
-    start = time.monotonic()
+    start = time.process_time()
     for _ in range(40):
         changed: list[tuple[int, bytes]] = []
         for _ in range(chooser.randrange(1, 30)):
@@ -564,22 +565,22 @@ def test_damaged_memory(python: FakePython, seed: int) -> None:
         for where, data in reversed(changed):
             python.memory.write(where, data)
     assert text(python, at, items=50, characters=2000) == whole
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("build", BUILDS[::3], ids=lambda build: "-".join(build))
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", combinations.seeds(4))
 def test_noise(build: tuple[str, str], seed: int) -> None:
     memory = NoiseMemory(seed)
     layouts = cpython_layouts(*build)
     look = ValueReader(memory, layouts, Objects(memory, layouts))
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(60):
         try:
             assert len(look.text(0x10000 + 8 * 131 * i)) < 2000
         except GdbextError:
             pass
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
     assert memory.bytes_read < 100 << 20
 
 
@@ -593,12 +594,12 @@ class OfEveryType(ValueReader):
 
 
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: "-".join(build))
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", combinations.seeds(2))
 def test_noise_in_objects_of_every_type(build: tuple[str, str], seed: int) -> None:
     memory = NoiseMemory(seed)
     layouts = cpython_layouts(*build)
     look = OfEveryType(memory, layouts, Objects(memory, layouts))
-    told, start = 0, time.monotonic()
+    told, start = 0, time.process_time()
     for i in range(400):
         try:
             assert len(look.text(0x10000 + 8 * 131 * i)) < 2000
@@ -606,7 +607,7 @@ def test_noise_in_objects_of_every_type(build: tuple[str, str], seed: int) -> No
         except GdbextError:
             pass
     assert told > 20
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("make", [

@@ -74,7 +74,7 @@ def test_garbage_on_the_value_stack(python: FakePython) -> None:
 
 def test_freed_lock_on_the_value_stack_whose_word_another_lock_has(python: FakePython) -> None:
     if python.version_tuple >= (3, 13):
-        pytest.skip("the word is a part of the lock")
+        pytest.skip("the futex word of this lock is inside the lock itself")
     lock, freed = python.lock(), python.lock()
     python.build.put("lockobject", freed, lock_lock=python.lock_word(lock))
     at = frame(python, [("waiter", lock)], [freed])

@@ -154,9 +154,9 @@ def test_depth_of_a_handler_that_is_any_number(python: FakePython, depth: int) -
     table = exception_table([(0, 30, 60, depth), (60, 90, 90, each)])
     code = python.code("work", 100, 120, ten_byte_lines(python.version_tuple), first_traceable=0, exceptions=table)
     frame = python.fill(python.frame(code, offset=10), [], python.exit_of(lock))
-    start = time.monotonic()
+    start = time.process_time()
     assert [block.manager for block in blocks(python, frame)] == [lock]
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
@@ -174,13 +174,13 @@ def test_mutated_exception_tables_cost_little_time(python: FakePython) -> None:
                            exceptions=bytes(table) + b"\x7f" * rng.randrange(12))
         frame = python.fill(python.frame(code, offset=2 * rng.randrange(45)), [], python.exit_of(python.lock()))
         withs, raw = reader(python, frame)
-        start = time.monotonic()
+        start = time.process_time()
         try:
             withs.of(raw)
             withs.is_entering(raw)
         except GdbextError:
             pass
-        seconds += time.monotonic() - start
+        seconds += time.process_time() - start
     assert seconds < 5
 
 
@@ -214,11 +214,11 @@ def test_noise(version: str, seed: int) -> None:
     layouts, memory = cpython_layouts(version), NoiseMemory(seed)
     objects = Objects(memory, layouts)
     withs = WithBlocks(memory, layouts, objects, FrameReader(memory, layouts, objects))
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(100):
         raw = RawFrame(0x10000 + 8 * 97 * i, 0x20000 + 8 * 89 * i, 2 * i, PyFrame("f", "f", "f.py", 1))
         try:
             withs.of(raw)
         except GdbextError:
             continue
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20

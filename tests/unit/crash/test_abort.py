@@ -4,16 +4,18 @@ import dataclasses
 
 import pytest
 
-from gdbext.arch.x86_64.signals import SI_TKILL, SIGABRT
 from gdbext.crash import abort
 from gdbext.inferior.protocol import Module, Section, SignalInfo
+from gdbext.inferior.signals import SI_TKILL, SIGABRT
 from gdbext.model import DERIVED, INFERRED, RECORDED
+from gdbext.narrate.reasons import explain
 from gdbext.runtimes.libstdcxx import CxxException
 from gdbext.runtimes.messages import FatalError, RustPanic
 from tests.support.crash_rules import Rules
 from tests.support.crash_scene import FUNCTION, HEAP, Scene, crash_of
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, FakeThread
+from tests.support.reasons import text
 
 SANITIZER_TEXT = 0x7B00_0000_0000
 
@@ -60,13 +62,13 @@ def test_what_the_c_library_said(scene: Scene, text: str, kind: str) -> None:
     aborted(scene)
     say(scene, text + "\n")
     fault = crash_of(scene.target).fault
-    assert (fault.kind, fault.message, fault.text) == (kind, text, f"the C library ended the program: {text}")
+    assert (fault.kind, fault.message, explain(fault.text)) == (kind, text, f"the C library ended the program: {text}")
 
 
 def test_abort_without_a_reason(scene: Scene) -> None:
     aborted(scene)
     crash = crash_of(scene.target)
-    assert (crash.fault.kind, crash.fault.text) == ("abort", "the program called abort()")
+    assert (crash.fault.kind, explain(crash.fault.text)) == ("abort", "the program called abort()")
     assert crash.fault.message is None
     # who called it is to be looked at first
     assert crash.guilty == 2
@@ -96,7 +98,8 @@ def test_uncaught_exception(scene: Scene, monkeypatch: pytest.MonkeyPatch, name:
     fault = crash_of(scene.target).fault
     assert fault.kind == kind
     if kind != "abort":
-        assert fault.text == "std::terminate() was called for a C++ exception of type std::runtime_error: it broke"
+        assert explain(fault.text) == (
+            "std::terminate() was called for a C++ exception of type std::runtime_error: it broke")
         assert (fault.message, fault.evidence) == ("it broke", RECORDED)
 
 
@@ -106,7 +109,7 @@ def test_uncaught_exception_whose_text_is_not_sure(scene: Scene, monkeypatch: py
     monkeypatch.setattr(abort, "find_exceptions", lambda *_: [
         dataclasses.replace(THROWN, evidence=INFERRED, why="the first text in it")])
     fault = crash_of(scene.target).fault
-    assert (fault.kind, fault.evidence, fault.why) == ("uncaught-exception", INFERRED, "the first text in it")
+    assert (fault.kind, fault.evidence, fault.why) == ("uncaught-exception", INFERRED, text("the first text in it"))
 
 
 @pytest.mark.parametrize(("name", "kind"), [("rust_panic", "rust-panic"), ("stop", "abort")])
@@ -118,7 +121,7 @@ def test_rust_panic(scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str, ki
     fault = crash_of(scene.target).fault
     assert fault.kind == kind
     if kind != "abort":
-        assert fault.text == "a Rust panic at src/lib.rs:41:5: index out of bounds"
+        assert explain(fault.text) == "a Rust panic at src/lib.rs:41:5: index out of bounds"
         assert (fault.message, fault.evidence) == ("index out of bounds", INFERRED)
 
 
@@ -137,7 +140,7 @@ def test_fatal_python_error(monkeypatch: pytest.MonkeyPatch, errors: list[FatalE
     monkeypatch.setattr(abort, "fatal_errors", lambda *_: errors)
     fault = crash_of(scene.target).fault
     assert (fault.kind, fault.message, fault.evidence) == ("fatal-python-error", message, evidence)
-    assert fault.text == f"Python ended the program: {message}"
+    assert explain(fault.text) == f"Python ended the program: {message}"
 
 
 @pytest.mark.parametrize(("function", "race"), [("__tsan::ReportRace(__tsan::ThreadState*)", True), ("Die", False)])
@@ -148,5 +151,5 @@ def test_sanitizer(scene: Scene, function: str, race: bool) -> None:
     thread.frames.insert(2, (SANITIZER_TEXT, thread.stack + 0x180))
     fault = crash_of(scene.target).fault
     assert fault.kind == "sanitizer"
-    assert fault.text.startswith("ThreadSanitizer ended the program")
-    assert ("data race" in fault.text) is race
+    assert explain(fault.text).startswith("ThreadSanitizer ended the program")
+    assert ("data race" in explain(fault.text)) is race

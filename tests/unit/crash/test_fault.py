@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from gdbext.arch.x86_64.signals import (
+from gdbext.arch.x86_64.registers import FRAME
+from gdbext.crash.fault import SeenFault
+from gdbext.inferior.address_space import Region
+from gdbext.inferior.protocol import SignalInfo
+from gdbext.inferior.signals import (
     SI_KERNEL,
     SI_TKILL,
     SIGABRT,
@@ -17,10 +21,8 @@ from gdbext.arch.x86_64.signals import (
     SIGSYS,
     SIGTRAP,
 )
-from gdbext.crash.fault import REGISTERS, SeenFault
-from gdbext.inferior.address_space import Region
-from gdbext.inferior.protocol import SignalInfo
-from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
+from gdbext.model import DERIVED, INFERRED, RECORDED, Fault, Operand
+from gdbext.narrate.reasons import explain
 from tests.support.crash_scene import (
     ACCERR,
     CALLER,
@@ -46,18 +48,22 @@ def origins(fault: Fault, index: int | None = None) -> list[str]:
     """Where the value of an operand came from; without an index, that of the first which is a register."""
     operand = (next(each for each in fault.operands if each.text.startswith("%")) if index is None
                else fault.operands[index])
-    return operand.came_from.split("; ") if operand.came_from is not None else []
+    return [explain(each) for each in operand.came_from]
+
+
+def described(operand: Operand) -> str | None:
+    return None if operand.what is None else explain(operand.what)
 
 
 # -- what the address is -------------------------------------------------------------------------------------------
 
 def test_null_pointer(scene: Scene) -> None:
     fault = scene.segv("mov (%rax),%rdx", address=0)
-    assert (fault.kind, fault.text) == ("null-pointer", "read 8 bytes at 0x0: a null pointer (%rax)")
+    assert (fault.kind, explain(fault.text)) == ("null-pointer", "read 8 bytes at 0x0: a null pointer (%rax)")
     assert (fault.signal, fault.code, fault.address, fault.access, fault.size) == (
         "SIGSEGV", "SEGV_MAPERR", 0, "read", 8)
     assert (fault.instruction, fault.pc, fault.evidence, fault.sender) == ("mov (%rax),%rdx", FUNCTION, RECORDED, None)
-    assert [(each.text, each.value, each.what) for each in fault.operands] == [("%rax", 0, "null")]
+    assert [(each.text, each.value, described(each)) for each in fault.operands] == [("%rax", 0, "null")]
 
 
 @pytest.mark.parametrize(("text", "address", "shown"), [
@@ -67,12 +73,12 @@ def test_null_pointer(scene: Scene) -> None:
 ])
 def test_null_member(scene: Scene, text: str, address: int, shown: str) -> None:
     fault = scene.segv(text, address=address, rcx=3)
-    assert (fault.kind, fault.text) == ("null-member", shown)
+    assert (fault.kind, explain(fault.text)) == ("null-member", shown)
 
 
 def test_null_without_a_register(scene: Scene) -> None:
     fault = scene.segv("mov 0x0,%eax", address=0)
-    assert (fault.kind, fault.text) == ("null-pointer", "read 4 bytes at 0x0: a null pointer")
+    assert (fault.kind, explain(fault.text)) == ("null-pointer", "read 4 bytes at 0x0: a null pointer")
 
 
 def test_far_from_null_is_not_called_a_member(scene: Scene) -> None:
@@ -82,21 +88,22 @@ def test_far_from_null_is_not_called_a_member(scene: Scene) -> None:
 
 def test_small_pointer(scene: Scene) -> None:
     fault = scene.segv("mov 0x8(%rsi),%al", address=0x32, rsi=0x2A)
-    assert (fault.kind, fault.text) == (
-        "small-pointer", "read 1 byte at 0x32: at offset 0x8 of %rsi = 0x2a, no address: 42 is too small")
+    assert (fault.kind, explain(fault.text)) == (
+        "small-pointer", "read 1 byte at 0x32: at offset 0x8 of %rsi = 0x2a, not an address: 42 is too small")
 
 
 @pytest.mark.parametrize(("value", "said"), [
-    (0xDDDDDDDDDDDDDDDD, "Python's debug allocator leaves it in memory that was freed"),
+    (0xDDDDDDDDDDDDDDDD, "Python's debug allocator leaves it in freed memory"),
     (0xDDDDDDDDDDDDDDDD + 0x20, "Python's debug allocator"), (0xA5A5A5A5A5A5A5A5, "jemalloc")])
 def test_pattern(scene: Scene, value: int, said: str) -> None:
     fault = scene.segv("mov 0x10(%rdi),%rax", rdi=value)
     assert fault.kind == "pattern"
     assert fault.address == value + 0x10  # the processor does not tell
-    assert fault.text.startswith(f"read 8 bytes at {value + 0x10:#x}: at offset 0x10 of %rdi = {value:#x}, ")
-    assert "eight times, which memory is filled with" in fault.text
+    assert explain(fault.text).startswith(f"read 8 bytes at {value + 0x10:#x}: at offset 0x10 of %rdi = {value:#x}, ")
+    assert "eight times, a fill pattern" in explain(fault.text)
     register = next(each for each in fault.operands if each.text == "%rdi")
-    assert said in (register.what or "")
+    assert register.what is not None
+    assert said in explain(register.what)
 
 
 def test_pattern_that_is_an_address(scene: Scene) -> None:
@@ -107,33 +114,33 @@ def test_pattern_that_is_an_address(scene: Scene) -> None:
 
 def test_non_canonical(scene: Scene) -> None:
     fault = scene.segv("mov %rax,(%rdi)", rdi=0x1234_5678_9ABC_DEF0)
-    assert (fault.kind, fault.text) == (
-        "non-canonical", "wrote 8 bytes at 0x123456789abcdef0: %rdi = 0x123456789abcdef0, no address of x86-64 "
-        "(not canonical)")
+    assert (fault.kind, explain(fault.text)) == (
+        "non-canonical", "wrote 8 bytes at 0x123456789abcdef0: %rdi = 0x123456789abcdef0, not a valid x86-64 "
+        "address (not canonical)")
     assert fault.code == "SI_KERNEL"
 
 
 def test_text_that_was_written_over_a_pointer(scene: Scene) -> None:
     fault = scene.segv("mov (%rdi),%rax", rdi=int.from_bytes(b"/usr/lib", "little"))
     assert fault.kind == "non-canonical"
-    assert "as text it reads '/usr/lib'" in fault.text
+    assert "as text it reads '/usr/lib'" in explain(fault.text)
 
 
 def test_non_canonical_by_its_index(scene: Scene) -> None:
     fault = scene.segv("mov (%rdi,%rcx,8),%rax", rdi=HEAP, rcx=1 << 59)
     assert fault.kind == "non-canonical"
-    assert f"made of %rdi = {HEAP:#x}" in fault.text
+    assert f"made of %rdi = {HEAP:#x}" in explain(fault.text)
 
 
 def test_unmapped(scene: Scene) -> None:
     fault = scene.segv("mov (%rdi),%rax", address=0x7000_1230, rdi=0x7000_1230)
-    assert (fault.kind, fault.text) == ("unmapped", "read 8 bytes at 0x70001230: not mapped")
+    assert (fault.kind, explain(fault.text)) == ("unmapped", "read 8 bytes at 0x70001230: not mapped")
 
 
 def test_unmapped_at_that_time(scene: Scene) -> None:
     """What was mapped later, by another thread, does not say that the mapping allowed what failed."""
     fault = scene.segv("mov %rax,(%rdi)", address=HEAP + 0x20, rdi=HEAP + 0x20)
-    assert (fault.kind, fault.text) == (
+    assert (fault.kind, explain(fault.text)) == (
         "unmapped", f"wrote 8 bytes at {HEAP + 0x20:#x}: nothing was mapped there at that time, though now it is heap")
 
 
@@ -144,24 +151,26 @@ def test_unmapped_at_that_time(scene: Scene) -> None:
 ])
 def test_no_permission(scene: Scene, text: str, address: int, said: str) -> None:
     fault = scene.segv(text, address=address, code=ACCERR, rdi=address)
-    assert (fault.kind, fault.text) == ("no-permission", f"wrote 8 bytes at {address:#x}: {said}")
+    assert (fault.kind, explain(fault.text)) == ("no-permission", f"wrote 8 bytes at {address:#x}: {said}")
 
 
 def test_permission_that_was_given_since(scene: Scene) -> None:
     fault = scene.segv("mov %rax,(%rdi)", address=HEAP + 8, code=ACCERR, rdi=HEAP + 8)
-    assert (fault.kind, fault.text) == (
+    assert (fault.kind, explain(fault.text)) == (
         "no-permission", f"wrote 8 bytes at {HEAP + 8:#x}: its mapping did not allow it at that time (heap)")
 
 
 def test_protection_key(scene: Scene) -> None:
     fault = scene.segv("mov (%rdi),%rax", address=HEAP + 8, code=PKUERR, rdi=HEAP + 8)
-    assert (fault.kind, fault.text) == ("no-permission", f"read 8 bytes at {HEAP + 8:#x}: a protection key forbids it")
+    assert (fault.kind, explain(fault.text)) == (
+        "no-permission", f"read 8 bytes at {HEAP + 8:#x}: a protection key forbids it")
 
 
 def test_misaligned(scene: Scene) -> None:
     fault = scene.segv("movaps %xmm0,0x8(%rsp)", rsp=scene.stack + 0x100)
     assert (fault.kind, fault.address, fault.size) == ("misaligned", scene.stack + 0x108, 16)
-    assert fault.text == f"wrote 16 bytes at {scene.stack + 0x108:#x}: `movaps` needs an address that 16 divides"
+    assert explain(fault.text) == (
+        f"wrote 16 bytes at {scene.stack + 0x108:#x}: `movaps` needs an address that is a multiple of 16")
 
 
 def test_what_is_not_mapped_is_not_misaligned(scene: Scene) -> None:
@@ -173,7 +182,7 @@ def test_aligned_or_without_the_need(scene: Scene) -> None:
     for text in ("movaps %xmm0,(%rsp)", "movups %xmm0,0x8(%rsp)", "mov %rax,0x1(%rsp)"):
         fault = Scene().segv(text, rsp=scene.stack + 0x100)
         assert (fault.kind, fault.address) == ("general-protection", None)
-        assert fault.text == f"the processor refused the instruction `{text}` (general protection)"
+        assert explain(fault.text) == f"the processor refused the instruction `{text}` (general protection)"
 
 
 # -- stack overflow ------------------------------------------------------------------------------------------------
@@ -181,8 +190,9 @@ def test_aligned_or_without_the_need(scene: Scene) -> None:
 def test_stack_overflow_into_its_guard(scene: Scene) -> None:
     fault = scene.segv("push %rbx", address=scene.stack - 8, code=ACCERR, rsp=scene.stack)
     assert (fault.kind, fault.evidence) == ("stack-overflow", DERIVED)
-    assert fault.text == f"wrote 8 bytes at {scene.stack - 8:#x}: the stack is used up, 8 KiB of it"
-    assert fault.why == "the address lies just below the stack that the thread uses"
+    assert explain(fault.text) == f"wrote 8 bytes at {scene.stack - 8:#x}: the stack is used up, 8 KiB of it"
+    assert fault.why is not None
+    assert explain(fault.why) == "the address is just below the stack that the thread uses"
 
 
 def test_stack_overflow_below_which_nothing_is_mapped(scene: Scene) -> None:
@@ -201,7 +211,7 @@ def test_stack_that_grew_when_a_debugger_looked(scene: Scene) -> None:
     """Of a live process the kernel maps what GDB reads below a stack."""
     fault = scene.segv("push %rbx", address=scene.stack + 0xFF8, code=MAPERR, rsp=scene.stack + 0x1000)
     assert (fault.kind, fault.evidence) == ("stack-overflow", DERIVED)
-    assert fault.text.endswith("the stack is used up, 4 KiB of it")
+    assert explain(fault.text).endswith("the stack is used up, 4 KiB of it")
 
 
 @pytest.mark.parametrize(("address", "rsp"), [
@@ -238,7 +248,7 @@ def test_origins_and_objects_are_a_chain(scene: Scene) -> None:
     seen = scene.read(SignalInfo(SIGSEGV, MAPERR, 0x10), rip=pc, rdi=HEAP + 0x100, rcx=HEAP + 0x200, rax=0x10)
     assert [(link.register, link.value, link.base, link.offset) for link in seen.chain] == [
         ("rax", 0x10, HEAP + 0x200, 0x18), ("rcx", HEAP + 0x200, HEAP + 0x100, 8), ("rdi", HEAP + 0x100, None, None)]
-    assert seen.chain[2].text == "%rdi is `this`, argument 1 of mesh::Cache::find"
+    assert explain(seen.chain[2].origin) == "%rdi is `this`, argument 1 of mesh::Cache::find()"
     assert seen.objects == (0x10, HEAP + 0x200, HEAP + 0x100)
     assert seen.code_at == pc
 
@@ -246,7 +256,7 @@ def test_origins_and_objects_are_a_chain(scene: Scene) -> None:
 def test_memory_that_has_changed_since(scene: Scene) -> None:
     scene.target.ram.u64(HEAP + 0x108, 0xABC0)
     fault = scene.segv("mov 0x8(%rbx),%rax", "mov (%rax),%rdx", address=0x18, rbx=HEAP + 0x100, rax=0x18)
-    assert origins(fault) == ["%rax was read from 0x8(%rbx) (where 0xabc0 is now): %rbx is 0x5000000100, heap"]
+    assert origins(fault) == ["%rax was read from 0x8(%rbx) (which now contains 0xabc0): %rbx is 0x5000000100, heap"]
 
 
 @pytest.mark.parametrize(("load", "stored", "value"), [
@@ -291,7 +301,7 @@ def test_origin_in_code(scene: Scene) -> None:
 def test_origin_that_only_one_way_has(scene: Scene) -> None:
     """Two ways lead to the instruction: what the code before it says may not be what happened."""
     fault = scene.segv(f"je {FUNCTION + 2 * STEP:#x}", "xor %eax,%eax", "mov (%rax),%rdx", address=0)
-    assert origins(fault) == ["%rax was set by `xor %eax,%eax`, as far as the code before it tells"]
+    assert origins(fault) == ["%rax was set by `xor %eax,%eax`, unless the program jumped past that"]
 
 
 def test_memory_confirms_an_uncertain_origin(scene: Scene) -> None:
@@ -314,7 +324,7 @@ def test_index_and_base_are_both_told(scene: Scene) -> None:
     assert [(each.text, each.value) for each in fault.operands] == [
         ("(%rdi,%rcx,8)", HEAP + 0x2000), ("%rdi", HEAP), ("%rcx", 0x400)]
     # that an index is no address says nothing about the sum
-    assert fault.operands[0].what == "not mapped"
+    assert described(fault.operands[0]) == "not mapped"
     assert origins(fault, 1) == ["%rdi is argument 1 of a function of libdrv.so"]
     assert origins(fault, 2)[0].startswith("%rcx was read from 0x10(%rbx)")
 
@@ -325,7 +335,7 @@ def test_origin_in_a_caller(scene: Scene) -> None:
     scene.called_by(1, CALLER, "mov 0x10(%rbx),%rdi", f"call {FUNCTION:#x}", rbx=HEAP + 0x300)
     fault = scene.segv("mov 0x20(%rdi),%rax", address=0x20)
     assert origins(fault) == ["%rdi is argument 1 of a function of libdrv.so",
-                              "in draw_all: %rdi was read from 0x10(%rbx): %rbx is 0x5000000300, heap"]
+                              "in draw_all(): %rdi was read from 0x10(%rbx): %rbx is 0x5000000300, heap"]
 
 
 def test_origin_in_a_caller_of_a_caller(scene: Scene) -> None:
@@ -348,7 +358,7 @@ def test_an_argument_that_is_not_sure_is_not_looked_for_in_callers(scene: Scene)
     """A computed jump may lead to the instruction from anywhere."""
     scene.called_by(1, CALLER, "xor %edi,%edi", f"call {FUNCTION:#x}")
     fault = scene.segv(f"je {FUNCTION + 2 * STEP:#x}", "jmp *%rax", "mov 0x20(%rdi),%rax", address=0x20)
-    assert origins(fault) == ["%rdi is argument 1 of a function of libdrv.so, as far as the code before it tells"]
+    assert origins(fault) == ["%rdi is argument 1 of a function of libdrv.so, unless the program jumped past that"]
 
 
 def test_callers_are_bounded(scene: Scene) -> None:
@@ -370,7 +380,7 @@ def called(scene: Scene, pc: int, *texts: str, code: int = MAPERR, **registers: 
 def test_null_call(scene: Scene) -> None:
     seen = called(scene, 0, "mov 0x28(%rbx),%rax", "call *%rax", rbx=HEAP)
     fault = seen.fault
-    assert (fault.kind, fault.text) == ("null-call", "called a null function pointer")
+    assert (fault.kind, explain(fault.text)) == ("null-call", "called a null function pointer")
     assert (fault.address, fault.access, fault.instruction, fault.pc) == (0, "execute", "call *%rax", 0)
     assert [(each.text, each.value) for each in fault.operands] == [("%rax", 0)]
     assert origins(fault) == ["%rax was read from 0x28(%rbx): %rbx is 0x5000000000, heap"]
@@ -382,12 +392,12 @@ def test_null_in_a_table_of_functions(scene: Scene) -> None:
     fault = called(scene, 0, "call *0x18(%rdi)", rdi=HEAP).fault
     assert fault.kind == "null-call"
     assert (fault.operands[0].text, fault.operands[0].value) == ("0x18(%rdi)", HEAP + 0x18)
-    assert fault.operands[0].what == "heap, which holds 0x0"
+    assert described(fault.operands[0]) == "heap, which contains 0x0"
 
 
 @pytest.mark.parametrize(("pc", "kind", "text"), [
-    (0xDDDDDDDDDDDDDDDD, "pattern", "called a function at 0xdddddddddddddddd: the byte 0xdd eight times"),
-    (0x1234, "execute-data", "called a function at 0x1234: no address: 4660 is too small"),
+    (0xDDDDDDDDDDDDDDDD, "pattern", "called a function at 0xdddddddddddddddd: the byte 0xdd eight times, a fill"),
+    (0x1234, "execute-data", "called a function at 0x1234: not an address: 4660 is too small"),
     (0x7000_0000, "execute-data", "called a function at 0x70000000: not mapped"),
     (HEAP + 0x10, "execute-data", "ran code at 0x5000000010: heap, which is not executable"),
 ])
@@ -395,7 +405,7 @@ def test_what_is_no_code(scene: Scene, pc: int, kind: str, text: str) -> None:
     code = SI_KERNEL if pc >> 47 else ACCERR if pc == HEAP + 0x10 else MAPERR
     fault = called(scene, pc, "call *%rax", code=code, rax=pc).fault
     assert fault.kind == kind
-    assert fault.text.startswith(text)
+    assert explain(fault.text).startswith(text)
     assert fault.access == "execute"
     assert fault.instruction == "call *%rax"
 
@@ -417,17 +427,17 @@ def test_code_that_cannot_be_read(scene: Scene) -> None:
     def fault(address: int, code: int = MAPERR, access: str | None = None, rsp: int = scene.stack + 0x100) -> Fault:
         found = scene.read(SignalInfo(SIGSEGV, code, address), access, rip=0x7D80_0000_0100, rsp=rsp).fault
         assert (found.instruction, found.operands, found.access) == (None, (), access)
-        assert "the instruction is not there to be read" in found.text
+        assert "the instruction cannot be read" in explain(found.text)
         return found
 
     null = fault(0, access="write")
     assert null.kind == "null-pointer"
-    assert null.text.startswith("wrote memory at 0x0 (")
+    assert explain(null.text).startswith("wrote memory at 0x0 (")
     assert (fault(0x18).kind, fault(0x18).evidence) == ("null-member", INFERRED)
     assert fault(0x7000_0000).kind == "unmapped"
     readable = fault(HEAP + 0x3008, ACCERR)
     assert readable.kind == "no-permission"
-    assert "its mapping allows r (" in readable.text  # it may have been written to
+    assert "its mapping allows r (" in explain(readable.text)  # it may have been written to
     assert fault(scene.stack - 0x20, ACCERR, rsp=scene.stack + 8).kind == "stack-overflow"
     assert fault(0, SI_KERNEL).address is None
 
@@ -442,15 +452,16 @@ def bus_error(scene: Scene, code: int, address: int) -> Fault:
 def test_file_that_was_truncated(scene: Scene) -> None:
     fault = bus_error(scene, 2, MAPPED_FILE + 0x2010)
     assert (fault.signal, fault.code, fault.kind) == ("SIGBUS", "BUS_ADRERR", "truncated-file")
-    assert fault.text == ("read 8 bytes at 0x602010: byte 0x3010 of /data/table, which is mapped but the file ends "
-                          "before it (it was truncated, or its disk is full)")
+    assert explain(fault.text) == (
+        "read 8 bytes at 0x602010: byte 0x3010 of /data/table, which is mapped, but the file ends before it (it was "
+        "truncated, or its disk is full)")
 
 
 @pytest.mark.parametrize("address", [HEAP, HEAP + 0x3010, 0x7000_0000])
 def test_no_memory_behind(scene: Scene, address: int) -> None:
     fault = bus_error(scene, 2, address)
     assert fault.kind == "no-memory-behind"
-    assert "truncated" not in fault.text
+    assert "truncated" not in explain(fault.text)
 
 
 def test_huge_pages_are_no_file(scene: Scene) -> None:
@@ -461,7 +472,7 @@ def test_huge_pages_are_no_file(scene: Scene) -> None:
 def test_bus_errors_of_other_kinds(scene: Scene) -> None:
     assert bus_error(scene, 1, HEAP + 1).kind == "misaligned"
     fault = bus_error(Scene(), 4, HEAP)
-    assert (fault.kind, fault.text) == ("hardware", f"read 8 bytes at {HEAP:#x}: memory is faulty (hardware)")
+    assert (fault.kind, explain(fault.text)) == ("hardware", f"read 8 bytes at {HEAP:#x}: memory is faulty (hardware)")
 
 
 def division(scene: Scene, *texts: str, code: int = 1, **registers: int) -> Fault:
@@ -473,14 +484,14 @@ def test_division_by_zero(scene: Scene) -> None:
     scene.target.ram.u32(HEAP + 8, 0)
     fault = division(scene, "mov 0x8(%rbx),%ecx", "idiv %ecx", rbx=HEAP, rcx=0xFFFF_FFFF_0000_0000)
     assert (fault.signal, fault.code, fault.kind) == ("SIGFPE", "FPE_INTDIV", "division")
-    assert fault.text == "an integer was divided by 0"
+    assert explain(fault.text) == "an integer was divided by 0"
     assert (fault.operands[0].text, fault.operands[0].value) == ("%ecx", 0)
     assert origins(fault) == ["%rcx was read from 0x8(%rbx): %rbx is 0x5000000000, heap"]
 
 
 def test_division_by_zero_in_memory(scene: Scene) -> None:
     fault = division(scene, "divl 0x8(%rbx)", rbx=HEAP)
-    assert fault.text == "an integer was divided by 0"
+    assert explain(fault.text) == "an integer was divided by 0"
     assert (fault.operands[0].text, fault.operands[0].value) == ("0x8(%rbx)", 0)
 
 
@@ -489,53 +500,53 @@ def test_division_by_zero_in_memory(scene: Scene) -> None:
     ("idiv %cl", 0x5FF, -1), ("div %rcx", (1 << 64) - 1, (1 << 64) - 1)])
 def test_quotient_that_is_too_large(scene: Scene, text: str, rcx: int, shown: int) -> None:
     fault = division(scene, text, rcx=rcx)
-    assert (fault.kind, fault.text) == (
+    assert (fault.kind, explain(fault.text)) == (
         "division", f"the quotient of a division by {shown} is too large for its register")
 
 
 def test_quotient_by_memory_that_is_too_large(scene: Scene) -> None:
     scene.target.ram.u32(HEAP, 0xFFFFFFFF, 5)
-    assert "division by -1 is too large" in division(scene, "idivl (%rbx)", rbx=HEAP).text
+    assert "division by -1 is too large" in explain(division(scene, "idivl (%rbx)", rbx=HEAP).text)
 
 
 def test_divisor_that_cannot_be_read(scene: Scene) -> None:
     fault = division(scene, "idivl (%rbx)", rbx=0x1000)
-    assert fault.text == "an integer was divided by 0, or the quotient is too large"
+    assert explain(fault.text) == "an integer was divided by 0, or the quotient is too large"
 
 
 def test_other_arithmetic(scene: Scene) -> None:
     fault = division(scene, "divsd %xmm1,%xmm0", code=3)
-    assert (fault.kind, fault.text) == ("arithmetic", "an arithmetic error in `divsd %xmm1,%xmm0`")
+    assert (fault.kind, explain(fault.text)) == ("arithmetic", "an arithmetic error in `divsd %xmm1,%xmm0`")
     fault = Scene().read(SignalInfo(SIGFPE, 1, FUNCTION), rip=FUNCTION).fault
-    assert (fault.kind, fault.text, fault.instruction) == ("arithmetic", "an arithmetic error", None)
+    assert (fault.kind, explain(fault.text), fault.instruction) == ("arithmetic", "an arithmetic error", None)
 
 
 @pytest.mark.parametrize(("text", "kind", "said"), [
-    (None, "illegal-instruction", "which is not there to be read"), ("ud2", "trap", "stopped itself (`ud2`)"),
-    ("(bad)", "illegal-instruction", "ran what is no instruction"),
+    (None, "illegal-instruction", "which cannot be read"), ("ud2", "trap", "stopped itself (`ud2`)"),
+    ("(bad)", "illegal-instruction", "ran bytes that are not an instruction"),
     ("vaddps %zmm0,%zmm1,%zmm2", "illegal-instruction", "does not have the instruction `vaddps %zmm0,%zmm1,%zmm2`")])
 def test_illegal_instructions(scene: Scene, text: str | None, kind: str, said: str) -> None:
     pc = scene.code(text) if text is not None else FUNCTION
     fault = scene.read(SignalInfo(SIGILL, 2, pc), rip=pc).fault
     assert (fault.signal, fault.code, fault.kind) == ("SIGILL", "ILL_ILLOPN", kind)
-    assert said in fault.text
+    assert said in explain(fault.text)
 
 
 def test_trap(scene: Scene) -> None:
     fault = scene.read(SignalInfo(SIGTRAP, SI_KERNEL, 0)).fault
     assert fault.kind == "trap"
-    assert "int3" in fault.text
+    assert "int3" in explain(fault.text)
 
 
 def test_seccomp(scene: Scene) -> None:
     fault = scene.read(SignalInfo(SIGSYS, 1, FUNCTION), rax=56).fault
-    assert (fault.code, fault.kind, fault.text) == (
+    assert (fault.code, fault.kind, explain(fault.text)) == (
         "SYS_SECCOMP", "seccomp", "system call 56 is forbidden by a seccomp filter")
 
 
 def test_abort(scene: Scene) -> None:
     fault = scene.read(SignalInfo(SIGABRT, SI_TKILL, None, 100, 1000)).fault
-    assert (fault.kind, fault.text, fault.sender) == ("abort", "the program called abort()", None)
+    assert (fault.kind, explain(fault.text), fault.sender) == ("abort", "the program called abort()", None)
 
 
 @pytest.mark.parametrize("number", [SIGSEGV, SIGABRT, SIGBUS, 3])
@@ -544,12 +555,13 @@ def test_signals_that_were_sent(scene: Scene, number: int) -> None:
     pc = scene.code("mov (%rax),%rdx")
     fault = scene.read(SignalInfo(number, 0, None, 4242, 1000), rip=pc).fault
     assert (fault.kind, fault.sender, fault.instruction, fault.address) == ("sent", (4242, 1000), None, None)
-    assert f"{fault.signal} was sent by process 4242: the code that ran is not at fault" == fault.text
+    assert f"{fault.signal} was sent by process 4242: the code that ran is not at fault" == explain(fault.text)
 
 
 def test_who_sent_it_is_not_recorded(scene: Scene) -> None:
     fault = scene.read(SignalInfo(SIGSEGV, SI_TKILL, None)).fault
-    assert (fault.kind, fault.text, fault.sender) == ("sent", "SIGSEGV was sent; by whom is not recorded", None)
+    assert (fault.kind, explain(fault.text), fault.sender) == (
+        "sent", "SIGSEGV was sent; by which process is not recorded", None)
 
 
 def test_signals_without_a_name(scene: Scene) -> None:
@@ -580,26 +592,26 @@ def test_any_registers_and_memory_can_be_explained(seed: int) -> None:
         return chooser.choice((0, 8, HEAP, FUNCTION, scene.stack, chooser.getrandbits(47), chooser.getrandbits(64)))
 
     scene.code(*texts)
-    start = time.monotonic()
+    start = time.process_time()
     for index in range(30):
         for number, code in ((SIGSEGV, MAPERR), (SIGSEGV, SI_KERNEL), (SIGBUS, 2), (SIGFPE, 1), (SIGILL, 2)):
-            registers = {name: value() for name in REGISTERS}
+            registers = {name: value() for name in FRAME}
             if chooser.randrange(4):
                 registers["rip"] = FUNCTION + STEP * index
             fault = scene.read(SignalInfo(number, code, value()), None, **registers).fault
-            assert fault.text
+            assert explain(fault.text)
             assert fault.kind
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_a_function_without_end(scene: Scene) -> None:
     """A loop of moves ends, however long."""
     texts = ["mov %rax,%rdi", "mov %rdi,%rax", f"jmp {FUNCTION:#x}"]
     scene.code(*texts)
-    start = time.monotonic()
+    start = time.process_time()
     fault = scene.read(SignalInfo(SIGSEGV, MAPERR, 0), rip=scene.code("mov (%rax),%rdx", at=FUNCTION + 3 * STEP)).fault
     assert fault.kind == "null-pointer"
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def known(registers: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from gdbext.model import DERIVED, RECORDED, Finding
-from gdbext.snapshot import Snapshot
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
+from gdbext.snapshot import take_snapshot
 from tests.support.crash_rules import API, API_INNER, Rules, alive, with_variables
 from tests.support.fake_python import VERSIONS, Call
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, READ, FakeThread
@@ -102,9 +104,10 @@ def test_no_thread_state(version: str) -> None:
     rules.calls(thread, "PyList_Append", rules.text + API_INNER)
     finding, = rules.findings(thread)
     assert (finding.rule, finding.thread, finding.evidence) == ("no-thread-state", 1, DERIVED)
-    assert finding.text == ("is in PyList_Append(), called from libdrv.so, but has no thread state: it was not created "
-                            "by Python and has not called PyGILState_Ensure()")
-    assert finding.why == "no thread state of any interpreter is of this thread"
+    assert explain(finding.text) == (
+        "is in PyList_Append(), called from libdrv.so, but has no thread state: it was not created by Python and has "
+        "not called PyGILState_Ensure()")
+    assert finding.why == because("no-thread-state")
     assert rules_found(rules.findings(thread, False)) == ["no-thread-state"]
 
 
@@ -117,8 +120,9 @@ def test_without_the_gil_that_another_has(version: str) -> None:
     rules.calls(thread, "PyDict_SetItem")
     finding, = rules.findings(thread)
     assert (finding.rule, finding.thread, finding.evidence) == ("without-gil", 1, RECORDED)
-    assert finding.text == ("is in PyDict_SetItem(), called from libdrv.so, but thread 2 holds the GIL: this one has "
-                            "released it (PyEval_SaveThread, or a call of ctypes.CDLL)")
+    assert explain(finding.text) == (
+        "is in PyDict_SetItem(), called from libdrv.so, but thread 2 holds the GIL: this thread has released it "
+        "(PyEval_SaveThread, or a call of ctypes.CDLL)")
     assert other.ref.number == 2
     assert tstate != other_state
 
@@ -129,7 +133,7 @@ def test_without_the_gil_that_is_free(version: str) -> None:
     rules.calls(thread, "_PyObject_New")
     finding, = rules.findings(thread)
     assert finding.rule == "without-gil"
-    assert "but the GIL is free: this one has released it" in finding.text
+    assert "but the GIL is free: this thread has released it" in explain(finding.text)
 
 
 def test_with_the_gil_nothing_is_wrong(version: str) -> None:
@@ -214,8 +218,8 @@ def test_free_threaded(version: str, state: int, found: list[str]) -> None:
     findings = rules.findings(thread)
     assert rules_found(findings) == found
     for finding in findings:
-        assert "it must be attached to use objects" in finding.text
-        assert ("detached" if state == 0 else "suspended") in finding.text
+        assert "it must be attached to use objects" in explain(finding.text)
+        assert ("detached" if state == 0 else "suspended") in explain(finding.text)
 
 
 # -- after the end -------------------------------------------------------------------------------------------------
@@ -227,7 +231,7 @@ def test_after_finalisation() -> None:
     rules.calls(thread, "PyList_Append")
     finding, = rules.findings(thread)
     assert (finding.rule, finding.evidence) == ("after-finalisation", DERIVED)
-    assert "though Python is finalised, or not initialised" in finding.text
+    assert "though Python is finalised, or not initialised" in explain(finding.text)
 
 
 @pytest.mark.parametrize("version", ["3.11.7", "3.12.1", "3.13.0"])
@@ -241,7 +245,7 @@ def test_while_another_thread_finalises(version: str) -> None:
         rules.python.build.put("PyThreadState", tstate, state=1)
     finding, = rules.findings(thread)
     assert (finding.rule, finding.thread, finding.evidence) == ("after-finalisation", 2, RECORDED)
-    assert finding.text.endswith("while thread 1 finalises Python")
+    assert explain(finding.text).endswith("while thread 1 finalises Python")
     # the one that finalises may
     rules.calls(main, "PyList_Append")
     assert "after-finalisation" not in rules_found(rules.findings(main))
@@ -250,7 +254,7 @@ def test_while_another_thread_finalises(version: str) -> None:
 # -- blocked with the GIL ------------------------------------------------------------------------------------------
 
 def blocking(rules: Rules) -> list[Finding]:
-    report = Snapshot(rules.target).report(lambda thread: False)
+    report = take_snapshot(rules.target).report(lambda thread: False)
     return list(rules.look()[0].blocking(report))
 
 
@@ -263,7 +267,7 @@ def test_blocked_with_the_gil() -> None:
     rules.target.waits_for_mutex(holder, mutex)
     finding, = blocking(rules)
     assert (finding.rule, finding.thread, finding.evidence) == ("blocks-with-gil", 1, RECORDED)
-    assert finding.text == f"holds the GIL and is blocked for futex:{mutex:#x}; threads that want the GIL: 2"
+    assert explain(finding.text) == f"holds the GIL and is blocked for futex:{mutex:#x}; threads that want the GIL: 2"
 
 
 def test_who_blocks_nobody_with_the_gil() -> None:

@@ -23,11 +23,12 @@ from gdbext.crash.pointers import (
 )
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import Module, Section
-from gdbext.threads.code import Code
+from gdbext.narrate.reasons import explain
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.python_side import PythonSide
-from gdbext.threads.threads import Threads
+from gdbext.threads.python_side import read_python_side
+from gdbext.threads.threads import read_threads
 from tests.support import fake_cxx
 from tests.support.fake_memory import NoiseMemory
 from tests.support.fake_python_target import PythonTarget
@@ -38,9 +39,9 @@ HEAP, FILE_AT, GUARD = 0x50_0000_0000, 0x60_0000, 0x70_0000
 
 def pointers_of(target: FakeTarget) -> Pointers:
     findings = Findings()
-    code = Code(target, findings)
-    threads = Threads(target, None, findings)
-    side = PythonSide(target, code, threads, GoneOwners(target, None, threads), findings)
+    code = read_code(target, findings)
+    threads = read_threads(target, None, findings)
+    side = read_python_side(target, code, threads, GoneOwners(target, None, threads), findings)
     return Pointers(target, code, threads, side.pythons)
 
 
@@ -61,23 +62,24 @@ def mapped_target(target: FakeTarget | None = None) -> FakeTarget:
 def described(target: FakeTarget, value: int) -> tuple[str, str]:
     found = pointers_of(target).describe(value)
     assert found.value == value
-    return found.kind, found.text
+    return found.kind, explain(found.what)
 
 
 @pytest.mark.parametrize(("value", "kind", "text"), [
-    (0, NULL, "null"), (1, SMALL, "no address: 1 is too small"), (LOWEST - 1, SMALL, "no address: 65535 is too small"),
-    (1 << 47, NON_CANONICAL, "no address of x86-64 (not canonical)"),
-    ((1 << 64) - (1 << 47) - 1, NON_CANONICAL, "no address of x86-64 (not canonical)"),
-    (int.from_bytes(b"hello!", "little") | 0x21 << 56, NON_CANONICAL, "no address of x86-64 (not canonical)"),
+    (0, NULL, "null"), (1, SMALL, "not an address: 1 is too small"),
+    (LOWEST - 1, SMALL, "not an address: 65535 is too small"),
+    (1 << 47, NON_CANONICAL, "not a valid x86-64 address (not canonical)"),
+    ((1 << 64) - (1 << 47) - 1, NON_CANONICAL, "not a valid x86-64 address (not canonical)"),
+    (int.from_bytes(b"hello!", "little") | 0x21 << 56, NON_CANONICAL, "not a valid x86-64 address (not canonical)"),
     (int.from_bytes(b"/tmp/log", "little"), NON_CANONICAL,
-     "no address of x86-64 (not canonical); as text it reads '/tmp/log'"),
+     "not a valid x86-64 address (not canonical); as text it reads '/tmp/log'"),
     (int.from_bytes(b"it's a b", "little"), NON_CANONICAL,
-     "no address of x86-64 (not canonical); as text it reads \"it's a b\""),
-    (0x1234_5678_9ABC_DEF0, NON_CANONICAL, "no address of x86-64 (not canonical)"),
+     "not a valid x86-64 address (not canonical); as text it reads \"it's a b\""),
+    (0x1234_5678_9ABC_DEF0, NON_CANONICAL, "not a valid x86-64 address (not canonical)"),
     ((1 << 64) - 1, UNMAPPED, "not mapped"), (HEAP + 0x1000, UNMAPPED, "not mapped"),
     (HEAP, MEMORY, "heap"), (HEAP + 0x8010, MEMORY, "memory"),
-    (FILE_AT + 0x10, FILE, "in the mapping of table.bin, at its byte 0x2010"),
-    (GUARD, MEMORY, "memory that may not be touched (a guard page, or reserved)"),
+    (FILE_AT + 0x10, FILE, "in the mapping of table.bin, at byte 0x2010 of the file"),
+    (GUARD, MEMORY, "memory that may not be accessed (a guard page, or reserved)"),
     (APP_TEXT + 8, CODE, "code: in server"), (APP_DATA + 8, DATA, "data: in server"),
 ])
 def test_values(value: int, kind: str, text: str) -> None:
@@ -89,7 +91,7 @@ def test_values(value: int, kind: str, text: str) -> None:
 def test_patterns(value: int) -> None:
     kind, text = described(mapped_target(), value)
     assert kind == PATTERN
-    assert "eight times, which memory is filled with" in text
+    assert "eight times, a fill pattern" in text
 
 
 def test_bad_kinds() -> None:
@@ -186,9 +188,9 @@ def test_any_memory_can_be_described() -> None:
     target.python_thread()
     pointers = pointers_of(target)
     pointers._memory = NoiseMemory(3)
-    start = time.monotonic()
+    start = time.process_time()
     for value in range(0x10000, 0x20000, 0x38):
-        assert pointers.describe(value).text
+        assert explain(pointers.describe(value).what)
     for shift in range(64):
-        assert pointers.describe(1 << shift).text
-    assert time.monotonic() - start < 5
+        assert explain(pointers.describe(1 << shift).what)
+    assert time.process_time() - start < 5

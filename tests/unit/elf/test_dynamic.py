@@ -91,10 +91,10 @@ def test_noise(seed: int) -> None:
     at = seed * 0x1000
     sections = tuple(Section(name, at + 0x100 * i, at + 0x100 * i + 0x80)
                      for i, name in enumerate((".gnu.hash", ".dynsym", ".dynstr")))
-    start = time.monotonic()
+    start = time.process_time()
     found = find_dynamic_symbol(NoiseMemory(seed), Module("/x", sections), "_PyRuntime")
     assert found is None
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_real_libc_of_this_process() -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.glibc.futex import FutexWait, Syscall, decode_futex_wait, decode_syscall
+from gdbext.arch.protocol import Syscall
+from gdbext.arch.x86_64.system_calls import system_call
+from gdbext.glibc.futex import FutexWait, decode_futex_wait
 
 WORD = 0x55D2_C8F0
 MASK = (1 << 64) - 1
@@ -14,12 +16,12 @@ def registers(number: int, *arguments: int, rax: int = -512) -> dict[str, int]:
 
 
 def futex_wait(number: int, *arguments: int, rax: int = -512) -> FutexWait | None:
-    return decode_futex_wait(decode_syscall(registers(number, *arguments, rax=rax)))
+    return decode_futex_wait(system_call(registers(number, *arguments, rax=rax)))
 
 
 @pytest.mark.parametrize("rax", [-512, -513, -514, -516, -4])
 def test_blocked(rax: int) -> None:
-    call = decode_syscall(registers(0, 3, 0x7FFF_0000, 512, rax=rax))
+    call = system_call(registers(0, 3, 0x7FFF_0000, 512, rax=rax))
     assert call is not None
     assert call == Syscall(0, "read", call.arguments, True)
     assert call.arguments[:3] == (3, 0x7FFF_0000, 512)
@@ -27,20 +29,20 @@ def test_blocked(rax: int) -> None:
 
 @pytest.mark.parametrize("rax", [0, 1, -11, -110, 202])
 def test_returned_already(rax: int) -> None:
-    call = decode_syscall(registers(202, WORD, 0x80, 2, rax=rax))
+    call = system_call(registers(202, WORD, 0x80, 2, rax=rax))
     assert call is not None
     assert (call.name, call.blocked) == ("futex", False)
     assert decode_futex_wait(call) is None
 
 
 def test_in_no_call() -> None:
-    assert decode_syscall(registers(-1)) is None
-    assert decode_syscall({}) is None
+    assert system_call(registers(-1)) is None
+    assert system_call({}) is None
     assert decode_futex_wait(None) is None
 
 
 def test_unknown_number_has_no_name() -> None:
-    call = decode_syscall(registers(99_999))
+    call = system_call(registers(99_999))
     assert call is not None
     assert (call.number, call.name, call.blocked) == (99_999, None, True)
 
@@ -75,7 +77,7 @@ def test_timed() -> None:
 
 def test_restarted_timed_wait() -> None:
     # the kernel forgets which call it was, the arguments stay
-    call = decode_syscall(registers(219, WORD, 0x189, 0, 0x7FFF_1000, 0, MASK, rax=-516))
+    call = system_call(registers(219, WORD, 0x189, 0, 0x7FFF_1000, 0, MASK, rax=-516))
     assert call is not None
     assert (call.name, call.blocked) == (None, True)
     assert decode_futex_wait(call) == FutexWait(WORD, 0x189, 0, True)

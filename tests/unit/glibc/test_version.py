@@ -10,8 +10,10 @@ from gdbext.glibc.version import find_c_library
 from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.select import glibc_layouts
 from gdbext.layout.table import Layouts, Struct
+from gdbext.narrate.reasons import explain
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_memory import FakeMemory
+from tests.support.reasons import said
 
 TABLES = Path(gdbext.layout.__file__).parent / "tables"
 BASE = 0x7F00_0000_0000
@@ -80,7 +82,7 @@ def test_function_that_cannot_be_understood(code: bytes) -> None:
     if code:
         memory.map(BASE + 0x2000, code.ljust(64, b"\xcc"))
     found = find_c_library(memory, [libc], "x86_64")
-    assert (found.layouts, found.why) == (None, "the C library does not tell its version")
+    assert (found.layouts, said(found.why)) == (None, "the version of the C library is not known")
 
 
 @pytest.mark.parametrize(("version", "machine"), [("2.16", "x86_64"), ("2.27", "aarch64"), ("2.36", "riscv64")])
@@ -89,18 +91,18 @@ def test_too_old_for_the_tables(version: str, machine: str) -> None:
     found = find_c_library(memory, [libc], machine)
     assert (found.name, found.layouts) == (f"glibc {version}", None)
     assert found.why is not None
-    assert version in found.why
+    assert version in explain(found.why)
 
 
 def test_musl_is_named_and_not_decoded() -> None:
     found = find_c_library(FakeMemory(), [Module("/lib/ld-musl-x86_64.so.1", ())], "x86_64")
-    assert (found.name, found.layouts, found.why) == ("musl", None, "musl's locks are not decoded")
+    assert (found.name, found.layouts, said(found.why)) == ("musl", None, "musl's locks are not decoded")
 
 
 @pytest.mark.parametrize("modules", [[], [Module("/lib/libm.so.6", ())]])
 def test_no_c_library(modules: list[Module]) -> None:
     found = find_c_library(FakeMemory(), modules, "x86_64")
-    assert (found.name, found.layouts, found.why) == (None, None, "no C library is loaded")
+    assert (found.name, found.layouts, said(found.why)) == (None, None, "no C library is loaded")
 
 
 def test_unreadable_library() -> None:

@@ -2,19 +2,23 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from dataclasses import replace
+from typing import NamedTuple, cast
 
 import pytest
 
+from gdbext.arch import x86_64
 from gdbext.errors import ThreadUnavailable
-from gdbext.holders.inferred import Found, HolderFinder
+from gdbext.holders.inferred import HolderFinder
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
-from gdbext.model import Wait
+from gdbext.model.reasons import Reason
+from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.lock_kinds import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, View
+from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock
 from tests.support.fake_memory import FakeMemory
+from tests.support.reasons import said, text
 
 LOCK = 0x40_4100
 APP, LIBC, LIBCXX = 0x40_1000, 0x7E00_0001_0000, 0x7E00_0010_0000
@@ -27,8 +31,18 @@ NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "mall
 TRAMPOLINE = LIBC + 0x300
 
 
+class Found(NamedTuple):
+    """What was found out: numbers of threads, and how or why not."""
+
+    holders: tuple[int, ...]
+    candidates: tuple[int, ...]
+    why: Reason | None
+
+
 class Process:
     """Threads with frames and words on their stacks; a `Target`, a `Code` and `Threads` as far as holders need."""
+
+    cpu = x86_64
 
     def __init__(self) -> None:
         self.memory = FakeMemory({APP: b"\x90" * 0x8000, LIBC: b"\x90" * 0x8000, LIBCXX: b"\x90" * 0x8000})
@@ -36,6 +50,7 @@ class Process:
         self.seen: list[SeenThread] = []
         self.frames: dict[int, list[tuple[int, int]]] = {}
         self.kept: dict[int, dict[str, int]] = {}
+        self.waits: dict[int, str] = {}
 
     def thread(self, pcs: Sequence[int], words: Mapping[int, int] | None = None, **kept: int) -> int:
         """A thread with a frame of 64 bytes for each program counter, and words by their offset on its stack."""
@@ -44,9 +59,7 @@ class Process:
         self.memory.map(low, bytes(0x1000))
         for offset, word in (words or {}).items():
             self.memory.u64(low + offset, word)
-        seen = SeenThread(ThreadRef(number, 100 + number, None))
-        seen.registers = {"rip": pcs[0], "rsp": low}
-        self.seen.append(seen)
+        self.seen.append(SeenThread(ThreadRef(number, 100 + number, None), x86_64, {"rip": pcs[0], "rsp": low}))
         self.frames[number] = [(pc, low + 64 * i) for i, pc in enumerate(pcs)]
         self.kept[number] = kept
         return number
@@ -82,10 +95,11 @@ class Process:
 
     def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
         code, threads, target = cast(Code, self), cast(Threads, self), cast(Target, self)
-        finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2])
-        view = View("mutex", lock, "any", count=count, find_holders=how)
-        finder.announce([view])
-        return finder.find(view, waiters)
+        view = SeenLock("mutex", lock, "any", count=count, find_holders=how)
+        finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2], [view],
+                              self.waits)
+        found = finder.find(view, waiters)
+        return Found(tuple(holder.thread for holder in found.holders), found.candidates, found.why)
 
 
 @pytest.fixture
@@ -113,7 +127,7 @@ def test_readers_with_the_address_on_the_stack_are_candidates(process: Process, 
     found = process.find(READERS, [waiter], count)
     assert (found.holders, found.candidates) == ((), readers)
     assert found.why is not None
-    assert f"{count} reader" in found.why
+    assert f"{count} reader" in explain(found.why)
 
 
 def test_barrier(process: Process) -> None:
@@ -129,19 +143,19 @@ def test_barrier(process: Process) -> None:
 
 def test_barrier_whose_maker_waits_for_a_thread_to_end(process: Process) -> None:
     waiter = process.thread([LIBC + 0x410, WORK])
-    process[waiter].pthread = 0x7F00
+    process.seen[waiter - 1] = replace(process[waiter], pthread=0x7F00)
     late = process.thread([OTHER_WORK, WORK + 8])
     maker = process.thread([LIBC + 0x510, MAIN], {0x48: LOCK})
-    process[maker].wait = Wait("thread-exit:0x7f00", "exclusive", False)
+    process.waits[maker] = "thread-exit:0x7f00"
     assert process.find(ARRIVING, [waiter], 1).holders == (late,)
-    process[maker].wait = Wait("thread-exit:0x7f08", "exclusive", False)
+    process.waits[maker] = "thread-exit:0x7f08"
     assert process.find(ARRIVING, [waiter], 1).candidates == (maker,)
 
 
 def test_nothing_is_inferred_while_a_thread_cannot_be_read(process: Process) -> None:
     waiter = process.thread([LIBC + 0x410, WORK], {8: LOCK})
     late = process.thread([OTHER_WORK, WORK], {8: LOCK})
-    process[process.thread([MAIN])].unavailable = "it runs"
+    process.seen.append(SeenThread(ThreadRef(3, 103, None), x86_64, unavailable=text("it runs")))
     for how in (READERS, ARRIVING):
         found = process.find(how, [waiter], 1)
         assert (found.holders, found.candidates) == ((), (late,))
@@ -213,7 +227,7 @@ def test_static_guard(process: Process) -> None:
     inside = process.thread([LIBC + 0x410, OTHER_WORK, guarded.inside, MAIN])
     found = process.find(INITIALISES, [waiter])
     assert found.holders == (inside,)
-    assert found.why == "the only thread inside the initialiser of the static variable"
+    assert said(found.why) == "the only thread inside the initialiser of the static variable"
 
 
 def test_static_guard_entered_again_by_its_own_initialiser(process: Process) -> None:

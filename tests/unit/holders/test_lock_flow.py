@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from gdbext.arch import x86_64
 from gdbext.holders import lock_flow
 from gdbext.holders.lock_flow import LockFlow, State, Value, entry
 from gdbext.inferior.address_space import AddressSpace
@@ -56,6 +57,7 @@ class Program:
             self.memory.write(at, opcode + (target - at - 5 & 0xFFFFFFFF).to_bytes(4, "little"))
 
     # what a Target and a Code offer
+    cpu = x86_64
 
     @property
     def space(self) -> AddressSpace:

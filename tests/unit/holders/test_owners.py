@@ -4,7 +4,7 @@ import pytest
 
 from gdbext.errors import MemoryUnreadable
 from gdbext.model import EXCLUSIVE, RECORDED, Holder
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_target import APP_DATA, LIBC_TEXT, FakeTarget
 from tests.support.snapshots import gil_and_rwlock, lock_of, report_of
 
@@ -32,7 +32,7 @@ def test_lock_in_a_module_has_its_name() -> None:
 
 def test_lock_at_an_address() -> None:
     target, _, _, lock = gil_and_rwlock("3.12.1")
-    snapshot = Snapshot(target)
+    snapshot = take_snapshot(target)
     for offset in (0, 4, 8, 12, 24, 48):
         found, note = snapshot.lock_at(lock + offset)
         assert found is not None
@@ -47,7 +47,7 @@ def test_lock_at_an_address_where_nobody_waits() -> None:
     target = FakeTarget()
     holder = target.thread()
     mutex = target.mutex(holder.ref.lwp, __lock=1)
-    found, note = Snapshot(target).lock_at(mutex)
+    found, note = take_snapshot(target).lock_at(mutex)
     assert found is not None
     assert (found.kind, found.holders, found.waiters, note) == ("mutex", (Holder(1, EXCLUSIVE, RECORDED),), (), None)
 
@@ -56,6 +56,6 @@ def test_lock_at_an_address_that_is_none() -> None:
     target = FakeTarget()
     target.thread()
     target.ram.map(0x5000, b"\xff" * 0x100)
-    assert Snapshot(target).lock_at(0x5080) == (None, None)
+    assert take_snapshot(target).lock_at(0x5080) == (None, None)
     with pytest.raises(MemoryUnreadable):
-        Snapshot(target).lock_at(0xDEAD_0000)
+        take_snapshot(target).lock_at(0xDEAD_0000)

@@ -7,9 +7,9 @@ import pytest
 
 from gdbext.holders.proven import ProvenReaders
 from gdbext.inferior.protocol import Section
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
-from gdbext.threads.threads import Threads
+from gdbext.threads.threads import read_threads
 from tests.support.fake_eh_frame import describe_functions
 from tests.support.fake_elf import fake_elf
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeTarget, FakeThread
@@ -54,8 +54,8 @@ class Reader:
         self.thread.registers.update(rip=WORK, rsp=self.thread.stack)
         self.target.older_registers[1, 1] = {"rip": pc, "rsp": sp, "rbx": LOCK, **registers}
         findings = Findings()
-        code = Code(self.target, findings)
-        seen = Threads(self.target, None, findings)[1]
+        code = read_code(self.target, findings)
+        seen = read_threads(self.target, None, findings)[1]
         return ProvenReaders(self.target, code, self.target.loaded[2:3]).holds(seen, lock)
 
 

@@ -209,22 +209,42 @@ def test_reader_that_has_seen_enough() -> None:
     (["gdbext", "install", "--w"], ["--write"]),
     (["gdbext", "completion", "b"], ["bash"]),
     (["gdbext", "report", "1"], None),
+    (["gdbext", "triage", "core", "1"], None),
+    (["gdbext", "report", "--namespace", "1s"], []),
+    (["gdbext", "report", "--sysroot", "f"], ["folder"]),
+    (["gdbext", "report", "--html", "f"], ["file", "folder"]),
 ])
 def test_bash_completes(typed: list[str], offered: list[str] | None, tmp_path: Path) -> None:
-    (tmp_path / "completion").write_text(completion.bash(completion.verbs_of(cli.parser())))
+    (tmp_path / "folder").mkdir()
+    for name in ("file", "1st.core"):
+        (tmp_path / name).touch()
+    (tmp_path / "completion").write_text(completion.script("bash"))
     words = " ".join(f"'{word}'" for word in typed)
-    script = (f"source ./completion; COMP_WORDS=({words}); COMP_CWORD={len(typed) - 1}; _gdbext; "
+    script = (f"source ./completion; COMP_WORDS=({words}); COMP_CWORD={len(typed) - 1}; _shtab_gdbext; "
               "printf '%s\\n' \"${COMPREPLY[@]}\"")
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stderr == ""
     found = done.stdout.split()
-    assert found == offered if offered is not None else "1" in found, "processes"
+    assert found == offered if offered is not None else {"1", "1st.core"} <= set(found), "processes and files"
 
 
 def test_zsh_gets_all_verbs_and_options() -> None:
-    text = completion.zsh(completion.verbs_of(cli.parser()))
+    text = completion.script("zsh")
     assert text.startswith("#compdef gdbext\n")
-    for verb in VERBS:
-        assert f"\n        {verb}) " in text
-    assert "'*--search[" in text
-    assert "'--stacks[how much of each stack is shown (default - full)]:stacks:(full top none)'" in text
+    for module in cli.modules():
+        assert f"\n    {module.NAME}:'{module.HELP}'" in text.replace("\\", "")
+        assert f"\n        {module.NAME}) " in text
+    assert '"*--search[' in text
+    assert '"--stacks[how much of each stack is shown (default\\: full)]:stacks:(full top none)"' in text
+    assert text.count(":{_pids; _files}") == 3
+
+
+def test_completion_without_shtab_says_what_to_install(monkeypatch: pytest.MonkeyPatch,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert cli.main(["completion", "bash"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("gdbext completion: completion needs shtab, which cannot be imported: ")
+    assert captured.err.endswith("; pip install shtab\n")
+    assert len(captured.err.splitlines()) == 1

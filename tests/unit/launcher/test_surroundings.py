@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher import cli
+from gdbext.launcher import cli, proc_files
 from gdbext.launcher.looks import containers, finding, rights
 from gdbext.launcher.looks.finding import Gdb, environment, find_gdb, probe
 from gdbext.launcher.status import NoGdb, Unreadable
@@ -108,7 +108,9 @@ def test_why_a_process_cannot_be_traced(status: Mapping[str, str], uid: int, sco
                                         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     monkeypatch.setattr(rights, "ptrace_scope", lambda: scope)
-    monkeypatch.setattr(rights, "status_field", lambda pid, name: {"CapEff": "0", "Name": "gdb", **status}.get(name))
+    for module in (rights, proc_files):
+        monkeypatch.setattr(module, "status_field",
+                            lambda pid, name: {"CapEff": "0", "Name": "gdb", **status}.get(name))
     what, hint = rights.why_not_traced(5)
     assert re.search(why, what)
     assert remedy in hint
@@ -164,7 +166,7 @@ def test_number_in_another_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     links = {"/proc/30/ns/pid": "pid:[2]", "/proc/40/ns/pid": "pid:[2]", "/proc/self/ns/pid": "pid:[1]"}
     monkeypatch.setattr(os, "listdir", lambda path: ["20", "30", "40", "self"])
     monkeypatch.setattr(os, "readlink", lambda path: links[path])
-    for module in (containers, rights):
+    for module in (containers, rights, proc_files):
         monkeypatch.setattr(module, "status_field", lambda pid, name: numbers.get((str(pid), name)))
     assert containers.processes_called(7) == [30]
     assert containers.in_namespace_of(7, 40) == 30

@@ -11,10 +11,11 @@ from gdbext.cpython.runtime import PythonRuntime, find_runtimes
 from gdbext.errors import GdbextError, UnknownLayout
 from gdbext.layout.select import cpython_candidates
 from gdbext.layout.table import Field, Layouts
+from gdbext.narrate.reasons import explain
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import FakePython
 from tests.support.fake_target import FakeTarget
@@ -91,8 +92,8 @@ def test_without_a_table_the_nearest_micro_is_used_and_told(version: str, neares
     runtime = found(running(nearest, version))
     assert (runtime.version, runtime.layouts.version) == (version, nearest)
     assert runtime.note is not None
-    assert version in runtime.note
-    assert nearest in runtime.note
+    assert version in explain(runtime.note)
+    assert nearest in explain(runtime.note)
 
 
 def test_all_micros_of_the_minor_are_candidates_by_distance() -> None:
@@ -166,13 +167,13 @@ def test_the_report_says_which_table_stood_in(laid_out: str, version: str, neare
     target.loaded.append(python.runtime())
     python.thread(python.interpreter(), main.pthread)
     pretend(python, version)
-    report = Snapshot(target).report(lambda thread: False)
+    report = take_snapshot(target).report(lambda thread: False)
     assert report.problems == ()
     assert report.no_verdict is None
-    notes = [note for note in report.notes if version in note]
+    notes = [note for note in map(explain, report.notes) if version in note]
     assert len(notes) == 1
     assert nearest in notes[0]
-    assert document(report)["notes"] == list(report.notes)
+    assert document(report)["notes"] == [explain(note) for note in report.notes]
     assert notes[0] in TextRenderer(report, Style(False), lambda file, line: None).deadlocks()
 
 

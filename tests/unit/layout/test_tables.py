@@ -11,14 +11,14 @@ import pytest
 import gdbext.layout
 from gdbext.errors import UnknownLayout
 from gdbext.layout import select
-from gdbext.layout.members import CPYTHON, GLIBC, LIBGOMP, NUMPY, StructSpec
+from gdbext.layout.members import StructSpec, read_specs
 from gdbext.layout.table import Layouts, parse_table
 
 FOLDER = Path(gdbext.layout.__file__).parent / "tables"
 PATHS = sorted(FOLDER.glob("*.json"))
 Places = dict[str, Optional[int]]
 Members = dict[str, Places]
-SPECS = {"cpython": CPYTHON, "glibc": GLIBC, "libgomp": LIBGOMP, "numpy": NUMPY}
+SPECS = {name: read_specs(name) for name in ("cpython", "glibc", "libgomp", "numpy")}
 
 #: Members that no table has, and why.
 NO_TABLE_HAS: dict[str, str] = {}
@@ -296,7 +296,8 @@ def test_a_free_threaded_table_lacks_no_structure(version: str, counterpart: str
 def test_what_only_source_files_declare_moves_by_the_larger_object_header(version: str, counterpart: str) -> None:
     layouts = read(f"cpython-{version}-free-threaded-x86_64")
     default = read(f"cpython-{counterpart}-default-x86_64")
-    private = [name for name, spec in CPYTHON.items() if spec.home.split()[0].endswith(".c") and name in default]
+    private = [name for name, spec in SPECS["cpython"].items()
+               if spec.home.split()[0].endswith(".c") and name in default]
     assert len(private) >= 16
     header = layouts["PyObject"].size - default["PyObject"].size
     for name in private:
@@ -477,10 +478,10 @@ def test_debug_offsets_lie_the_same_in_free_threaded_builds_and_on_aarch64(versi
 
 
 def test_every_debug_offset_that_selection_uses_is_in_the_list() -> None:
-    used = {f"{group}.{theirs}" for group, (_, members) in select._DEBUG_OFFSETS.items() for theirs in members}
-    assert used <= set(CPYTHON["_Py_DebugOffsets"].members)
-    targets = {(struct, ours) for struct, members in select._DEBUG_OFFSETS.values() for ours in members.values()}
-    assert targets <= {(name, member) for name, spec in CPYTHON.items() for member in logical_names(spec)}
+    used = {f"{group}.{theirs}" for group, (_, members) in select.debug_offsets().items() for theirs in members}
+    assert used <= set(SPECS["cpython"]["_Py_DebugOffsets"].members)
+    targets = {(struct, ours) for struct, members in select.debug_offsets().values() for ours in members.values()}
+    assert targets <= {(name, member) for name, spec in SPECS["cpython"].items() for member in logical_names(spec)}
 
 
 # -- glibc ------------------------------------------------------------------------------------------------------

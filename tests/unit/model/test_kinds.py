@@ -15,10 +15,10 @@ from gdbext.model.kinds import KINDS, Kind, LockKind, id_of_lock, kind_of, kind_
 HOME = Path(gdbext.__file__).resolve().parent
 DOCS = HOME.parent / "docs"
 #: Rooms that ask the table what a kind means and do not name kinds.
-ROOMS = ("stacks", "verdict", "crash", "render", "holders", "commands", "launcher", "debugger")
+ROOMS = ("threads", "stacks", "verdict", "crash", "schema", "render", "holders", "commands", "launcher", "debugger")
 #: Module and word, where a string is a kind's word and means something else: a member of JSON, a system call.
-OTHER_MEANINGS = {("render/html_look.py", "gil"), ("render/html_look.py", "mutex"),
-                  ("launcher/processes/edges.py", "futex")}
+OTHER_MEANINGS = {("launcher/processes/edges.py", "futex"), ("snapshot.py", "futex"),
+                  *((f"schema/{module}.py", word) for module in ("read", "write") for word in ("gil", "mutex"))}
 
 
 def test_each_kind_of_the_schema_has_a_row() -> None:
@@ -65,8 +65,8 @@ def named(path: Path) -> Iterator[str]:
 
 
 def test_only_the_table_and_recognisers_name_kinds() -> None:
-    found = {(path.relative_to(HOME).as_posix(), word)
-             for room in ROOMS for path in sorted((HOME / room).rglob("*.py")) for word in named(path)}
+    paths = [HOME / "snapshot.py", *(path for room in ROOMS for path in sorted((HOME / room).rglob("*.py")))]
+    found = {(path.relative_to(HOME).as_posix(), word) for path in paths for word in named(path)}
     assert found == OTHER_MEANINGS
 
 

@@ -1,17 +1,91 @@
-"""Each reason code has a sentence, and arguments reach it."""
+"""Each reason code is used and has a sentence, and its arguments reach it."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import string
+from collections.abc import Iterator
+from pathlib import Path
 from typing import get_args
 
-from gdbext.model.reasons import ReasonCode, because
+import pytest
+
+import gdbext
+from gdbext.model.kinds import KINDS
+from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.narrate import reasons
 from gdbext.narrate.reasons import explain
 
+HOME = Path(gdbext.__file__).resolve().parent
+CODES = get_args(ReasonCode)
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(HOME.rglob("*.py"))
+         if path.name != "reasons.py"}
+NODES = [node for tree in TREES.values() for node in ast.walk(tree)]
 
-def test_every_code_has_a_wording() -> None:
-    assert set(reasons._WORDINGS) == set(get_args(ReasonCode))
+
+def texts(node: ast.AST) -> Iterator[str]:
+    """The string constants in a part of the code."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            yield inner.value
+
+
+CALLS = [node for node in NODES if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+         and node.func.id == "because"]
+
+
+def test_every_code_has_a_sentence() -> None:
+    assert set(reasons._WORDINGS) == set(CODES)
+
+
+def test_every_code_is_used() -> None:
+    used = {text for call in CALLS for text in texts(call.args[0])}
+    # a variable that is declared to be a code
+    used |= {text for node in NODES if isinstance(node, ast.AnnAssign) and "ReasonCode" in ast.dump(node.annotation)
+             for text in texts(node)}
+    used |= {text for node in NODES if isinstance(node, ast.Assign)
+             and any(isinstance(target, ast.Name) and target.id == "code" for target in node.targets)
+             for text in texts(node.value)}
+    used |= {kind.no_owner for kind in KINDS.values() if kind.no_owner is not None}
+    assert set(CODES) - used == {"several", "part-unreadable"} - used  # these are made in model/reasons.py
+
+
+@pytest.mark.parametrize("call", CALLS, ids=[f"{call.lineno}-{next(texts(call.args[0]), '')}" for call in CALLS])
+def test_every_sentence_gets_its_arguments(call: ast.Call) -> None:
+    given = {str(keyword.arg) for keyword in call.keywords}
+    for code in set(CODES).intersection(texts(call.args[0])):
+        wording = reasons._WORDINGS[code]
+        if isinstance(wording, str):
+            wanted = {field for _, field, _, _ in string.Formatter().parse(wording) if field}
+            assert given == wanted
+        else:
+            parameters = inspect.signature(wording).parameters.values()
+            required = {each.name for each in parameters if each.default is each.empty}
+            assert required <= given <= {each.name for each in parameters}
+
+
+def test_every_word_for_an_argument_is_used() -> None:
+    used = {text for tree in TREES.values() for text in texts(tree)}
+    assert {*reasons._PARTS, *reasons._OWNERLESS, *reasons._PLACES} <= used
 
 
 def test_text_is_shown_as_it_is() -> None:
     assert explain(because("text", text="a {brace}")) == "a {brace}"
+
+
+def test_reasons_among_the_arguments_are_sentences() -> None:
+    worker = because("openmp-worker", library="libomp.so.5")
+    both = explain(because("several", reasons=(worker, because("idle-pool"))))
+    assert both == "OpenMP worker of libomp.so.5; a pool of threads that have no work"
+    ends = tuple(because("descriptor-of", fd=fd, process=because("process", pid=88, name="sh")) for fd in (3, 4))
+    assert explain(because("other-end", ends=ends)) == (
+        'the other end is fd 3 of process 88 "sh" and fd 4 of process 88 "sh"')
+
+
+@pytest.mark.parametrize(("codes", "expected"), [
+    ((), None), (("sleeps",), because("sleeps")),
+    (("sleeps", "idle-pool"), because("several", reasons=(because("sleeps"), because("idle-pool")))),
+])
+def test_reasons_are_joined(codes: tuple[ReasonCode, ...], expected: Reason | None) -> None:
+    assert joined([because(code) for code in codes]) == expected

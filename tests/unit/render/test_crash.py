@@ -23,11 +23,13 @@ from gdbext.model import (
     Report,
     Suspect,
 )
+from gdbext.model.reasons import because
 from gdbext.render.crash import CrashPage
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
 from tests.support.fake_report import HOSTILE, gil_deadlock, hostile
+from tests.support.reasons import text as said
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -37,10 +39,13 @@ FRAMES = (NativeFrame("PyObject_GetAttr", "libpython3.11.so.1.0", 0x7E10),
           NativeFrame(None, "server", 0x401000))
 PARTS = (*(Part((frame,)) for frame in FRAMES[:4]), Part(FRAMES[4:], "1 frame"))
 FAULT = Fault("SIGSEGV", "SEGV_MAPERR", "null-member",
-              "read 8 bytes at 0x18: the member at offset 0x18 of a null pointer (%rdi)", address=0x18, access="read",
-              size=8, pc=0x7F10, instruction="mov 0x18(%rdi),%rax",
-              operands=(Operand("0x18(%rdi)", 0x18, "no address: 24 is too small"),
-                        Operand("%rdi", 0, "null", "%rdi is argument 1 of f; in g: %rdi was set by `xor %edi,%edi`")),
+              said("read 8 bytes at 0x18: the member at offset 0x18 of a null pointer (%rdi)"), address=0x18,
+              access="read", size=8, pc=0x7F10, instruction="mov 0x18(%rdi),%rax",
+              operands=(Operand("0x18(%rdi)", 0x18, because("small-number", value=24)),
+                        Operand("%rdi", 0, because("null"), (
+                            because("argument", register="rdi", number=1, function="f", is_this=0),
+                            because("in-caller", function="g", origin=because(
+                                "constant", register="rdi", instruction="xor %edi,%edi"))))),
               registers={"rdi": 0, "rip": 0x7F10})
 CRASH = Crash(1, FAULT, MixedStack(FRAMES, PARTS, None, {1: (Local("self", "mesh::Cache *", "0x0"),),
                                                          2: (Local("row", "int", "7"),)}), 1)
@@ -66,7 +71,7 @@ SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread"
   in mesh::Cache::find() at /src/cache.cc:12, called by update at /app/job.py:41
 
 Instruction: mov 0x18(%rdi),%rax
-  0x18(%rdi) = 0x18: no address: 24 is too small
+  0x18(%rdi) = 0x18: not an address: 24 is too small
   %rdi = 0x0: null
       %rdi is argument 1 of f
       in g: %rdi was set by `xor %edi,%edi`
@@ -88,12 +93,12 @@ Not known: thread 5: unreadable: it runs
 
 def test_how_the_fault_is_known() -> None:
     assert "(inferred" not in page(CRASH)
-    assert "null pointer (%rdi) (derived: by the code)\n" in page(with_fault(evidence=DERIVED, why="by the code"))
+    assert "null pointer (%rdi) (derived: by the code)\n" in page(with_fault(evidence=DERIVED, why=said("by the code")))
     assert "null pointer (%rdi) (inferred)\n" in page(with_fault(evidence=INFERRED))
 
 
 def test_signals_that_were_sent() -> None:
-    text = page(with_fault(signal="SIGABRT", code="SI_USER", kind="sent", text="was sent", sender=(4242, 1000)))
+    text = page(with_fault(signal="SIGABRT", code="SI_USER", kind="sent", text=said("was sent"), sender=(4242, 1000)))
     assert text.startswith('SIGABRT in thread 1 "MainThread"\n  was sent\n  sent by process 4242 of user 1000\n')
     # how abort() sends it is nobody's concern
     assert page(with_fault(signal="SIGABRT", code="SI_TKILL")).startswith('SIGABRT in thread 1 "MainThread"\n')
@@ -133,7 +138,7 @@ def test_variables_from_the_frame_to_look_at_first_on() -> None:
 
 
 def test_a_stack_that_could_not_be_merged() -> None:
-    crash = dataclasses.replace(CRASH, stack=dataclasses.replace(CRASH.stack, unmerged="no frame fits"))
+    crash = dataclasses.replace(CRASH, stack=dataclasses.replace(CRASH.stack, unmerged=said("no frame fits")))
     assert "\n  Python frames first, then native ones: no frame fits\n" in page(crash)
 
 
@@ -166,11 +171,11 @@ def test_recursion_of_many_functions() -> None:
 
 @pytest.mark.parametrize(("rule", "title"), [
     ("no-thread-state", "Without a thread state"), ("without-gil", "Without the GIL"),
-    ("after-finalisation", "After finalisation"), ("impossible-object", "No object any more"),
+    ("after-finalisation", "After finalisation"), ("impossible-object", "Dead object"),
     ("blocks-with-gil", "Blocks with the GIL")])
 def test_rules(rule: str, title: str) -> None:
-    findings = (Finding(rule, 2, "does what it may not"), Finding(rule, None, "is so", DERIVED, "of this"),
-                Finding(rule, 1, "is so", INFERRED))
+    findings = (Finding(rule, 2, said("does what it may not")),
+                Finding(rule, None, said("is so"), DERIVED, said("of this")), Finding(rule, 1, said("is so"), INFERRED))
     text = page(dataclasses.replace(CRASH, findings=findings))
     assert f"""
 Rules broken:
@@ -182,8 +187,9 @@ Rules broken:
 
 
 def test_suspects() -> None:
-    suspects = (Suspect(2, ("is in intern() too", "has 0x10 in %rbx"), "no lock in common"),
-                Suspect(9, ("is in clear()",), "both hold the GIL", ("gil:0",)))
+    suspects = (Suspect(2, (because("same-function", function="intern()"), said("has 0x10 in %rbx")),
+                        (because("no-common-lock"),)),
+                Suspect(9, (said("is in clear()"),), (because("both-hold", locks=("gil:0",)),), ("gil:0",)))
     text = page(dataclasses.replace(CRASH, suspects=suspects))
     assert """
 Suspects of a race, the likeliest first (what they were doing at that moment):
@@ -199,16 +205,16 @@ Suspects of a race, the likeliest first (what they were doing at that moment):
 
 
 def test_what_is_missing() -> None:
-    text = page(dataclasses.replace(CRASH, missing=("libx.so is not there", "the core is truncated")))
+    text = page(dataclasses.replace(CRASH, missing=(said("libx.so is not there"), said("the core is truncated"))))
     assert "\nMissing: libx.so is not there\nMissing: the core is truncated\n" in text
     assert "Missing" not in page(CRASH)
 
 
 FULL = dataclasses.replace(
-    CRASH, fault=dataclasses.replace(FAULT, why="by the code", evidence=INFERRED, message="said", sender=(1, 2)),
-    recursion=Recursion((1, 2), 900, 2000, False, 8 << 20), missing=("libx.so",),
-    findings=(Finding("without-gil", 2, "is so", INFERRED, "of this"),),
-    suspects=(Suspect(2, ("has it too",), "no lock in common", ("gil:0",)),))
+    CRASH, fault=dataclasses.replace(FAULT, why=said("by the code"), evidence=INFERRED, message="said", sender=(1, 2)),
+    recursion=Recursion((1, 2), 900, 2000, False, 8 << 20), missing=(said("libx.so"),),
+    findings=(Finding("without-gil", 2, said("is so"), INFERRED, said("of this")),),
+    suspects=(Suspect(2, (said("has it too"),), (because("no-common-lock"),), ("gil:0",)),))
 
 
 def test_colour_adds_nothing_but_colour() -> None:
@@ -243,13 +249,14 @@ def test_text_of_the_target_is_escaped(colour: bool) -> None:
 
 def test_lines_are_no_longer_than_they_may_be() -> None:
     long = "x" * 100_000
-    fault = dataclasses.replace(FAULT, text=long, why=long, evidence=INFERRED, instruction=long, operands=(
-        Operand(long, 1, long, long),))
+    fault = dataclasses.replace(FAULT, text=said(long), why=said(long), evidence=INFERRED, instruction=long, operands=(
+        Operand(long, 1, said(long), (said(long),)),))
     frames = (NativeFrame(long, long, 1, long, 2), PyFrame(long, long, long, 3))
-    stack = MixedStack(frames, tuple(Part((frame,), None, long, long) for frame in frames), long, {
+    stack = MixedStack(frames, tuple(Part((frame,), None, long, long) for frame in frames), said(long), {
         0: (Local(long, long, long),)})
-    findings, suspects = (Finding("without-gil", 1, long, INFERRED, long),), (Suspect(2, (long,), long),)
-    crash = Crash(1, fault, stack, 0, Recursion((0, 1), 10, 10, True), findings, suspects, (long,))
+    findings = (Finding("without-gil", 1, said(long), INFERRED, said(long)),)
+    suspects = (Suspect(2, (said(long),), (said(long),)),)
+    crash = Crash(1, fault, stack, 0, Recursion((0, 1), 10, 10, True), findings, suspects, (said(long),))
     assert max(map(len, page(crash).splitlines())) < 2000
 
 
@@ -269,7 +276,10 @@ def test_json() -> None:
     assert crash["guilty_frame"] == 1
     assert crash["fault"]["address"] == "0x18"
     assert crash["fault"]["operands"][0] == {
-        "text": "0x18(%rdi)", "value": "0x18", "what": "no address: 24 is too small", "came_from": None}
+        "text": "0x18(%rdi)", "value": "0x18", "what": "not an address: 24 is too small",
+        "what_code": {"code": "small-number", "arguments": {"value": 24}}, "came_from": None, "came_from_codes": []}
+    assert crash["fault"]["operands"][1]["came_from"] == (
+        "%rdi is argument 1 of f; in g: %rdi was set by `xor %edi,%edi`")
     assert crash["fault"]["registers"] == {"rdi": "0x0", "rip": "0x7f10"}
     assert crash["fault"]["sender"] == {"pid": 1, "uid": 2}
     assert [frame["language"] for frame in crash["stack"]] == ["native", "native", "python", "python", "native"]
@@ -278,8 +288,12 @@ def test_json() -> None:
     assert crash["recursion"] == {
         "round": [1, 2], "rounds": 900, "frames": 2000, "whole": False, "stack_used": 8 << 20}
     assert crash["findings"] == [{"rule": "without-gil", "thread": 2, "text": "is so", "evidence": "inferred",
-                                  "why": "of this"}]
+                                  "text_code": {"code": "text", "arguments": {"text": "is so"}},
+                                  "why": "of this",
+                                  "why_code": {"code": "text", "arguments": {"text": "of this"}}}]
     assert crash["suspects"] == [{"thread": 2, "reasons": ["has it too"], "covered": "no lock in common",
+                                  "reasons_codes": [{"code": "text", "arguments": {"text": "has it too"}}],
+                                  "covered_codes": [{"code": "no-common-lock", "arguments": {}}],
                                   "common_locks": ["gil:0"]}]
     assert (crash["missing"], crash["frames_left_out"]) == (["libx.so"], 0)
     plain = document(report_of(CRASH), ("crash",))["crash"]

@@ -33,15 +33,15 @@ def test_nothing_of_the_target_moves_the_cursor(report: Report) -> None:
 @pytest.mark.parametrize("report", REPORTS)
 def test_graphviz_takes_it(report: Report) -> None:
     if shutil.which("dot") is None:
-        pytest.skip("no Graphviz")
+        pytest.skip("Graphviz is not installed")
     subprocess.run(["dot", "-Tcanon"], input=as_dot(report), text=True, check=True, capture_output=True, timeout=60)
 
 
 def test_graph_of_a_deadlock() -> None:
     text = as_dot(gil_deadlock())
-    assert f'  t1 -> "{RWLOCK}" [label="waits"];' in text
-    assert f'  "{RWLOCK}" -> t2 [label="held, recorded"];' in text
-    assert f'  "{COUNTED}" -> t3 [label="candidate", style=dotted];' in text
+    assert f'  t1 -> "{RWLOCK}" [label="waits to write"];' in text
+    assert f'  "{RWLOCK}" -> t2 [label="held by (recorded)"];' in text
+    assert f'  "{COUNTED}" -> t3 [label="maybe held by", style=dotted];' in text
     red = [line.split()[0] for line in text.splitlines() if 'color="red"' in line]
     assert set(red) == {"t1", "t2", f'"{RWLOCK}"', '"gil:0"'}
     assert "job.py:41" in text
@@ -50,7 +50,7 @@ def test_graph_of_a_deadlock() -> None:
 
 
 def test_inferred_holders_are_dashed() -> None:
-    assert f'"{COUNTED}" -> t2 [label="held, inferred", style=dashed];' in as_dot(inferred_deadlock())
+    assert f'"{COUNTED}" -> t2 [label="held by (inferred)", style=dashed];' in as_dot(inferred_deadlock())
 
 
 def test_healthy_graph_has_no_red() -> None:

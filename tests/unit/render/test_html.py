@@ -1,15 +1,23 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
+import importlib
 import re
+import sys
 from typing import Any
 
 import pytest
+from markupsafe import Markup
 
+from gdbext.errors import UsageError
 from gdbext.model import Report
-from gdbext.render.html import html_page
-from tests.support.fake_page import Json, Page, asyncio, boxes, crash, look, overlapping, page, rows
+from gdbext.model.reasons import Reason, because
+from gdbext.narrate.words import Foreign, Marked
+from gdbext.render.html import Budget, View, _environment, html_page
+from gdbext.render.shown import Shown
+from tests.support.fake_page import Page, asyncio, boxes, crash, look, overlapping, page, pool, ring, rows
 from tests.support.fake_report import (
     HOSTILE,
     gil_deadlock,
@@ -25,23 +33,36 @@ REPORTS = [gil_deadlock(), world_that_does_not_stop(), inferred_deadlock(), orph
            asyncio()]
 
 
-def filled(part: Any, text: str, key: str = "") -> Any:
-    """A document with the text in the place of every string, also of those that are ours; references still fit."""
-    if isinstance(part, dict):
-        return {name: filled(value, text, name) for name, value in part.items()}
-    if isinstance(part, list):
-        return [filled(value, text, key) for value in part]
-    if not isinstance(part, str) or key == "language":
-        return part
-    return part + text if key in ("id", "lock", "tasks", "holders", "task_cycles") else text
+#: Strings that the reader of documents lets through only if they are ours.
+OURS = {"evidence", "orphan_evidence", "mode", "wait_for"}
+
+
+def filled(part: Any, text: str) -> Any:
+    """A report with the text in the place of every string, also of those that are ours; references still fit."""
+    if isinstance(part, tuple):
+        return type(part)(*[filled(each, text) for each in part]) if hasattr(part, "_fields") else tuple(
+            filled(each, text) for each in part)
+    if isinstance(part, str):
+        return text
+    if isinstance(part, Reason):  # the reader of documents lets no other codes through than ours
+        return because("text", text=text)
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+        return {key: filled(value, text) for key, value in part.items()} if isinstance(part, dict) else part
+    changes = {}
+    for each in dataclasses.fields(part):
+        value = getattr(part, each.name)
+        if each.name not in OURS:
+            is_reference = each.name in ("id", "lock") and isinstance(value, str)
+            changes[each.name] = value + text if is_reference else filled(value, text)
+    return dataclasses.replace(part, **changes)
 
 
 @pytest.mark.parametrize("text", [HOSTILE, MARKUP, "\u05d0\u05d1\u0627" * 400, "a" * 5000, "e" + "\u0301" * 3000],
                          ids=["control", "markup", "right-to-left", "long", "piled-up"])
 @pytest.mark.parametrize("report", REPORTS)
 def test_everything_is_escaped(report: Report, text: str) -> None:
-    made = filled(look(report, problem="x", hint="x"), text)
-    raw = html_page([made, {**made, "document": None}], text, [
+    made = Shown(text, filled(report, text), text, text)
+    raw = html_page([made, dataclasses.replace(made, report=None)], text, [
         {"verdict": text, "count": 2, "members": [text, text], "representative": text}], [
         {"waiter": text, "what": text, "holder": text, "deadlock": True}])
     assert raw.isascii()
@@ -78,17 +99,17 @@ def test_policy_allows_the_style_and_the_script_and_nothing_else() -> None:
 
 # -- several looks --------------------------------------------------------------------------------------------
 
-def several() -> list[Json]:
+def several() -> list[Shown]:
     return [look(gil_deadlock(), "scheduler <b>", stopped=0.25), look(healthy(), "worker", parent="scheduler <b>"),
             look(crash(), "task", parent="worker"),
-            {"target": "core.9", "document": None, "problem": "not a core", "hint": "take another", "stopped": None}]
+            Shown("core.9", None, "not a core", "take another")]
 
 
 def test_several_looks_have_an_index() -> None:
     made = page(*several())
     text = made.text("nav")
     assert text.startswith("4 targets")
-    assert "scheduler <b>deadlock of 2 threads: rwlock, gil50.25 s" in text
+    assert "scheduler <b>deadlock of 2 threads: the GIL, rwlock in libdrv.so50.25 s" in text
     assert "workerno deadlock3" in text
     assert "taskSIGSEGV: read 8 bytes at 0x18: a member of a null pointer" in text
     assert "core.9could not be looked at: not a core" in text
@@ -130,4 +151,62 @@ def test_waits_between_looks_are_drawn() -> None:
 
 def test_nothing_at_all() -> None:
     assert "0 targets" in page().text()
-    assert "It could not be looked at" in page({"target": "x", "document": None, "problem": None}).text()
+    assert "It could not be looked at" in page(Shown("x", None)).text()
+
+
+# -- markup ---------------------------------------------------------------------------------------------------
+
+def test_words_are_escaped_and_text_of_the_target_is_isolated() -> None:
+    view = View(look(gil_deadlock()), 0)
+    assert view.say(("<a> & \"'", Foreign("\u05d0\u202e<"), "\x1b")) == (
+        "&lt;a&gt; &amp; &#34;&#39;<bdi>\u05d0\\u202e&lt;</bdi>\\x1b")
+    assert view.say((Foreign("x" * 100),)) == f"<bdi>{'x' * 80}...</bdi>"
+    assert len(view.say(("x" * 5000,))) == 1003
+    assert view.say((Marked("why", ("<",)),)) == '<span class="why">&lt;</span>'
+
+
+def test_words_are_links_where_the_page_has_what_they_name() -> None:
+    view = View(look(gil_deadlock()), 3)
+    thread, lock = Marked("thread", ("thread 1",), 1), Marked("lock", ("the GIL",), "gil:0")
+    assert view.say((thread, lock)) == '<a href="#t3-1">thread 1</a><a href="#l3-2"><b class="lock">the GIL</b></a>'
+    assert view.say((thread, lock), link=False) == 'thread 1<b class="lock">the GIL</b>'
+    # no links in links, and none to what is not there
+    inside = Marked("lock", ("the end of ", thread), "gil:0")
+    assert view.say((inside,)) == '<a href="#l3-2"><b class="lock">the end of thread 1</b></a>'
+    assert view.say((Marked("thread", ("thread 9",), 9), Marked("lock", ("x",), "mutex:0x9"))) == (
+        'thread 9<b class="lock">x</b>')
+
+
+def test_templates_escape_what_they_are_given() -> None:
+    made = _environment().from_string("<i a=\"{{ text }}\">\n  {{ text }}\n  {{ text|cut(2) }} {{ safe }}</i>")
+    assert made.render(text="<\"\x1b\u202e'>", safe=Markup("<b>")) == (
+        '<i a="&lt;&#34;\\x1b\\u202e&#39;&gt;">&lt;&#34;\\x1b\\u202e&#39;&gt;&lt;&#34;... <b></i>')
+
+
+def test_without_the_library_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "gdbext.render.html")
+    with pytest.raises(UsageError, match="a page of HTML needs Jinja2") as raised:
+        importlib.import_module("gdbext.render.html")
+    assert raised.value.hint == "pip install jinja2"
+
+
+def test_stacks_become_shorter_as_the_page_grows() -> None:
+    budget = Budget()
+    assert [budget.frames(count) for count in (0, 9, 200)] == [0, 9, 200]
+    budget.spend("x" * 700_000)
+    # what would be no shorter with a line that says so stays whole
+    assert [budget.frames(count) for count in (9, 10, 200)] == [9, 8, 8]
+    budget.spend("x" * 700_000)
+    assert [budget.frames(count) for count in (4, 5, 200)] == [4, 3, 3]
+
+
+def test_the_first_threads_of_a_deadlock_are_open() -> None:
+    def opened(report: Report) -> list[bool]:
+        return [opened for _, opened in View(look(report, small=False), 0).groups()]
+
+    assert opened(gil_deadlock())[:3] == [True, True, False]
+    assert opened(ring(6)) == [True] * 4 + [False] * 2
+    assert not any(opened(ring(21)))
+    # among so many none is open
+    assert not any(opened(pool(300)))

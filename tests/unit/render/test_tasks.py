@@ -91,7 +91,7 @@ def test_a_task_that_several_wait_for_is_told_once() -> None:
                    task(0x30, "c", line=3), task(0x40, "d", line=4))
     assert lines(given)[1:5] == [
         '  Task "a" 0x10 waits for the task below', '    Task "c" 0x30 sleeps',
-        '  Task "b" 0x20 waits for 2 tasks; "c" 0x30 told above', '    Task "d" 0x40 sleeps']
+        '  Task "b" 0x20 waits for 2 tasks; "c" 0x30 shown above', '    Task "d" 0x40 sleeps']
 
 
 def test_tasks_in_a_circle() -> None:

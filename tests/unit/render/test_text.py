@@ -24,12 +24,15 @@ from gdbext.model import (
     Report,
     StopTheWorld,
     Thread,
+    ThreadStatus,
     Wait,
     Waiter,
 )
+from gdbext.model.reasons import because
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from tests.support.fake_report import (
+    COUNTED,
     gil_deadlock,
     healthy,
     hostile,
@@ -95,11 +98,26 @@ Not known: thread 5: unreadable: it runs
 
 def test_how_it_is_known_is_told() -> None:
     text = renderer(inferred_deadlock()).deadlocks()
-    why = "inferred: 1 reader counted, none recorded; just 1 thread has the lock's address on the stack"
+    why = "inferred: 1 reader counted, none recorded; 1 thread has the lock's address on the stack"
     assert f"Deadlock 1: 2 threads wait for each other ({why})" in text
     assert f'read-locked by thread 2 "b" ({why})' in text
     assert f"holds     rwlock 0x6000 for reading ({why})" in text
     assert "recorded)" not in text.replace("none recorded", "")
+
+
+def test_colour_does_not_change_how_a_cycle_is_laid_out() -> None:
+    for report in (gil_deadlock(), standstill_of_workers(100, queues=30)):
+        assert SGR.sub("", renderer(report, colour=True).deadlocks()) == renderer(report).deadlocks()
+    assert "Cycle: thread 1 -> rwlock" in renderer(gil_deadlock(), colour=True).deadlocks()
+
+
+def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
+    report = inferred_deadlock()
+    locks = tuple(dataclasses.replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
+                  for lock in report.locks)
+    text = renderer(dataclasses.replace(report, locks=locks)).deadlocks()
+    assert "  is still to come to barrier 0x6000 (inferred: 1 reader counted" in text
+    assert "holds     barrier" not in text
 
 
 def test_owner_that_is_gone() -> None:
@@ -177,7 +195,8 @@ def test_gil() -> None:
     (Gil("gil:0", 1, "free"), "GIL free\n    nobody waits for it"),
     (Gil("gil:0", 1, "disabled"), "no GIL (free-threaded)"),
     (Gil("", 0, "unknown"), "GIL unknown"),
-    (Gil("gil:0", 1, "held", None, RECORDED, (2,), None, "thread exited"), "held by no living thread: thread exited"),
+    (Gil("gil:0", 1, "held", None, RECORDED, (2,), None, because("thread-exited")),
+     "held by no living thread: thread exited"),
     (Gil("gil:0", 1, "held", None, RECORDED), "held by no living thread\n"),
 ])
 def test_other_states_of_the_gil(gil: Gil, expected: str) -> None:
@@ -242,7 +261,7 @@ def test_locks() -> None:
     assert 'Rwlock 0x5591e0c0 in libdrv.so, write-locked by thread 2 "loader"' in text
     assert "  waited for to write by thread 1\n  waited for to read by thread 3\n" in text
     assert ("Rwlock 0x6000, read-locked; holders not recorded, candidates: threads 3, 4 "
-            "(2 readers counted, none recorded)") in text
+            "(2 readers counted, none recorded; 2 threads have the lock's address on the stack)") in text
     assert "nobody waits for it" in text
     assert renderer(report).locks([]).startswith("No thread waits for such a lock.")
 
@@ -296,8 +315,8 @@ def test_the_same_frames_that_import_other_modules_are_told_apart() -> None:
 
 
 def test_what_tells_most_comes_first() -> None:
-    """Deadlocked, holding a lock, stuck behind, waiting for a lock or result, running, in a call, an event."""
-    def thread(number: int, lock: str | None = None, status: str = "blocked") -> Thread:
+    """Deadlocked, holding a lock, stuck behind, waiting for a lock or result, running, in a call, unread, an event."""
+    def thread(number: int, lock: str | None = None, status: ThreadStatus = "blocked") -> Thread:
         waits = Wait(lock, EXCLUSIVE, False) if lock is not None else None
         return Thread(number, number, number, None, status=status, waits=waits)
 
@@ -314,7 +333,7 @@ def test_what_tells_most_comes_first() -> None:
                thread(11, "py-event:0x6"))
     deadlock = Deadlock((9, 7), RECORDED, (Edge(9, "mutex:0x2", 7), Edge(7, "mutex:0x1", 9)), None, (6,))
     made = renderer(dataclasses.replace(healthy(), threads=threads, locks=locks, deadlocks=(deadlock,)))
-    order = [9, 7, 8, 6, 4, 11, 5, 10, 2, 3, 1]
+    order = [9, 7, 8, 6, 4, 11, 5, 2, 3, 10, 1]
     assert made.telling_order() == order
     text = made.threads(None, True, "none").partition("Deadlock 1")[0]
     assert [int(number) for number in re.findall(r"^Thread (\d+)", text, re.MULTILINE)] == order
@@ -352,25 +371,26 @@ def test_stacks_of_a_deadlock_are_shown_as_asked_for(stacks: str, frames: int) -
 
 def test_stack_that_is_not_interleaved_says_so() -> None:
     report = gil_deadlock()
-    first = dataclasses.replace(report.threads[0], unmerged="no frame descriptions")
+    first = dataclasses.replace(report.threads[0], unmerged=because("text", text="no frame descriptions"))
     shown = dataclasses.replace(report, threads=(first, *report.threads[1:]))
     assert "Python frames first, then native ones: no frame descriptions" in renderer(shown).threads([1], False, "full")
 
 
 def test_evidence_of_a_wait() -> None:
     report = gil_deadlock()
-    waits = Wait("gil:0", EXCLUSIVE, False, DERIVED, "it runs take_gil")
+    waits = Wait("gil:0", EXCLUSIVE, False, DERIVED, because("runs-take-gil"))
     second = dataclasses.replace(report.threads[1], waits=waits)
     shown = dataclasses.replace(report, threads=(report.threads[0], second))
-    assert "(derived: it runs take_gil)" in renderer(shown).deadlocks()
+    assert "(derived: it runs take_gil, and another thread holds the GIL)" in renderer(shown).deadlocks()
 
 
 def test_timed_wait() -> None:
     report = healthy()
-    lock = Lock("semaphore:0x10", "semaphore", 0x10, None, "zero", wait_for="any", why="a semaphore has no owner")
+    lock = Lock("semaphore:0x10", "semaphore", 0x10, None, "zero", wait_for="any",
+                why=because("semaphore-has-no-owner"))
     thread = Thread(1, 10, 10, None, status="blocked", waits=Wait(lock.id, EXCLUSIVE, True))
     text = renderer(dataclasses.replace(report, threads=(thread,), locks=(lock,))).threads([1], False, "none")
-    assert "waits for semaphore 0x10, zero (a semaphore has no owner), with a timeout" in text
+    assert "waits for semaphore 0x10, zero (a semaphore has no owner: any thread may post it), with a timeout" in text
 
 
 def test_long_stacks_are_cut_in_a_verdict() -> None:

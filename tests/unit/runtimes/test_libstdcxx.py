@@ -377,9 +377,9 @@ def test_bases_that_multiply(program: Program) -> None:
     last = program.type("1A")
     for i in range(8):
         last = program.many(f"2A{i}", *[(last, j * 16 << 8 | 2) for j in range(1, 12)])
-    start = time.monotonic()
+    start = time.process_time()
     assert program.what(program.throw(last)) == (None, None, None)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 # -- texts ----------------------------------------------------------------------------------------------------
@@ -415,11 +415,11 @@ def test_is_text(data: bytes, expected: bool) -> None:
 def test_noise(seed: int) -> None:
     words = struct.unpack("<512Q", noise(4096, seed))
     memory = NoiseMemory(seed)
-    start = time.monotonic()
+    start = time.process_time()
     near = [word % (1 << 20) * 16 for word in words]
     assert find_exceptions(memory, [*words, *near], lambda _: True) == []
     assert [class_of(memory, lambda _: True, word) for word in (*words, *near)] == [None] * 1024
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_torn_exception(program: Program) -> None:
@@ -440,6 +440,6 @@ def test_torn_exception(program: Program) -> None:
 
 def test_many_words_take_no_time(program: Program) -> None:
     words = [HEAP + 16 * i for i in range(0x800)] * 64 + [program.throw(program.type("7Problem"))]
-    start = time.monotonic()
+    start = time.process_time()
     program.find(*words)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2

@@ -117,7 +117,7 @@ def test_name_of_a_rust_function(symbol: str, expected: str | None) -> None:
     "_RIC1aKj" + "f" * 50_000 + "_E",
 ])
 def test_names_that_are_meant_to_take_for_ever(symbol: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     name = rust_name(symbol)
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
     assert name is None or len(name) <= 20_000

@@ -17,13 +17,15 @@ import pytest
 from gdbext import model
 from gdbext.errors import BadDocument
 from gdbext.model import Crash, Fault, MixedStack, NativeFrame, Part, Report
+from gdbext.model.reasons import because
 from gdbext.schema.read import read_document
 from gdbext.schema.write import as_json, document
-from tests.support import fake_page, fake_report
-from tests.support.fake_report import INFO, asyncio, crashed, gil_deadlock, hostile, world_that_does_not_stop
+from tests.support import combinations, fake_page, fake_report
+from tests.support.fake_report import INFO, asyncio, crashed, gil_deadlock, hostile, orphaned, world_that_does_not_stop
+from tests.support.reasons import text
 from tests.support.round_trip import ALL, read_again
 
-MUTATIONS = 10_000
+MUTATIONS = 10_000 if combinations.LONG else 3_000
 
 
 def builders(module: object) -> Iterator[Callable[[], Report]]:
@@ -84,7 +86,7 @@ def test_a_document_of_some_parts_comes_back() -> None:
 def test_frames_left_out_are_counted_once() -> None:
     frames = tuple(NativeFrame("f", "app", 0x1000 + index) for index in range(2000))
     stack = MixedStack(frames, (Part(frames[:1]), Part(frames[1:1999], "again"), Part(frames[1999:], "program start")))
-    fault = Fault("SIGSEGV", None, "stack-overflow", "a frame too many")
+    fault = Fault("SIGSEGV", None, "stack-overflow", text("a frame too many"))
     found = read_again(Report(INFO, crash=Crash(1, fault, stack)))
     assert found.crash is not None
     assert found.crash.stack == MixedStack(
@@ -105,6 +107,43 @@ def test_a_document_without_later_members_is_read() -> None:
         del edge["evidence"], edge["why"]
     del made["runtimes"][0]["interpreters"][0]["gil"]["orphan"]
     assert read_document(made) == gil_deadlock()
+
+
+def without_codes(value: Any) -> Any:
+    """A document as versions without reason codes wrote it."""
+    if isinstance(value, dict):
+        return {name: without_codes(inner) for name, inner in value.items()
+                if not name.endswith("_code") and name != "note_codes"}
+    return [without_codes(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_a_document_without_codes_keeps_its_sentences(report: Report) -> None:
+    made = without_codes(document(report, ALL))
+    assert without_codes(document(read_document(made), ALL)) == made
+
+
+@pytest.mark.parametrize("code", [
+    None, 7, [], {}, {"code": "later", "arguments": {}}, {"code": "text", "arguments": None},
+    {"code": "text", "arguments": {}}, {"code": "text", "arguments": {"text": 1.5}},
+    {"code": "text", "arguments": {"text": True}}, {"code": "several", "arguments": {"reasons": [1]}},
+    {"code": "not-a-descriptor", "arguments": {"pthread": "0x10"}}, {"code": "opens", "arguments": {"access": 9}},
+    {"code": "only-thread-inside", "arguments": {"where": "later"}},
+    {"code": "gil-holder-unknown", "arguments": {"lock": {"code": "later", "arguments": {}}}},
+])
+def test_a_code_that_cannot_be_explained_leaves_the_sentence(code: object) -> None:
+    made = document(orphaned())
+    made["locks"][0]["why"], made["locks"][0]["why_code"] = "a sentence", code
+    assert read_document(made).locks[0].why == because("text", text="a sentence")
+
+
+def test_reasons_are_read_to_a_limit() -> None:
+    deep: object = "x"
+    for _ in range(500):
+        deep = {"code": "text", "arguments": {"text": deep}}
+    made = document(orphaned())
+    made["locks"][0]["why_code"] = deep
+    assert read_document(made).locks[0].why == because("text", text=made["locks"][0]["why"])
 
 
 def test_unknown_members_are_ignored() -> None:

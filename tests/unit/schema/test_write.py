@@ -63,13 +63,16 @@ DOCUMENT = {
     "problems": [{"where": TEXT, "what": ("unreadable", "not recorded", "not applicable", "ambiguous"), "why": TEXT}],
 }
 #: Members beyond those that the schema began with, by the path of what has them.
-GROWN = {"": {"notes", "no_verdict"}, ".runtimes[]": {"module", "finalizing"},
-         ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan"},
-         ".locks[]": {"why", "wait_for", "shared", "orphan_evidence", "foreign_owner"}, ".deadlocks[]": {"standstill"},
-         ".deadlocks[].edges[]": {"evidence", "why"},
-         ".threads[]": {"unmerged", "parts", "blocked_on", "critical_sections"},
+GROWN = {"": {"notes", "note_codes", "no_verdict", "no_verdict_code"}, ".problems[]": {"why_code"},
+         ".runtimes[]": {"module", "finalizing"},
+         ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan", "orphan_code"},
+         ".locks[]": {"why", "why_code", "wait_for", "shared", "orphan_code", "orphan_evidence", "foreign_owner"},
+         ".deadlocks[]": {"standstill", "why_code"},
+         ".deadlocks[].edges[]": {"evidence", "why", "why_code"},
+         ".threads[]": {"unmerged", "unmerged_code", "parts", "blocked_on", "blocked_on_code", "critical_sections"},
+         ".threads[].waits": {"why_code"},
          ".threads[].stack[]": {"columns", "kind", "locals"},
-         ".threads[].holds[]": {"taken_at"}, ".locks[].holders[]": {"taken_at"}}
+         ".threads[].holds[]": {"taken_at", "why_code"}, ".locks[].holders[]": {"taken_at", "why_code"}}
 
 
 def check(value: Any, schema: Any, path: str = "") -> None:
@@ -130,12 +133,14 @@ def test_values() -> None:
     assert made["target"] == {"kind": "live", "pid": 885, "executable": "/usr/bin/python3.11", "architecture": "x86_64",
                               "libc": "glibc 2.36"}
     assert made["deadlocks"] == [
-        {"threads": [1, 2], "evidence": "recorded", "why": None, "stuck_behind": [3], "standstill": False,
-         "edges": [{"waiter": 1, "lock": RWLOCK, "holder": 2, "evidence": "recorded", "why": None},
-                   {"waiter": 2, "lock": "gil:0", "holder": 1, "evidence": "recorded", "why": None}]}]
+        {"threads": [1, 2], "evidence": "recorded", "why": None, "why_code": None, "stuck_behind": [3],
+         "standstill": False,
+         "edges": [{"waiter": 1, "lock": RWLOCK, "holder": 2, "evidence": "recorded", "why": None, "why_code": None},
+                   {"waiter": 2, "lock": "gil:0", "holder": 1, "evidence": "recorded", "why": None, "why_code": None}]}]
     first = made["threads"][0]
     assert (first["tstate"], first["lwp"], first["tid"]) == ("0x55d0", 885, 1)
-    assert first["waits"] == {"lock": RWLOCK, "mode": "exclusive", "timed": False, "evidence": "recorded", "why": None}
+    assert first["waits"] == {"lock": RWLOCK, "mode": "exclusive", "timed": False, "evidence": "recorded", "why": None,
+                              "why_code": None}
     assert first["stack"][1:3] == [
         {"language": "native", "function": "update_table", "module": "libdrv.so", "pc": "0x7f0000002000",
          "file": "/src/drv.c", "line": 12},
@@ -145,7 +150,8 @@ def test_values() -> None:
     assert made["locks"][1]["candidates"] == [3, 4]
     assert (made["locks"][1]["wait_for"], made["locks"][1]["shared"]) == ("all", False)
     assert made["no_verdict"] is None
-    assert made["problems"] == [{"where": "thread 5", "what": "unreadable", "why": "it runs"}]
+    assert made["problems"] == [{"where": "thread 5", "what": "unreadable", "why": "it runs",
+                                 "why_code": {"code": "text", "arguments": {"text": "it runs"}}}]
 
 
 def test_columns() -> None:
@@ -169,14 +175,16 @@ def test_critical_sections() -> None:
 def test_orphan_has_no_holder() -> None:
     made = document(orphaned())
     assert made["deadlocks"][0]["edges"] == [
-        {"waiter": 1, "lock": "mutex:0x10", "holder": None, "evidence": "recorded", "why": None}]
+        {"waiter": 1, "lock": "mutex:0x10", "holder": None, "evidence": "recorded", "why": None,
+         "why_code": None}]
     assert made["locks"][0]["orphan"] == "thread exited"
+    assert made["locks"][0]["orphan_code"] == {"code": "thread-exited", "arguments": {}}
 
 
 @pytest.mark.parametrize("parts", [(), ("runtimes",), ("threads", "locks", "problems"), PARTS])
 def test_only_the_parts_asked_for(parts: tuple[str, ...]) -> None:
     made = document(gil_deadlock(), parts)
-    assert set(made) - {"schema", "target", "notes", "no_verdict"} == set(parts)
+    assert set(made) - {"schema", "target", "notes", "note_codes", "no_verdict", "no_verdict_code"} == set(parts)
 
 
 @pytest.mark.parametrize("report", [gil_deadlock(), hostile(gil_deadlock())], ids=["plain", "hostile"])

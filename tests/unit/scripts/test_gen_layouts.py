@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from gdbext.layout.members import StructSpec
+from gdbext.layout.members import StructSpec, read_specs
 from gdbext.layout.select import with_debug_offsets
 from gdbext.layout.table import Field, parse_table
 
 # pyelftools is for scripts/ only; older releases do not read DWARF 5
 pytest.importorskip("elftools", minversion="0.29")
 
-from gdbext.layout.members import CPYTHON
 from scripts import gen_layouts
 
 GCC = shutil.which("gcc")
@@ -455,7 +454,8 @@ def test_headers_give_the_same_as_debug_information(capsys: pytest.CaptureFixtur
         if parse_table(out.out).version_tuple < (3, 13):
             # what only source files declare no header tells
             missing = {name for name in differing if name not in made["structs"]}
-            assert all(re.match(r"(Objects|Modules|Python)/[\w/]+\.c", CPYTHON[name].home) for name in missing)
+            specs = read_specs("cpython")
+            assert all(re.match(r"(Objects|Modules|Python)/[\w/]+\.c", specs[name].home) for name in missing)
             differing = [name for name in differing if name not in missing]
         assert differing == [], made["version"]
     if not compared:
@@ -557,7 +557,8 @@ def test_the_table_of_system_calls_made_anew(capsys: pytest.CaptureFixture[str])
         pytest.skip("no kernel headers for x86-64 here")
     assert gen_layouts.main(["syscalls", "--file", str(header), "--output", "-"]) == 0
     made = json.loads(capsys.readouterr().out)["names"]
-    known = json.loads((gen_layouts.TABLES.parent / "syscalls" / "x86_64.json").read_text(encoding="utf-8"))["names"]
+    table = gen_layouts.ARCHITECTURES / "x86_64" / "system_calls.json"
+    known = json.loads(table.read_text(encoding="utf-8"))["names"]
     assert {number: made[number] for number in known if number in made} == {
         number: name for number, name in known.items() if number in made}
     assert known["202"] == made["202"] == "futex"

@@ -375,7 +375,7 @@ def test_every_rule_has_its_evidence() -> None:
     [native("_R" + "B" * 50_000)] * 100, [native("__pyx_pw_" + "1" * 50_000)] * 100,
 ])
 def test_deep_stacks_take_no_time(stack: Sequence[Frame]) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     parts = present(stack)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     assert sum(len(part.frames) for part in parts) == len(stack)

@@ -5,6 +5,7 @@ import pytest
 from gdbext.cpython.frames import PyStack
 from gdbext.model import PyFrame
 from gdbext.stacks.merge import Item, merge
+from tests.support.reasons import said
 
 EVAL, INTERPRETER, OTHER = 0x1000, 0x2000, 0x9000
 
@@ -20,7 +21,7 @@ def native(*kinds: int) -> list[tuple[int, int]]:
 
 def merged(frames: list[tuple[int, int]], python: PyStack) -> tuple[list[str], str | None]:
     items, reason = merge(frames, python, lambda pc: pc == EVAL, lambda pc: pc in (EVAL, INTERPRETER))
-    return [text(item) for item in items], reason
+    return [text(item) for item in items], said(reason)
 
 
 def text(item: Item) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from gdbext.model import Frame, NativeFrame, Part, PyFrame
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from gdbext.stacks import mixed
 from tests.support.fake_python import VERSIONS
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT
@@ -43,7 +43,7 @@ def test_boundaries_are_looked_for_once_in_stacks_that_are_the_same(monkeypatch:
         return [Part(tuple(frames), "folded")]
 
     monkeypatch.setattr(mixed, "present", present)
-    report = Snapshot(target).report(lambda thread: True)
+    report = take_snapshot(target).report(lambda thread: True)
     assert len(looks) == 3
     for thread in report.threads:
         assert thread.parts == (Part(thread.stack, "folded"),)
@@ -51,13 +51,13 @@ def test_boundaries_are_looked_for_once_in_stacks_that_are_the_same(monkeypatch:
     assert thread_of(report, main).stack != thread_of(report, worker).stack
     # threads whose stacks are not shown have none
     looks.clear()
-    report = Snapshot(target).report(lambda thread: False)
+    report = take_snapshot(target).report(lambda thread: False)
     assert len(looks) == 2
     assert not any(thread_of(report, fake).parts for fake in others)
 
 
 def test_each_frame_is_in_one_part(version: str) -> None:
     target, _, _, _ = gil_and_rwlock(version)
-    for thread in Snapshot(target).report(lambda thread: True).threads:
+    for thread in take_snapshot(target).report(lambda thread: True).threads:
         assert tuple(frame for part in thread.parts for frame in part.frames) == thread.stack
         assert thread.stack

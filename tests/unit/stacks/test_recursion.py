@@ -83,6 +83,6 @@ def test_as_a_slow_search_has_it(seed: int) -> None:
     list(range(20_000)),
 ], ids=["just less than half", "two", "almost all the same", "none"])
 def test_time_is_bounded(keys: Sequence[object]) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     find_rounds(keys)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2

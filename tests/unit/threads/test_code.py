@@ -7,10 +7,12 @@ import pytest
 from gdbext.errors import CorruptStructure
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import Module, Section, Symbol
-from gdbext.threads.code import Code, InterpreterCode
+from gdbext.narrate.reasons import explain
+from gdbext.threads.code import Code, InterpreterCode, read_code
 from gdbext.threads.findings import Findings
 from tests.support.fake_eh_frame import describe_functions
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, FakeTarget, FakeThread
+from tests.support.reasons import said
 
 OTHER_TEXT = 0x7A00_0001_0000
 OTHER = "/app/libwork.so.1"
@@ -18,7 +20,7 @@ OTHER = "/app/libwork.so.1"
 
 def code_of(target: FakeTarget) -> tuple[Code, Findings]:
     findings = Findings()
-    return Code(target, findings), findings
+    return read_code(target, findings), findings
 
 
 def first_page(build_id: bytes) -> bytes:
@@ -53,8 +55,8 @@ def test_file_of_another_build_is_not_relied_on() -> None:
     assert code.frame(OTHER_TEXT + 0x10, 0).module == "libwork.so.1"
     (problem,) = findings.problems
     assert problem.where == "libwork.so.1"
-    assert "11" * 20 in problem.why
-    assert "22" * 20 in problem.why
+    assert "11" * 20 in explain(problem.why)
+    assert "22" * 20 in explain(problem.why)
     assert findings.incomplete is not None
     assert "not the files that the core was made with" in str(findings.incomplete)
 
@@ -94,7 +96,7 @@ def test_truncated_core_without_its_list_of_libraries() -> None:
     code, findings = code_of(target)
     assert code.unlisted == ("the core is truncated: 1,000 of 124,456 bytes are there, "
                              "without the dynamic linker's list of libraries")
-    assert [problem.why for problem in findings.problems] == [code.unlisted]
+    assert [said(problem.why) for problem in findings.problems] == [code.unlisted]
 
 
 # -- symbols and frames --------------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ def test_callers_of_a_file_that_the_debugger_lacks_are_guesses(is_here: bool, wh
     frames, findings = unwound(target, thread)
     assert frames == thread.frames[:2]
     (problem,) = findings.problems
-    assert why in problem.why
+    assert why in explain(problem.why)
 
 
 def test_function_range_needs_no_symbols() -> None:

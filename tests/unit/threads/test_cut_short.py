@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from gdbext.model import DERIVED, EXCLUSIVE, Thread, Wait
+from gdbext.model.reasons import because
 from tests.support.blocked_threads import look, put, rendered
 from tests.support.fake_proc import FakeProc
 from tests.support.fake_target import FakeTarget
+from tests.support.reasons import said
 
 WORD = (1 << 64) - 1
 WRITE, WRITEV, SENDTO, SENDMSG, SENDMMSG, SENDFILE, RECVFROM, SPLICE = 1, 20, 44, 46, 307, 40, 45, 275
@@ -55,8 +57,7 @@ def test_part_written_to_a_stream_that_blocks_is_a_wait(live: FakeTarget, fake: 
     fake.open(5, link, os.O_RDWR)
     thread = returned(live, 99, *WRITES[call])
     assert (thread.status, thread.syscall) == ("blocked", call)
-    assert thread.waits == Wait("descriptor:0x5", EXCLUSIVE, False, DERIVED,
-                                "the call has written only a part: the stop of the thread has ended it")
+    assert thread.waits == Wait("descriptor:0x5", EXCLUSIVE, False, DERIVED, because("wrote-a-part"))
     assert look(live)[1]["descriptor:0x5"].state == "waiting to write"
 
 
@@ -84,7 +85,7 @@ def test_whole_write_and_error_are_not_a_wait(live: FakeTarget, fake: FakeProc, 
 def test_part_written_in_a_core_is_not_known(core: FakeTarget, call: str) -> None:
     thread = returned(core, 99, *WRITES[call])
     assert (thread.status, thread.syscall, thread.waits) == ("unknown", call, None)
-    assert thread.blocked_on == UNSURE.format(call)
+    assert said(thread.blocked_on) == UNSURE.format(call)
     assert rendered(core).startswith(f"Thread 1 (LWP {thread.lwp}) {UNSURE.format(call)}\n")
 
 
@@ -95,7 +96,7 @@ def test_part_that_may_be_all_is_not_known(live: FakeTarget, fake: FakeProc, cal
                                            name: str) -> None:
     fake.open(5, "/tmp/some", os.O_RDWR)
     thread = returned(live, 99, call, *arguments)
-    assert (thread.status, thread.blocked_on) == ("unknown", UNSURE.format(name))
+    assert (thread.status, said(thread.blocked_on)) == ("unknown", UNSURE.format(name))
 
 
 @pytest.mark.parametrize(("at", "count"), [(VECTOR, 0), (VECTOR, 1 << 40), (0xDEAD000, 2)])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.function_code import MAX_FUNCTION, code_up_to
 from tests.support.fake_eh_frame import describe_functions
@@ -20,7 +20,7 @@ def program(size: int = 0x100) -> FakeTarget:
 
 
 def addresses(target: FakeTarget, pc: int) -> list[int]:
-    return [each.address for each in code_up_to(target, Code(target, Findings()), pc)]
+    return [each.address for each in code_up_to(target, read_code(target, Findings()), pc)]
 
 
 @pytest.mark.parametrize("index", [0, 1, 15])

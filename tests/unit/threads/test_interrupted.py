@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 import struct
+from dataclasses import replace
 
 import pytest
 
-from gdbext.arch.x86_64.signals import SI_TKILL, SI_USER, SIGABRT, SIGSEGV
 from gdbext.inferior.protocol import SignalInfo
+from gdbext.inferior.signals import SI_TKILL, SI_USER, SIGABRT, SIGSEGV
 from gdbext.layout.select import glibc_layouts
-from gdbext.threads.code import Code
+from gdbext.threads.code import Code, read_code
 from gdbext.threads.findings import Findings
-from gdbext.threads.interrupted import MAX_HANDLER, Interrupted, find_interrupted, was_sending
-from gdbext.threads.threads import SeenThread, Threads
+from gdbext.threads.interrupted import MAX_HANDLER, Interrupted, find_interrupted, take_back, was_sending
+from gdbext.threads.threads import SeenThread, Threads, read_threads
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, ERESTARTSYS, LIBC_TEXT, NOT_IN_A_CALL, FakeTarget
 
 READ, MPROTECT, FUTEX, TGKILL, SIGPROCMASK = 0, 10, 202, 234, 14
@@ -54,13 +55,13 @@ class Scene:
 
     def find(self) -> Interrupted | None:
         seen = self.seen()[0]
-        return find_interrupted(self.target, Code(self.target, Findings()), seen)
+        return find_interrupted(self.target, read_code(self.target, Findings()), seen)
 
     def seen(self) -> tuple[SeenThread, Threads]:
         self.target.ram.ensure(self.context, 304)
         saved = struct.pack("<17Q", *(self.saved[name] for name in SAVED))
         self.target.ram.write(self.context + 40, saved)
-        threads = Threads(self.target, glibc_layouts("2.36", "x86_64"), Findings())
+        threads = read_threads(self.target, glibc_layouts("2.36", "x86_64"), Findings())
         return threads[1], threads
 
 
@@ -213,12 +214,15 @@ def test_handler_that_had_returned(scene: Scene) -> None:
 def test_thread_is_taken_back(scene: Scene) -> None:
     scene.code("mov $0xca,%eax", "syscall")
     seen, threads = scene.seen()
-    code = Code(scene.target, Findings())
+    code = read_code(scene.target, Findings())
     found = find_interrupted(scene.target, code, seen)
     assert found is not None
     assert seen.futex is None
     frames = list(scene.thread.frames)
-    threads.take_back(scene.target, code, seen, found.registers, found.handler)
+    findings = Findings()
+    threads = take_back(scene.target, code, threads, findings)
+    seen = threads[1]
+    assert len(findings.notes) == 1
     assert (seen.handler, seen.native(code), seen.whole(code)) == (frames[:3], frames[3:], frames)
     call, futex = threads[1].call, threads[1].futex
     assert call is not None
@@ -226,19 +230,19 @@ def test_thread_is_taken_back(scene: Scene) -> None:
     assert futex is not None
     assert (futex.address, futex.expected) == (0x7000, 2)
     # of another place of the stack the handler is no part
-    assert seen.at({}, frames[4:]).whole(code) == frames[4:]
+    assert replace(seen, registers={}, frames=frames[4:], handler=()).whole(code) == frames[4:]
 
 
 @pytest.mark.parametrize(("number", "sends"), [
     (TGKILL, True), (SIGPROCMASK, True), (FUTEX, False), (READ, False)])
 def test_program_that_sent_the_signal_itself(scene: Scene, number: int, sends: bool) -> None:
     scene.code(f"mov ${number:#x},%eax", "syscall")
-    assert was_sending(scene.target, Code(scene.target, Findings()), scene.saved) == sends
+    assert was_sending(scene.target, read_code(scene.target, Findings()), scene.saved) == sends
 
 
 def test_program_that_computed_did_not_send_it(scene: Scene) -> None:
     scene.target.ram.write(RETURN - 2, b"\x90\x90")
-    assert not was_sending(scene.target, Code(scene.target, Findings()), scene.saved)
+    assert not was_sending(scene.target, read_code(scene.target, Findings()), scene.saved)
 
 
 def test_garbage(scene: Scene) -> None:

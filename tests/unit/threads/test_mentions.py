@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.mentions import OUTERMOST, Mentions
-from gdbext.threads.threads import Threads
+from gdbext.threads.threads import read_threads
 from tests.support.fake_target import APP_TEXT, FakeTarget
 
 LOCK, OTHER = 0x40_4100, 0x40_4200
 
 
-def mentions_of(target: FakeTarget) -> Mentions:
+def mentions_of(target: FakeTarget, *addresses: int) -> Mentions:
     findings = Findings()
-    return Mentions(target, Code(target, findings), Threads(target, None, findings))
+    return Mentions(target, read_code(target, findings), read_threads(target, None, findings), addresses)
 
 
 def test_address_on_the_stack_or_in_a_saved_register() -> None:
@@ -53,12 +53,11 @@ def test_thread_without_registers_mentions_nothing() -> None:
     assert mentions_of(target).of(LOCK) == set()
 
 
-def test_announced_addresses_are_looked_for_together() -> None:
+def test_addresses_that_are_known_before_are_looked_for_together() -> None:
     target = FakeTarget()
     target.remember(target.thread(), LOCK)
     target.remember(target.thread(), OTHER)
-    mentions = mentions_of(target)
-    mentions.announce([LOCK, OTHER])
+    mentions = mentions_of(target, LOCK, OTHER)
     assert mentions.of(LOCK) == {1}
     reads = len(target.ram.reads)
     assert mentions.of(OTHER) == {2}

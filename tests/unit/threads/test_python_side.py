@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, Holder, Problem
+from gdbext.model import Problem
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from tests.support.fake_python import VERSIONS
 from tests.support.fake_python_target import PythonTarget
-from tests.support.fake_target import APP_TEXT, LIBC_TEXT, READ, RESTART_SYSCALL, FakeThread
-from tests.support.snapshots import edges, gil_and_rwlock, lock_of, report_of, thread_of
+from tests.support.fake_target import READ
+from tests.support.reasons import said
+from tests.support.snapshots import edges, gil_and_rwlock, report_of, thread_of
 
 WORD = (1 << 64) - 1
 
@@ -35,111 +38,6 @@ def test_names_that_cannot_be_read_cost_a_line() -> None:
     assert problem.where == "interpreter 0"
 
 
-def test_gil_wait_that_a_stop_has_restarted(version: str) -> None:
-    target, _, worker, _ = gil_and_rwlock(version)
-    target.waits_for_gil(worker, number=RESTART_SYSCALL)
-    assert [deadlock.threads for deadlock in report_of(target).deadlocks] == [(1, 2)]
-
-
-def test_gil_waiter_caught_between_two_turns(version: str) -> None:
-    # every 5 ms its timed wait ends; the kernel has just let it go
-    target, _, worker, _ = gil_and_rwlock(version)
-    worker.registers["rax"] = -110 & WORD
-    report = report_of(target)
-    assert [deadlock.threads for deadlock in report.deadlocks] == [(1, 2)]
-    assert thread_of(report, worker).status == "blocked"
-
-
-def caught_awake(version: str, asked: int) -> tuple[PythonTarget, FakeThread]:
-    """A waiter that runs, without any symbol to tell where."""
-    target, _, worker, _ = gil_and_rwlock(version)
-    worker.registers["orig_rax"] = WORD
-    worker.frames = [(LIBC_TEXT + 0x100, worker.stack), (APP_TEXT + 0x80, worker.stack + 0x800)]
-    if target.python.layouts.has("PyInterpreterState", "gil_drop_request"):
-        target.python.build.put("PyInterpreterState", target.interpreter, gil_drop_request=asked)
-    else:  # the thread that holds it is asked
-        place = target.python.build.member("_gil_runtime_state", target.python.gil_of(target.interpreter),
-                                           "last_holder")
-        holder = int.from_bytes(target.ram.read(place, 8), "little")
-        target.python.build.put("PyThreadState", holder, eval_breaker=asked)
-    return target, worker
-
-
-@pytest.mark.parametrize("version", ["3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10"])
-def test_gil_waiter_caught_awake_is_the_only_one_who_can_have_asked(version: str) -> None:
-    target, worker = caught_awake(version, 1)
-    report = report_of(target)
-    assert [(deadlock.threads, deadlock.evidence) for deadlock in report.deadlocks] == [((1, 2), DERIVED)]
-    wait = thread_of(report, worker).waits
-    assert wait is not None
-    assert "asked" in str(wait.why)
-
-
-@pytest.mark.parametrize("version", ["3.9.18", "3.12.1", "3.13.0", "3.14.10"])
-def test_thread_that_runs_while_nobody_asked_for_the_gil(version: str) -> None:
-    target, worker = caught_awake(version, 0)
-    report = report_of(target)
-    assert report.deadlocks == ()
-    assert thread_of(report, worker).waits is None
-
-
-@pytest.mark.parametrize("version", ["3.9.18", "3.12.1", "3.13.0", "3.14.10"])
-def test_two_threads_that_run_and_either_may_have_asked(version: str) -> None:
-    target, _ = caught_awake(version, 1)
-    target.python_thread()
-    assert report_of(target).deadlocks == ()
-
-
-def test_gil_waiter_caught_awake() -> None:
-    target, _, worker, _ = gil_and_rwlock("3.12.1")
-    worker.registers["orig_rax"] = WORD
-    worker.frames = [(target.eval + 0x50, worker.stack), (APP_TEXT + 0x80, worker.stack + 0x800)]
-    worker.registers["rip"] = target.eval + 0x50
-    assert report_of(target).deadlocks == ()
-    target.name(target.eval + 0x50, "take_gil.lto_priv.0")
-    deadlock, = report_of(target).deadlocks
-    assert (deadlock.threads, deadlock.evidence) == ((1, 2), DERIVED)
-
-
-@pytest.mark.parametrize("place", ["register", "stack", "elsewhere", "further out"])
-@pytest.mark.parametrize("function", ["__pthread_cond_timedwait", "pthread_cond_signal"])
-def test_waiter_caught_awake_within_its_wait(version: str, function: str, place: str) -> None:
-    """Before the system call or after it: what tells is the GIL's condition variable in the function that waits."""
-    target, _, worker, _ = gil_and_rwlock(version, "live")
-    cond = target.python.build.member("_gil_runtime_state", target.python.gil_of(target.interpreter), "cond")
-    worker.frames = [(LIBC_TEXT + 0x10, worker.stack), (target.eval + 0x50, worker.stack + 0x100),
-                     (APP_TEXT + 0x80, worker.stack + 0x800)]
-    worker.registers.update(rip=LIBC_TEXT + 0x10, orig_rax=2**64 - 1, rdi=cond if place == "register" else 0)
-    at = {"stack": 0x40, "further out": 0x180}.get(place)
-    if at is not None:
-        target.ram.u64(worker.stack + at, cond)
-    target.name(LIBC_TEXT + 0x10, function)
-    found = function != "pthread_cond_signal" and place in ("register", "stack")
-    assert [deadlock.evidence for deadlock in report_of(target).deadlocks] == [RECORDED] * found
-
-
-@pytest.mark.parametrize("member", ["mutex", "cond", "switch_cond", "switch_mutex"])
-def test_words_of_the_gil(member: str) -> None:
-    target, _, worker, _ = gil_and_rwlock("3.11.7")
-    gil = target.python.gil_of(target.interpreter)
-    word = target.python.build.member("_gil_runtime_state", gil, member)
-    target.waits(worker, word, 2)
-    assert [deadlock.threads for deadlock in report_of(target).deadlocks] == [(1, 2)]
-
-
-def test_many_threads_behind_a_gil_holder_that_runs(version: str) -> None:
-    target = PythonTarget(version)
-    holder, state = target.python_thread()
-    target.python.take_gil(target.interpreter, state)
-    for _ in range(5):
-        target.waits_for_gil(target.python_thread()[0])
-    report = report_of(target)
-    assert report.deadlocks == ()
-    assert lock_of(report, target.python.gil_of(target.interpreter)).holders == (
-        Holder(holder.ref.number, EXCLUSIVE, RECORDED),)
-    assert [thread.waits is not None for thread in report.threads] == [False, *[True] * 5]
-
-
 def test_free_gil(version: str) -> None:
     target = PythonTarget(version)
     target.blocked(target.python_thread()[0], READ, 0)
@@ -157,7 +55,7 @@ def test_gil_held_by_a_thread_that_is_gone(version: str) -> None:
     target.waits_for_gil(target.python_thread()[0])
     report = report_of(target)
     gil = report.runtimes[0].interpreters[0].gil
-    assert (gil.state, gil.holder, gil.orphan) == ("held", None, "thread exited")
+    assert (gil.state, gil.holder, said(gil.orphan)) == ("held", None, "thread exited")
     assert edges(report) == [{(1, "gil:0", None)}]
 
 
@@ -169,7 +67,7 @@ def test_gil_whose_holder_names_no_thread_is_not_said_to_be_held_by_one_that_is_
     report = report_of(target)
     gil = report.runtimes[0].interpreters[0].gil
     assert (gil.state, gil.holder, gil.orphan, report.deadlocks) == ("held", None, None, ())
-    assert any("is not a thread descriptor" in problem.why for problem in report.problems)
+    assert any("is not a thread descriptor" in explain(problem.why) for problem in report.problems)
     assert report.no_verdict is not None
 
 
@@ -194,8 +92,7 @@ def test_gil_held_by_a_thread_state_in_no_list(version: str) -> None:
     target.waits_for_gil(target.python_thread()[0])
     report = report_of(target)
     assert report.deadlocks == ()
-    why = "the thread state 0x12345670 that holds it is in no list"
-    assert Problem("gil:0", "not recorded", why) in report.problems
+    assert Problem("gil:0", "not recorded", because("owner-in-no-list", tstate=0x12345670)) in report.problems
 
 
 def test_interpreters_with_a_gil_of_their_own() -> None:

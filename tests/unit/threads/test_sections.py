@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.sections import Section, Sections
 from tests.support.fake_eh_frame import describe_functions
@@ -21,7 +21,7 @@ class Program:
         self.target = FakeTarget()
         self.target.ram.ensure(APP_TEXT, 0x1000)
         describe_functions(self.target, "/app/server", FUNCTION)
-        self.sections = Sections(self.target.memory, Code(self.target, Findings()))
+        self.sections = Sections(self.target.memory, read_code(self.target, Findings()))
         for offset, function, argument in calls:
             at = FUNCTION + offset
             if argument is not None:
@@ -87,5 +87,5 @@ def test_code_that_is_unknown_or_unreadable_is_in_no_section() -> None:
     assert not program.contains(APP_TEXT + 0x10), "no frame description covers it"
     unreadable = FakeTarget()
     describe_functions(unreadable, "/app/server", FUNCTION)
-    sections = Sections(unreadable.memory, Code(unreadable, Findings()))
+    sections = Sections(unreadable.memory, read_code(unreadable, Findings()))
     assert not sections.contains(Section(BEGIN, END, None, frozenset()), [(FUNCTION + 0x40, 0)], 0)

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from gdbext.inferior.protocol import Module, Section
-from gdbext.threads.code import Code
+from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.site import MAX_DEPTH, Site, Sites
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, LIBC_TEXT, FakeTarget
@@ -14,7 +14,7 @@ CXX_TEXT = 0x7C00_0001_0000
 
 
 def site_of(target: FakeTarget, *pcs: int) -> Site:
-    sites = Sites(target.memory, Code(target, Findings()), target.loaded[2:3])
+    sites = Sites(target.memory, read_code(target, Findings()), target.loaded[2:3])
     return sites.site([(pc, 0) for pc in pcs])
 
 
@@ -68,9 +68,9 @@ def test_caller_that_is_too_far_out_is_not_known() -> None:
 def test_runtime_libraries(path: str, is_runtime: bool) -> None:
     target = FakeTarget()
     target.loaded.append(Module(path, (Section(".text", CXX_TEXT, CXX_TEXT + 0x1000),)))
-    assert Sites(target.memory, Code(target, Findings()), ()).in_runtime(CXX_TEXT + 8) == is_runtime
+    assert Sites(target.memory, read_code(target, Findings()), ()).in_runtime(CXX_TEXT + 8) == is_runtime
 
 
 def test_address_in_no_file_is_in_no_library() -> None:
     target = FakeTarget()
-    assert not Sites(target.memory, Code(target, Findings()), ()).in_runtime(0x1000)
+    assert not Sites(target.memory, read_code(target, Findings()), ()).in_runtime(0x1000)

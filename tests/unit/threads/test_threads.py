@@ -4,7 +4,7 @@ import pytest
 
 from gdbext.errors import CorruptStructure, ThreadUnavailable
 from gdbext.model import EXCLUSIVE, RECORDED, Holder
-from gdbext.snapshot import Snapshot
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_target import FakeTarget
 from tests.support.snapshots import abba, lock_of, report_of, thread_of
 
@@ -59,7 +59,7 @@ def test_a_bad_thread_costs_a_line_and_not_the_report(broken: str) -> None:
         del bad.registers["rsp"]
     else:
         del bad.registers["rip"]
-    report = Snapshot(target).report(lambda thread: True)
+    report = take_snapshot(target).report(lambda thread: True)
     assert [deadlock.threads for deadlock in report.deadlocks] == [(1, 2)]
     assert len(report.threads) == 3
     assert len(report.problems) <= 1
@@ -85,4 +85,4 @@ def test_all_threads_run() -> None:
     for _ in range(3):
         target.thread().available = False
     with pytest.raises(ThreadUnavailable):
-        Snapshot(target)
+        take_snapshot(target)

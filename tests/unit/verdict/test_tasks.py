@@ -5,12 +5,17 @@ import random
 import pytest
 
 import gdbext.verdict.tasks
+from gdbext.cpython.frames import FrameReader
+from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import PythonRuntime, iter_interpreters
 from gdbext.inferior.protocol import Module
-from gdbext.model import Awaited, EventLoop, Problem, Task
+from gdbext.model import Awaited, EventLoop, Problem, Task, TaskStatus
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from gdbext.threads.findings import Findings
 from gdbext.threads.python_side import Python
 from gdbext.verdict.tasks import AsyncioTasks, find_cycles, find_tasks
+from tests.support import combinations
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_tasks import LIBRARY, VERSIONS, FakeTasks
 
@@ -27,9 +32,9 @@ def python_of(fake: FakeTasks) -> Python:
     at = fake.build.member("_PyRuntimeState", fake.runtime_address, "interpreters_head")
     runtime = PythonRuntime(fake.runtime_address, Module("/usr/lib/libpython.so", ()), fake.version, "default",
                             fake.layouts, at)
-    python = Python(fake.memory, runtime)
-    python.interpreters = list(iter_interpreters(fake.memory, runtime))
-    return python
+    objects = Objects(fake.memory, fake.layouts)
+    return Python(runtime, objects, FrameReader(fake.memory, fake.layouts, objects),
+                  interpreters=list(iter_interpreters(fake.memory, runtime)))
 
 
 def look(fake: FakeTasks, number: int | None = 1) -> tuple[AsyncioTasks, list[Problem]]:
@@ -259,7 +264,7 @@ def test_many_that_cannot_be_read(fake: FakeTasks) -> None:
     fake.publish()
     _, problems = look(fake)
     assert len(problems) == 21
-    assert problems[-1] == Problem("tasks of asyncio", "unreadable", "10 more")
+    assert problems[-1] == Problem("tasks of asyncio", "unreadable", because("more-unreadable", count=10))
 
 
 def test_a_layout_that_does_not_fit_is_told_once(fake: FakeTasks) -> None:
@@ -274,7 +279,7 @@ def test_a_layout_that_does_not_fit_is_told_once(fake: FakeTasks) -> None:
 
 
 def test_all_that_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gdbext.verdict.tasks, "_MAX_LOOKS", 60)
+    monkeypatch.setattr(gdbext.verdict.tasks, "_MAX_READ", 60)
     fake = FakeTasks("3.11.7")
     shared = fake.coroutine("end")
     for _ in range(20):
@@ -284,10 +289,10 @@ def test_all_that_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     fake.publish()
     _, problems = look(fake)
     assert len(problems) == 8
-    assert "more than 60 coroutines and futures" in problems[0].why
+    assert "more than 60 coroutines and futures" in explain(problems[0].why)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", combinations.seeds(4))
 def test_damaged_memory_raises_nothing(fake: FakeTasks, seed: int) -> None:
     outer = fake.future()
     callback = fake.callback(f"{LIBRARY}/tasks.py", outer=outer)
@@ -316,7 +321,7 @@ def damage(memory: FakeMemory, seed: int, low: int, high: int) -> None:
 
 # -- circles --------------------------------------------------------------------------------------------------------
 
-def waits(address: int, *others: int, state: str = "pending", **more: object) -> Task:
+def waits(address: int, *others: int, state: TaskStatus = "pending", **more: object) -> Task:
     """A task that waits for the end of others."""
     awaits = Awaited(others, **more)  # type: ignore[arg-type]
     return Task(address, None, 0, None, state, (), awaits)

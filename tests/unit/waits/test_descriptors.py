@@ -12,6 +12,7 @@ from gdbext.waits import descriptors
 from tests.support.blocked_threads import look, on, put
 from tests.support.fake_proc import FakeProc
 from tests.support.fake_target import READ, FakeTarget
+from tests.support.reasons import said
 
 FCNTL, FLOCK, WRITE = 72, 73, 1
 LOCK_SH, LOCK_EX = 1, 2
@@ -32,31 +33,31 @@ def live(fake: FakeProc) -> FakeTarget:
 
 
 def test_a_process_on_another_machine() -> None:
-    assert on(FakeTarget(), READ, 5).why == "what it is cannot be seen from here"
+    assert said(on(FakeTarget(), READ, 5).why) == "what it is cannot be seen from here"
 
 
 def test_descriptor_that_cannot_be_read(live: FakeTarget) -> None:
     lock = on(live, READ, 5)
-    assert (lock.name, lock.why) == ("fd 5", "what it is cannot be read")
+    assert (lock.name, said(lock.why)) == ("fd 5", "what it is cannot be read")
 
 
 def test_only_this_process_has_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(5, "pipe:[7]")
     fake.open(6, "pipe:[7]", os.O_WRONLY)
     fake.open(8, "pipe:[7]")
-    assert on(live, READ, 5).why == "only this process has the other end: fd 6"
+    assert said(on(live, READ, 5).why) == "only this process has the other end: fd 6"
 
 
 def test_full_pipe(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(5, "pipe:[7]")
     fake.open(6, "pipe:[7]", os.O_WRONLY)
     fake.open(7, "pipe:[7]", os.O_WRONLY)
-    assert on(live, WRITE, 6).why == "only this process has the other end: fd 5"
+    assert said(on(live, WRITE, 6).why) == "only this process has the other end: fd 5"
 
 
 def test_nobody_has_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(5, "pipe:[7]")
-    assert on(live, READ, 5).why == "nobody has the other end open"
+    assert said(on(live, READ, 5).why) == "no process has the other end open"
 
 
 @pytest.mark.parametrize(("pid", "where"), [
@@ -69,11 +70,11 @@ def test_connection_in_the_queue_of_a_listener(live: FakeTarget, fake: FakeProc,
     fake.internet("tcp", "00000000:1388", "00000000:0000", 1, state=10)
     fake.internet("tcp", "0100007F:1388", "0100007F:A86A", 0)
     fake.internet("tcp", "0100007F:A86A", "0100007F:1388", 3)
-    assert on(live, READ, 5).why == f"no process has accepted the connection yet; it is in the queue of {where}"
+    assert said(on(live, READ, 5).why) == f"no process has accepted the connection yet; it is in the queue of {where}"
 
 
 @pytest.mark.parametrize(("own", "why"), [
-    (False, "nobody was found who has the other end open; not every process could be looked at"),
+    (False, "no process was found that has the other end open; some processes could not be examined"),
     (True, "the other end is fd 6 of this process")])
 def test_not_everybody_was_looked_at(fake: FakeProc, own: bool, why: str) -> None:
     target = FakeTarget()
@@ -82,7 +83,7 @@ def test_not_everybody_was_looked_at(fake: FakeProc, own: bool, why: str) -> Non
     fake.open(5, "pipe:[7]")
     if own:
         fake.open(6, "pipe:[7]", os.O_WRONLY)
-    assert on(target, READ, 5).why == why
+    assert said(on(target, READ, 5).why) == why
 
 
 def test_many_have_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
@@ -91,7 +92,7 @@ def test_many_have_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
     for pid in range(201, 207):
         fake.process(pid, "sh")
         fake.open(1, "pipe:[7]", os.O_WRONLY, pid=pid)
-    why = on(live, READ, 5).why
+    why = said(on(live, READ, 5).why)
     assert why == "the other end is " + ", ".join(
         [f'fd 1 of process {pid} "sh"' for pid in (201, 202, 203, 204)]) + " and 3 more"
 
@@ -104,7 +105,7 @@ def test_named_pipe(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(6, "/tmp/fifo", os.O_WRONLY, pid=88, inode=3, mount=9)
     fake.open(7, "/tmp/fifo", os.O_RDONLY, pid=88, inode=3)
     lock = on(live, READ, 5)
-    assert (lock.name, lock.why) == ("fd 5, /tmp/fifo", 'the other end is fd 4 of process 88 "sh"')
+    assert (lock.name, said(lock.why)) == ("fd 5, /tmp/fifo", 'the other end is fd 4 of process 88 "sh"')
 
 
 @pytest.mark.parametrize(("link", "mount"), [("/dev/pts/0", 22), ("/pts/0", 21), ("/0", 5), ("/tmp/file", 22)])
@@ -125,7 +126,7 @@ def test_tcp(live: FakeTarget, fake: FakeProc) -> None:
     fake.internet("tcp", "0100007F:A86A", "0100007F:1388", 8)
     lock = on(live, READ, 5)
     assert lock.name == "fd 5, socket 127.0.0.1:5000 -> 127.0.0.1:43114 (TCP)"
-    assert lock.why == 'the other end is fd 9 of process 88 "server"'
+    assert said(lock.why) == 'the other end is fd 9 of process 88 "server"'
 
 
 def test_other_sockets(live: FakeTarget, fake: FakeProc) -> None:
@@ -138,7 +139,7 @@ def test_other_sockets(live: FakeTarget, fake: FakeProc) -> None:
     for fd in (4, 5, 6, 7):
         live.blocked(live.thread(), READ, fd)
     _, locks = look(live)
-    assert {lock.name: lock.why for lock in locks.values()} == {
+    assert {lock.name: said(lock.why) for lock in locks.values()} == {
         "fd 4, socket:[6] (unix)": "only this process has the other end: fd 5",
         "fd 5, socket /run/server (unix)": "only this process has the other end: fd 4",
         "fd 6, socket /run/server (unix, listening)": None,
@@ -166,7 +167,8 @@ def locked(fake: FakeProc) -> None:
 
 @pytest.mark.parametrize(("mode", "operation", "why"), [
     ("WRITE", LOCK_EX, 'locked by process 88 "sh"'), ("WRITE", LOCK_SH, 'locked by process 88 "sh"'),
-    ("READ", LOCK_EX, 'locked by process 88 "sh"'), ("READ", LOCK_SH, "who has it locked is not recorded")])
+    ("READ", LOCK_EX, 'locked by process 88 "sh"'),
+    ("READ", LOCK_SH, "the process that has it locked is not recorded")])
 def test_flock(live: FakeTarget, fake: FakeProc, mode: str, operation: int, why: str) -> None:
     locked(fake)
     fake.lock("FLOCK", mode, 88, 55)
@@ -174,19 +176,19 @@ def test_flock(live: FakeTarget, fake: FakeProc, mode: str, operation: int, why:
     fake.lock("POSIX", mode, 90, 55)
     fake.lock("FLOCK", mode, 91, 55, waits=True)
     lock = on(live, FLOCK, 5, operation)
-    assert (lock.name, lock.state, lock.why) == ("fd 5, /tmp/x", "waiting for a file lock", why)
+    assert (lock.name, lock.state, said(lock.why)) == ("fd 5, /tmp/x", "waiting for a file lock", why)
 
 
 def test_flock_held_by_this_process(live: FakeTarget, fake: FakeProc) -> None:
     locked(fake)
     fake.lock("FLOCK", "WRITE", 100, 55)
-    assert on(live, FLOCK, 5, LOCK_EX).why == "locked by this very process"
+    assert said(on(live, FLOCK, 5, LOCK_EX).why) == "locked by this process"
 
 
 def test_flock_held_by_a_process_that_is_gone(live: FakeTarget, fake: FakeProc) -> None:
     locked(fake)
     fake.lock("FLOCK", "WRITE", 77, 55)
-    assert on(live, FLOCK, 5, LOCK_EX).why == "locked by process 77"
+    assert said(on(live, FLOCK, 5, LOCK_EX).why) == "locked by process 77"
 
 
 @pytest.mark.parametrize(("wanted", "span", "mode", "conflict"), [
@@ -199,8 +201,8 @@ def test_fcntl(live: FakeTarget, fake: FakeProc, wanted: bytes, span: str, mode:
     fake.lock("POSIX", mode, 88, 55, span)
     fake.lock("POSIX", mode, 100, 55, span)  # never in the way of the process itself
     fake.lock("FLOCK", mode, 89, 55)
-    why = 'locked by process 88 "sh"' if conflict else "who has it locked is not recorded"
-    assert on(live, FCNTL, 5, SETLKW, put(live, wanted)).why == why
+    why = 'locked by process 88 "sh"' if conflict else "the process that has it locked is not recorded"
+    assert said(on(live, FCNTL, 5, SETLKW, put(live, wanted)).why) == why
 
 
 def test_lock_of_an_open_file(live: FakeTarget, fake: FakeProc) -> None:
@@ -209,8 +211,8 @@ def test_lock_of_an_open_file(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(3, "/tmp/x", os.O_RDWR, pid=88, inode=55, more=line)
     fake.open(4, "/tmp/x", os.O_RDWR, pid=88, inode=55)
     fake.lock("POSIX", "READ", 100, 55)
-    why = on(live, FCNTL, 5, OFD_SETLKW, put(live, flock(WRLCK, 0, 0))).why
-    assert why == 'locked by this very process and fd 3 of process 88 "sh"'
+    why = said(on(live, FCNTL, 5, OFD_SETLKW, put(live, flock(WRLCK, 0, 0))).why)
+    assert why == 'locked by this process and fd 3 of process 88 "sh"'
 
 
 def test_lock_of_an_open_file_that_has_a_lesser_one_itself(live: FakeTarget, fake: FakeProc) -> None:
@@ -219,14 +221,14 @@ def test_lock_of_an_open_file_that_has_a_lesser_one_itself(live: FakeTarget, fak
     fake.open(5, "/tmp/x", os.O_RDWR, inode=55, more=own)
     fake.process(88, "sh")
     fake.open(3, "/tmp/x", os.O_RDWR, pid=88, inode=55, more=other)
-    why = on(live, FCNTL, 5, OFD_SETLKW, put(live, flock(WRLCK, 0, 0))).why
+    why = said(on(live, FCNTL, 5, OFD_SETLKW, put(live, flock(WRLCK, 0, 0))).why)
     assert why == 'locked by fd 3 of process 88 "sh"'
 
 
 def test_file_that_the_kernel_does_not_name(live: FakeTarget, fake: FakeProc) -> None:
     locked(fake)
     fake.write("100/fdinfo/5", "pos:\t0\nflags:\t02\nmnt_id:\t22\n")
-    assert on(live, FLOCK, 5, LOCK_EX).why == "who has it locked cannot be told"
+    assert said(on(live, FLOCK, 5, LOCK_EX).why) == "the process that has it locked is not known"
 
 
 def test_other_ends_are_looked_for_as_long_as_there_is_time(live: FakeTarget, fake: FakeProc,
@@ -236,5 +238,5 @@ def test_other_ends_are_looked_for_as_long_as_there_is_time(live: FakeTarget, fa
         fake.open(fd, f"pipe:[{fd}]")
         live.blocked(live.thread(), READ, fd)
     _, locks = look(live)
-    assert [lock.why for lock in locks.values()] == [
-        "nobody has the other end open", "its other end was not looked for, since there are so many descriptors"]
+    assert [said(lock.why) for lock in locks.values()] == [
+        "no process has the other end open", "its other end was not searched for: there are too many descriptors"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gdbext.model import DERIVED, EXCLUSIVE, RECORDED, CriticalSection, Holder, Lock, Report, Wait
-from gdbext.snapshot import Snapshot
+from gdbext.model.reasons import because
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_python import FREE_THREADED, FakePython
 from tests.support.fake_target import WAIT_BITSET_REALTIME, FakeTarget, FakeThread
+from tests.support.reasons import said
 
 DETACHED, ATTACHED, SUSPENDED = 0, 1, 2
 PLEASE_STOP = 1 << 5
@@ -56,7 +58,7 @@ class Program:
 
     def look(self) -> Report:
         """What gdbext says."""
-        return Snapshot(self.target).report(lambda thread: False)
+        return take_snapshot(self.target).report(lambda thread: False)
 
 
 @pytest.fixture(params=FREE_THREADED)
@@ -92,7 +94,7 @@ def test_critical_section_against_a_mutex(program: Program) -> None:
     report = program.look()
     found = lock_of(report, lock)
     assert (found.kind, found.state, found.name) == ("py-critical-section", "locked", f"list object at {shared:#x}")
-    assert found.holders == (Holder(1, EXCLUSIVE, DERIVED, "attached, in an active critical section of it"),)
+    assert found.holders == (Holder(1, EXCLUSIVE, DERIVED, because("in-critical-section")),)
     assert edges(report) == [{(1, f"mutex:{mutex:#x}", 2), (2, f"py-critical-section:{lock:#x}", 1)}]
     assert report.deadlocks[0].evidence == DERIVED
     first = report.thread(1)
@@ -153,7 +155,7 @@ def test_mutex_of_an_extension_records_no_owner(program: Program) -> None:
     program.parks(program.thread(), mutex)
     found = lock_of(program.look(), mutex)
     assert (found.kind, found.state, found.holders) == ("py-mutex", "locked", ())
-    assert found.why == "a PyMutex records no owner"
+    assert said(found.why) == "a PyMutex records no owner"
 
 
 def test_mutex_that_was_passed_on(program: Program) -> None:
@@ -241,7 +243,7 @@ def test_who_stops_the_world_is_awake_now_and_then(program: Program) -> None:
     _, event = program.stop_the_world(program.thread(DETACHED), 1)
     report = program.look()
     assert wait_of(report, 2) == Wait(f"stop-the-world:{event:#x}", EXCLUSIVE, False)
-    assert lock_of(report, event).holders == (Holder(1, EXCLUSIVE, DERIVED, "attached, and asked to stop"),)
+    assert lock_of(report, event).holders == (Holder(1, EXCLUSIVE, DERIVED, because("asked-to-stop")),)
     assert report.deadlocks == ()
 
 

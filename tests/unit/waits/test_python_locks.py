@@ -1,76 +1,23 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, Lock, PyFrame, Report, Wait
-from gdbext.snapshot import Snapshot
+from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, Holder, Lock, Wait
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
+from gdbext.snapshot import take_snapshot
 from tests.support.fake_memory import NoiseMemory
-from tests.support.fake_python import VERSIONS, Exit, FakePython
-from tests.support.fake_target import WAIT_BITSET_REALTIME, WAIT_BITSET_SHARED, FakeTarget, FakeThread
+from tests.support.fake_python import VERSIONS
+from tests.support.fake_target import WAIT_BITSET_REALTIME
+from tests.support.lock_program import Program, compiled_waiter, edges, lock_of, taken_at
 
 THREADING = "/usr/lib/python3/threading.py"
-INSIDE = "inside of a `with` block of the lock"
-
-
-class Program:
-    """A process with a Python of some version."""
-
-    def __init__(self, version: str) -> None:
-        self.target = FakeTarget()
-        self.python = FakePython(self.target.ram, version)
-        self.target.loaded.append(self.python.runtime())
-        self.interpreter = self.python.interpreter()
-        self.globals = self.python.namespace(__name__=self.python.string("bank"))
-
-    def thread(self, frame: int = 0) -> FakeThread:
-        """A thread that runs a Python frame."""
-        made = self.target.thread()
-        tstate = self.python.thread(self.interpreter, made.pthread)
-        if frame:
-            self.python.innermost(tstate, frame)
-        return made
-
-    def frame(self, taken: Sequence[int] = (), waiting: int = 0, **more: object) -> int:
-        """A frame in `with` blocks of locks, that perhaps waits at one for another."""
-        more.setdefault("namespace", self.globals)
-        exits = [self.python.exit_of(lock) for lock in taken]
-        wanted: Exit | None = self.python.exit_of(waiting) if waiting else None
-        return self.python.in_with(exits, wanted, **more)  # type: ignore[arg-type]
-
-    def sleeps(self, thread: FakeThread, lock: int, timeout: int = 0) -> FakeThread:
-        """Let a thread sleep in a `_thread.lock`, as its version does."""
-        word = self.python.lock_word(lock)
-        if "lock" in self.python.layouts["lockobject"]:
-            word = self.python.park(thread.stack + 0x400, word, handed_off=0)
-        return self.target.waits(thread, word, 0, WAIT_BITSET_REALTIME, timeout)
-
-    def waiter(self, lock: int, taken: Sequence[int] = (), timeout: int = 0, **more: object) -> FakeThread:
-        """A thread that waits at a `with` statement for a lock."""
-        return self.sleeps(self.thread(self.frame(taken, lock, **more)), lock, timeout)
-
-    def look(self) -> Report:
-        """What gdbext says."""
-        return Snapshot(self.target).report(lambda thread: False)
+INSIDE = because("in-with-block")
 
 
 @pytest.fixture(params=VERSIONS)
 def program(request: pytest.FixtureRequest) -> Program:
     return Program(str(request.param))
-
-
-def lock_of(report: Report, address: int) -> Lock:
-    lock, = (lock for lock in report.locks if lock.address == address)
-    return lock
-
-
-def edges(report: Report) -> list[set[tuple[int, str, int | None]]]:
-    return [{(edge.waiter, edge.lock, edge.holder) for edge in deadlock.edges} for deadlock in report.deadlocks]
-
-
-def taken_at(line: int) -> PyFrame:
-    return PyFrame("work", "work", "/app/job.py", line)
 
 
 def test_two_locks_in_opposite_order(program: Program) -> None:
@@ -107,21 +54,7 @@ def test_lock_that_a_thread_waits_for_inside_of_its_own_block(program: Program) 
     assert edges(program.look()) == [{(1, f"py-lock:{lock:#x}", 1)}]
 
 
-@pytest.mark.parametrize("by", ["itself", "another"])
-def test_lock_that_may_be_released_meanwhile(program: Program, by: str) -> None:
-    lock = program.python.lock()
-    names = ("release",) if by == "itself" else ()
-    program.waiter(lock, [lock], names=names)
-    program.thread(program.frame(variables=[("signal", lock)], names=("release",)) if by == "another"
-                   else program.frame())
-    report = program.look()
-    assert report.deadlocks == ()
-    found = lock_of(report, lock)
-    assert (found.holders, found.candidates) == ((), (1,))
-    assert found.why == f"{INSIDE}, but may have released it since"
-
-
-@pytest.mark.parametrize(("has_with", "why"), [(False, "left behind by fork"), (True, "no other thread")])
+@pytest.mark.parametrize(("has_with", "why"), [(False, "not have survived fork"), (True, "no other thread")])
 def test_only_thread_at_a_with_statement(program: Program, has_with: bool, why: str) -> None:
     lock = program.python.lock()
     program.waiter(lock, [lock] if has_with else [], names=("release",))
@@ -129,7 +62,7 @@ def test_only_thread_at_a_with_statement(program: Program, has_with: bool, why: 
     assert (deadlock.evidence, deadlock.standstill) == (INFERRED, True)
     assert [(edge.waiter, edge.lock, edge.holder) for edge in deadlock.edges] == [(1, f"py-lock:{lock:#x}", None)]
     assert deadlock.why is not None
-    assert why in deadlock.why
+    assert why in explain(deadlock.why)
 
 
 def test_only_thread_in_acquire(program: Program) -> None:
@@ -139,50 +72,7 @@ def test_only_thread_in_acquire(program: Program) -> None:
     assert program.look().deadlocks == ()
 
 
-def test_release_elsewhere_says_nothing_of_a_lock_that_others_wait_for(program: Program) -> None:
-    a, b = program.python.lock(), program.python.lock()
-    program.waiter(b, [a])
-    program.waiter(a, [b])
-    program.thread(program.frame(variables=[("signal", a)], names=("release",)))
-    assert len(program.look().deadlocks) == 1
-
-
-def test_two_takers_contradict_each_other(program: Program) -> None:
-    lock = program.python.lock()
-    program.thread(program.frame([lock]))
-    program.thread(program.frame([lock]))
-    program.waiter(lock)
-    found = lock_of(program.look(), lock)
-    assert (found.holders, found.candidates) == ((), (1, 2))
-    assert found.why == "several threads are inside of `with` blocks of it"
-
-
-def test_candidates_know_the_lock(program: Program) -> None:
-    """As a variable, as an attribute of the object whose it is, as a global that their code uses."""
-    python = program.python
-    lock = python.lock()
-    pool = python.instance("Pool", _lock=lock)
-    program.globals = python.namespace(__name__=python.string("bank"), till=lock)
-    program.waiter(lock, variables=[("self", pool)])
-    program.thread(program.frame(variables=[("lock", lock)]))
-    program.thread(program.frame(variables=[("self", pool)]))
-    program.thread(program.frame(names=("till", "acquire")))
-    program.thread(program.frame(variables=[("self", python.instance("Pool", _lock=python.lock()))]))
-    program.thread(program.frame(namespace=python.namespace(till=python.lock()), names=("till",)))
-    program.thread()
-    found = lock_of(program.look(), lock)
-    assert (found.holders, found.candidates, found.name) == ((), (2, 3, 4), "self._lock of Pool")
-    assert found.why == "a lock of this kind records no owner"
-
-
 # -- code compiled from Python --------------------------------------------------------------------------------
-
-def compiled_waiter(program: Program, lock: int, timeout: int = 0) -> FakeThread:
-    """A thread whose Python frames have nothing to do with the lock that compiled code waits for."""
-    thread = program.sleeps(program.thread(program.frame()), lock, timeout)
-    program.target.remember(thread, lock)
-    return thread
-
 
 def test_compiled_code_waits_for_a_lock_that_records_no_owner(program: Program) -> None:
     a, b = program.python.lock(), program.python.lock()
@@ -194,7 +84,7 @@ def test_compiled_code_waits_for_a_lock_that_records_no_owner(program: Program) 
         f"py-lock:{a:#x}", f"py-lock:{b:#x}", None]
     assert report.deadlocks == ()
     assert report.no_verdict is not None
-    assert "compiled Python code is not decoded: in it, threads 1, 2 wait" in report.no_verdict
+    assert "compiled Python code is not decoded: in it, threads 1, 2 wait" in explain(report.no_verdict)
 
 
 def test_compiled_code_waits_for_what_a_python_frame_holds(program: Program) -> None:
@@ -219,126 +109,6 @@ def test_wait_that_leaves_no_doubt(program: Program, case: str) -> None:
     assert (report.deadlocks, report.no_verdict) == ((), None)
 
 
-def test_lock_that_is_free_again(program: Program) -> None:
-    lock = program.python.lock(locked=False)
-    program.thread(program.frame([lock]))
-    program.waiter(lock)
-    found = lock_of(program.look(), lock)
-    assert (found.holders, found.candidates, found.state) == ((), (), "free")
-
-
-def rlock_waiter(program: Program, owner: int) -> int:
-    """A thread that waits for a recursive lock."""
-    python = program.python
-    lock = python.rlock(owner)
-    thread = program.thread(program.frame(waiting=lock))
-    known = python.layouts["rlockobject"]
-    if "mutex" in known:
-        word = python.park(thread.stack + 0x400, lock + known.offset("mutex"))
-    else:
-        word = int.from_bytes(python.memory.read(lock + known.offset("rlock_lock"), 8), "little")
-    program.target.waits(thread, word, 0, WAIT_BITSET_REALTIME)
-    return lock
-
-
-def test_recorded_owner(program: Program) -> None:
-    python = program.python
-    owner = program.target.thread()
-    lock = rlock_waiter(program, owner.pthread)
-    tstate = python.thread(program.interpreter, owner.pthread)
-    python.innermost(tstate, program.frame(variables=[("lock", lock)]))
-    assert lock_of(program.look(), lock).holders == (Holder(1, EXCLUSIVE, RECORDED),)
-
-
-def test_thread_with_the_ident_of_the_owner_is_a_candidate_if_none_of_its_frames_refers_to_the_lock(
-        program: Program) -> None:
-    """The owner has exited, and the C library has given its descriptor to a new thread."""
-    owner = program.thread(program.frame())
-    lock = rlock_waiter(program, owner.pthread)
-    report = program.look()
-    found = lock_of(report, lock)
-    assert (found.holders, found.candidates, report.deadlocks) == ((), (1,), ())
-    assert found.why is not None
-    assert "no frame of that thread refers to the lock" in found.why
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_lock_between_processes(program: Program, count: int) -> None:
-    python = program.python
-    handle, lock = python.build.alloc(32), python.build.alloc(64)
-    owner, thread = program.thread(program.frame(variables=[("lock", lock)])), program.target.thread()
-    python.build.put("PyObject", lock, ob_type=python.type_object("_multiprocessing.SemLock"))
-    python.build.put("SemLockObject", lock, handle=handle, maxvalue=1, kind=1, count=count, last_tid=owner.pthread)
-    tstate = python.thread(program.interpreter, thread.pthread)
-    python.innermost(tstate, program.frame(variables=[("lock", lock)]))
-    program.target.waits(thread, handle, 0, WAIT_BITSET_SHARED)
-    found = lock_of(program.look(), lock)
-    assert found.shared
-    if count:
-        assert found.holders == (Holder(1, EXCLUSIVE, RECORDED),)
-    else:
-        assert (found.holders, found.candidates) == ((), ())
-        assert found.why == "no thread of this process has it; another process may"
-
-
-def test_thread_with_the_ident_of_the_owner_and_without_python_frames_is_inferred(program: Program) -> None:
-    owner = program.target.thread()
-    lock = rlock_waiter(program, owner.pthread)
-    program.python.thread(program.interpreter, owner.pthread)
-    (holder,) = lock_of(program.look(), lock).holders
-    assert (holder.thread, holder.evidence) == (1, INFERRED)
-    assert holder.why is not None
-    assert "compiled" in holder.why
-
-
-def test_where_a_recursive_lock_was_taken_first(program: Program) -> None:
-    python = program.python
-    owner = program.target.thread()
-    lock = rlock_waiter(program, owner.pthread)
-    tstate = python.thread(program.interpreter, owner.pthread)
-    python.innermost(tstate, program.frame([lock], previous=program.frame([python.lock(), lock], function="outer")))
-    holder, = lock_of(program.look(), lock).holders
-    assert holder == Holder(1, EXCLUSIVE, RECORDED, taken_at=PyFrame("outer", "outer", "/app/job.py", 102))
-
-
-@pytest.mark.parametrize("others", [0, 1])
-def test_owner_whose_memory_is_gone_is_not_a_living_thread(program: Program, others: int) -> None:
-    lock = rlock_waiter(program, 0x7F00_0DEA_D000)
-    for _ in range(others):
-        program.target.thread()
-    report = program.look()
-    found = lock_of(report, lock)
-    assert (found.holders, found.orphan) == ((), "not a living thread")
-    (deadlock,) = report.deadlocks
-    assert (deadlock.threads, deadlock.edges[0].holder, deadlock.evidence) == ((1,), None, INFERRED)
-
-
-@pytest.mark.parametrize("owner", [0x7F00_0DEA_D008, 0x1240, 0x8000_7F00_0DEA_D000])
-def test_owner_field_that_cannot_name_a_thread_is_not_an_orphan(program: Program, owner: int) -> None:
-    lock = rlock_waiter(program, owner)
-    program.target.thread()
-    report = program.look()
-    assert (lock_of(report, lock).orphan, report.deadlocks) == (None, ())
-
-
-@pytest.mark.parametrize(("state", "orphan"), [(0, "left behind by fork"), (0x10, "thread exited")])
-def test_owner_in_a_child_of_fork_that_has_started_threads(program: Program, state: int, orphan: str) -> None:
-    """The descriptor of a thread that fork did not take along is as it was when the thread ran."""
-    descriptor = 0x7F00_0DEA_D000
-    program.target.build.put("struct pthread", descriptor, self=descriptor, cancelhandling=state)
-    lock = rlock_waiter(program, descriptor)
-    program.target.thread()
-    assert lock_of(program.look(), lock).orphan == orphan
-
-
-def test_owner_that_may_be_a_thread_that_cannot_be_read(program: Program) -> None:
-    lock = rlock_waiter(program, 0x7F00_0DEA_D000)
-    program.target.thread().available = False
-    report = program.look()
-    assert lock_of(report, lock).orphan is None
-    assert report.deadlocks == ()
-
-
 def test_event_has_no_holder(program: Program) -> None:
     python = program.python
     private, condition = python.lock(), python.condition(python.lock())
@@ -353,7 +123,7 @@ def test_event_has_no_holder(program: Program) -> None:
     # neither its Condition nor the lock that the waiter has for itself are told
     lock, = (lock for lock in report.locks if lock.kind != "gil")
     assert lock == Lock(f"py-event:{event:#x}", "py-event", event, "ready", "not set", waiters=lock.waiters,
-                        wait_for="any", why="an event has no owner: any thread may set it")
+                        wait_for="any", why=because("event-has-no-owner"))
     assert [waiter.thread for waiter in lock.waiters] == [1]
 
 
@@ -397,7 +167,7 @@ def test_lock_that_nobody_waits_for(program: Program) -> None:
     lock = program.python.lock()
     program.thread(program.frame([lock]))
     program.waiter(program.python.lock(), variables=[("lock", lock)])
-    snapshot = Snapshot(program.target)
+    snapshot = take_snapshot(program.target)
     found, note = snapshot.lock_at(lock)
     assert found is not None
     assert (found.id, found.holders, note) == (f"py-lock:{lock:#x}", (Holder(1, EXCLUSIVE, DERIVED, INSIDE,

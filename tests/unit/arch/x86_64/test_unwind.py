@@ -177,10 +177,10 @@ def test_walk() -> None:
     memory.u64(inner_bp, 0xB0B, TEXT + 0x210)        # which saved rbp, and returns into the third
     third_sp = inner_bp + 16
     memory.u64(third_sp + 40, TEXT + 0x320)          # which returns into the outermost
-    found = frames.unwinder.unwind(TEXT + 0x20, STACK + 0x10, inner_bp, 100)
+    found = frames.unwinder.unwind({"rip": TEXT + 0x20, "rsp": STACK + 0x10, "rbp": inner_bp}, 100)
     assert found == [(TEXT + 0x20, STACK + 0x10), (TEXT + 0x150, STACK + 0x18), (TEXT + 0x210, third_sp),
                      (TEXT + 0x320, third_sp + 48)]
-    assert frames.unwinder.unwind(TEXT + 0x20, STACK + 0x10, inner_bp, 2) == found[:2]
+    assert frames.unwinder.unwind({"rip": TEXT + 0x20, "rsp": STACK + 0x10, "rbp": inner_bp}, 2) == found[:2]
 
 
 def test_callers_rule_is_that_of_the_call() -> None:
@@ -189,14 +189,14 @@ def test_callers_rule_is_that_of_the_call() -> None:
     frames.memory.map(STACK, bytes(0x100))
     frames.memory.u64(STACK + 24, TEXT + 0x100)
     frames.memory.u64(STACK + 56, TEXT + 0x40)
-    assert frames.unwinder.unwind(TEXT + 0x20, STACK, 0, 10) == [
+    assert frames.unwinder.unwind({"rip": TEXT + 0x20, "rsp": STACK, "rbp": 0}, 10) == [
         (TEXT + 0x20, STACK), (TEXT + 0x100, STACK + 32), (TEXT + 0x40, STACK + 64)]
 
 
 def test_null_return_address_ends_the_walk() -> None:
     frames = Frames(NO_ROWS)
     frames.memory.map(STACK, bytes(16))
-    assert frames.unwinder.unwind(TEXT, STACK, 0, 10) == [(TEXT, STACK)]
+    assert frames.unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 10) == [(TEXT, STACK)]
 
 
 def test_frame_that_does_not_grow() -> None:
@@ -204,7 +204,7 @@ def test_frame_that_does_not_grow() -> None:
     frames.memory.map(STACK - 0x100, bytes(0x200))
     for bp in (0, STACK - 16, STACK - 0x100, STACK + (1 << 40)):
         with pytest.raises(CannotUnwind):
-            frames.unwinder.unwind(TEXT + 0x50, STACK, bp, 10)
+            frames.unwinder.unwind({"rip": TEXT + 0x50, "rsp": STACK, "rbp": bp}, 10)
 
 
 @pytest.mark.parametrize("program", [
@@ -218,18 +218,18 @@ def test_registers_kept_outside_the_frame(program: bytes) -> None:
     frames = Frames(program)
     frames.memory.map(STACK, struct.pack("<Q", TEXT + 8) * 100)
     with pytest.raises(CannotUnwind):
-        frames.unwinder.unwind(TEXT, STACK, 0, 10)
+        frames.unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 10)
 
 
 def test_unreadable_stack() -> None:
     with pytest.raises(MemoryUnreadable):
-        Frames(NO_ROWS).unwinder.unwind(TEXT, STACK, 0, 10)
+        Frames(NO_ROWS).unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 10)
 
 
 def test_recursion_without_end_is_cut() -> None:
     frames = Frames(NO_ROWS)
     frames.memory.map(STACK, struct.pack("<Q", TEXT + 8) * 5000)
-    assert len(frames.unwinder.unwind(TEXT, STACK, 0, 1000)) == 1000
+    assert len(frames.unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 1000)) == 1000
 
 
 @pytest.mark.parametrize("change", [
@@ -262,7 +262,7 @@ def test_truncated_anywhere() -> None:
 def test_bytes_changed_at_random() -> None:
     whole = Frames(FRAME_POINTER, def_cfa_offset(24), b"\x0a\x0e\x40\x0b", lsda=True)
     chooser = random.Random(7)
-    start = time.monotonic()
+    start = time.process_time()
     rules = 0
     for _ in range(3000):
         memory = FakeMemory({section.start: whole.memory.read(section.start, section.end - section.start)
@@ -276,7 +276,7 @@ def test_bytes_changed_at_random() -> None:
         except GdbextError:
             pass
     assert 0 < rules < 3000
-    assert time.monotonic() - start < 30
+    assert time.process_time() - start < 30
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -285,13 +285,13 @@ def test_noise(seed: int) -> None:
     at = seed * 0x340
     module = Module("/x", (Section(".text", 0, 1 << 40), Section(".eh_frame_hdr", at, at + 0x10000)))
     unwinder = Unwinder(memory, [module])
-    start = time.monotonic()
+    start = time.process_time()
     for i in range(50):
         try:
-            unwinder.unwind(0x1000 + 977 * i, 0x4000 + 8 * i, 0x5000, 1000)
+            unwinder.unwind({"rip": 0x1000 + 977 * i, "rsp": 0x4000 + 8 * i, "rbp": 0x5000}, 1000)
         except GdbextError:
             continue
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 # -- a real file, against readelf -----------------------------------------------------------------------------

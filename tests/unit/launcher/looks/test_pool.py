@@ -1,17 +1,13 @@
-"""Many looks at a time: order, failures, interruption, progress, and what is kept of them."""
+"""Many looks at a time: order, failures, interruption, and what is kept of them."""
 
 from __future__ import annotations
 
-import io
-import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.looks import pool
-from gdbext.launcher.looks.pool import Pool, Progress, Record, State
+from gdbext.launcher.looks.pool import Pool, Record, State
 
 # -- the pool ------------------------------------------------------------------------------------------------
 
@@ -85,82 +81,6 @@ def test_what_work_raises_comes_out() -> None:
 
     with pytest.raises(ZeroDivisionError):
         Pool(work, 2, lambda: None).run(range(5), lambda thing, result: None)
-
-
-# -- progress ------------------------------------------------------------------------------------------------
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return 1
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(os, "get_terminal_size", lambda handle: os.terminal_size((70, 24)))
-    monkeypatch.setenv("TERM", "xterm")
-    return now
-
-
-def test_a_bar_on_a_terminal(clock: list[float]) -> None:
-    stream = Terminal()
-    progress = Progress(40, 10, stream=stream)
-    progress.tick()
-    assert stream.getvalue() == ""
-    for failed in (False, True):
-        progress.advance(failed)
-    clock[0] += 2
-    progress.tick()
-    assert stream.getvalue() == "\r[#######.................] 12 of 40, 1 not read, 28 s left\x1b[K"
-    clock[0] += 0.05
-    progress.advance()
-    progress.tick()  # so soon nothing is written
-    progress.say("cores/x: not a core")
-    assert stream.getvalue().endswith("left\x1b[K\r\x1b[Kcores/x: not a core\n")
-    progress.clear()
-    assert stream.getvalue().endswith("not a core\n")
-
-
-def test_a_bar_fits_the_line(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "get_terminal_size", lambda handle: os.terminal_size((30, 24)))
-    stream = Terminal()
-    progress = Progress(1000, stream=stream)
-    progress.advance()
-    clock[0] += 1
-    progress.tick()
-    assert len(stream.getvalue().replace("\x1b[K", "").strip()) <= 29
-
-
-def test_lines_that_cannot_be_written_are_left_out(clock: list[float]) -> None:
-    with open("/dev/full", "w", buffering=1) as stream:
-        progress = Progress(2, stream=stream)
-        clock[0] += 1000
-        progress.tick()
-        progress.say("one of them failed")
-        progress.clear()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # what is left is written when it is closed
-
-
-def test_plain_lines_elsewhere(clock: list[float]) -> None:
-    stream = io.StringIO()
-    progress = Progress(1000, name="gdbext triage", stream=stream)
-    for _ in range(200):
-        progress.advance()
-        clock[0] += 0.5
-        progress.tick()
-    lines = stream.getvalue().splitlines()
-    assert lines[0] == "gdbext triage: 30 of 1,000, 8 min left"
-    assert len(lines) == 6
-    assert "\r" not in stream.getvalue()
-
-
-def test_durations() -> None:
-    assert [pool._duration(seconds) for seconds in (5.4, 90, 7200)] == ["5 s", "2 min", "2.0 h"]
 
 
 # -- what was done -------------------------------------------------------------------------------------------

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gdbext.launcher.processes.edges import watch
 from gdbext.launcher.processes.graph import Node, Wait, find_deadlocks
+from gdbext.model import EXCLUSIVE, RECORDED, Deadlock, Holder, Lock
+from gdbext.model.kinds import LockKind
 from tests.support.fake_host import NUMBERS, Host
 
 
@@ -33,7 +35,7 @@ def pair(host: Host) -> Host:
 def test_two_pipes(pair: Host) -> None:
     scene = pair.scene()
     assert scene.waits[Node(100, 1)] == Wait("pipe", "to read pipe:[11], fd 3", frozenset({Node(200, 1)}), False,
-                                             "inferred", "only process 200 has the other end")
+                                             "inferred", ("only process 200 has the other end",))
     assert pair.deadlocked() == [(100, 200)]
 
 
@@ -50,14 +52,14 @@ def test_a_writer_that_runs(pair: Host) -> None:
     assert pair.deadlocked() == []
 
 
-def test_a_thread_that_no_document_has(pair: Host) -> None:
+def test_a_thread_that_no_report_has(pair: Host) -> None:
     pair.at(200, None, tid=203)
     assert pair.scene().waits[Node(100, 1)].holders == {Node(200, 1), Node(200, -203)}
     assert pair.deadlocked() == []
 
 
 def test_a_process_that_could_not_be_read(pair: Host) -> None:
-    pair.documents[200] = None
+    pair.reports[200] = None
     assert pair.deadlocked() == []
 
 
@@ -116,12 +118,12 @@ def test_a_timed_wait(host: Host) -> None:
     assert host.deadlocked() == []
 
 
-def test_another_descriptor_than_the_document_tells(pair: Host) -> None:
+def test_another_descriptor_than_the_report_has(pair: Host) -> None:
     pair.at(100, "read", [7])
     assert Node(100, 1) not in pair.scene().waits
 
 
-def test_another_call_than_the_document_tells(pair: Host) -> None:
+def test_another_call_than_the_report_has(pair: Host) -> None:
     pair.at(100, "write", [3])
     assert Node(100, 1) not in pair.scene().waits
 
@@ -151,7 +153,7 @@ def test_threads_that_come_to_rest_are_watched_again(pair: Host, monkeypatch: py
         pair.at(200, "read", [5], ran=6)
 
     monkeypatch.setattr(time, "sleep", sleep)
-    scene = watch(pair.documents, str(pair.root))
+    scene = watch(pair.reports, str(pair.root))
     assert len(times) == 2
     assert len(find_deadlocks(scene.waits)) == 1
 
@@ -190,11 +192,9 @@ def test_a_child_that_works(host: Host) -> None:
 SHARED = "00010000-00011000 rw-s 00000000 00:01 77   /dev/zero (deleted)\n"
 
 
-def shared_lock(kind: str, address: int, foreign_owner: int | None = None,
-                holders: Sequence[int] = ()) -> dict[str, Any]:
-    return {"id": f"{kind}:{address:#x}", "kind": kind, "address": hex(address), "name": None, "state": "locked",
-            "holders": [{"thread": each, "mode": "exclusive", "evidence": "recorded", "why": None} for each in holders],
-            "waiters": [], "candidates": [], "orphan": None, "foreign_owner": foreign_owner, "why": None}
+def shared_lock(kind: LockKind, address: int, foreign_owner: int | None = None, holders: Sequence[int] = ()) -> Lock:
+    return Lock(f"{kind}:{address:#x}", kind, address, None, "locked",
+                tuple(Holder(each, EXCLUSIVE, RECORDED) for each in holders), foreign_owner=foreign_owner)
 
 
 def test_process_shared_mutexes(host: Host) -> None:
@@ -234,7 +234,7 @@ def test_a_lock_of_multiprocessing(host: Host) -> None:
     host.process(300, None, parent=200)
     wait = host.scene().waits[Node(100, 1)]
     assert (wait.kind, wait.evidence, set(wait.holders)) == ("semaphore", "derived", {Node(200, 1)})
-    assert wait.why == "only process 200 counts the semaphore as acquired"
+    assert wait.why == ("only process 200 counts the semaphore as acquired",)
     assert host.deadlocked() == []
 
 
@@ -244,7 +244,7 @@ def test_a_semaphore_that_nobody_counts(host: Host) -> None:
         host.maps(pid, SEM)
         host.memory(pid, 0x10000, bytes(16))
     wait = host.scene().waits[Node(100, 1)]
-    assert (wait.evidence, wait.why) == ("inferred", "only processes 100, 200 have that memory")
+    assert (wait.evidence, wait.why) == ("inferred", ("only processes 100, 200 have that memory",))
     assert host.deadlocked() == [(100, 200)]
 
 
@@ -275,15 +275,13 @@ def test_a_thread_that_joins_one_that_waits(pair: Host) -> None:
 
 
 def test_a_thread_that_waits_for_work(pair: Host) -> None:
-    lock = shared_lock("py-condition", 0x5000)
-    lock["state"] = "queue is empty"
+    lock = replace(shared_lock("py-condition", 0x5000), state="queue is empty")
     pair.process(100, "futex", [0x5000, 128], lock=lock, tid=101)
     assert pair.deadlocked() == [(100, 200)]
 
 
 def test_a_first_thread_that_may_wait_for_a_signal(host: Host) -> None:
-    lock = shared_lock("py-event", 0x5000)
-    lock["state"] = "not set"
+    lock = replace(shared_lock("py-event", 0x5000), state="not set")
     host.process(100, "futex", [0x5000, 128], lock=lock)
     host.process(100, "read", [3], tid=101)
     host.process(200, "read", [5])
@@ -297,11 +295,11 @@ def test_who_sleeps_can_run(pair: Host) -> None:
     assert pair.deadlocked() == []
 
 
-def test_a_deadlock_inside_is_known_by_the_document(pair: Host) -> None:
+def test_a_deadlock_inside_is_known_by_the_report(pair: Host) -> None:
     pair.process(200, "futex", [0x5000, 128], lock=shared_lock("mutex", 0x5000, holders=[2]), tid=201)
-    document = pair.documents[200]
-    assert document is not None
-    document["deadlocks"].append({"threads": [2], "stuck_behind": []})
+    report = pair.reports[200]
+    assert report is not None
+    pair.reports[200] = replace(report, deadlocks=(Deadlock((2,), RECORDED, ()),))
     scene = pair.scene()
     assert scene.dead == {Node(200, 2)}
     assert [found.processes for found in find_deadlocks(scene.waits, scene.dead)] == [(100, 200)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gdbext.launcher.processes.tree import is_kernel_thread, mappings, parent_of, process_tree, start_of, thread_states
+from gdbext.launcher.processes.tree import mappings, process_tree, thread_states
 from tests.support.fake_host import Host
 from tests.support.fake_proc import FakeProc
 
@@ -16,7 +16,6 @@ def test_the_tree(tmp_path: Path) -> None:
     assert process_tree(100, str(tmp_path)) == [(100, 1), (200, 100), (300, 100), (250, 200)]
     fake.write("200/stat", "200 (x) Z 100 1 1\n")
     assert [pid for pid, _ in process_tree(100, str(tmp_path))] == [100, 300]
-    assert parent_of(999, str(tmp_path)) is None
 
 
 def test_thread_states(tmp_path: Path) -> None:
@@ -29,21 +28,6 @@ def test_thread_states(tmp_path: Path) -> None:
         0, (3, 0x7F00, 16), 0x7FFC0000, 6)
     assert found[101].call is None
     assert thread_states(999, str(host.root)) == {}
-
-
-def test_when_a_process_was_started(tmp_path: Path) -> None:
-    fake = FakeProc(tmp_path)
-    fake.write("7/stat", "7 (a) b) S 1 7 7 0 -1 4194560 209 0 0 0 0 0 0 0 20 0 1 0 4711 2703360 180\n")
-    assert start_of(7, str(tmp_path)) == 4711
-    assert start_of(8, str(tmp_path)) is None
-
-
-def test_threads_of_the_kernel(tmp_path: Path) -> None:
-    fake = FakeProc(tmp_path)
-    fake.write("2/stat", "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0\n")
-    assert is_kernel_thread(2, str(tmp_path))
-    assert not is_kernel_thread(100, str(tmp_path))
-    assert not is_kernel_thread(999, str(tmp_path))
 
 
 def test_mappings(tmp_path: Path) -> None:

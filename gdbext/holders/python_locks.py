@@ -1,0 +1,179 @@
+"""Which threads hold a lock of Python's.
+
+Some kinds record their owner. A plain `_thread.lock` does not: it is held by the thread that is inside of a `with`
+block of it (`DERIVED`), or else no more is known than which threads' frames know the lock (candidates).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gdbext.cpython.frames import RawFrame
+from gdbext.cpython.taken import TakenLock
+from gdbext.errors import GdbextError
+from gdbext.model import DERIVED, INFERRED
+from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import because
+from gdbext.threads.threads import Threads
+from gdbext.waits.python_locks import PythonLocks, Reader
+from gdbext.waits.seen import SeenLock, held_by
+
+if TYPE_CHECKING:
+    from gdbext.holders.owners import HolderContext
+
+#: What follows the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
+_VARIABLE = re.compile(r"[.\[]")
+_INSIDE = because("in-with-block")
+
+
+class PythonFrames:
+    """What the Python frames of all threads show of locks; each stack is read once.
+
+    :param wanted: the locks that threads wait for.
+    """
+
+    def __init__(self, threads: Threads, locks: PythonLocks, wanted: Collection[SeenLock]) -> None:
+        self._threads = threads
+        self._locks = locks
+        self._wanted = wanted
+        self._taken: dict[int, dict[int, TakenLock]] = {}
+
+    def taken_by(self, number: int) -> Mapping[int, TakenLock]:
+        """The locks (``PyObject *``) that a thread has taken in `with` statements."""
+        known = self._taken.get(number)
+        if known is None:
+            known = self._taken[number] = {}
+            for reader, stack in self._locks.stacks_of(number):
+                # of a recursive lock the outermost block is where it was taken
+                known.update((taken.lock, taken) for taken in reader.taken.of(stack))
+        return known
+
+    @cached_property
+    def inside(self) -> Mapping[int, Sequence[tuple[int, TakenLock]]]:
+        """By lock (``PyObject *``): the threads in `with` blocks of it."""
+        found: dict[int, list[tuple[int, TakenLock]]] = {}
+        for seen in self._threads:
+            for address, taken in self.taken_by(seen.number).items():
+                found.setdefault(address, []).append((seen.number, taken))
+        return found
+
+    @cached_property
+    def users(self) -> Mapping[str, Collection[int]]:
+        """By id of a lock that threads wait for: the threads whose frames know it."""
+        known = _Known(self._wanted)
+        numbers: dict[str, set[int]] = {}
+        for seen in self._threads:
+            for reader, stack in self._locks.stacks_of(seen.number):
+                for raw in stack:
+                    for found in known.to(reader, raw):
+                        numbers.setdefault(found.id, set()).add(seen.number)
+        return numbers
+
+    def refers(self, number: int, lock: SeenLock) -> bool:
+        """Whether a frame of a thread refers to a lock."""
+        known = _Known([lock])
+        return any(known.to(reader, raw) for reader, stack in self._locks.stacks_of(number) for raw in stack)
+
+    def is_searchable(self, number: int) -> bool:
+        """Whether a thread has any Python frame."""
+        return any(stack for _, stack in self._locks.stacks_of(number))
+
+    def released_by_others(self, number: int, lock: SeenLock) -> bool:
+        """Whether another thread may release a lock whose taker waits for it: some programs use one as a signal."""
+        known = _Known([lock])
+        return any(reader.taken.releases(raw) and known.to(reader, raw)
+                   for seen in self._threads if seen.number != number
+                   for reader, stack in self._locks.stacks_of(seen.number) for raw in stack)
+
+
+def python_owner(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
+    """The recorded owner of a lock of Python's; None if none is recorded though the lock is held.
+
+    The owner is recorded as a thread's ident. If the owner exits without releasing the lock, a new thread may get
+    that ident. So a thread is the owner only if one of its frames refers to the lock.
+    """
+    lock = found.python
+    if lock is None:
+        return None
+    kind = kind_of(lock.kind)
+    if kind.no_owner is not None:
+        return replace(found, why=because(kind.no_owner))
+    if not lock.locked:
+        return replace(found, why=because("lock-about-to-be-taken"))
+    passed_on = next((context.parked.passed_on[word] for word in lock.words if word in context.parked.passed_on), None)
+    if passed_on is not None:
+        return replace(found, holders=held_by((passed_on,)))
+    if lock.owner is None:
+        return replace(found, why=because("held-by-another-process")) if lock.shared else None
+    number = context.threads.number_of_pthread.get(lock.owner)
+    if number is not None:
+        taken = context.frames.taken_by(number).get(lock.address)
+        # a handle to join a thread records the ident of a thread that has not ended
+        if not kind.ends_thread and taken is None and not context.frames.refers(number, found):
+            if not context.frames.is_searchable(number):
+                why = because("owner-ident-compiled", thread=number)
+                return replace(found, holders=held_by((number,), INFERRED, why))
+            return replace(found, candidates=(number,), why=because("owner-ident-reused", thread=number))
+        return replace(found, holders=held_by((number,), taken_at=taken.at if taken else None))
+    orphan, evidence, why = context.gone.by_descriptor(lock.owner)
+    return replace(found, orphan=orphan, orphan_evidence=evidence, why=why)
+
+
+def inside_with(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
+    """The thread that is inside of a `with` block of a lock of Python's, as far as that is certain."""
+    takers = context.frames.inside.get(found.python.address, ()) if found.python is not None else ()
+    if len(takers) > 1:
+        return replace(found, candidates=tuple(sorted(number for number, _ in takers)),
+                       why=because("in-several-with-blocks"))
+    for number, taken in takers:
+        waits = number in waiters
+        doubtful = context.frames.released_by_others(number, found) if waits else taken.unless_waiting
+        if taken.released or doubtful:
+            return replace(found, candidates=(number,), why=because("maybe-left-with-block"))
+        return replace(found, holders=held_by((number,), DERIVED, _INSIDE, taken_at=taken.at))
+    return None
+
+
+def known_by_frames(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
+    """The threads that may hold a lock of Python's of which nothing more is known: those whose frames know it."""
+    if found.python is None:
+        return None
+    users = context.frames.users.get(found.id, ())
+    return replace(found, candidates=tuple(sorted(set(users) - set(waiters))),
+                   why=because("records-no-owner", what="python-lock"))
+
+
+class _Known:
+    """Tells which of some locks a frame knows: as a variable, as an attribute of one, or as a global that it uses."""
+
+    def __init__(self, wanted: Iterable[SeenLock]) -> None:
+        self._by_object: dict[int, list[SeenLock]] = {}
+        for found in wanted:
+            for address in found.known_by:
+                self._by_object.setdefault(address, []).append(found)
+        # by ``dict`` of globals: the names of those of them that are global variables
+        self._globals: dict[int, list[tuple[str, int]]] = {}
+
+    def to(self, reader: Reader, raw: RawFrame) -> list[SeenLock]:
+        """The locks that a frame knows; those of them that can be read."""
+        try:
+            objects = self._by_object.keys() & reader.frames.variable_values(raw)
+            used = self._used_globals(reader, reader.frames.globals(raw))
+            if used:
+                names = reader.frames.names_of(raw.code)
+                objects |= {address for name, address in used if name in names}
+        except GdbextError:
+            return []
+        return [found for address in objects for found in self._by_object[address]]
+
+    def _used_globals(self, reader: Reader, namespace: int) -> list[tuple[str, int]]:
+        known = self._globals.get(namespace)
+        if known is None:
+            names = reader.names.globals_of(namespace)[1]
+            known = [(_VARIABLE.split(names[address])[0], address) for address in self._by_object if address in names]
+            self._globals[namespace] = known
+        return known

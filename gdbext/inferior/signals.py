@@ -1,0 +1,69 @@
+"""Signals of Linux: their names and codes, and ``siginfo_t``, which are the same on every processor.
+
+Source: Linux 6.1 include/uapi/asm-generic/signal.h and siginfo.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from gdbext.inferior.protocol import SignalInfo
+
+SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV = 3, 4, 5, 6, 7, 8, 11
+SIGXCPU, SIGXFSZ, SIGSYS = 24, 25, 31
+SIGRTMAX = 64
+
+#: Signals that make a core by default, by number.
+CORE_SIGNALS: Mapping[int, str] = {
+    SIGQUIT: "SIGQUIT", SIGILL: "SIGILL", SIGTRAP: "SIGTRAP", SIGABRT: "SIGABRT", SIGBUS: "SIGBUS", SIGFPE: "SIGFPE",
+    SIGSEGV: "SIGSEGV", SIGXCPU: "SIGXCPU", SIGXFSZ: "SIGXFSZ", SIGSYS: "SIGSYS",
+}
+#: Those that an instruction causes; `si_code` above 0 says how.
+FAULT_SIGNALS = frozenset((SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS))
+
+#: `si_code`: who sent it, where no instruction caused it.
+SI_USER, SI_KERNEL, SI_QUEUE, SI_TKILL = 0, 0x80, -1, -6
+_CODES = {SI_USER: "SI_USER", SI_KERNEL: "SI_KERNEL", SI_QUEUE: "SI_QUEUE", -2: "SI_TIMER", -3: "SI_MESGQ",
+          -4: "SI_ASYNCIO", -5: "SI_SIGIO", SI_TKILL: "SI_TKILL"}
+SEGV_MAPERR, SEGV_ACCERR, SEGV_PKUERR = 1, 2, 4
+BUS_ADRALN, BUS_ADRERR = 1, 2
+FPE_INTDIV = 1
+ILL_ILLOPN = 2
+_CODES_OF: Mapping[int, tuple[str, ...]] = {
+    SIGILL: ("ILL_ILLOPC", "ILL_ILLOPN", "ILL_ILLADR", "ILL_ILLTRP", "ILL_PRVOPC", "ILL_PRVREG", "ILL_COPROC",
+             "ILL_BADSTK"),
+    SIGTRAP: ("TRAP_BRKPT", "TRAP_TRACE", "TRAP_BRANCH", "TRAP_HWBKPT"),
+    SIGBUS: ("BUS_ADRALN", "BUS_ADRERR", "BUS_OBJERR", "BUS_MCEERR_AR", "BUS_MCEERR_AO"),
+    SIGFPE: ("FPE_INTDIV", "FPE_INTOVF", "FPE_FLTDIV", "FPE_FLTOVF", "FPE_FLTUND", "FPE_FLTRES", "FPE_FLTINV",
+             "FPE_FLTSUB"),
+    SIGSEGV: ("SEGV_MAPERR", "SEGV_ACCERR", "SEGV_BNDERR", "SEGV_PKUERR", "SEGV_ACCADI", "SEGV_ADIDERR",
+              "SEGV_ADIPERR", "SEGV_MTEAERR", "SEGV_MTESERR", "SEGV_CPERR"),
+    SIGSYS: ("SYS_SECCOMP", "SYS_USER_DISPATCH"),
+}
+
+_SIGINFO = struct.Struct("<iii4xQ")  # siginfo_t: si_signo, si_errno, si_code, then _sigfault.si_addr
+_SENDER = struct.Struct("<iI")  # _kill: si_pid, si_uid
+SIGINFO_SIZE = 128
+
+
+def code_name(number: int, code: int | None) -> str | None:
+    """The name of an `si_code`, None for one that is not known."""
+    if code is None:
+        return None
+    if code in _CODES:
+        return _CODES[code]
+    names = _CODES_OF.get(number, ())
+    return names[code - 1] if 1 <= code <= len(names) else None
+
+
+def decode_siginfo(data: bytes) -> SignalInfo:
+    """Decode a ``siginfo_t``.
+
+    :param data: at least its first 24 bytes.
+    """
+    number, _, code, address = _SIGINFO.unpack_from(data)
+    if number in FAULT_SIGNALS and code > 0:
+        return SignalInfo(number, code, address)
+    pid, uid = _SENDER.unpack_from(data, _SIGINFO.size - 8)
+    return SignalInfo(number, code, None, pid, uid)

@@ -1,0 +1,153 @@
+"""Verdicts of many targets: what a class of them is called, and how many there are of each kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gdbext.model import Crash, Frame, PyFrame, Thread
+from gdbext.narrate.frames import frame_line
+from gdbext.narrate.names import Facts, thread_name
+from gdbext.narrate.verdict import deadlock_headline, short_lock, undecided
+from gdbext.narrate.words import Foreign, Words, listed, plain, plural, reason
+
+#: What happened in a target. `UNKNOWN`: no deadlock was found, and none can be ruled out.
+DEADLOCK, CRASH, UNKNOWN, OTHER = "deadlock", "crash", "unknown", "other"
+#: The order of classes in a report.
+KINDS = (DEADLOCK, CRASH, UNKNOWN, OTHER)
+#: Where a thread waits is shown by the frames outside of these.
+C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux-x86-64|ld-musl-x86_64)[-.]")
+#: How many locks a headline of a process names.
+_MANY_LOCKS = 4
+#: The functions in which an event loop waits.
+_EVENTS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect")
+#: The functions that MPI's standard names, by themselves and as a profiler calls them.
+_MPI = re.compile(r"P?MPI_[A-Z]")
+
+
+def module_of(frame: Frame) -> str | None:
+    """The module of a native frame."""
+    return None if isinstance(frame, PyFrame) else frame.module
+
+
+def is_mpi(frame: Frame) -> bool:
+    """Whether a frame is a call of MPI."""
+    return not isinstance(frame, PyFrame) and _MPI.match(frame.function or "") is not None
+
+
+def without_polling(stack: Sequence[Frame]) -> Sequence[Frame]:
+    """The frames of a stack from the innermost call of MPI on, outwards; all of them if there is none.
+
+    Open MPI and MPICH wait in a loop over their transports, and the function in which a snapshot finds them is chance.
+    """
+    at = next((index for index, frame in enumerate(stack) if is_mpi(frame)), None)
+    if at is None:
+        return stack
+    library = module_of(stack[at])
+    caller = module_of(stack[at + 1]) if at + 1 < len(stack) else library
+    for frame in stack[:at]:
+        # a callback is of Python, or of the file that calls MPI; where MPI is part of that file, it cannot be seen
+        if isinstance(frame, PyFrame) or module_of(frame) == caller != library:
+            return stack
+    return stack[at:]
+
+
+def kind_of_verdict(facts: Facts) -> str:
+    """The kind of what happened.
+
+    A program that somebody else has killed may have hung: then its stacks show why, as of one that lives.
+    """
+    report = facts.report
+    if report.deadlocks:
+        return DEADLOCK
+    if report.crash is not None and report.crash.fault.kind != "sent":
+        return CRASH
+    return UNKNOWN if report.no_verdict else OTHER
+
+
+def title(facts: Facts) -> Words:
+    """What happened in a target, on one line."""
+    report, kind = facts.report, kind_of_verdict(facts)
+    if kind == DEADLOCK:
+        more = len(report.deadlocks) - 1
+        return (*deadlock_headline(facts, report.deadlocks[0]),
+                f"; and {plural(more, 'more deadlock')}" if more else "")
+    if kind == CRASH and report.crash is not None:
+        return _crash(report.crash)
+    first = min(report.threads, key=lambda thread: thread.number, default=None)
+    does: Words = ("no threads",) if first is None else _first_thread(facts, first)
+    return (*undecided(report), "; ", *does) if kind == UNKNOWN else does
+
+
+def _crash(crash: Crash) -> Words:
+    fault, stack = crash.fault, crash.stack.frames
+    at = stack[crash.guilty] if crash.guilty is not None and crash.guilty < len(stack) else stack[0] if stack else None
+    where: Words = (" in ", Foreign(frame_line(at), 300)) if at is not None else ()
+    return (f"{fault.signal}, {fault.kind}", *where, ": ", reason(fault.text))
+
+
+def _first_thread(facts: Facts, first: Thread) -> Words:
+    """What a thread does, and of a call of MPI who made it."""
+    stack = without_polling(first.stack)
+    call: Words = ()
+    if len(stack) > 1 and is_mpi(stack[0]):
+        call, stack = (Foreign(frame_line(stack[0]), 300), " called by "), stack[1:]
+    outside = [frame for frame in stack if not C_LIBRARY.match(module_of(frame) or "")]
+    frame = next((frame for frame in outside if isinstance(frame, PyFrame)), outside[0] if outside else None)
+    if first.status == "blocked":
+        does = f" is blocked in {first.syscall or 'a system call'}"
+    else:
+        does = " runs" if first.status == "running" else " is in an unknown state"
+    where: Words = (" in ", *call, Foreign(frame_line(frame), 300)) if frame is not None else ()
+    return (*thread_name(facts, first.number), does, *where)
+
+
+def with_kind(kind: str, words: str) -> str:
+    """The title of a class behind its kind, where the title itself does not say that."""
+    return words if kind == DEADLOCK else f"{kind}: {words}"
+
+
+def summary(counts: Mapping[str, int], classes: int, failures: int, what: str = "core") -> str:
+    """One line: how many targets there are of each kind."""
+    parts = [f"{counts[DEADLOCK]:,} deadlocked", f"{counts[CRASH]:,} crashed", f"{counts[OTHER]:,} neither"]
+    parts += [f"{counts[UNKNOWN]:,} without a verdict"] if counts[UNKNOWN] else []
+    text = f"{plural(sum(counts.values()), what)}: {', '.join(parts)}; {classes:,} class{'es' if classes != 1 else ''}"
+    return text + (f"; {failures:,} could not be read" if failures else "")
+
+
+def stacks_heading(kind: str, threads: int, representative: str) -> Words:
+    """What stands above the stacks of the representative of a class."""
+    all_threads = f"stacks of all {threads:,} threads"
+    what = {DEADLOCK: "stacks of its threads", CRASH: "innermost frames"}.get(kind, all_threads)
+    return (f"{what} in ", Foreign(representative, 300), ":")
+
+
+# -- processes of a cluster -------------------------------------------------------------------------------------
+
+
+def process_headline(facts: Facts) -> Words:
+    """What happened in a process, on one line: between which locks a deadlock is, or that it only waits."""
+    report = facts.report
+    if report.deadlocks:
+        first, more = report.deadlocks[0], len(report.deadlocks) - 1
+        names = list(dict.fromkeys(short_lock(facts, edge.lock) for edge in first.edges))
+        # the GIL first: readers look for it
+        names.sort(key=lambda name: plain(name) != "the GIL")
+        if len(names) > _MANY_LOCKS:
+            names[_MANY_LOCKS:] = [(f"{len(names) - _MANY_LOCKS:,} more locks",)]
+        between: Words = (" over ", *names[0]) if len(names) == 1 else (
+            " between ", *listed(names[:-1]), " and ", *names[-1])
+        return ("standstill" if first.standstill else "deadlock", *between, f" ({first.evidence})",
+                f" and {plural(more, 'more deadlock')}" if more else "")
+    if report.no_verdict:
+        return undecided(report)
+    count = len(report.threads)
+    running = sum(not _waits(thread) for thread in report.threads)
+    if not running:
+        return (f"only waits: no deadlock, {f'all {count:,} threads wait' if count != 1 else 'its thread waits'}",)
+    return (f"no deadlock, {running:,} of {plural(count, 'thread')} run{'s' if running == 1 else ''}",)
+
+
+def _waits(thread: Thread) -> bool:
+    """Whether a thread is blocked, or has only just looked up from waiting for events: event loops do it often."""
+    return thread.status == "blocked" or any(frame.function in _EVENTS for frame in thread.stack[:1])

@@ -1,0 +1,263 @@
+"""The sentence for each reason code of `gdbext.model.crash_reasons`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gdbext.model.kinds import GIL
+
+
+def _list(items: tuple[str, ...], more: int = 0) -> str:
+    return ", ".join(items) + (f" and {more} more" if more else "")
+
+
+def _locks(locks: tuple[str, ...]) -> str:
+    return ", ".join("the GIL" if lock.startswith(f"{GIL}:") else lock for lock in locks)
+
+
+def _unnamed_function(module: str | None) -> str:
+    return f"a function of {module}" if module else "code in no file"
+
+
+# -- what is at an address -----------------------------------------------------------------------------------------
+
+_FILLERS = {
+    "python-freed": "Python's debug allocator leaves it in freed memory",
+    "python-new": "Python's debug allocator leaves it in memory that has not been written yet",
+    "python-around": "Python's debug allocator puts it around memory",
+    "python37-freed": "the debug allocator of Python up to 3.7 leaves it in freed memory",
+    "python37-new": "the debug allocator of Python up to 3.7 leaves it in memory that has not been written yet",
+    "python37-around": "the debug allocator of Python up to 3.7 puts it around memory",
+    "jemalloc-freed": "jemalloc can leave it in freed memory",
+    "jemalloc-new": "jemalloc can leave it in memory that has not been written yet",
+    "asan-new": "AddressSanitizer leaves it in memory that has not been written yet",
+}
+
+
+def _fill_pattern(byte: int, filler: str | None = None) -> str:
+    return f"the byte {byte:#04x} eight times, a fill pattern" + (f" ({_FILLERS[filler]})" if filler else "")
+
+
+def _not_canonical(text: str | None = None) -> str:
+    return "not a valid x86-64 address (not canonical)" + (f"; as text it reads {text!r}" if text else "")
+
+
+def _loaded(register: str, operand: str, now: int | None = None, base: str | None = None, value: int = 0,
+            what: str | None = None) -> str:
+    """:param now: what the memory contains, where that is something else by now."""
+    read = f"%{register} was read from {operand}" + (f" (which now contains {now:#x})" if now is not None else "")
+    if base is not None:
+        return f"{read}: %{base} is {value:#x}, {what}"
+    return f"{read}, {what}" if what is not None else read
+
+
+def _argument(register: str, number: int, function: str, is_this: int) -> str:
+    return f"%{register} is {'`this`, ' if is_this else ''}argument {number} of {function}"
+
+
+# -- what happened -------------------------------------------------------------------------------------------------
+
+_VERBS = {"read": "read", "write": "wrote", "execute": "ran code"}
+
+
+def _accessed(access: str | None, size: int | None, address: int | None, is_readable: int,
+              problem: str | None = None) -> str:
+    """:param is_readable: whether the instruction could be read."""
+    words = [_VERBS.get(access or "", "accessed memory")]
+    if access in ("read", "write"):
+        words.append(f"{size} byte{'s' if size != 1 else ''}" if size else "memory")
+    if address is not None:
+        words.append(f"at {address:#x}")
+    if not is_readable:
+        words.append("(the instruction cannot be read)")
+    return " ".join(words) + (f": {problem}" if problem is not None else "")
+
+
+def _by_register(text: str) -> Callable[..., str]:
+    def explain(register: str | None = None, offset: int = 0) -> str:
+        return text.format(offset=offset) + (f" (%{register})" if register is not None else "")
+
+    return explain
+
+
+def _bad_register(register: str, value: int, offset: int, what: str) -> str:
+    return (f"at offset {offset:#x} of " if offset else "") + f"%{register} = {value:#x}, {what}"
+
+
+def _sanitizer(name: str, found_race: int) -> str:
+    return (f"{name} ended the program" + (": it found a data race" if found_race else "")
+            + "; its report is the last thing that the program wrote to standard error")
+
+
+def _rust_panic(file: str, line: int, column: int, message: str | None) -> str:
+    return f"a Rust panic at {file}:{line}:{column}: {message or 'its message is not known'}"
+
+
+def _terminate(type: str, text: str | None) -> str:
+    return f"std::terminate() was called for a C++ exception of type {type}" + (f": {text}" if text else "")
+
+
+# -- rules ---------------------------------------------------------------------------------------------------------
+
+_CALL = "is in {function}(), called from {module}, "
+_RELEASED = "this thread has released it (PyEval_SaveThread, or a call of ctypes.CDLL)"
+
+
+def _without_gil(function: str, module: str, holder: int | None) -> str:
+    state = f"thread {holder} holds the GIL" if holder is not None else "the GIL is free"
+    return _CALL.format(function=function, module=module) + f"but {state}: {_RELEASED}"
+
+
+def _blocked_with_gil(waiters: tuple[int, ...], lock: str | None, blocked_on: str | None, syscall: str | None) -> str:
+    where = f"for {lock}" if lock is not None else blocked_on or f"in {syscall or 'a system call'}"
+    return f"holds the GIL and is blocked {where}; threads that want the GIL: {', '.join(map(str, waiters))}"
+
+
+def _not_an_object(address: int, names: tuple[str, ...], problem: str) -> str:
+    called = f", {' and '.join(names)}," if names else ""
+    return f"{address:#x}{called} is not (or no longer) a Python object: {problem}"
+
+
+# -- suspects ------------------------------------------------------------------------------------------------------
+
+def _leads_to(address: int, place: str, target: int, what: str, through: int | None = None) -> str:
+    through_words = f"{through:#x}, and that to " if through is not None else ""
+    return (f"has {address:#x} {place}, which points to {through_words}{target:#x} ({what}), "
+            "which the thread that died also used")
+
+
+def _on_its_stack(function: str | None, module: str | None) -> str:
+    return f"on its stack, in {f'{function}()' if function else module or 'code in no file'}"
+
+
+# -- what is missing -----------------------------------------------------------------------------------------------
+
+def _file_missing(path: str, build_id: str | None) -> str:
+    name = f"{path} (build id {build_id})" if build_id else path
+    return f"{name}: frames in it have no names, and the stack may end there"
+
+
+#: The sentence of each code: a format string for `str.format`, or a function of the arguments.
+WORDINGS: Mapping[str, str | Callable[..., str]] = {
+    "function": "{name}()",
+    "unnamed-function": _unnamed_function,
+    "null": "null",
+    "small-number": "not an address: {value} is too small",
+    "not-canonical": _not_canonical,
+    "fill-pattern": _fill_pattern,
+    "code-in": lambda module, function=None: f"code: {f'{function} in' if function else 'in'} {module}",
+    "data-in": lambda module, function=None: f"data: {f'{function} in' if function else 'in'} {module}",
+    "not-readable": "not readable",
+    "not-mapped": "not mapped",
+    "on-stack-of": "on the stack of thread {thread}",
+    "python-object": "a Python object of type {type}",
+    "cpp-object": "a C++ object of class {type}",
+    "mapped-file": "in the mapping of {file}, at byte {offset:#x} of the file",
+    "inaccessible-memory": "memory that may not be accessed (a guard page, or reserved)",
+    "heap": "heap",
+    "mapping": "{name}",
+    "memory": "memory",
+    "memory-holding": lambda value, what=None: f"{f'{what}, which ' if what else ''}contains {value:#x}",
+    "in-caller": "in {function}: {origin}",
+    "uncertain-origin": "{origin}, unless the program jumped past that",
+    "argument": _argument,
+    "constant": "%{register} was set by `{instruction}`",
+    "result": "%{register} was returned by {function}",
+    "computed": "%{register} was computed by `{instruction}`",
+    "loaded": _loaded,
+    "stopped-by-signal": "{signal} stopped the program",
+    "sender-unknown": "{signal} was sent; by which process is not recorded",
+    "sent-by-own-thread": "{signal} was sent by another thread of the program: the code that ran is not at fault",
+    "sent-by-process": "{signal} was sent by process {pid}: the code that ran is not at fault",
+    "accessed": _accessed,
+    "refused-instruction": "the processor refused the instruction `{instruction}` (general protection)",
+    "null-pointer": _by_register("a null pointer"),
+    "null-member": _by_register("the member at offset {offset:#x} of a null pointer"),
+    "bad-register": _bad_register,
+    "not-canonical-sum": "not a valid x86-64 address (not canonical), made of %{register} = {value:#x}",
+    "stack-used-up": "the stack is used up, {kib} KiB of it",
+    "misaligned-for": "`{mnemonic}` needs an address that is a multiple of {alignment}",
+    "misaligned": "the address is not aligned",
+    "protection-key": "a protection key forbids it",
+    "mapped-since": "nothing was mapped there at that time, though now it is {what}",
+    "forbidden": "its mapping does not allow it ({what})",
+    "forbidden-then": "its mapping did not allow it at that time ({what})",
+    "allowed-only": lambda permissions, what: f"its mapping allows {permissions or 'no access'} ({what})",
+    "nothing-mapped": "nothing was mapped there",
+    "called-null": "called a null function pointer",
+    "called-bad-address": "called a function at {address:#x}: {what}",
+    "ran-data": "ran code at {address:#x}: {what}, which is not executable",
+    "file-too-short": "byte {offset:#x} of {path}, which is mapped, but the file ends before it (it was truncated, or "
+                      "its disk is full)",
+    "no-memory-behind": "the mapping has no memory behind it (a file that ends before it, or huge pages that ran out)",
+    "faulty-memory": "memory is faulty (hardware)",
+    "arithmetic-error": "an arithmetic error",
+    "arithmetic-error-in": "an arithmetic error in `{instruction}`",
+    "divided-by-zero": "an integer was divided by 0",
+    "divided-by-zero-or-overflow": "an integer was divided by 0, or the quotient is too large",
+    "quotient-too-large": "the quotient of a division by {divisor} is too large for its register",
+    "stopped-itself": "the program stopped itself (`ud2`): compilers put it where code must not get to, as for "
+                      "__builtin_trap() or a missing return",
+    "unreadable-instruction": "the processor refused an instruction, which cannot be read",
+    "not-an-instruction": "ran bytes that are not an instruction: it jumped into data or between instructions",
+    "unsupported-instruction": "the processor does not have the instruction `{instruction}`: the code was built for "
+                               "another one",
+    "breakpoint-instruction": "a breakpoint instruction (`int3`) that no debugger set: __builtin_debugtrap() or an "
+                              "assertion",
+    "forbidden-system-call": "system call {number} is forbidden by a seccomp filter",
+    "only-null-is-so-low": "only a null pointer leads to so low an address",
+    "just-below-stack": "the address is just below the stack that the thread uses",
+    "called-abort": "the program called abort()",
+    "c-library-ended": "the C library ended the program: {message}",
+    "sanitizer-ended": _sanitizer,
+    "rust-panic": _rust_panic,
+    "terminate-called": _terminate,
+    "python-ended": lambda message: f"Python ended the program: {message or 'a fatal error'}",
+    "panic-on-stack": "message and place of the panic were found on the stack",
+    "message-nearest-on-stack": "the texts are those nearest to the call of abort() on the stack",
+    "api-without-interpreter": _CALL + "though Python is finalised, or not initialised",
+    "api-during-finalisation": _CALL + "while thread {finalizer} finalises Python",
+    "api-without-thread-state": _CALL + "but has no thread state: it was not created by Python and has not called "
+                                "PyGILState_Ensure()",
+    "api-not-attached": _CALL + "but its thread state is {state}: it must be attached to use objects",
+    "api-without-gil": _without_gil,
+    "blocked-with-gil": _blocked_with_gil,
+    "not-an-object": _not_an_object,
+    "no-interpreter": "the runtime has no interpreter",
+    "no-thread-state": "no interpreter has a thread state for this thread",
+    "object-in-variable": "a variable refers to it, and no live object has such a header",
+    "type-read-there": "the interpreter read a bad pointer from where an object has its type, and no live object has "
+                       "such a header",
+    "object-filled": "it contains {pattern}",
+    "object-in-free-list": "its first word is the address of another block, as in the free list of Python's "
+                           "allocator: it was freed",
+    "object-in-malloc-list": "its first word is a link of malloc's free list: it was freed",
+    "bad-reference-count": "its reference count is {count}",
+    "type-filled": "its type pointer is {pattern}",
+    "type-unreadable": "its type pointer {type:#x} does not lead to a readable type",
+    "not-a-type": "its type pointer {type:#x} does not lead to a type",
+    "in-register": "in %{register}",
+    "on-its-stack": _on_its_stack,
+    "has-the-object": "has {address:#x} {place}: {what}, which the fault was about",
+    "has-object-nearby": "has {address:#x} {place}, as the thread that died ({what})",
+    "leads-to-object": _leads_to,
+    "same-python-object": "has the Python object {address:#x} too: it is {name}, a {type}, and the other thread's "
+                          "{other_name}",
+    "same-function": "is in {function} too",
+    "same-class": "is in {function}, of the same class {type}",
+    "same-library": "is in {function}, of the same library {library}",
+    "both-hold": lambda locks: f"both hold {_locks(locks)}",
+    "one-in-critical-section": "one of them is in a critical section of the object, the other is not",
+    "no-common-lock": "no lock in common",
+    "no-common-lock-or-section": "no lock in common and no critical section",
+    "holds-locks": lambda thread, locks: f"thread {thread} holds {_locks(locks)}",
+    "both-attached": "both are attached and run at the same time",
+    "released-gil": "thread {thread} has released it",
+    "runs-without-gil": "thread {thread} runs without the GIL",
+    "not-a-python-thread": "thread {thread} is not a Python thread",
+    "libraries-not-listed": lambda why, libraries, more: (
+        f"{why}; so nothing in {_list(libraries, more)} is named or decoded, and stacks may end there"),
+    "core-cut-off": "{why}; what was in the rest cannot be read",
+    "file-missing": _file_missing,
+    "files-missing": lambda files, more: f"files that were mapped and are not on this machine: {_list(files, more)}",
+}

@@ -1,0 +1,106 @@
+"""Frames of stacks: what they are called, which of them explain what a thread does, and what stands for the others."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+from gdbext.model import Frame, Part, PyFrame, Thread
+from gdbext.narrate.words import Foreign, Words, listed, plural
+
+#: The last line of a stack of which only the first frames were requested, in the words of GDB.
+MORE_FRAMES = "(More stack frames follow...)"
+#: How many Python frames, and how many other frames, of a thread a verdict shows.
+_VERDICT_FRAMES = 6
+#: Modules that only carry a call from Python to a library and back; a verdict leaves their frames out.
+_GLUE = re.compile(r"^(?:libffi\.so|_ctypes[.]|_cffi_backend[.])")
+
+
+def parts_of(thread: Thread) -> Sequence[Part]:
+    """The parts that a thread's stack is presented as."""
+    return thread.parts or [Part((frame,)) for frame in thread.stack]
+
+
+def stack_key(thread: Thread) -> object:
+    """What threads with the same stack have in common."""
+    # what is folded may have another text for the same frames, as the import of another module
+    return thread.stack, tuple([part.text for part in thread.parts])
+
+
+def numbered(parts: Sequence[Part]) -> Iterator[tuple[int, Part]]:
+    """Each part with the index in the stack of its first frame."""
+    return zip(itertools.accumulate((len(part.frames) for part in parts), initial=0), parts)
+
+
+def telling(thread: Thread) -> set[int]:
+    """The indexes of the frames that explain what a thread does: named native ones and the innermost Python ones."""
+    entries = list(numbered(parts_of(thread)))
+    last_python = max((index for index, part in entries if part.text is None
+                       and isinstance(part.frames[0], PyFrame)), default=len(thread.stack))
+    python = native = 0
+    chosen = set()
+    for index, part in entries:
+        if part.text is not None:
+            continue
+        frame = part.frames[0]
+        if isinstance(frame, PyFrame):
+            python += 1
+            wanted = python <= _VERDICT_FRAMES
+        else:
+            glue = frame.function is None or (frame.module is not None and _GLUE.match(frame.module) is not None)
+            native += not glue
+            # outside the outermost Python frame there is only how the thread was started
+            wanted = not glue and native <= _VERDICT_FRAMES and python < _VERDICT_FRAMES and index < last_python
+        if wanted:
+            chosen.add(index)
+    return chosen
+
+
+def left_out(parts: Sequence[Part]) -> Words:
+    """What stands in the place of parts: what those that are folded are, and how many frames they have."""
+    count = sum(len(part.frames) for part in parts)
+    if not count:
+        return ()
+    texts = [part.text for part in parts if part.text is not None]
+    if len(texts) == len(parts):
+        return (*listed([(Foreign(text, 200),) for text in texts]), f" ({plural(count, 'frame')})" if count > 1 else "")
+    # the start of a thread does not explain what it does now
+    shown = [(Foreign(text, 200),) for text in texts if not text.endswith(" start")][:_VERDICT_FRAMES]
+    return (plural(count, "frame"), *((", with ", *listed(shown)) if shown else ()))
+
+
+def file_name(path: str) -> str:
+    """The last part of a path."""
+    return path.rpartition("/")[2]
+
+
+def frame_name(frame: Frame) -> str:
+    """The function of a frame; where there is none its program counter."""
+    if isinstance(frame, PyFrame):
+        return frame.qualified_name or frame.function
+    return f"{frame.function}()" if frame.function else f"{frame.pc:#x}"
+
+
+def frame_place(frame: Frame) -> str:
+    """File and line of a frame, of a native one the module too; what is known of them."""
+    if isinstance(frame, PyFrame):
+        return f"{frame.file}:{frame.line if frame.line is not None else '?'}"
+    place = f"{frame.file}:{frame.line}" if frame.file and frame.line else ""
+    return " ".join(part for part in (frame.module or "", place) if part)
+
+
+def frame_line(frame: Frame) -> str:
+    """A frame in a line: ``work (job.py:41)``, ``get (libdrv.so)``."""
+    if isinstance(frame, PyFrame):
+        line = f":{frame.line}" if frame.line is not None else ""
+        return f"{frame.qualified_name} ({file_name(frame.file)}{line})"
+    return f"{frame.function or '?'} ({frame.module or 'no file'})"
+
+
+def short_place(stack: Sequence[Frame]) -> str | None:
+    """Where a thread is in a few words: its innermost Python frame, else its innermost function; None without any."""
+    for frame in stack:
+        if isinstance(frame, PyFrame):
+            return f"{frame.function} {file_name(frame.file)}:{frame.line}"
+    return next((frame_name(frame) for frame in stack if frame.function), None)

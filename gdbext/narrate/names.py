@@ -1,0 +1,134 @@
+"""What threads and locks are called, alone and in lists."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from gdbext.model import Lock, Report, Task, Thread
+from gdbext.model.kinds import GIL, kind_of
+from gdbext.narrate.words import Foreign, Marked, Words, listed, plural
+
+#: How many thread numbers, or ranges of them, a list shows before it says how many more there are.
+MANY = 20
+#: How many numbers in a row are shown as a range.
+RANGE = 3
+#: How many kinds of names of threads a heading shows.
+_MANY_NAMES = 4
+_DIGITS = re.compile(r"[0-9]+")
+
+
+class Facts:
+    """A report with its threads by number, its locks by id and its tasks by address."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.threads = {thread.number: thread for thread in report.threads}
+        self.locks = {lock.id: lock for lock in report.locks}
+        self.tasks = {task.address: task for task in report.tasks}
+        self.single_gil = sum(lock.kind == GIL for lock in report.locks) == 1
+
+    def known(self, numbers: Iterable[int]) -> list[Thread]:
+        """The threads of those numbers that are in the report."""
+        return [self.threads[number] for number in numbers if number in self.threads]
+
+    def known_tasks(self, addresses: Iterable[int]) -> list[Task]:
+        """The tasks of those addresses that are in the report."""
+        return [self.tasks[address] for address in addresses if address in self.tasks]
+
+    def awaited(self, thread: Thread) -> Lock | None:
+        """The lock that a thread waits for; None if it waits for none, or for one that the report does not have."""
+        return self.locks.get(thread.waits.lock) if thread.waits is not None else None
+
+
+def _quoted(name: str | None) -> Words:
+    return (' "', Foreign(name, 60), '"') if name else ()
+
+
+def thread_name(facts: Facts, number: int) -> Words:
+    """A thread by its number and name."""
+    thread = facts.threads.get(number)
+    if thread is None:
+        return (f"thread {number}",)
+    return (Marked("thread", (f"thread {number}", *_quoted(thread.python_name or thread.name)), number),)
+
+
+def heading(members: Sequence[Thread]) -> Words:
+    """The heading of a thread, or of threads that are shown together, by ascending number."""
+    if len(members) > 1:
+        words = numbers_and_names(members, [thread.number for thread in members])
+        return (Marked("name", (f"{len(members):,} ", *words)),)
+    (thread,) = members
+    tid = f", TID {thread.tid}" if thread.tid not in (None, thread.lwp) else ""
+    return (Marked("name", (f"Thread {thread.number} (LWP {thread.lwp}{tid})",
+                            *_quoted(thread.python_name or thread.name))),)
+
+
+def number_list(numbers: Sequence[int]) -> str:
+    """``threads 2-5, 7``."""
+    runs = list(_runs(numbers))
+    shown = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:MANY])
+    left = sum(map(len, runs[MANY:]))
+    return f"thread{'s' if len(numbers) != 1 else ''} {shown}" + (f" and {left:,} more" if left else "")
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The numbers, as long as they follow one another in one run if they are many, else one by one."""
+    start = 0
+    for end in range(1, len(numbers) + 1):
+        if end < len(numbers) and numbers[end] == numbers[end - 1] + 1:
+            continue
+        run = numbers[start:end]
+        if len(run) >= RANGE:
+            yield run
+        else:
+            yield from ([number] for number in run)
+        start = end
+
+
+def names_of(threads: Sequence[Thread]) -> Words:
+    """The names of threads, of those that differ in a number only the first and the last."""
+    alike: dict[str, list[Words]] = {}
+    for name in dict.fromkeys(thread.python_name or thread.name or "" for thread in threads):
+        if name:
+            alike.setdefault(_DIGITS.sub("0", name), []).append(('"', Foreign(name, 60), '"'))
+    parts = [(*names[0], " ... ", *names[-1]) if len(names) >= RANGE else listed(names)
+             for names in itertools.islice(alike.values(), _MANY_NAMES)]
+    left = sum(map(len, itertools.islice(alike.values(), _MANY_NAMES, None)))
+    return (*listed(parts), f" and {plural(left, 'more name')}" if left else "") if parts else ()
+
+
+def numbers_and_names(threads: Sequence[Thread], numbers: Sequence[int]) -> Words:
+    """``threads 2-5 ("worker-1" ... "worker-4")``."""
+    names = names_of(threads)
+    return (number_list(numbers), *((" (", *names, ")") if names else ()))
+
+
+def thread_list(facts: Facts, numbers: Sequence[int]) -> Words:
+    """Threads by number and name, of many the ranges of their numbers."""
+    if len(numbers) < RANGE + 1:
+        return listed([thread_name(facts, number) for number in numbers])
+    ascending = sorted(numbers)
+    return numbers_and_names(facts.known(ascending), ascending)
+
+
+def lock_name(facts: Facts, lock: Lock) -> Words:
+    """A lock by kind, address and name."""
+    return (Marked("lock", _lock_words(facts, lock), lock.id),)
+
+
+def _lock_words(facts: Facts, lock: Lock) -> Words:
+    kind = kind_of(lock.kind)
+    if kind.ends_thread:
+        owner = lock.holders[0].thread if lock.holders else None
+        return ("the end of ", *(thread_name(facts, owner) if owner is not None else (f"thread {lock.address:#x}",)))
+    if kind.title is not None:
+        return (kind.title if facts.single_gil else f"{kind.title} {lock.id}",)
+    return (f"{lock.kind} {lock.address:#x}", *((" ", Foreign(lock.name)) if lock.name else ()))
+
+
+def lock_of_id(facts: Facts, lock_id: str) -> Words:
+    """A lock by its id, which the report need not have."""
+    lock = facts.locks.get(lock_id)
+    return (Marked("lock", (Foreign(lock_id),)),) if lock is None else lock_name(facts, lock)

@@ -1,0 +1,151 @@
+"""What threads do, in which order they are shown, and which are shown together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gdbext.model import Thread
+from gdbext.model.kinds import kind_of
+from gdbext.model.reasons import Reason
+from gdbext.narrate.frames import stack_key
+from gdbext.narrate.locks import holding, holds, is_event, outside, waiting
+from gdbext.narrate.names import Facts, heading
+from gdbext.narrate.words import Foreign, Word, Words, reason
+
+#: What a thread does that waits for a descriptor, by the lock's state.
+_ON_DESCRIPTOR = {
+    "waiting to read": "waits to read from", "waiting to write": "waits to write to",
+    "waiting for events": "waits for events of", "waiting for a connection": "waits for a connection to",
+    "connecting": "connects", "waiting for a file lock": "waits for the file lock of",
+    "waiting for the disk": "waits for the disk to write", "waiting to copy": "waits to copy from",
+    "waiting for completions": "waits for completions in", "waiting in ioctl": "waits in ioctl on",
+}
+#: What each state of a thread is called, those first that explain most why a program does not go on.
+STATES = {
+    "crashed": "crashed", "deadlocked": "deadlocked", "holder": "holds up others", "stuck": "stuck behind",
+    "suspect": "suspect", "waiting": "waits", "running": "runs", "blocked": "in a system call",
+    "unsure": "blocked or running", "unread": "not readable", "event": "waits for an event",
+}
+
+
+class Group(NamedTuple):
+    """Threads that are shown together, by ascending number: the first stands for all."""
+
+    members: Sequence[Thread]
+    state: str
+
+
+def doing(facts: Facts, thread: Thread) -> Words:
+    """What a thread does, as the end of a sentence."""
+    wait, lock = thread.waits, facts.awaited(thread)
+    if wait is not None and lock is not None and kind_of(lock.kind).outside:
+        # threads may wait for it in several ways
+        does = _ON_DESCRIPTOR.get(lock.state, f"is in {thread.syscall} on")
+        why: Words = ("; ", reason(lock.why)) if lock.why else ()
+        return (f"{does} ", *outside(lock), ", with a timeout" if wait.timed else "", *why)
+    if wait is not None:
+        return ("waits for ", *waiting(facts, thread))
+    if thread.blocked_on is not None:
+        return (reason(thread.blocked_on),)
+    if thread.status == "blocked":
+        return (f"is in the system call {thread.syscall}" if thread.syscall else "is in a system call",)
+    return ({"running": "runs", "unknown": "cannot be read"}.get(thread.status, thread.status),)
+
+
+def doing_together(facts: Facts, members: Sequence[Thread]) -> Words:
+    """What threads that are shown together do."""
+    waits = {thread.waits.lock for thread in members if thread.waits is not None}
+    if len(waits) < 2:
+        return ("each ", *doing(facts, members[0]))
+    kinds = sorted({facts.locks[lock].kind for lock in waits if lock in facts.locks})
+    return (f"wait for {len(waits):,} different locks ({', '.join(kinds)})",)
+
+
+def introduction(facts: Facts, members: Sequence[Thread]) -> Words:
+    """Who threads are and what they do, on one line."""
+    if len(members) == 1:
+        return (*heading(members), " ", *doing(facts, members[0]))
+    return (*heading(members), ": ", *doing_together(facts, members))
+
+
+def holdings(facts: Facts, thread: Thread, locks: set[str] | None = None) -> Iterator[Words]:
+    """What a thread holds; if `locks` is given, only those.
+
+    That other threads wait for its end is shown where these are.
+    """
+    for hold in thread.holds:
+        words = holding(facts, hold) if locks is None or hold.lock in locks else ()
+        if words:
+            taken = hold.taken_at
+            place: tuple[Word, ...] = ()
+            if taken is not None:
+                place = (", taken by ", Foreign(taken.function, 120), " at ", Foreign(taken.file, 300),
+                         f":{taken.line if taken.line is not None else '?'}")
+            yield (f"{holds(facts, hold)} ", *words, *place)
+
+
+def suspended_sections(thread: Thread) -> Iterator[Words]:
+    """The critical sections that a thread has suspended."""
+    for section in thread.critical_sections or ():
+        if not section.active and section.mutex is not None:
+            what: Words = ("a mutex",)
+            if section.object is not None:
+                what = (Foreign(str(section.type)), f" object at {section.object:#x}")
+            yield ("has suspended its critical section of ", *what)
+
+
+def unmerged(why: Reason | None) -> Words:
+    """Why Python and native frames are shown one after the other, or nothing."""
+    return ("Python frames first, then native ones: ", reason(why)) if why else ()
+
+
+def states(facts: Facts) -> dict[int, str]:
+    """The state of each thread by number, in the order of `STATES`; deadlocked ones in the order of the deadlocks."""
+    report, crash = facts.report, facts.report.crash
+    dead = dict.fromkeys(number for deadlock in report.deadlocks for number in deadlock.threads)
+    numbers = {
+        "crashed": {crash.thread} if crash is not None else set(), "deadlocked": set(dead),
+        "suspect": {suspect.thread for suspect in crash.suspects} if crash is not None else set(),
+        "holder": {holder.thread for lock in report.locks if lock.waiters for holder in lock.holders},
+        "stuck": {number for deadlock in report.deadlocks for number in deadlock.stuck_behind},
+    }
+
+    def state(thread: Thread) -> str:
+        found = next((name for name, members in numbers.items() if thread.number in members), None)
+        lock = facts.awaited(thread)
+        if found is not None:
+            return found
+        if lock is not None and is_event(lock):
+            return "event"
+        if lock is not None and not kind_of(lock.kind).outside:
+            return "waiting"
+        if thread.status == "unknown" and thread.blocked_on is not None:
+            return "unsure"
+        return {"blocked": "blocked", "running": "running"}.get(thread.status, "unread")
+
+    made = {thread.number: state(thread) for thread in report.threads}
+    order, place = list(STATES), {number: index for index, number in enumerate(dead)}
+    return dict(sorted(made.items(), key=lambda item: (order.index(item[1]), place.get(item[0], 0), item[0])))
+
+
+def groups(facts: Facts, shown: Sequence[int] | None = None, *, each: bool = False, stacks: bool = True,
+           by_state: bool = False) -> list[Group]:
+    """Threads with the same stack together, each of the others alone.
+
+    :param shown: numbers of threads, in order; None: all, in the order of `states`.
+    :param each: every thread alone.
+    :param stacks: whether stacks are shown; if not, threads that do the same are put together.
+    :param by_state: whether only threads in the same state are put together.
+    """
+    found = states(facts)
+    made: dict[object, list[Thread]] = {}
+    for number in found if shown is None else shown:
+        thread, state = facts.threads[number], found[number]
+        # threads that hold something stand alone: what they hold is theirs
+        alone = each or thread.holds or state in ("crashed", "suspect") or (stacks and not thread.stack)
+        alike = stack_key(thread) if stacks else doing(facts, thread)
+        key = (number,) if alone else (alike, thread.status, state if by_state else None)
+        made.setdefault(key, []).append(thread)
+    return [Group(sorted(members, key=lambda thread: thread.number), found[members[0].number])
+            for members in made.values()]

@@ -1,0 +1,83 @@
+"""What sentences are made of: our own words, and text from the target, which only render/ makes safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, Union
+
+from gdbext.model.reasons import Reason
+from gdbext.narrate.reasons import explain
+
+#: What marked words are. A renderer may colour them, or make links of them.
+Role = Literal["thread", "lock", "name", "bad", "good", "why"]
+
+
+class Foreign(NamedTuple):
+    """Text from the target, which may contain anything; a renderer escapes it and shows at most `limit` characters."""
+
+    text: str
+    limit: int = 80
+
+
+class Marked(NamedTuple):
+    """Words with a role. `key` is the number of the thread, or the id of the lock, that they name."""
+
+    role: Role
+    words: Words
+    key: int | str | None = None
+
+
+Word = Union[str, Foreign, Marked]
+Words = tuple[Word, ...]
+
+
+def plain(words: Words) -> str:
+    """The words without roles; nothing in them is escaped or cut."""
+    return "".join([word if isinstance(word, str) else word.text if isinstance(word, Foreign) else plain(word.words)
+                    for word in words])
+
+
+def unmarked(words: Words) -> Words:
+    """The words without roles; text from the target stays marked as such."""
+    made: list[Word] = []
+    for word in words:
+        made += unmarked(word.words) if isinstance(word, Marked) else [word]
+    return tuple(made)
+
+
+def capitalised(words: Words) -> Words:
+    """The words with a capital at their beginning."""
+    first = words[0]
+    if isinstance(first, Marked):
+        return (first._replace(words=capitalised(first.words)), *words[1:])
+    return (first[:1].upper() + first[1:], *words[1:]) if isinstance(first, str) else words
+
+
+def listed(parts: Iterable[Words], separator: str = ", ") -> Words:
+    """Parts with a separator between them."""
+    made: list[Word] = []
+    for part in parts:
+        made += [separator, *part] if made else part
+    return tuple(made)
+
+
+def plural(count: int, noun: str) -> str:
+    """A number and a noun that takes an s."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def reason(why: Reason | str) -> Foreign:
+    """The sentence of a reason; it may contain names from the target."""
+    return Foreign(explain(why) if isinstance(why, Reason) else why, 1000)
+
+
+def in_parentheses(why: Reason | str | None) -> Words:
+    """A reason in parentheses, to follow a statement; empty without a reason."""
+    return (Marked("why", (" (", reason(why), ")")),) if why else ()
+
+
+def known_by(evidence: str, why: Reason | str | None) -> Words:
+    """How a statement is known, to follow it; empty if it is recorded."""
+    if evidence == "recorded":
+        return ()
+    return (Marked("why", (f" ({evidence}: ", reason(why), ")") if why else (f" ({evidence})",)),)

@@ -1,0 +1,63 @@
+"""What the recognisers of waits look at, read once for all threads."""
+
+from __future__ import annotations
+
+from gdbext.glibc.version import CLibrary
+from gdbext.inferior.protocol import Memory, Target
+from gdbext.record import record
+from gdbext.threads.code import Code
+from gdbext.threads.findings import Findings
+from gdbext.threads.python_side import PythonSide
+from gdbext.threads.site import Sites
+from gdbext.threads.threads import Threads
+from gdbext.waits import lock_kinds
+from gdbext.waits.blocked import Blocked
+from gdbext.waits.openmp import OpenMP
+from gdbext.waits.parked import ParkedWaits, read_parked
+from gdbext.waits.python_locks import PythonLocks
+from gdbext.waits.seen import SeenLock
+
+
+@record
+class Context:
+    """A target's threads, and what reads the things that they may wait for.
+
+    `words` is for futex words of the C library; None where its layouts are not known. `views` has the lock of each
+    futex wait that was recognised, since many threads share one.
+    """
+
+    target: Target
+    code: Code
+    library: CLibrary
+    threads: Threads
+    sites: Sites
+    python: PythonSide
+    findings: Findings
+    parked: ParkedWaits
+    python_locks: PythonLocks
+    openmp: OpenMP
+    blocked: Blocked
+    words: lock_kinds.Context | None
+    views: dict[tuple[object, ...], SeenLock]
+
+    @property
+    def memory(self) -> Memory:
+        """The target's memory."""
+        return self.target.memory
+
+
+def read_context(target: Target, code: Code, library: CLibrary, threads: Threads, sites: Sites, python: PythonSide,
+                 findings: Findings) -> Context:
+    """Read what is parked, and prepare what reads the rest."""
+    sleepers: dict[int, int] = {}
+    for seen in threads:
+        if seen.futex is not None:
+            sleepers[seen.futex.address] = sleepers.get(seen.futex.address, 0) + 1
+    words = None
+    if library.layouts is not None:
+        words = lock_kinds.Context(target.memory, library.layouts, sleepers, threads.number_of_pthread, code.modules,
+                                   threads.number_of_tid)
+    parked = read_parked(target.memory, threads, python, findings)
+    return Context(target, code, library, threads, sites, python, findings, parked,
+                   PythonLocks(target.memory, threads, python, parked), OpenMP(target, code, threads),
+                   Blocked(target, code, sites), words, {})

@@ -1,0 +1,51 @@
+"""The recognisers of waits, in their order: the first that knows what a thread waits for has the say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from gdbext.model.kinds import FUTEX
+from gdbext.threads.threads import SeenThread
+from gdbext.waits.blocked import blocked_wait
+from gdbext.waits.context import Context
+from gdbext.waits.gil import gil_wait, lone_gil_waits
+from gdbext.waits.lock_kinds import NAMED_KINDS
+from gdbext.waits.native import futex_wait, spinning_wait
+from gdbext.waits.parked import parked_wait
+from gdbext.waits.python_locks import python_lock_wait
+from gdbext.waits.seen import SeenWait
+
+Recogniser = Callable[[SeenThread, Context], "SeenWait | None"]
+
+RECOGNISERS: tuple[Recogniser, ...] = (
+    # its words look like those of a condition variable and a mutex
+    gil_wait,
+    # what Python's own locks are made of looks like a semaphore, or is parked
+    python_lock_wait,
+    parked_wait,
+    futex_wait,
+    spinning_wait,
+    # any other system call
+    blocked_wait,
+)
+
+
+def find_waits(context: Context) -> dict[int, SeenWait]:
+    """What each thread waits for, by its number."""
+    waits: dict[int, SeenWait] = {}
+    for seen in context.threads:
+        found = next(filter(None, (recognise(seen, context) for recognise in RECOGNISERS)), None)
+        if found is not None:
+            waits[seen.number] = found
+    waits.update(lone_gil_waits(waits, context))
+    return _joined(waits)
+
+
+def _joined(waits: Mapping[int, SeenWait]) -> dict[int, SeenWait]:
+    """The waits, those for one word as waits for one lock: what one waiter's stack shows holds for the others."""
+    locks = [wait.lock for wait in waits.values() if wait.lock is not None]
+    named = {lock.address: lock for lock in locks if lock.kind in NAMED_KINDS}
+    return {number: replace(wait, lock=named[wait.lock.address])
+            if wait.lock is not None and wait.lock.kind == FUTEX and wait.lock.address in named else wait
+            for number, wait in waits.items()}

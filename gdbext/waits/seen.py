@@ -1,0 +1,107 @@
+"""What recognisers find: a lock as memory shows it, and a thread's wait for a lock or for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from gdbext.cpython.locks import PyLock
+from gdbext.model import EXCLUSIVE, RECORDED, Evidence, Holder, Lock, Mode, PyFrame, Waiter
+from gdbext.model.kinds import LockKind, id_of_lock, kind_of
+from gdbext.model.reasons import Reason, joined
+from gdbext.record import record
+
+#: How the holders of a lock are found that does not record them; see `holders.inferred`.
+READERS = "readers"
+ARRIVING = "arriving"
+RUNS_ONCE = "runs once"
+INITIALISES = "initialises"
+ALLOCATES = "allocates"
+MENTIONS = "mentions"
+
+#: How many ways to wait for one descriptor are explained.
+_MOST_REASONS = 4
+
+
+def held_by(numbers: Iterable[int | None], evidence: Evidence = RECORDED, why: Reason | None = None,
+            mode: Mode = EXCLUSIVE, taken_at: PyFrame | None = None) -> tuple[Holder, ...]:
+    """Threads, by number, as holders; nothing for None."""
+    return tuple([Holder(number, mode, evidence, why, taken_at) for number in numbers if number is not None])
+
+
+@record
+class SeenLock:
+    """A lock as its memory shows it, before all its holders are found.
+
+    `holders` are those that the lock or circumstance names already, or `candidates`. `owner` is a recorded TID,
+    `owner_descriptor` a recorded ``struct pthread *`` that is not a thread's here. `count` is how many holders the lock
+    counts without naming them, `find_holders` how these are looked for. `elsewhere` says that the owner may be in
+    another process. A waiter wants it in `mode`; one that `repeats` its timed waits waits without end.
+
+    Of a lock of Python's `python` is the object, and `known_by` are the objects through which threads came to it. A GIL
+    has a `number` in place of the address in its id.
+    """
+
+    kind: LockKind
+    address: int
+    state: str
+    mode: Mode = EXCLUSIVE
+    owner: int | None = None
+    owner_descriptor: int | None = None
+    holders: tuple[Holder, ...] = ()
+    repeats: bool = False
+    count: int = 0
+    find_holders: str | None = None
+    candidates: tuple[int, ...] = ()
+    elsewhere: bool = False
+    why: Reason | None = None
+    name: str | None = None
+    orphan: Reason | None = None
+    orphan_evidence: Evidence = RECORDED
+    foreign_owner: int | None = None
+    python: PyLock | None = None
+    known_by: frozenset[int] = frozenset()
+    number: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The lock's id in reports."""
+        return id_of_lock(self.kind, self.address) if self.number is None else f"{self.kind}:{self.number}"
+
+    def as_lock(self, waiters: Sequence[Waiter]) -> Lock:
+        """The lock as the report has it."""
+        return Lock(self.id, self.kind, self.address, self.name, self.state, self.holders, tuple(waiters),
+                    self.candidates, self.orphan, kind_of(self.kind).wait_for, self.orphan_evidence, self.why,
+                    self.elsewhere, self.foreign_owner)
+
+
+@record
+class SeenWait:
+    """What a thread waits for: a lock, or what `text` says.
+
+    `timed` is true where the wait can end by itself. `syscall` is the call if its number was lost and it is known.
+    `why` says how the wait is known where the kernel does not say so; where `is_known` is false the thread may have
+    been running.
+    """
+
+    text: Reason | None = None
+    lock: SeenLock | None = None
+    timed: bool = False
+    syscall: str | None = None
+    why: Reason | None = None
+    is_known: bool = True
+    mode: Mode = EXCLUSIVE
+    evidence: Evidence = RECORDED
+
+
+def merge(ways: Sequence[SeenLock]) -> SeenLock:
+    """One lock as several waits show it: in states of its own for each way to wait, under the first name found."""
+    first = ways[0]
+    if len(ways) == 1:
+        return first
+    if kind_of(first.kind).outside:
+        whys = tuple(dict.fromkeys(lock.why for lock in ways if lock.why is not None))[:_MOST_REASONS]
+        return replace(first, state=" or ".join(dict.fromkeys(lock.state for lock in ways)),
+                       why=joined(whys))
+    return replace(first, name=next((lock.name for lock in ways if lock.name is not None), None),
+                   known_by=frozenset().union(*(lock.known_by for lock in ways)))

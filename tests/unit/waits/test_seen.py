@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from gdbext.model import EXCLUSIVE, INFERRED, Holder, Waiter
+from gdbext.model.reasons import because
+from gdbext.waits.seen import SeenLock, held_by, merge
+
+
+def test_as_lock_has_the_id_the_holders_and_the_waiters() -> None:
+    holders = held_by((3, None), INFERRED, because("text", text="alone"))
+    assert holders == (Holder(3, EXCLUSIVE, INFERRED, because("text", text="alone")),)
+    lock = SeenLock("semaphore", 0x10, "zero", holders=holders).as_lock([Waiter(1, EXCLUSIVE)])
+    assert (lock.id, lock.wait_for, lock.holders, lock.waiters) == (
+        "semaphore:0x10", "any", holders, (Waiter(1, EXCLUSIVE),))
+    assert SeenLock("gil", 0x10, "held", number=2).id == "gil:2"
+
+
+def test_merge_of_a_descriptor_keeps_each_state_and_reason() -> None:
+    ways = [SeenLock("descriptor", 5, state, why=because("text", text=why)) for state, why in (
+        ("waiting to read", "a"), ("waiting to write", "b"), ("waiting to read", "a"))]
+    merged = merge(ways)
+    assert merged.state == "waiting to read or waiting to write"
+    assert merged.why == because("several", reasons=(because("text", text="a"), because("text", text="b")))
+    assert merge(ways[:1]) is ways[0]
+
+
+def test_merge_of_a_lock_takes_the_first_name_and_all_objects() -> None:
+    ways = [SeenLock("py-lock", 5, "locked", known_by=frozenset((1,))),
+            SeenLock("py-lock", 5, "locked", name="lock", known_by=frozenset((2,))),
+            SeenLock("py-lock", 5, "locked", name="other")]
+    assert (merge(ways).name, merge(ways).known_by) == ("lock", frozenset((1, 2)))
