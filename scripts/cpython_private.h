@@ -1,4 +1,4 @@
-/* Structures that CPython declares in .c files and no header tells: compiled together with the headers, by
+/* Structures that CPython declares in .c files and in no header: compiled together with the headers, by
    gen_layouts.py, to make tables of builds of which there is no debug information (free-threaded ones).
 
    Only the order and the types of members count. They were read from the debug information of default builds of

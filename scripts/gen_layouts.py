@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Make a layout table from debug information: where the members of CPython's and glibc's structures lie.
+"""Make a layout table from debug information: the offsets of the members of CPython's and glibc's structures.
 
-Input is an ELF file with DWARF 4 or 5 (an interpreter, a shared library, a detached debug file, which is also found
-by build id), or a folder of CPython's headers or of glibc's sources, which are compiled; what CPython's headers do not
-tell is in `cpython_private.h`. `gdbext/layout/members.json` says which members are wanted; what the build does not have
-is left out. Output is one JSON file in `gdbext/layout/tables`, the same byte for byte each time. docs/layouts.md
+Input is an ELF file with DWARF 4 or 5 (an interpreter, a shared library, a detached debug file, which is also found by
+build id), or a folder of CPython's headers or of glibc's sources, which are compiled; `cpython_private.h` has what
+CPython's headers lack. `gdbext/layout/members.json` says which members are wanted; what the build does not have is left
+out. Output is one JSON file in `gdbext/layout/tables`, the same byte for byte each time. docs/internals/layouts.md
 describes its format. Nothing of the input is run.
 """
 
@@ -34,7 +34,7 @@ TABLES = ROOT / "gdbext" / "layout" / "tables"
 ARCHITECTURES = ROOT / "gdbext" / "arch"
 MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 
-#: Names that say nothing about where a value lies.
+#: Names that say nothing about the place of a value.
 _TRANSPARENT = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_atomic_type",
                 "DW_TAG_restrict_type")
 _AGGREGATES = ("DW_TAG_structure_type", "DW_TAG_union_type", "DW_TAG_class_type")
@@ -67,7 +67,7 @@ GLIBC_FOLDERS = (
     "sysdeps/pthread", "sysdeps/gnu", "sysdeps/unix/sysv", "sysdeps/unix", "sysdeps/posix", "nptl/sysdeps/x86_64/64",
     "sysdeps/x86_64/64", "nptl/sysdeps/x86_64", "sysdeps/x86_64", "sysdeps/x86", "sysdeps/ieee754",
     "sysdeps/wordsize-64", "sysdeps/generic", "nptl", "libio", ".")
-#: What glibc's build would make before it compiles anything, as far as the structures need it.
+#: The files that glibc's build would make before it compiles anything, if the structures need them.
 GLIBC_MADE = {"config.h": "", "abi-versions.h": "", "libc-abis.h": "enum { LIBC_ABI_DEFAULT, LIBC_ABI_MAX };\n",
               "bits/stdio_lim.h": "#define FILENAME_MAX 4096\n#define IOV_MAX 1024\n", "misc/bits/syscall.h": ""}
 #: What it would find out, and the options with which it compiles a file of libpthread.
@@ -85,7 +85,7 @@ Structs = dict[str, dict[str, Any]]
 
 
 class GenerationError(Exception):
-    """The input does not tell what a table needs; the text says what is missing."""
+    """The input lacks something that a table needs; the text says what."""
 
 
 class Place(NamedTuple):
@@ -177,7 +177,7 @@ def _place(member: Any, base: int) -> Place:
     unit = _constant(member, "DW_AT_byte_size") or size_of(kind)
     from_start = _constant(member, "DW_AT_data_bit_offset")
     if from_start is not None:
-        # DWARF 4 and 5 count from the start of the structure; the unit of storage is the aligned one it lies in
+        # DWARF 4 and 5 count from the start of the structure; the unit of storage is the aligned one that contains it
         start = from_start // (8 * unit) * unit
         low = from_start - 8 * start
     else:
@@ -405,7 +405,7 @@ def cpython_version(elf: Any) -> str | None:
             at = symbol["st_value"] - section["sh_addr"]
             return hex_version(int.from_bytes(section.data()[at:at + 4], "little"))
     # before 3.11: the text of sys.version, which a linker may have made the tail of another text (a path of the
-    # installation). "python3.9" in a path tells which of several such texts is meant.
+    # installation). "python3.9" in a path decides which of several such texts is meant.
     minors: Counter[str] = Counter()
     versions: Counter[str] = Counter()
     for data in _text_sections(elf):
@@ -487,7 +487,7 @@ def read_binary(runtime: str, path: Path, folders: Sequence[Path], version: str 
         if version is None:
             version = {"cpython": cpython_version, "glibc": glibc_version}.get(runtime, lambda _: None)(elf)
             if version is None:
-                raise GenerationError(f"{path} does not tell its version: say it with --version")
+                raise GenerationError(f"{path} does not contain its version: give it with --version")
         debug = find_debug(path, elf, folders)
         with debug.open("rb") as debug_stream:
             debug_elf = elf if debug == path else open_elf(debug_stream)
@@ -558,10 +558,10 @@ def read_numpy_headers(folders: Sequence[str], compiler: str, options: Sequence[
                        version: str | None) -> tuple[Facts, Structs, str]:
     """The same of folders with NumPy's headers and CPython's, of a default build.
 
-    :raises GenerationError: they do not compile, or the version is not said: no header tells it.
+    :raises GenerationError: they do not compile, or no version was given: no header contains it.
     """
     if version is None:
-        raise GenerationError("headers of NumPy do not tell their version: say it with --version")
+        raise GenerationError("headers of NumPy do not contain their version: give it with --version")
     with tempfile.TemporaryDirectory() as name:
         binary = _compile(NUMPY_SOURCE, Path(name), compiler, [*options, *(f"-I{folder}" for folder in folders)])
         with binary.open("rb") as stream:
@@ -585,7 +585,7 @@ def check_private(facts: Facts, structs: Structs) -> str:
     """Compare what headers and declarations give for a default build with its table, if there is one.
 
     Debug information of free-threaded builds is rare. The declarations of private structures are the same text for
-    both builds, so the default build's table, made of debug information, tells whether they are right.
+    both builds, so the default build's table, made from debug information, shows whether they are right.
 
     :return: a remark if there is no such table, else an empty text.
     :raises GenerationError: a structure differs.
@@ -603,12 +603,12 @@ def check_private(facts: Facts, structs: Structs) -> str:
 def read_glibc_source(tree: Path, compiler: str, version: str | None) -> tuple[Facts, Structs, str]:
     """The same as `read_binary`, of a folder of glibc's sources, 2.17 to 2.27; of the system only the kernel's headers.
 
-    :raises GenerationError: they do not compile, or do not tell their version.
+    :raises GenerationError: they do not compile, or do not contain their version.
     """
     if version is None:
         told = re.search(r'^#define VERSION "(\d+\.\d+)', (tree / "version.h").read_text("utf-8"), re.MULTILINE)
         if told is None:
-            raise GenerationError(f"{tree} does not tell its version: say it with --version")
+            raise GenerationError(f"{tree} does not contain its version: give it with --version")
         version = told[1]
     own = subprocess.run([compiler, "-print-file-name=include"], capture_output=True, text=True, check=True).stdout
     with tempfile.TemporaryDirectory() as name:
@@ -708,7 +708,8 @@ def _main_syscalls(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0], epilog="See docs/layouts.md.")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0],
+                                     epilog="See docs/internals/layouts.md.")
     commands = parser.add_subparsers(dest="runtime", required=True, metavar="RUNTIME")
     for runtime, text in (("cpython", "an interpreter or libpython, or CPython's headers"),
                           ("glibc", "libc.so.6 (up to glibc 2.33: libpthread.so.0)"),
@@ -734,7 +735,7 @@ def _parser() -> argparse.ArgumentParser:
                                 help="glibc's sources, 2.17 to 2.27, to be compiled for x86-64")
         command.add_argument("--compiler", default="gcc",
                              help="of headers and sources: C compiler (default: gcc)")
-        command.add_argument("--version", help="full version, if the file does not tell it")
+        command.add_argument("--version", help="full version, if the file does not contain it")
         command.add_argument("--build", help="flavour, if it is not to be recognised: default, free-threaded, or one "
                                              "of them with -debug")
         command.add_argument("--debug-dir", type=Path, action="append", metavar="DIR",

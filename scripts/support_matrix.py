@@ -3,8 +3,8 @@
 
 The interpreters, scenarios, Debian releases and GDBs are those that the tests go through, the layouts those in
 `gdbext/layout/tables`, the kinds of locks those of `gdbext/model/kinds.py`, the crashes those of
-`tests/support/crashes.py`, the precision is what the headers of the programs in `tests/precision` tell and its tests
-insist on.
+`tests/support/crashes.py`, the precision that of
+the headers of the programs in `tests/precision`, which the tests enforce.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def page() -> str:
     """
     parts = ["# What gdbext is tested with and decodes", "",
              "Made by `scripts/support_matrix.py --write` from the lists that the tests themselves go through; do not "
-             "edit it.", "A test whose interpreter, Debian release or GDB is not to be had is skipped with the reason, "
+             "edit it.", "A test whose interpreter, Debian release or GDB is not available is skipped with the reason, "
              "unless `GDBEXT_REQUIRE`", "names it.", ""]
     for section in (_interpreters, _embedding, _roots, _gdbs, _locks, _crashes, _precision, _layouts):
         parts += [*section(), ""]
@@ -112,7 +112,7 @@ def _interpreters() -> Iterator[str]:
         never = name.removesuffix("-stripped") in interpreters.NEVER_RUN
         looked = "not yet: no such interpreter was available" if never else ", ".join(targets)
         rows[name] = (f"`{name}`", ", ".join(variants), looked)
-    yield from _table(("interpreter", "the driver's lock", "looked at"), rows.values())
+    yield from _table(("interpreter", "the driver's lock", "inspected"), rows.values())
 
 
 def _embedding() -> Iterator[str]:
@@ -134,11 +134,11 @@ def _embedding() -> Iterator[str]:
 def _roots() -> Iterator[str]:
     yield "## Debian releases"
     yield ""
-    yield ("Each with its own GDB, glibc and Python, looked at from inside and from a GDB outside, live and as a core "
+    yield ("Each with its own GDB, glibc and Python, inspected from inside and from a GDB outside, live and as a core "
            f"(`tests/gdb/test_roots.py`): {_names(interpreters.SUITES)}. Scenarios: "
            + ", ".join(f"{sample} {variant}" for sample, variant in scenarios.ROOT_SCENARIOS) + ".")
     yield ""
-    yield ("Ubuntu releases, whose GDB may be too old, looked at by a GDB outside "
+    yield ("Ubuntu releases, whose GDB may be too old, inspected by a GDB outside "
            f"(`test_roots.py`, scenarios of abba): {_names(interpreters.OLD_SUITES)}.")
     yield ""
     yield "Further interpreters that Debian packages for them, in whichever micro version there is:"
@@ -181,7 +181,7 @@ def _locks() -> Iterator[str]:
 def _crashes() -> Iterator[str]:
     yield "## Crashes"
     yield ""
-    yield ("What `py-crash` says of programs that die, each in its own way, and tell the truth about it before "
+    yield ("What `py-crash` says of programs that die, each in its own way, and print the truth about it before "
            "(`tests/samples/crash*`, `tests/gdb/test_crash.py`): from the")
     yield ("kernel's core in all of the interpreters, otherwise in one of them. Kinds are those of "
            "[json.md](json.md#kinds-of-faults).")
@@ -197,7 +197,7 @@ def _crashes() -> Iterator[str]:
         # that has no Python in it, whichever interpreter it goes by
         pythons = "none" if crashes.STORIES[story].needs == "tsan" else _names(names)
         rows.append((story, kinds, pythons, ", ".join(targets)))
-    yield from _table(("program", "kind of fault", "interpreters", "looked at"), rows)
+    yield from _table(("program", "kind of fault", "interpreters", "inspected"), rows)
 
 
 def _precision() -> Iterator[str]:
@@ -206,7 +206,7 @@ def _precision() -> Iterator[str]:
     programs = harness.programs()
     yield (f"{len(programs)} programs after public reports of deadlocks, and of healthy programs of the same sort "
            "(`tests/precision`), each run with the interpreters that it is for.")
-    yield (f"A deadlocked one is looked at as a process and as a core, a healthy one {harness.LOOKS} times while it "
+    yield (f"A deadlocked one is inspected as a process and as a core, a healthy one {harness.LOOKS} times while it "
            f"runs ({harness.LONG_LOOKS} times with `scripts/precision --long`) and as a core. "
            "Right: what is said is true and all of it")
     yield ("is said; silent: nothing is said of a deadlock; false: something is said that is not so. The tests fail "
@@ -221,9 +221,9 @@ def _precision() -> Iterator[str]:
                 row[not {target, f"{target}-{python}"}.isdisjoint(program.silent)] += 1
     rows = [(expect, "process" if target == "live" else "core", str(right), str(silent), "0")
             for (expect, target), (right, silent) in sorted(counted.items())]
-    yield from _table(("program", "looked at", "right", "silent", "false"), rows)
+    yield from _table(("program", "inspected", "right", "silent", "false"), rows)
     yield ""
-    yield ("Silent are, because of handlers of signals that a core does not tell or an owner that is not recorded: "
+    yield ("Silent, because a core does not contain handlers of signals or because an owner is not recorded: "
            + ", ".join(f"{program.name} ({', '.join(program.silent)})" for program in programs if program.silent) + ".")
 
 
@@ -232,7 +232,7 @@ def _layouts() -> Iterator[str]:
     yield ""
     yield ("Versions with a table of their own; another micro version takes the nearest table of its minor that the "
            "memory confirms, and the report says so. Minor versions without a table are refused. "
-           "A table alone does not make a build or an architecture supported: see [layouts](layouts.md).")
+           "A table alone does not make a build or an architecture supported: see [layouts](internals/layouts.md).")
     yield ""
     known: dict[tuple[str, str, str], list[str]] = {}
     for path in sorted(TABLES.glob("*.json")):

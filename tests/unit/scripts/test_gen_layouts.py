@@ -266,7 +266,7 @@ def test_detached_debug_information(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_what_a_file_does_not_tell_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     binary = compile_c(tmp_path, "struct _object { long ob_refcnt; void *ob_type; } object;", "-g")
     assert gen_layouts.main(["cpython", "--file", str(binary), "--output", "-"]) == 1
-    assert "say it with --version" in capsys.readouterr().err
+    assert "give it with --version" in capsys.readouterr().err
     assert gen_layouts.main(["cpython", "--file", str(binary), "--version", "3.8.1", "--output", "-"]) == 0
     assert parse_table(capsys.readouterr().out).version == "3.8.1"
 
@@ -407,7 +407,7 @@ def test_sources_of_glibc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_sources_that_do_not_compile_or_tell_no_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = glibc_source(tmp_path, "")
     assert gen_layouts.main(["glibc", "--source", str(tree), "--output", "-"]) == 1
-    assert "say it with --version" in capsys.readouterr().err
+    assert "give it with --version" in capsys.readouterr().err
     (tree / "include" / "stdio.h").write_text("#error broken", encoding="utf-8")
     assert gen_layouts.main(["glibc", "--source", str(tree), "--version", "2.17", "--output", "-"]) == 1
     assert "broken" in capsys.readouterr().err
