@@ -29,6 +29,8 @@ _VARYING = (
     # the innermost frame has a name only where the C library's debug information is installed
     (re.compile(r"#0 +\S+ \(\) in libc\.so\.6( at \S+:\d+)?"), "#0 in libc"),
     (re.compile(r"0x[0-9a-f]{5,}"), "0x..."),
+    # the kernel decides which thread of a race dies, and the core numbers that one first
+    (re.compile(r"\b([Tt]hreads?) \d+\b"), r"\1 N"),
     (re.compile(r"\b(LWP|PID|process|fd|socket|pipe):?\[?\]? ?\[?\d+"), r"\1 N"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
     (re.compile(r"CPython \d+\.\d+\.\d+"), "CPython X"),
@@ -125,6 +127,8 @@ def _plain(text: str, directory: Path) -> str:
     """The text without what belongs to this machine."""
     for path, name in ((directory, "/tmp/example"), (CHECKOUT, "/src/gdbext")):
         text = text.replace(str(path), name)
+    # a compiled sample may come from the cache of another checkout
+    text = re.sub(r"/\S+(?=/tests/samples/)", "/src/gdbext", text)
     return "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))
 
 

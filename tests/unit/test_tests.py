@@ -59,6 +59,7 @@ ACROSS = {
     "test_support_matrix.py": "docs/support.md",
     "test_tables_serve_decoders.py": "all decoders with all tables",
     "test_tests.py": "tests/",
+    "test_words.py": "all texts of the project",
     "test_verdicts.py": "what all renderers say of one report",
     "layout/test_micro_versions.py": "tables and runtimes of neighbouring versions",
     "launcher/test_core_files.py": "looks/cores.py and looks/elf.py with the same made-up files",
