@@ -352,7 +352,7 @@ def test_process_without_a_crash_gives_one_line(tmp_path: Path) -> None:
     assert session.status != 0
     assert session.outputs == ("",)
     assert session.stderr.strip().splitlines()[-1] == (
-        "py-crash: no thread was stopped by a signal that ends programs; `py-deadlocks` looks for hangs; "
+        "py-crash: no thread was stopped by a signal that ends programs; `py-deadlocks` finds hangs; "
         "`info threads` shows all threads")
 
 

@@ -166,6 +166,6 @@ def test_standstill_of_many_threads_is_short(name: str, tmp_path: Path) -> None:
     assert [max(map(len, text.splitlines())) > 200 or len(text.splitlines()) > 80 for text in texts] == [False] * 6
     for text in texts[:5]:
         assert '100 threads 2-101 ("worker-0" ... "worker-99")' in text
-    assert "100 threads (2-101) wait for py-condition jobs" in texts[5]
+    assert "; threads 2-101 wait for py-condition jobs" in texts[5]
     assert "#0" not in texts[2]
     assert {tuple(thread["stack"]) for thread in sessions[-1].document(4)["threads"]} == {()}
