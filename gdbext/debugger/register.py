@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdbext.commands import COMMANDS
-from gdbext.debugger import dap_frames, settings
+from gdbext.debugger import decorators, settings
 from gdbext.debugger.at_prompt import AtPrompt
 from gdbext.debugger.command import GdbCommand
 from gdbext.debugger.frame_filter import FrameFilter
@@ -15,7 +15,7 @@ _at_prompt: AtPrompt | None = None
 def register() -> None:
     """Make all settings, commands and functions known to GDB."""
     settings.register()
-    dap_frames.register()
+    decorators.register()
     for command in COMMANDS:
         GdbCommand(command)
     GilHolder()

@@ -197,7 +197,7 @@ class GdbTarget:
             for frame in _iter_frames(self._switch(thread)):
                 if not frame.pc() or len(found) >= limit:
                     break
-                if not _is_inlined(frame):
+                if not is_inlined(frame):
                     found.append((frame.pc(), int(frame.read_register(stack_pointer)) & _MASK64))
                 if self._lazy is not None and self._unread_module(frame) is not None:
                     break  # GDB does not know the caller
@@ -242,7 +242,7 @@ class GdbTarget:
             for frame in frames:
                 for variable in _variables(frame) if index == 0 else ():
                     found.setdefault(variable[0], variable)
-                index -= not _is_inlined(frame)
+                index -= not is_inlined(frame)
                 if index < 0:
                     break
         except gdb.error:
@@ -357,7 +357,7 @@ class GdbTarget:
     def frame_registers(self, thread: ThreadRef, index: int) -> dict[str, int]:
         """See `Target.frame_registers`."""
         self._load_stack(thread, index + 1)
-        frames = (frame for frame in _iter_frames(self._switch(thread)) if not _is_inlined(frame))
+        frames = (frame for frame in _iter_frames(self._switch(thread)) if not is_inlined(frame))
         try:
             frame = next(itertools.islice(frames, index, None), None)
         except gdb.error:
@@ -501,7 +501,7 @@ def _iter_frames(frame: gdb.Frame | None) -> Iterator[gdb.Frame]:
         frame = frame.older()
 
 
-def _is_inlined(frame: gdb.Frame) -> bool:
+def is_inlined(frame: gdb.Frame) -> bool:
     """Whether a frame is a call without native code of its own: inlined, or a tail call."""
     return frame.type() in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)
 
