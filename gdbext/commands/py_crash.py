@@ -22,8 +22,8 @@ programs (SIGSEGV, SIGABRT, ...). It shows:
     freed memory, the end of the stack, ...), the origin of the bad pointer, and the
     message of an abort;
   - the stack of the crashed thread in all languages, with variables where they matter;
-  - threads that violate the rules of Python's C API (no thread state, GIL not held,
-    use of dead objects);
+  - threads that violate a rule of CPython (no thread state, GIL not held, use of dead
+    objects);
   - suspects: threads that may have raced with the crashed one, because they ran the
     same function or class, or used the same object. Each is shown with the reasons.
 
