@@ -53,5 +53,5 @@ def _result(report: Report) -> Result:
                   report)
 
 
-OPTIONS = (JSON, Option("--confirm", nargs="?", type=seconds, const=1.0, metavar="SECONDS"))
+OPTIONS = (JSON, Option("--confirm", nargs="?", type=seconds, const=1.0))
 COMMAND = Command("py-deadlocks", HELP, OPTIONS, "nothing", _run, _result)

@@ -46,7 +46,7 @@ OPTIONS = (
     Option("--each", action="store_true"),
     Option("--stacks", choices=("full", "top", "none"), default="full"),
     Option("--tasks", action="store_true"),
-    Option("--dot", type=file_name, metavar="FILE"),
+    Option("--dot", type=file_name),
 )
 
 

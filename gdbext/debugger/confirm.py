@@ -36,7 +36,7 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
         pid = target.pid
         if target.kind != "live":
             raise UsageError("--confirm needs a live process", "run the command without --confirm on a core")
-        if not target.is_native or not gdb.selected_inferior().was_attached:
+        if target.proc is None or not gdb.selected_inferior().was_attached:
             raise UsageError("--confirm detaches from the process for a moment, so GDB must have attached to it",
                              "run the command without --confirm")
         first = take_snapshot(target).report(lambda thread: False)

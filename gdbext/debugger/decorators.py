@@ -75,9 +75,12 @@ class _DapName(str):
 
 
 class _DapText(gdb.Value):
-    """A value that `_printer` shows as plain text; GDB would show a string in quotes."""
+    """A value that is its own pretty-printer and shows plain text; GDB would show a string in quotes."""
 
     text: str
+
+    def to_string(self) -> str:
+        return self.text
 
 
 class _DapVariable(_Variable):
@@ -92,17 +95,8 @@ class _DapVariable(_Variable):
         return found
 
 
-class _Printer:
-
-    def __init__(self, value: _DapText) -> None:
-        self._text = value.text
-
-    def to_string(self) -> str:
-        return self._text
-
-
-def _printer(value: gdb.Value) -> _Printer | None:
-    return _Printer(value) if isinstance(value, _DapText) else None
+def _printer(value: gdb.Value) -> _DapText | None:
+    return value if isinstance(value, _DapText) else None
 
 
 _printer.name = "gdbext-python"  # type: ignore[attr-defined]
@@ -120,6 +114,8 @@ class PythonFrame(FrameDecorator):
 
     It has no address, since all Python frames that a native frame runs share that frame's; and no arguments, since the
     native frame's are the interpreter's.
+
+    A note in place of a frame is a Python frame without a file.
 
     :param base: the native frame that runs it.
     :param indented: whether it follows another Python frame of the same native frame, whose number GDB shows once.
@@ -147,7 +143,7 @@ class PythonFrame(FrameDecorator):
         return self._function
 
     def filename(self) -> str | None:
-        return self._file
+        return self._file or None
 
     def line(self) -> int | None:
         return self._line
@@ -179,16 +175,6 @@ def _is_machine_read() -> bool:
             return _MACHINE_INTERFACE.search(file.read()) is not None
     except OSError:
         return False
-
-
-class Note(PythonFrame):
-    """A remark in place of a frame."""
-
-    def __init__(self, base: gdb.Frame, text: str) -> None:
-        super().__init__(base, PyFrame(text, text, "", None))
-
-    def filename(self) -> None:
-        return None
 
 
 class DapPythonFrame(PythonFrame):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import gdb
 
-from gdbext.debugger.decorators import DapPythonFrame, NativeFrames, Note, PythonFrame, WithPythonFrames, is_for_dap
+from gdbext.debugger.decorators import DapPythonFrame, NativeFrames, PythonFrame, WithPythonFrames, is_for_dap
 from gdbext.debugger.settings import Settings, settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget, is_inlined
@@ -124,6 +124,10 @@ def _limit(caller: FrameType | None) -> int | None:
     return None
 
 
+def _note(text: str) -> PyFrame:
+    return PyFrame(text, text, "", None)
+
+
 class _Stack:
     """Decorates the frames of one stack."""
 
@@ -148,20 +152,21 @@ class _Stack:
 
     def add_unmerged(self, frames: Iterator[Decorator], reason: str, limit: int | None) -> Iterator[Decorator]:
         """Add the Python frames to the innermost native frame, after a note with the reason."""
-        note = f"[Python frames cannot be placed: {reason}; they follow separately]"
+        note = _note(f"[Python frames cannot be placed: {reason}; they follow separately]")
         apart = self._merged.apart
         for base in itertools.islice(frames, 1):
             frame = base.inferior_frame()
             if is_for_dap(base):  # editors do not show elided frames
                 yield self._native(base)
-                yield DapPythonFrame(frame, PyFrame(note, note, "", None))
+                yield DapPythonFrame(frame, note)
                 yield from (self._python(base, python, False, index) for index, python in enumerate(apart))
                 continue
             # GDB indents elided frames to the width of its numbers
             shown = [self._python(base, python, False, index) for index, python in enumerate(apart[:limit])]
             left = len(apart) - len(shown)
-            more = [Note(frame, f"[{left} more Python frame{'s' if left != 1 else ''}]")] if left else []
-            yield WithPythonFrames(self._native(base), [Note(frame, note), *shown, *more])
+            if left:
+                shown.append(PythonFrame(frame, _note(f"[{left} more Python frame{'s' if left != 1 else ''}]")))
+            yield WithPythonFrames(self._native(base), [PythonFrame(frame, note), *shown])
         yield from map(self._native, frames)
 
     def replace_frames(self, frames: Iterator[Decorator]) -> Iterator[Decorator]:

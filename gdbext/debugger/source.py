@@ -16,7 +16,7 @@ def source_files(target: GdbTarget, chosen: Settings) -> SourceFiles:
     if target.kind == "core":
         return SourceFiles(chosen.source_path, chosen.source_anywhere, SourceAccess("", _user_of_core(target)),
                            since=lambda: _core_written(target), what="core")
-    if not target.is_native:
+    if target.proc is None:
         return SourceFiles(chosen.source_path, chosen.source_anywhere,
                            SourceAccess("", EVERYBODY if os.geteuid() == 0 else None))
     root = f"/proc/{target.pid}/root"

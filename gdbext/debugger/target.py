@@ -37,9 +37,6 @@ _MASK64 = 0xFFFFFFFFFFFFFFFF
 # segments are listed in the same format, under their own heading.
 _SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\S+)(?: in (.+))?$")
 _CORE_SEGMENTS, _EXECUTABLE_SECTIONS = "Local core dump file:", "Local exec file:"
-# `info proc mappings`, the first page of a file:
-# "  0x7f36fd91e000  0x7f36fd922000  0x4000  0x0  [r--p] /usr/lib/liblzma.so"
-_MAPPING = re.compile(r"^\s*(0x[0-9a-f]+)\s+0x[0-9a-f]+\s+0x[0-9a-f]+\s+0x0\s+(?:[rwxsp-]{4}\s+)?(/.*\S)\s*$")
 # `info files`: "Local core dump file:" and on the next line "	`/tmp/core.1', file type elf64-x86-64."
 _CORE_FILE = re.compile(r"^Local core dump file:\s+[`'](.+)', file type ", re.MULTILINE)
 # `disassemble/r`: "=> 0x0000555555555139 <get+4>:	48 8b 47 18	mov    0x18(%rdi),%rax"
@@ -114,11 +111,11 @@ class GdbTarget:
         self.pid = inferior.pid
         thread: gdb.InferiorThread | None = gdb.selected_thread()
         self._selected = thread.num if thread is not None else None
-        self._connection = _connection_kind(inferior)
-        self.kind: TargetKind = "core" if self._connection == "core" else "live"
+        connection = _connection_kind(inferior)
+        self.kind: TargetKind = "core" if connection == "core" else "live"
         self.executable = decoded(lambda: inferior.progspace.filename) or None
         self.architecture = _architecture()
-        self.proc = Proc(self.pid) if self._connection == "native" else None
+        self.proc = Proc(self.pid) if connection == "native" else None
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
         self._modules: list[Module] | None = None
@@ -131,11 +128,6 @@ class GdbTarget:
         if self.kind == "core" and self.regions():
             memory = CoreMemory(memory, self.regions(), self._is_loaded, self.core_kept() is not None)
         self.memory: Memory = CachedMemory(memory)
-
-    @property
-    def is_native(self) -> bool:
-        """Whether the target is a process on GDB's machine."""
-        return self._connection == "native"
 
     def threads(self) -> list[ThreadRef]:
         found = []
@@ -271,13 +263,9 @@ class GdbTarget:
         return self._module_map.find(address)
 
     def mapped_files(self) -> list[tuple[int, str]]:
-        if self.kind != "core":
-            return []
-        try:
-            text = output("info proc mappings")
-        except gdb.error:  # a core without NT_FILE
-            return []
-        return [(int(match[1], 16), match[2]) for match in map(_MAPPING.match, text.splitlines()) if match]
+        core = self.core_file()
+        return sorted((region.start, region.path) for region in (core.regions if core is not None else ())
+                      if region.path is not None and region.path.startswith("/") and region.offset == 0)
 
     def file_build_id(self, module: Module) -> str | None:
         if module.path in self._lazy.unread:
@@ -381,7 +369,7 @@ class GdbTarget:
         places = [path]
         if not os.path.isabs(path):
             places = [f"/proc/{self.pid}/cwd/{path}"] if self.kind == "live" else []
-        elif self.is_native:
+        elif self.proc is not None:
             places = [f"/proc/{self.pid}/root{path}", path]
         read = _open_first(places)
         return (read(0, limit) or None) if read is not None else None
