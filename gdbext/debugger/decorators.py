@@ -208,25 +208,16 @@ class FallbackFrame(FrameDecorator):
         name = decoded(super().filename)
         return printable(name, 300) if name is not None else None
 
-    # GDB's own methods below read the name of the source file first
+    # GDB's own methods read the name of the source file before the following
 
     def line(self) -> int | None:
-        try:
-            return super().line()
-        except UnicodeDecodeError:
-            return self.inferior_frame().find_sal().line or None
+        return self.inferior_frame().find_sal().line or None
 
     def frame_args(self) -> Any:
-        try:
-            return super().frame_args()
-        except UnicodeDecodeError:
-            return FrameVars(self.inferior_frame()).fetch_frame_args()
+        return FrameVars(self.inferior_frame()).fetch_frame_args() or None
 
     def frame_locals(self) -> Any:
-        try:
-            return super().frame_locals()
-        except UnicodeDecodeError:
-            return FrameVars(self.inferior_frame()).fetch_frame_locals()
+        return FrameVars(self.inferior_frame()).fetch_frame_locals() or None
 
 
 class DapFallbackFrame(FallbackFrame):

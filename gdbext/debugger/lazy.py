@@ -22,6 +22,7 @@ from gdbext.elf.headers import Read, opened_file
 from gdbext.elf.symtab import SymbolFile, Undecided
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module
+from gdbext.remembered import remembered
 
 # `info sharedlibrary`: "0x00007f71 0x00007f72  Yes (*)     /lib/libz.so.1"; the addresses are missing if the file is,
 # and GDB 17 and later may have a column for the namespace of dlmopen
@@ -44,7 +45,6 @@ class LazySymbols:
         self._root = root
         self._may_load = may_load
         self._files: dict[str, SymbolFile | None] = {}
-        self._for_gdb: dict[str, bool] = {}
         if may_load and settings().load_all:
             self.load_all()
 
@@ -98,12 +98,11 @@ class LazySymbols:
             self._files[module.path] = None
             return False, None
 
+    @remembered
     def is_for_gdb(self, path: str) -> bool:
         """Whether GDB is to read a library's symbols: they are few, or it has debug information."""
-        if path not in self._for_gdb:
-            file = self._file(path)
-            self._for_gdb[path] = file is not None and (file.symbol_size <= _SMALL or self._has_debug_file(path, file))
-        return self._for_gdb[path]
+        file = self._file(path)
+        return file is not None and (file.symbol_size <= _SMALL or self._has_debug_file(path, file))
 
     def build_id(self, module: Module) -> str | None:
         """Return the build id of a library's file in hexadecimal, or None."""

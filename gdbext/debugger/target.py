@@ -156,20 +156,17 @@ class GdbTarget:
             if noted:
                 return {name: noted[name] for name in names if name in noted}
         frame = self._switch(thread)
+        # read by descriptor, since GDB searches all its registers for a name
+        if not self._descriptors:
+            self._descriptors = {found.name: found for found in frame.architecture().registers()}
         values = {}
         for name in names:
             try:
-                # by its descriptor: GDB searches all its registers for a name
-                values[name] = int(frame.read_register(self._register(frame, name))) & _MASK64
+                values[name] = int(frame.read_register(self._descriptors.get(name, name))) & _MASK64
             except (gdb.error, ValueError) as error:
                 if name in (cpu.PROGRAM_COUNTER, cpu.STACK_POINTER):
                     raise ThreadUnavailable(f"thread {thread.number} has no registers: {error}") from None
         return values
-
-    def _register(self, frame: gdb.Frame, name: str) -> gdb.RegisterDescriptor | str:
-        if not self._descriptors:
-            self._descriptors.update((found.name, found) for found in frame.architecture().registers())
-        return self._descriptors.get(name, name)
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
         self.load_stack(thread, limit)
@@ -285,18 +282,17 @@ class GdbTarget:
         module = self._module_at(address) if self._mapped or self._lazy.unread else None
         mapped = self._mapped.get(id(module))
         if mapped is not None:
-            name = mapped.symbol(address)
-            return Symbol(_demangled(name) if name is not None else None)
+            return Symbol(_demangled(mapped.symbol(address)))
         if module is not None and module.path in self._lazy.unread:
             is_known, name = self._lazy.name(module, address)
             if is_known:
-                return Symbol(_demangled(name) if name is not None else None)
+                return Symbol(_demangled(name))
             self._lazy.load(module)
         try:
             match = _SYMBOLIC.match(output(f"output/a {address:#x}"))
         except gdb.error:
             match = None
-        return Symbol(_demangled(match[1]) if match else None, *_source_line(address))
+        return Symbol(_demangled(match[1] if match else None), *_source_line(address))
 
     def selected(self) -> int | None:
         return self._selected
@@ -463,11 +459,13 @@ def _source_line(address: int) -> tuple[str | None, int | None]:
         return None, None
 
 
-def _demangled(name: str) -> str:
+def _demangled(name: str | None) -> str | None:
     """Return a C++ or Rust function's name as in its source, without parameters; any other name as it is."""
+    if name is None or not name.startswith(("_Z", "_R")):
+        return name
     mangled = name.partition("@")[0]
     # the file's author chooses the name: with a line feed it would be two GDB commands
-    if not name.startswith(("_Z", "_R")) or not _PLAIN_NAME.fullmatch(mangled):
+    if not _PLAIN_NAME.fullmatch(mangled):
         return name
     demangled = _demangle("rust" if _RUST.search(name) else "c++", mangled)
     return without_parameters(demangled) if demangled is not None else name
