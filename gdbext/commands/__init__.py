@@ -1,4 +1,4 @@
-"""The commands, listed; each module describes one and holds no mechanics."""
+"""The list of all commands. Each module describes one; `debugger.command` makes GDB commands of them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What a command is: a description that `debugger.command` makes a GDB command of."""
+"""The description of a command, of which `debugger.command` makes a GDB command, and its result."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from gdbext.commands.arguments import Option
 from gdbext.model import Report
@@ -14,26 +15,26 @@ from gdbext.snapshot import Snapshot
 
 @record
 class Result:
-    """What a command found: the report, the JSON parts it is about, and its text.
+    """The result of a command: `report` with the `parts` of it that the JSON has, and the text.
 
-    `whole` is the report that the text is made of, where the JSON has only a part of it.
+    `whole` is the report for the text, if the JSON has less than that.
     """
 
     report: Report
     parts: tuple[str, ...]
     text: Callable[[TextRenderer], str]
     whole: Report | None = None
-    #: Files to write: the name and the text of each.
+    #: Name and content of each file to write.
     files: tuple[tuple[str, str], ...] = ()
 
 
 @record
 class Command:
-    """A command. `takes` says what `run` gets besides options: ``nothing``, ``address``, ``threads`` or ``thread``.
+    """A command. `takes` names its arguments besides options: ``nothing``, ``address``, ``threads`` or ``thread``.
 
-    `run` gets the snapshot, the options, and for an address the evaluated addresses (none or one); for ``thread`` it
-    is the number of the selected thread instead. A command that can
-    look twice has `confirmed`, which makes its result of the report of both looks.
+    The last argument of `run` has at most one number: for ``address`` the evaluated address, for ``thread`` the
+    number of the selected thread. A command with an option ``--confirm`` has `confirmed`, which makes the result from
+    the report of two snapshots.
     """
 
     name: str
@@ -42,3 +43,10 @@ class Command:
     takes: str
     run: Callable[[Snapshot, Namespace, Sequence[int]], Result]
     confirmed: Callable[[Report], Result] | None = None
+
+
+def filter_report(report: Report, threads: Collection[int], locks: Collection[str]) -> Report:
+    """Reduce a report to these threads, and to these locks and those of its deadlocks."""
+    kept = {edge.lock for deadlock in report.deadlocks for edge in deadlock.edges} | set(locks)
+    return replace(report, threads=tuple(thread for thread in report.threads if thread.number in threads),
+                   locks=tuple(lock for lock in report.locks if lock.id in kept))

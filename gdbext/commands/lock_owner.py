@@ -1,37 +1,38 @@
-"""`rwlock-owner` and `lock-owner`: one lock, or every lock that a thread waits on."""
+"""`rwlock-owner` and `lock-owner`: one lock, or every lock that a thread waits for."""
 
 from __future__ import annotations
 
+import functools
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
 from gdbext.commands.arguments import JSON
-from gdbext.commands.base import Command, Result
-from gdbext.commands.narrow import only
+from gdbext.commands.base import Command, Result, filter_report
 from gdbext.errors import GdbextError
-from gdbext.model import Lock, Report
+from gdbext.model import Lock
 from gdbext.model.kinds import RWLOCK, LockKind
 from gdbext.model.reasons import Reason
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import Snapshot
 
-RWLOCK_HELP = """Show who holds a pthread_rwlock_t and who waits for it.
+RWLOCK_HELP = """Show the holders of a pthread_rwlock_t and the threads waiting for it.
 
 Usage: rwlock-owner [--json] [ADDRESS]
 
-ADDRESS is a GDB expression for the lock, such as &table_lock or 0x7f5a10c0; the
-futex word inside the lock, which a blocked thread has in its registers, will do
-as well and is told. Without ADDRESS: every rwlock that a thread waits on.
+ADDRESS is a GDB expression for the lock, such as &table_lock or 0x7f5a10c0. The
+address of the futex word inside the lock, which is in the registers of a blocked
+thread, is accepted too; the command then says so. Without ADDRESS, the command shows
+every rwlock that a thread waits for.
 
-A writer is recorded in the lock. Readers are counted, not recorded: threads that
-have the lock's address on their stacks are told as holders when they are just as
-many as the lock counts (inferred), and as candidates otherwise.
+The lock records its writer. It only counts its readers: threads with the lock's
+address on their stacks are shown as holders if their number equals the lock's count
+(inferred), and as candidates otherwise.
 
-No debug information is used: a debug type that belongs to another C library
-would show wrong members.
+The command does not use debug information, which may describe the pthread_rwlock_t of
+another C library.
 
-  --json   print one JSON document, schema gdbext/1
+  --json   Print one JSON document (schema gdbext/1) and nothing else.
 
 Example:
   (gdb) rwlock-owner 0x55d2c8f0
@@ -39,15 +40,15 @@ Example:
 
 Related: lock-owner, py-deadlocks."""
 
-LOCK_HELP = """Show who holds a lock of any known kind and who waits for it.
+LOCK_HELP = """Show the holders of a lock of any known kind and the threads waiting for it.
 
 Usage: lock-owner [--json] [ADDRESS]
 
-ADDRESS is a GDB expression. The kind is found out: from the system call of a
-thread that waits there, or else from what the memory looks like. Without
-ADDRESS: every lock that a thread waits on.
+ADDRESS is a GDB expression for the lock. The command determines the kind of lock from
+the system call of a thread that waits for it; if no thread does, from the contents of
+the memory. Without ADDRESS, it shows every lock that a thread waits for.
 
-  --json   print one JSON document, schema gdbext/1
+  --json   Print one JSON document (schema gdbext/1) and nothing else.
 
 Example:
   (gdb) lock-owner &accounts
@@ -55,48 +56,39 @@ Example:
 
 Related: rwlock-owner, py-deadlocks, py-threads-locks."""
 
-_PARTS = ("threads", "locks", "problems")
 
-
-def _result(report: Report, locks: Sequence[Lock], note: Reason | None) -> Result:
+def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int], kind: LockKind | None) -> Result:
+    if addresses:
+        lock, note = _lock_at(snapshot, addresses[0], kind)
+        chosen = {lock.id}
+    else:
+        note = None
+        chosen = {lock.id for lock in snapshot.locks() if kind in (None, lock.kind) and lock.waiters}
+    holders = {holder.thread for lock in snapshot.locks() if lock.id in chosen for holder in lock.holders}
+    report = snapshot.report(lambda thread: thread.number in holders)
+    locks = [lock for lock in report.locks if lock.id in chosen]
     involved = {waiter.thread for lock in locks for waiter in lock.waiters}
     involved |= {holder.thread for lock in locks for holder in lock.holders}
     involved |= {number for lock in locks for number in lock.candidates}
-    # what the holders themselves wait for is told too
-    onward = {thread.waits.lock for thread in report.threads if thread.number in involved and thread.waits}
+    # also the locks that the holders themselves wait for
+    chosen |= {thread.waits.lock for thread in report.threads if thread.number in involved and thread.waits}
     notes = (*report.notes, note) if note else report.notes
-    # without its deadlocks the locks that only they name go too
-    shown = only(replace(report, deadlocks=(), notes=notes), involved, {lock.id for lock in locks} | onward)
-    return Result(shown, _PARTS, lambda text: text.locks(locks))
+    # without the deadlocks, so that their locks are left out too
+    return Result(filter_report(replace(report, deadlocks=(), notes=notes), involved, chosen),
+                  ("threads", "locks", "problems"), lambda text: text.locks(locks))
 
 
-def _look(snapshot: Snapshot, addresses: Sequence[int], kind: LockKind | None) -> Result:
-    note = None
-    if addresses:
-        lock, note = snapshot.lock_at(addresses[0], kind)
-        what = kind or "lock of a known kind"
-        if lock is None or (kind is not None and lock.kind != kind):
-            found = "the memory fits none" if note is None else explain(note)
-            if lock is not None:
-                found = f"it is a {lock.kind}, held or waited for"
-            raise GdbextError(f"there is no {what} at {addresses[0]:#x} ({found})",
-                              "without an address the command lists every lock that a thread waits on")
-        holders = {holder.thread for holder in lock.holders}
-        report = snapshot.report(lambda thread: thread.number in holders)
-        return _result(report, [other for other in report.locks if other.id == lock.id], note)
-    chosen = {lock.id for lock in snapshot.locks() if kind in (None, lock.kind) and lock.waiters}
-    holders = {holder.thread for lock in snapshot.locks() if lock.id in chosen for holder in lock.holders}
-    report = snapshot.report(lambda thread: thread.number in holders)
-    return _result(report, [lock for lock in report.locks if lock.id in chosen], None)
+def _lock_at(snapshot: Snapshot, address: int, kind: LockKind | None) -> tuple[Lock, Reason | None]:
+    lock, note = snapshot.lock_at(address, kind)
+    if lock is not None and kind in (None, lock.kind):
+        return lock, note
+    if lock is not None:
+        found = f"it is a {lock.kind}, held or waited for"
+    else:
+        found = "the memory does not match" if note is None else explain(note)
+    raise GdbextError(f"there is no {kind or 'lock of a known kind'} at {address:#x} ({found})",
+                      "without an address the command lists every lock that a thread waits for")
 
 
-def _run_rwlock(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
-    return _look(snapshot, addresses, RWLOCK)
-
-
-def _run_lock(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
-    return _look(snapshot, addresses, None)
-
-
-RWLOCK_OWNER = Command("rwlock-owner", RWLOCK_HELP, (JSON,), "address", _run_rwlock)
-LOCK_OWNER = Command("lock-owner", LOCK_HELP, (JSON,), "address", _run_lock)
+RWLOCK_OWNER = Command("rwlock-owner", RWLOCK_HELP, (JSON,), "address", functools.partial(_run, kind=RWLOCK))
+LOCK_OWNER = Command("lock-owner", LOCK_HELP, (JSON,), "address", functools.partial(_run, kind=None))

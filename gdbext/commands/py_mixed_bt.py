@@ -1,4 +1,4 @@
-"""`py-mixed-bt`: the stack of the selected thread in all languages, with what leads from one to the other."""
+"""`py-mixed-bt`: the stack of the selected thread in all languages, with the transitions between them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.commands.arguments import JSON, option
-from gdbext.commands.base import Command, Result
-from gdbext.commands.narrow import only
+from gdbext.commands.arguments import JSON, Option
+from gdbext.commands.base import Command, Result, filter_report
 from gdbext.errors import ThreadUnavailable, UsageError
 from gdbext.snapshot import Snapshot
 
-HELP = """Show the stack of the selected thread in all languages.
+HELP = """Print the stack of the selected thread in all languages.
 
 Usage: py-mixed-bt [-full] [--json] [COUNT]
 
-Python frames stand in place of the interpreter's own, with file, line and source
-line; what only leads from one language to the other (a ctypes call, a callback, the
-import machinery, the start of a thread) is one line that says so. Nothing of the
-target is called, nor are pretty-printers.
+Python frames, with file, line and source line, replace the interpreter's own frames.
+A transition between languages (a ctypes call, a callback, the import machinery, the
+start of a thread) is shown as one line. The command neither calls functions of the
+target nor pretty-printers.
 
-  COUNT    show the innermost COUNT entries only, with a negative COUNT the outermost
-  -full    show the local variables of each frame too
-  --json   print one JSON document, schema gdbext/1, and nothing else
+  COUNT    Show only the innermost COUNT entries; if COUNT is negative, the outermost.
+  -full    Show the local variables of each frame too.
+  --json   Print one JSON document (schema gdbext/1) and nothing else.
 
-How much of a variable is shown: `show gdbext`.
+`set gdbext locals-depth`, `locals-items` and `locals-width` limit how much of a
+variable is shown.
 
 Example:
   (gdb) thread 3
@@ -34,7 +34,7 @@ Example:
 
 Related: py-threads-locks, bt."""
 
-OPTIONS = (JSON, option("--full", "-full", action="store_true", help="show local variables too"))
+OPTIONS = (JSON, Option("--full", "-full", action="store_true"))
 _COUNT = re.compile(r"-?[0-9]{1,6}")
 
 
@@ -52,7 +52,7 @@ def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> 
                      variables=variables if arguments.full else None)
     report = replace(report, threads=tuple(thread if other.number == number else other for other in report.threads))
     locks = {hold.lock for hold in thread.holds} | ({thread.waits.lock} if thread.waits else set())
-    return Result(only(report, {number}, locks), ("runtimes", "threads", "locks", "problems"),
+    return Result(filter_report(report, {number}, locks), ("runtimes", "threads", "locks", "problems"),
                   lambda text: text.mixed(thread, mixed, count), report)
 
 
@@ -60,7 +60,7 @@ def _count(words: Sequence[str]) -> int | None:
     if not words:
         return None
     if len(words) > 1 or not _COUNT.fullmatch(words[0]) or int(words[0]) == 0:
-        raise UsageError(f"{words[0][:40]!r} is no number of frames", "write py-mixed-bt 10, or py-mixed-bt -10")
+        raise UsageError(f"{words[0][:40]!r} is not a number of frames", "write py-mixed-bt 10, or py-mixed-bt -10")
     return int(words[0])
 
 

@@ -1,4 +1,4 @@
-"""`py-threads-locks`: every thread, its stack in all languages, what it holds and waits for; then the deadlocks."""
+"""`py-threads-locks`: every thread with its stack and the locks it holds and waits for; then the deadlocks."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.commands.arguments import JSON, file_name, option, thread_numbers
+from gdbext.commands.arguments import JSON, Option, file_name, thread_numbers
 from gdbext.commands.base import Command, Result
 from gdbext.render.dot import as_dot
 from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
 from gdbext.snapshot import Snapshot
 
-HELP = """Show every thread with its Python and native stack, what it holds and what it waits for; then the deadlocks.
+HELP = """Show every thread with its Python and native stack and its locks; then the deadlocks.
 
 Usage: py-threads-locks [--each] [--stacks=full|top|none] [--tasks] [--dot FILE] [--json] [THREADS]
 
-THREADS are numbers as `info threads` shows them (1 3-5). Without them all are shown,
-those first that tell most: deadlocked threads, holders of locks that others wait for,
-threads stuck behind a deadlock, waiting for locks or results, running, blocked in
-system calls, waiting for an event. Python frames replace the interpreter's own, with
-file, line and source line; frames that only lead from one language to the other are
-one line. Threads with the same stack are shown once, with their numbers and names.
+THREADS is a list of thread numbers as `info threads` shows them (1 3-5). Without it,
+all threads are shown in this order: deadlocked threads, holders of locks that other
+threads wait for, threads stuck behind a deadlock, threads waiting for locks or results,
+running threads, threads blocked in system calls, threads waiting for an event.
+Python frames, with file, line and source line, replace the interpreter's own frames,
+and a transition between languages is one line. Threads with the same stack are shown
+once, with all their numbers and names.
 
-  --each          show each thread by itself
-  --stacks=full   whole stacks (the default)
-  --stacks=top    the first frames only
-  --stacks=none   no stacks
-  --tasks         then the tasks of asyncio: for each event loop a tree in which a task
-                  stands above those that it waits for, with its coroutines, what else
-                  it waits for (a lock, a queue, a sleep), and tasks that wait for one
-                  another (CPython 3.7 and later)
-  --dot FILE      write the wait-for graph to FILE, for Graphviz
-  --json          print one JSON document, schema gdbext/1
+  --each          Show each thread separately.
+  --stacks=full   Show complete stacks (default).
+  --stacks=top    Show only the innermost frames.
+  --stacks=none   Show no stacks.
+  --tasks         Also show asyncio tasks (CPython 3.7 and later): a tree for each event
+                  loop, in which a task is the parent of the tasks that it awaits. Each
+                  has its coroutines and what it waits for (a lock, a queue, a sleep).
+                  Cycles of tasks follow.
+  --dot FILE      Write the wait-for graph to FILE in Graphviz format.
+  --json          Print one JSON document (schema gdbext/1) and nothing else.
 
 Example:
   (gdb) py-threads-locks --stacks=top 1-4
@@ -42,10 +43,10 @@ Related: py-deadlocks, gil-holder, rwlock-owner."""
 
 OPTIONS = (
     JSON,
-    option("--each", action="store_true", help="show each thread by itself"),
-    option("--stacks", choices=("full", "top", "none"), default="full", help="how much of each stack"),
-    option("--tasks", action="store_true", help="show the tasks of asyncio too"),
-    option("--dot", type=file_name, metavar="FILE", help="write the wait-for graph to FILE, for Graphviz"),
+    Option("--each", action="store_true"),
+    Option("--stacks", choices=("full", "top", "none"), default="full"),
+    Option("--tasks", action="store_true"),
+    Option("--dot", type=file_name),
 )
 
 

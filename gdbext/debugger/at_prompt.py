@@ -1,4 +1,4 @@
-"""What is done before GDB's prompt: with `set auto-solib-add off`, symbols for its own commands about the stack."""
+"""Symbols for GDB's own stack commands with `set auto-solib-add off`, read before each prompt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gdb
 
 from gdbext.debugger.lazy import is_lazy
 from gdbext.debugger.settings import settings
-from gdbext.debugger.target import Session
+from gdbext.debugger.target import session
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import ThreadRef
 
@@ -16,24 +16,23 @@ class AtPrompt:
 
     def __init__(self) -> None:
         self._done: set[tuple[tuple[int, int, int], int]] = set()
-        gdb.events.before_prompt.connect(self.load)
+        gdb.events.before_prompt.connect(self._load)
         for event in (gdb.events.cont, gdb.events.exited, gdb.events.register_changed, gdb.events.clear_objfiles):
             event.connect(self._forget)
 
     def _forget(self, event: object) -> None:
         self._done.clear()
 
-    def load(self, event: object = None) -> None:
-        """Read what is missing; GDB calls this."""
+    def _load(self, event: object = None) -> None:
         thread: gdb.InferiorThread | None = gdb.selected_thread()
         if thread is None or not is_lazy() or settings().load_all:
             return
         try:
-            # files are forgotten when GDB is detached, of which no event tells
+            # the number of files changes when GDB detaches, for which it has no event
             if (thread.ptid, len(gdb.objfiles())) not in self._done and thread.is_stopped():
-                with Session() as target:
+                with session() as target:
                     target.threads()
                     target.load_stack(ThreadRef(thread.num, 0, None))
                 self._done.add((thread.ptid, len(gdb.objfiles())))
-        except (GdbextError, gdb.error, KeyboardInterrupt):  # stacks are as GDB alone shows them
+        except (GdbextError, gdb.error, KeyboardInterrupt):  # GDB shows stacks without these symbols
             return

@@ -1,4 +1,4 @@
-"""What `gdbext attach` runs in its GDB: it attaches or loads the core, or ends GDB with one line that says why not."""
+"""Commands of the GDB that `gdbext attach` starts: attach to a process or load a core, or end GDB with an error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import gdb
 
-from gdbext.debugger.interrupts import interrupts_blocked
+from gdbext.debugger.console import interrupts_blocked
 from gdbext.render.escape import printable
 
 #: Exit status for no answer; see docs/reference.md.
@@ -16,18 +16,15 @@ _NOT_PERMITTED = re.compile(r"not permitted|denied")
 
 
 def process(pid: int, why: str) -> None:
-    """Attach to a process; GDB ends if it cannot.
+    """Attach to a process; end GDB if that fails.
 
-    :param why: what to say if the kernel does not permit it.
+    :param why: the message if the kernel does not permit it.
     """
     _run(f"attach {pid}", f"cannot attach to process {pid}", why)
 
 
 def core(name: str) -> None:
-    """Load a core; GDB ends if it cannot.
-
-    :param name: by which GDB opens it.
-    """
+    """Load a core; end GDB if that fails."""
     _run(f"core-file {name}", f"cannot load {name}", "")
 
 
@@ -36,7 +33,7 @@ def _run(command: str, failure: str, why: str) -> None:
         with interrupts_blocked():
             gdb.execute(command)
     except gdb.error as error:
-        said = printable(str(error).strip())
-        problem = why if why and _NOT_PERMITTED.search(said) else f"{failure}: {said}"
+        message = printable(str(error).strip())
+        problem = why if why and _NOT_PERMITTED.search(message) else f"{failure}: {message}"
         gdb.write(f"gdbext attach: {problem}\n", gdb.STDERR)
         gdb.execute(f"quit {_NO_ANSWER}")

@@ -1,4 +1,4 @@
-"""Makes a `gdb.Command` of a command's description: parsing, the snapshot, output, errors in one line."""
+"""The GDB command made from a command's description: arguments, snapshot, output, and errors in one line."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import gdb
 
 from gdbext.commands.arguments import complete, parse
 from gdbext.commands.base import Command, Result
-from gdbext.debugger.confirm import SecondLook
+from gdbext.debugger.confirm import take_two_snapshots
 from gdbext.debugger.settings import settings, terminal_width
 from gdbext.debugger.source import source_files
-from gdbext.debugger.target import GdbTarget, Session
+from gdbext.debugger.target import GdbTarget, session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model.reasons import because
 from gdbext.render.escape import printable
@@ -24,7 +24,7 @@ from gdbext.render.text import TextRenderer
 from gdbext.schema.write import as_json
 from gdbext.snapshot import take_snapshot
 
-# what makes an expression write to the target; comparisons are fine
+# the operators with which an expression writes to the target, and comparisons
 _OPERATORS = re.compile(r"<<=|>>=|[-+*/%&|^]=|<=|>=|==|!=|\+\+|--|=")
 _COMPARISONS = {"<=", ">=", "==", "!="}
 
@@ -32,7 +32,7 @@ _notices_shown: set[str] = set()
 
 
 class GdbCommand(gdb.Command):
-    """One command of ours in GDB."""
+    """A command of gdbext in GDB, which calls the public methods."""
 
     def __init__(self, command: Command) -> None:
         self.__doc__ = command.help
@@ -40,7 +40,7 @@ class GdbCommand(gdb.Command):
         super().__init__(command.name, gdb.COMMAND_STATUS)
 
     def invoke(self, argument: str, from_tty: bool) -> None:
-        """Run the command; GDB calls this."""
+        """Run the command."""
         self.dont_repeat()
         name = self._command.name
         try:
@@ -51,7 +51,7 @@ class GdbCommand(gdb.Command):
         except gdb.error as error:
             raise gdb.GdbError(f"{name}: GDB says: {printable(str(error))}; try `info threads` first") from None
         except RecursionError:
-            raise gdb.GdbError(f"{name}: the report nests too deeply; please report this fault of gdbext") from None
+            raise gdb.GdbError(f"{name}: the report nests too deeply; please report this bug of gdbext") from None
         except (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             if gdb.parameter("python print-stack") == "full":
                 raise
@@ -59,8 +59,8 @@ class GdbCommand(gdb.Command):
                                "print-stack full` shows where, please report it") from None
 
     def complete(self, text: str, word: str) -> list[str]:
-        """Completion of options; GDB calls this."""
-        # GDB breaks words at "-" and "=", so the option is completed as a whole and cut to what GDB calls a word
+        """Complete options."""
+        # GDB breaks words at "-" and "=", so the option is completed as a whole and cut to GDB's word
         typed = text.rpartition(" ")[2]
         before = len(typed) - len(word)
         if not typed.startswith("-"):
@@ -72,27 +72,30 @@ class GdbCommand(gdb.Command):
         if getattr(arguments, "confirm", None) is not None:
             self._run_twice(arguments)
             return
-        with Session() as target:
+        with session() as target:
             addresses = [_address(target, expression)] if expression else []
-            if self._command.takes == "thread":
-                addresses = _selected_thread()
+            selected = target.selected()
+            if self._command.takes == "thread" and selected is not None:
+                addresses = [selected]
             snapshot = take_snapshot(target)
             snapshot.limits = settings().limits
             result = self._command.run(snapshot, arguments, addresses)
             text = self._render(target, result, arguments)
         for path, content in result.files:
-            _write_file(path, content)
+            try:
+                write_private(os.path.expanduser(path), content)
+            except OSError as error:
+                raise UsageError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None
         _write(text)
         if snapshot.incomplete is not None:
             raise snapshot.incomplete
 
     def _run_twice(self, arguments: Namespace) -> None:
         assert self._command.confirmed is not None
-        second = SecondLook(arguments.confirm)
-        report = second.report(lambda snapshot: snapshot.report(lambda thread: False))
-        note = because("two-snapshots", seconds=f"{second.seconds:g}", paused=f"{second.stopped:.2f}")
+        report, paused = take_two_snapshots(arguments.confirm)
+        note = because("two-snapshots", seconds=f"{arguments.confirm:g}", paused=f"{paused:.2f}")
         result = self._command.confirmed(replace(report, notes=(*report.notes, note)))
-        with Session() as target:
+        with session() as target:
             text = self._render(target, result, arguments)
         _write(text)
 
@@ -100,9 +103,9 @@ class GdbCommand(gdb.Command):
         if self._command.takes != "address":
             arguments = parse(self._command.name, gdb.string_to_argv(argument), self._command.options)
             if arguments.rest and self._command.takes == "nothing":
-                raise UsageError(f"{arguments.rest[0]!r} is not understood", f"see `help {self._command.name}`")
+                raise UsageError(f"unexpected argument {arguments.rest[0]!r}", f"see `help {self._command.name}`")
             return arguments, ""
-        # an expression is GDB's to parse, quotes and all: only options are taken out
+        # GDB parses the expression, quotes included: only the options are taken out
         words = argument.split()
         options = [word for word in words if re.match(r"--[a-z]", word)]
         expression = " ".join(word for word in words if word not in options)
@@ -127,19 +130,11 @@ def _write(text: str) -> None:
     try:
         gdb.write(text)
     except KeyboardInterrupt:
-        raise gdb.GdbError("Quit") from None  # in the words of GDB, whatever its version makes of an interrupt
-
-
-def _selected_thread() -> list[int]:
-    thread: gdb.InferiorThread | None = gdb.selected_thread()
-    return [thread.num] if thread is not None else []
+        raise gdb.GdbError("Quit") from None  # GDB's own message, which not all versions show for an interrupt
 
 
 def _address(target: GdbTarget, expression: str) -> int:
-    """The value of a GDB expression, which may name a variable of a library whose symbols GDB has not read.
-
-    :raises UsageError: see `_evaluate`.
-    """
+    """Evaluate an expression, which may name a variable of a library whose symbols GDB has not read."""
     try:
         return _evaluate(expression)
     except UsageError:
@@ -149,9 +144,9 @@ def _address(target: GdbTarget, expression: str) -> int:
 
 
 def _evaluate(expression: str) -> int:
-    """The value of a GDB expression as an address; nothing in the target is called or changed.
+    """Evaluate a GDB expression as an address, without calling or changing anything in the target.
 
-    :raises UsageError: it cannot be evaluated, or would write.
+    :raises UsageError: the expression cannot be evaluated, or would write.
     """
     if any(operator not in _COMPARISONS for operator in _OPERATORS.findall(expression)):
         raise UsageError(f"{printable(expression)} would change the target", "give an expression without assignment")
@@ -165,14 +160,7 @@ def _evaluate(expression: str) -> int:
             value = value.address
         return int(value) & 0xFFFFFFFFFFFFFFFF
     except (gdb.error, ValueError, OverflowError, TypeError) as error:
-        raise UsageError(f"{printable(expression)} is no address: {printable(str(error))}",
+        raise UsageError(f"{printable(expression)} is not an address: {printable(str(error))}",
                          "give a GDB expression such as &table_lock or 0x7f00c0de") from None
     finally:
         gdb.execute(f"set may-call-functions {'on' if calls else 'off'}", to_string=True)
-
-
-def _write_file(path: str, content: str) -> None:
-    try:
-        write_private(os.path.expanduser(path), content)
-    except OSError as error:
-        raise UsageError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None

@@ -2,118 +2,86 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 import gdb
 
-from gdbext.debugger.console import execute
-from gdbext.debugger.interrupts import interrupts_blocked
-from gdbext.debugger.target import Session
+from gdbext.debugger.console import execute, interrupts_blocked
+from gdbext.debugger.target import session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model import Report
-from gdbext.snapshot import Snapshot, take_snapshot
+from gdbext.snapshot import take_snapshot
 from gdbext.verdict.confirm import sleepers, what_stayed
 
-#: How long a process that was let go is given to get back into the system calls that the stop interrupted, in seconds.
+#: The time in which a process that runs again returns to the system calls that the stop interrupted, in seconds.
 _SETTLING = 0.1
 _SWITCHES = re.compile(rb"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 
 
-class SecondLook:
-    """Makes a snapshot, lets the process run, and makes another one.
+def take_two_snapshots(seconds: float) -> tuple[Report, float]:
+    """Take a snapshot, let the process run, take another one, and keep the deadlocks that are in both.
 
-    GDB is detached meanwhile: the process gets no signal, and nothing of it is stopped. If anything goes wrong,
-    Ctrl-C included, it continues without GDB.
+    GDB detaches in between: the process gets no signal, and no part of it is stopped. If anything fails, Ctrl-C
+    included, it continues without GDB.
 
-    :param seconds: how long it runs between the snapshots.
+    :param seconds: how long the process runs between the snapshots.
+    :return: the report of the second snapshot without the other deadlocks, and for how many seconds the process was
+        paused in all.
+    :raises GdbextError: there is no process that GDB can detach from and attach to again.
     """
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        #: How long the process stood still for both looks, in seconds.
-        self.stopped = 0.0
-
-    def report(self, look: Callable[[Snapshot], Report]) -> Report:
-        """Make a report twice, and keep the deadlocks that are in both.
-
-        :raises GdbextError: there is no process that GDB can detach from and attach to again.
-        """
-        pid = self._process()
-        started = time.monotonic()
-        with Session() as target:
-            first = look(take_snapshot(target))
-        lwp = _selected_lwp()
-        execute("detach")
-        self.stopped += time.monotonic() - started
-        watched = sleepers(first)
-        try:
-            time.sleep(min(_SETTLING, self.seconds))
-            before = [_switches(pid, thread) for thread in watched]
-            time.sleep(max(self.seconds - _SETTLING, 0.0))
-            after = [_switches(pid, thread) for thread in watched]
-        except KeyboardInterrupt:
-            raise GdbextError("interrupted between the two looks", f"the process runs on; `attach {pid}` looks again"
-                              ) from None
-        moved = {thread for thread, then, now in zip(watched, before, after) if then is None or then != now}
-        started = time.monotonic()
-        try:
-            with _quiet(), interrupts_blocked():
-                execute(f"attach {pid}")
-        except gdb.error as error:
-            raise GdbextError(f"cannot attach to the process again: {error}",
-                              "it may have ended; attach to it again by hand") from None
-        _select(lwp)
-        with Session() as target:
-            second = look(take_snapshot(target))
-        self.stopped += time.monotonic() - started
-        return what_stayed(first, second, moved)
-
-    @staticmethod
-    def _process() -> int:
-        inferior = gdb.selected_inferior()
-        with Session() as target:
-            kind, native = target.kind, target.is_native
-        if kind != "live":
-            raise UsageError("--confirm needs a live process", "a core allows one look only, without --confirm")
-        if not native or not inferior.was_attached:
-            raise UsageError("--confirm lets the process go for a moment, so GDB must have been attached to it",
+    started = time.monotonic()
+    with session() as target:
+        pid = target.pid
+        if target.kind != "live":
+            raise UsageError("--confirm needs a live process", "run the command without --confirm on a core")
+        if target.proc is None or not gdb.selected_inferior().was_attached:
+            raise UsageError("--confirm detaches from the process for a moment, so GDB must have attached to it",
                              "run the command without --confirm")
-        return inferior.pid
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep GDB from printing where the process stopped (GDB 12 and later)."""
+        first = take_snapshot(target).report(lambda thread: False)
+    selected: gdb.InferiorThread | None = gdb.selected_thread()
+    lwp = selected.ptid[1] if selected is not None else 0
+    execute("detach")
+    paused = time.monotonic() - started
+    watched = sleepers(first)
     try:
-        before = gdb.parameter("suppress-cli-notifications")
+        time.sleep(min(_SETTLING, seconds))
+        before = [_switches(pid, thread) for thread in watched]
+        time.sleep(max(seconds - _SETTLING, 0.0))
+        after = [_switches(pid, thread) for thread in watched]
+    except KeyboardInterrupt:
+        raise GdbextError("interrupted between the two snapshots",
+                          f"the process continues to run; `attach {pid}` attaches to it again") from None
+    moved = {thread for thread, then, now in zip(watched, before, after) if then is None or then != now}
+    started = time.monotonic()
+    try:
+        with interrupts_blocked():
+            execute(f"{_without_notification()}attach {pid}")
+    except gdb.error as error:
+        raise GdbextError(f"cannot attach to the process again: {error}",
+                          "it may have ended; otherwise attach to it yourself") from None
+    for thread in gdb.selected_inferior().threads():
+        if thread.is_valid() and thread.ptid[1] == lwp:
+            thread.switch()
+    with session() as target:
+        second = take_snapshot(target).report(lambda thread: False)
+    return what_stayed(first, second, moved), paused + time.monotonic() - started
+
+
+def _without_notification() -> str:
+    """Return a prefix for a command that keeps GDB from printing where the process stopped (GDB 12 and later)."""
+    try:
+        gdb.parameter("suppress-cli-notifications")
     except RuntimeError:
-        yield
-        return
-    gdb.execute("set suppress-cli-notifications on")
-    try:
-        yield
-    finally:
-        gdb.execute(f"set suppress-cli-notifications {'on' if before else 'off'}")
+        return ""
+    return "with suppress-cli-notifications on -- "
 
 
 def _switches(pid: int, lwp: int) -> Sequence[bytes] | None:
-    """How often a thread has been switched to and away from, or None if it has ended."""
+    """Read how often the kernel has switched to and from a thread; None if the thread has ended."""
     try:
         with open(f"/proc/{pid}/task/{lwp}/status", "rb") as file:
             return _SWITCHES.findall(file.read(1 << 16))
     except OSError:
         return None
-
-
-def _selected_lwp() -> int:
-    selected: gdb.InferiorThread | None = gdb.selected_thread()
-    return selected.ptid[1] if selected is not None else 0
-
-
-def _select(lwp: int) -> None:
-    for thread in gdb.selected_inferior().threads():
-        if thread.is_valid() and thread.ptid[1] == lwp:
-            thread.switch()

@@ -1,29 +1,33 @@
-"""What GDB's own commands print, as text."""
+"""Running GDB commands, and text from GDB."""
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 
 import gdb
 
 from gdbext.errors import GdbextError
 from gdbext.render.escape import can_be_told, printable
 
-# what GDB takes for more than a part of a name between double quotes, in commands that parse arguments as a shell does
+#: The prefix with which GDB marks a path in the target's file system.
+TARGET_FILES = "target:"
+# special characters between double quotes, in commands that parse arguments like a shell
 _QUOTED = re.compile(r'(["\\])')
-#: How GDB/MI begins what goes to the console.
+#: The prefix of console output in GDB/MI.
 _STREAM = '~"'
 
 
 def output(command: str) -> str:
-    """The output of a GDB command, which must be one that may run twice.
+    """Run a GDB command and return its output. The command must be one that may run twice.
 
-    GDB 18.1 gives, while it talks to a program (GDB/MI), part of the output as MI would send it: ``~"0x0"`` with
-    backslashes in front of quotes. Commands of the console interpreter are free of that.
+    While GDB 18.1 talks to a program (GDB/MI), it returns part of the output in MI's format: ``~"0x0"`` with escaped
+    quotes. Commands of the console interpreter are free of that.
 
     :param command: one line without quotes and backslashes, which would have to be doubled.
-    :return: with bytes that are not UTF-8 as in `decoded`.
+    :return: the output; bytes that are not UTF-8 are decoded as in `decoded`.
     :raises gdb.error: the command fails.
     """
     text = decoded(lambda: gdb.execute(command, to_string=True)) or ""
@@ -33,7 +37,7 @@ def output(command: str) -> str:
 
 
 def execute(command: str) -> None:
-    """Run a GDB command and drop its output, which may not be UTF-8: a core's command line, names of files.
+    """Run a GDB command and drop its output, which may not be UTF-8 (a core's command line, file names).
 
     :raises gdb.error: the command fails.
     """
@@ -41,12 +45,12 @@ def execute(command: str) -> None:
 
 
 def decoded(get: Callable[[], str | None]) -> str | None:
-    """A text from GDB, which may contain names of files, functions or threads that are not UTF-8.
+    """Get a text from GDB that may contain names of files, functions or threads that are not UTF-8.
 
-    GDB gives no such text to Python, but the error that it raises has the bytes. They are decoded as Python decodes
+    GDB does not return such a text, but the error that it raises has the bytes. They are decoded as Python decodes
     names from the system (PEP 383).
 
-    :param get: calls a function of GDB's or reads an attribute.
+    :param get: calls a function of GDB or reads an attribute.
     """
     try:
         return get()
@@ -55,12 +59,31 @@ def decoded(get: Callable[[], str | None]) -> str | None:
 
 
 def quoted(name: str) -> str:
-    """A file's name for those GDB commands that parse their argument as a shell does.
+    """Quote a file's name for GDB commands that parse their arguments like a shell.
 
-    :raises GdbextError: it has a line feed, which ends a command whatever is before it, or is not UTF-8.
+    :raises GdbextError: the name has a line feed, which ends any command, or is not UTF-8.
     """
     if not can_be_told(name):
-        raise GdbextError(f"GDB cannot be told of a file whose name has a line feed or is no UTF-8: {printable(name)}",
-                          "make a link to it that has another name, and name that")
-    # a space at the end would be gone if it only had a backslash in front: GDB strips commands before it parses them
+        raise GdbextError("GDB commands cannot contain a file name that has a line feed or is not UTF-8: "
+                          + printable(name), "make a link to the file that has another name, and name the link")
+    # a backslash does not protect a space at the end: GDB strips commands before it parses them
     return '"' + _QUOTED.sub(r"\\\1", name) + '"'
+
+
+def sysroot() -> str:
+    """Return the setting `sysroot`; `TARGET_FILES` is the target's own file system."""
+    return str(gdb.parameter("sysroot") or "")
+
+
+@contextlib.contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT while GDB attaches to a process; GDB gets it afterwards.
+
+    A GDB that receives SIGINT while it waits for a process to stop passes it on (GDB 13.1 gdb/linux-nat.c,
+    pass_ctrlc), and most processes die of it when GDB detaches.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,10 +1,10 @@
-"""Symbols of shared libraries where GDB does not read them by itself: `set auto-solib-add off`.
+"""Symbols of shared libraries with `set auto-solib-add off`, which keeps GDB from reading them by itself.
 
-GDB reads the symbols of the largest libraries, such as those of PyTorch, for seconds while the process is paused. With
-this setting it still knows where libraries and their sections are, so that our own unwinder and search for names work,
-but it neither names addresses nor unwinds by frame descriptions. Here a library's symbols are read when an address in
-it needs them: small ones, and those with debug information, by GDB; of other large ones only the symbol table is
-searched (`elf.symtab`). Answers are the same as when GDB has read everything.
+GDB takes seconds to read the symbols of large libraries, such as PyTorch's, while the process is paused. With this
+setting it still knows the addresses of libraries and their sections, which gdbext's own unwinder needs, but it neither
+names addresses nor unwinds by frame descriptions. This module reads a library's symbols when an address in it needs
+them. GDB reads small libraries and those with debug information; in other large ones only the symbol table is searched
+(`elf.symtab`). The results are the same as when GDB has read all symbols.
 """
 
 from __future__ import annotations
@@ -13,47 +13,46 @@ import functools
 import os
 import re
 import stat
-from collections.abc import Sequence
 
 import gdb
 
-from gdbext.debugger.console import execute, output
+from gdbext.debugger.console import TARGET_FILES, execute, output, sysroot
 from gdbext.debugger.settings import settings
 from gdbext.elf.headers import Read, opened_file
 from gdbext.elf.symtab import SymbolFile, Undecided
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module
+from gdbext.remembered import remembered
 
-# `info sharedlibrary`: "0x00007f71 0x00007f72  Yes (*)     /lib/libz.so.1"; addresses are missing where the file is,
+# `info sharedlibrary`: "0x00007f71 0x00007f72  Yes (*)     /lib/libz.so.1"; the addresses are missing if the file is,
 # and GDB 17 and later may have a column for the namespace of dlmopen
 _LIBRARY = re.compile(r"^(?:0x[0-9a-f]+\s+0x[0-9a-f]+)?\s+(?:\[\[\d+\]\]\s+)?(Yes|No)(?: \(\*\))?\s+(\S.*)$")
-# what stands for itself in the expressions of GDB's `sharedlibrary`, and would not end its argument
-_PLAIN = re.compile(r"[^\w/-]", re.ASCII)
-#: How GDB begins the path of a file in the target's file system.
-_ELSEWHERE = "target:"
-#: GDB reads symbols of up to this many bytes, names included, in some 30 ms.
+# characters with a special meaning in the regular expression or the argument of GDB's `sharedlibrary`
+_SPECIAL = re.compile(r"[^\w/-]", re.ASCII)
+#: GDB reads symbols of up to this many bytes, including names, in about 30 ms.
 _SMALL = 1 << 20
 
 
 class LazySymbols:
     """The libraries of a target whose symbols GDB has not read.
 
-    :param root: the target's file system, if that is another one than GDB's.
-    :param may_load: whether GDB may read symbols; not while it is in the middle of a stack or an expression, which
-        would become invalid.
+    :param root: the root directory of the target's file system, if that is not GDB's.
+    :param may_load: whether GDB may read symbols. Reading them while GDB prints a stack or evaluates an expression
+        would make that invalid.
     """
 
     def __init__(self, root: str | None, may_load: bool) -> None:
         self._root = root
         self._may_load = may_load
         self._files: dict[str, SymbolFile | None] = {}
-        self._for_gdb: dict[str, bool] = {}
         if may_load and settings().load_all:
             self.load_all()
 
     @functools.cached_property
-    def _unread(self) -> set[str]:
-        """The paths of the libraries without symbols; asked for late, since backtraces make many of these objects."""
+    def unread(self) -> set[str]:
+        """The paths of these libraries; empty without `set auto-solib-add off`."""
+        if not is_lazy():
+            return set()
         try:
             text = output("info sharedlibrary")
         except gdb.error:
@@ -61,33 +60,29 @@ class LazySymbols:
         matches = [match for match in map(_LIBRARY.match, text.splitlines()) if match]
         return {match[2] for match in matches if match[1] == "No"}
 
-    def is_unread(self, module: Module) -> bool:
-        """Whether GDB has no symbols of a library."""
-        return module.path in self._unread
-
     def load(self, module: Module) -> bool:
-        """Have GDB read a library's symbols; whether it has them now and had not before."""
-        if not self._may_load or module.path not in self._unread:
+        """Have GDB read a library's symbols if it has not; return whether it read them."""
+        if not self._may_load or module.path not in self.unread:
             return False
-        self._unread.discard(module.path)  # it is not tried again
+        self.unread.discard(module.path)  # also if it fails
         try:
-            execute(f"sharedlibrary ^{_PLAIN.sub(_any, module.path)}$")
+            execute(f"sharedlibrary ^{_SPECIAL.sub(_any, module.path)}$")
         except gdb.error:
             return False
         return True
 
     def load_all(self) -> bool:
-        """Have GDB read the symbols of all libraries; whether there were some without."""
-        if not self._may_load or not self._unread:
+        """Have GDB read the symbols of all libraries; return whether some were missing."""
+        if not self._may_load or not self.unread:
             return False
-        self._unread.clear()
+        self.unread.clear()
         execute("sharedlibrary")
         return True
 
     def name(self, module: Module, address: int) -> tuple[bool, str | None]:
-        """The symbol at an address of a library that GDB has not read, by the library's own symbol table.
+        """Find the symbol at an address of a library that GDB has not read, in the library's symbol table.
 
-        :return: whether GDB would say the same, and the symbol's name in the table, or None.
+        :return: whether GDB would find the same, and the symbol's name in the table, or None.
         """
         file = self._file(module.path)
         if file is None:
@@ -103,15 +98,14 @@ class LazySymbols:
             self._files[module.path] = None
             return False, None
 
+    @remembered
     def is_for_gdb(self, path: str) -> bool:
-        """Whether GDB reads a library's symbols once an address is in it: there are few, or more than a table."""
-        if path not in self._for_gdb:
-            file = self._file(path)
-            self._for_gdb[path] = file is not None and (file.symbol_size <= _SMALL or self._has_more(path, file))
-        return self._for_gdb[path]
+        """Whether GDB is to read a library's symbols: they are few, or it has debug information."""
+        file = self._file(path)
+        return file is not None and (file.symbol_size <= _SMALL or self._has_debug_file(path, file))
 
     def build_id(self, module: Module) -> str | None:
-        """The build id of a library's file, in hexadecimal, or None."""
+        """Return the build id of a library's file in hexadecimal, or None."""
         file = self._file(module.path)
         return file.build_id() if file is not None else None
 
@@ -124,23 +118,22 @@ class LazySymbols:
         return self._files[path]
 
     def _place(self, path: str) -> str:
-        # GDB marks what it reads in another file system than its own
-        return f"{self._root or ''}{path[len(_ELSEWHERE):]}" if path.startswith(_ELSEWHERE) else path
+        return f"{self._root or ''}{path[len(TARGET_FILES):]}" if path.startswith(TARGET_FILES) else path
 
-    def _has_more(self, path: str, file: SymbolFile) -> bool:
-        """Whether GDB would find debug information of a library, in it or elsewhere."""
+    def _has_debug_file(self, path: str, file: SymbolFile) -> bool:
+        """Whether GDB would find debug information of a library, in its file or a separate one."""
         if file.has_debug_information or _asks_servers():
             return True
-        places = [*_separate(path, file)]
-        if path.startswith(_ELSEWHERE):
-            places += [self._place(_ELSEWHERE + place) for place in places]
+        places = _separate_debug_files(path, file)
+        if path.startswith(TARGET_FILES):
+            places += [self._place(TARGET_FILES + place) for place in places]
         return any(map(os.path.exists, places))
 
 
 def open_regular(path: str) -> Read:
     """Open a regular file for reading parts of it.
 
-    :raises OSError: it cannot be opened, or is something else.
+    :raises OSError: it cannot be opened, or is not a regular file.
     :raises ValueError: the path has a null character.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device may have an effect
@@ -153,26 +146,26 @@ def open_regular(path: str) -> Read:
 
 
 def _any(character: re.Match[str]) -> str:
-    """A GDB regular expression for any character; GDB counts bytes."""
+    """Return a GDB regular expression that matches any character; GDB matches bytes."""
     return "." * len(character[0].encode("utf-8", "surrogateescape"))
 
 
 def is_lazy() -> bool:
-    """Whether GDB was told not to read symbols of libraries by itself."""
+    """Whether `set auto-solib-add off` is in effect."""
     return not gdb.parameter("auto-solib-add")
 
 
-def _separate(path: str, file: SymbolFile) -> Sequence[str]:
-    """Where GDB looks for a library's debug information (GDB 13.1 gdb/symfile.c, find_separate_debug_file)."""
+def _separate_debug_files(path: str, file: SymbolFile) -> list[str]:
+    """List where GDB searches for a library's debug information (GDB 13.1 gdb/symfile.c, find_separate_debug_file)."""
     folders = [folder for folder in str(gdb.parameter("debug-file-directory") or "").split(os.pathsep) if folder]
-    sysroot = str(gdb.parameter("sysroot") or "").replace(_ELSEWHERE, "").rstrip("/")
-    folders += [f"{sysroot}{folder}" for folder in folders if sysroot]
+    root = sysroot().replace(TARGET_FILES, "").rstrip("/")
+    folders += [f"{root}{folder}" for folder in folders if root]
     build_id, link = file.build_id(), file.debug_link()
     found = [f"{folder}/.build-id/{build_id[:2]}/{build_id[2:]}.debug" for folder in folders] if build_id else []
     if link is not None:
-        own = path[len(_ELSEWHERE):] if path.startswith(_ELSEWHERE) else path
+        own = path[len(TARGET_FILES):] if path.startswith(TARGET_FILES) else path
         for place in {os.path.dirname(own), os.path.dirname(os.path.realpath(own))}:
-            inside = place[len(sysroot):] if sysroot and place.startswith(f"{sysroot}/") else place
+            inside = place[len(root):] if root and place.startswith(f"{root}/") else place
             found += [f"{place}/{link}", f"{place}/.debug/{link}",
                       *(f"{folder}/{part}/{link}" for folder in folders for part in {place, inside})]
     return found
@@ -181,6 +174,6 @@ def _separate(path: str, file: SymbolFile) -> Sequence[str]:
 def _asks_servers() -> bool:
     try:
         return gdb.parameter("debuginfod enabled") != "off" and bool(gdb.parameter("debuginfod urls"))
-    except RuntimeError:  # GDB 10 has no such setting, and may ask whenever there are servers
+    except RuntimeError:  # GDB 10 has no such setting, and asks if there are servers
         return bool(os.environ.get("DEBUGINFOD_URLS"))
 

@@ -1,9 +1,9 @@
-"""Reads symbols that the snapshot of a process is likely to need, before the process is stopped.
+"""Reads the symbols that the snapshot of a process is likely to need, before the process is stopped.
 
-GDB reads symbols when it has attached, the C library's always, and `debugger.lazy` those of libraries that stacks are
-in; that takes longer than all the rest of the pause. GDB does not read a library again that it was given before, by the
-name and at the place that the dynamic linker uses. Which ones those will be is a guess (`inferior.preview`): a wrong
-guess costs time before the stop, and a missing one time in it.
+When GDB attaches, it always reads the C library's symbols, and `debugger.lazy` those of the libraries on stacks; that
+takes longer than the rest of the pause. GDB does not read a library a second time if the library was added before,
+with the name and the address that the dynamic linker uses. The choice of libraries is a guess (`inferior.preview`): a
+wrong one costs time before the pause, a missing one prolongs it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from collections.abc import Sequence
 
 import gdb
 
-from gdbext.debugger.console import execute, quoted
+from gdbext.debugger.console import TARGET_FILES, execute, quoted, sysroot
 from gdbext.debugger.lazy import LazySymbols
 from gdbext.inferior.link_map import LinkedFile
 from gdbext.inferior.preview import Preview
 from gdbext.inferior.proc import Proc
 
-#: No further library is begun after so many seconds, nor any function looked up.
+#: After so many seconds no further library or function is begun.
 _SECONDS = 1.0
 #: For how many functions GDB reads line numbers.
 _MAX_FUNCTIONS = 200
-#: What GDB itself reads whatever it was told (GDB 13.1 gdb/solib.c, libpthread_name_p).
+#: The libraries that GDB reads in spite of `set auto-solib-add off` (GDB 13.1 gdb/solib.c, libpthread_name_p).
 _THREADS = re.compile(r"^libc\.|libpthread")
-_ELSEWHERE = "target:"
 
 
 class Prefetch:
-    """The libraries of a process that GDB is given before it attaches to it; GDB has its executable already."""
+    """The libraries of a process that GDB reads before it attaches. GDB must have the executable already."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -39,11 +38,11 @@ class Prefetch:
         self._symbols = LazySymbols(None, True)
         self._root = f"/proc/{pid}/root"
         self._shares_files = _mount_namespace(pid) == _mount_namespace("self")
-        #: The names by which they were added, with where each was mapped from what path.
+        #: By the name given to GDB: the address and path of the mapping.
         self._added: dict[str, tuple[int, str]] = {}
 
     def read(self) -> None:
-        """Have GDB read symbols."""
+        """Have GDB read the symbols of libraries that are probably on stacks."""
         preview = Preview(self._pid)
         addresses = preview.code_addresses()
         threads: dict[str | None, int] = {}
@@ -51,18 +50,18 @@ class Prefetch:
             path = preview.path_at(address)
             threads[path] = max(threads.get(path, 0), count)
         linked = preview.linked_files()
-        if not self._shares_files and _sysroot().startswith(_ELSEWHERE) and self._reachable(preview, linked):
+        if not self._shares_files and sysroot().startswith(TARGET_FILES) and self._reachable(preview, linked):
             execute(f"set sysroot {self._root}")
         files = [(preview.path_at(file.dynamic), file) for file in linked]
         mapped = {(region.start, region.path) for region in preview.regions}
-        # those that most threads are in first
+        # first the libraries that are on most stacks
         for path, file in sorted(files, key=lambda each: -threads.get(each[0], 0)):
             if path is None or (file.bias, path) not in mapped:
                 continue
             if path not in threads and not _THREADS.search(os.path.basename(path)):
                 continue
             place = self._place(file.name)
-            if place is None or place in self._added:  # GDB can only take back one of a name
+            if place is None or place in self._added:  # GDB can remove only one of each name
                 continue
             if time.monotonic() < self._end and self._symbols.is_for_gdb(place):
                 self._add(place, file.bias, path)
@@ -71,8 +70,8 @@ class Prefetch:
     def _reachable(self, preview: Preview, linked: Sequence[LinkedFile]) -> bool:
         """Whether all libraries of a process in another mount namespace can be opened through its root directory.
 
-        Then GDB can use one name for a library before and after it attaches. But a link with an absolute target leads
-        out of that directory, to another file or to none.
+        Then GDB can use the same name for a library before and after it attaches. A link with an absolute target leads
+        out of that directory, to a different file or to none.
         """
         for file in linked:
             region = preview.region_at(file.dynamic)
@@ -86,13 +85,13 @@ class Prefetch:
         return True
 
     def _place(self, name: str) -> str | None:
-        """The name by which GDB will read a library; None if that is not certain, or is another file here."""
+        """Return the name with which GDB will read a library; None if it is uncertain, or a different file here."""
         if not name.startswith("/") or not name.isprintable():
             return None
-        sysroot = _sysroot()
-        if sysroot.startswith(_ELSEWHERE) and not self._shares_files:
-            return None  # GDB will call it "target:NAME", which is not possible before it has attached
-        place = name if sysroot.startswith(_ELSEWHERE) else f"{sysroot.rstrip('/')}{name}"
+        root = sysroot()
+        if root.startswith(TARGET_FILES) and not self._shares_files:
+            return None  # GDB will call it "target:NAME", which it can open only after it has attached
+        place = name if root.startswith(TARGET_FILES) else f"{root.rstrip('/')}{name}"
         try:
             return place if os.path.samefile(place, f"{self._root}{name}") else None
         except (OSError, ValueError):
@@ -100,15 +99,15 @@ class Prefetch:
 
     def _add(self, place: str, bias: int, path: str) -> None:
         try:
-            # with "target:" in front GDB keeps the name; else it would resolve links in it, and read the file once more
-            # by the name that the dynamic linker has (GDB 13.1 gdb/symfile.c, symfile_bfd_open)
-            execute(f"add-symbol-file {quoted(_ELSEWHERE + place)} -o {bias:#x}")
+            # with "target:" GDB keeps the name; otherwise it would resolve links, and read the file a second time by
+            # the dynamic linker's name (GDB 13.1 gdb/symfile.c, symfile_bfd_open)
+            execute(f"add-symbol-file {quoted(TARGET_FILES + place)} -o {bias:#x}")
         except gdb.error:
             return
         self._added[place] = (bias, path)
 
     def _read_lines(self, preview: Preview, addresses: dict[int, int], program: dict[str, int]) -> None:
-        """Have GDB read the line numbers of functions; the executable is still where it was linked."""
+        """Have GDB read the line numbers of functions; the executable still has its link-time addresses."""
         added = {path for _, path in self._added.values()}
         for address in sorted(addresses, key=lambda address: -addresses[address])[:_MAX_FUNCTIONS]:
             path = preview.path_at(address)
@@ -121,7 +120,7 @@ class Prefetch:
                     continue
 
     def check(self) -> None:
-        """Take back what is not, or no longer, where it was read to be; the process must have been stopped."""
+        """Remove the libraries that are not, or no longer, mapped where assumed; the process must be stopped."""
         if self._added:
             now = {(region.start, region.path) for region in Proc(self._pid).regions()}
             for place, mapped in self._added.items():
@@ -129,12 +128,8 @@ class Prefetch:
                     execute(f"remove-symbol-file {quoted(place)}")
 
 
-def _sysroot() -> str:
-    return str(gdb.parameter("sysroot") or "")
-
-
 def _mount_namespace(process: int | str) -> str | None:
-    """The mount namespace of a process; GDB reads files from another namespace by different names."""
+    """Return the mount namespace of a process; GDB gives files in another namespace different names."""
     try:
         return os.readlink(f"/proc/{process}/ns/mnt")
     except OSError:

@@ -1,6 +1,6 @@
-"""GDB settings: `set gdbext ...` and `show gdbext ...`, and what they are set to.
+"""GDB settings: `set gdbext ...` and `show gdbext ...`.
 
-A value that does not fit is refused with one line, and the one before stays.
+An invalid value is refused with one line, and the setting keeps its value.
 """
 
 from __future__ import annotations
@@ -17,29 +17,14 @@ from gdbext.debugger.console import output
 from gdbext.record import record
 from gdbext.render.escape import printable
 
-SET_HELP = """Change how gdbext reads source and writes reports.
-
-Usage: set gdbext SETTING VALUE
-
-`show gdbext` lists all settings with their values.
-
-Example:
-  (gdb) set gdbext context-lines 3"""
-
-SHOW_HELP = """Show how gdbext reads source and writes reports.
-
-Usage: show gdbext [SETTING]
-
-Without SETTING all of them are shown."""
-
 
 @record
 class Settings:
-    """What the user has set; the values here are those of a new GDB.
+    """The values of all settings; the defaults are those of a new GDB.
 
-    `colour` is ``auto``, ``on`` or ``off``. Of local variables `locals_depth` is how many levels of containers are
-    shown, `locals_items` how many items of each, `locals_width` how many characters of one value. With `load_all` GDB
-    reads the symbols of all libraries although it was told not to do so by itself.
+    `colour` is ``auto``, ``on`` or ``off``. For the values of variables, `locals_depth` limits the levels of
+    containers, `locals_items` the items of each, and `locals_width` the characters of a value. With `load_all` GDB
+    reads the symbols of all libraries in spite of `set auto-solib-add off`.
     """
 
     source_path: tuple[str, ...] = ()
@@ -53,7 +38,7 @@ class Settings:
 
     @property
     def limits(self) -> Limits:
-        """How much is told of one variable."""
+        """The limits for the value of a variable."""
         return Limits(self.locals_depth, self.locals_items, self.locals_width)
 
     @property
@@ -63,12 +48,12 @@ class Settings:
             return self.colour == "on"
         if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
             return False
-        # GDB's Python replaces sys.stdout by its own stream, so the terminal is asked for by its descriptor
+        # by its descriptor, since GDB's Python replaces sys.stdout
         return bool(gdb.parameter("style enabled")) and os.isatty(1) and sys.flags.interactive == 0
 
 
 class _Setting(gdb.Parameter):
-    """A setting; `kept` is its value after the last check. GDB calls the methods of the classes below."""
+    """A setting; `kept` is its last valid value. GDB calls the methods of the classes below."""
 
     kept: Any
 
@@ -84,12 +69,12 @@ class _Setting(gdb.Parameter):
 
 
 class _Number(_Setting):
-    """A whole number between two bounds."""
+    """An integer between two bounds."""
 
     def __init__(self, name: str, bounds: tuple[int, int], value: int, what: str, details: str) -> None:
         self._bounds = bounds
-        super().__init__(name, what, f"{details}\nFrom {bounds[0]} to {bounds[1]}; {value} unless it is set.", value,
-                         gdb.PARAM_ZINTEGER)
+        super().__init__(name, what, f"{details}\nThe range is {bounds[0]} to {bounds[1]}; the default is {value}.",
+                         value, gdb.PARAM_ZINTEGER)
 
     def get_set_string(self) -> str:
         value, (low, high) = self.value, self._bounds
@@ -104,7 +89,7 @@ class _Number(_Setting):
 
 
 class _Choice(_Setting):
-    """One of a few words. GDB itself refuses others."""
+    """One of a few words; GDB itself refuses others."""
 
     def __init__(self, name: str, words: tuple[str, ...], what: str, details: str, show: Callable[[str], str]) -> None:
         self._show = show
@@ -122,25 +107,25 @@ class _SourcePath(_Setting):
     """Folders, separated by colons."""
 
     def __init__(self) -> None:
-        super().__init__("source-path", "the folders in which source files are looked for first", """\
+        super().__init__("source-path", "the folders that are searched first for source files", """\
 Usage: set gdbext source-path [FOLDER[:FOLDER]...]
 
-A frame names the file of its code, as /app/pkg/job.py. In each folder it is looked for
-by as much of the end of that name as fits: app/pkg/job.py, then pkg/job.py. Next, with
-`set gdbext source any`, comes the file at the very place that the frame names, last
-job.py in each folder. A relative name is looked for in these folders only.
+A frame names the file of its code, for example /app/pkg/job.py. Each folder is searched
+for the longest end of that name: app/pkg/job.py, then pkg/job.py. With
+`set gdbext source any`, the file that the frame names is next. The last choice is
+job.py in each folder. A relative name is searched for in these folders only.
 
-Only regular files whose names end in .py or .pyw are read. Without FOLDER no folder is
+Only regular files whose names end in .py or .pyw are read. Without FOLDER, no folder is
 searched.""", "", gdb.PARAM_OPTIONAL_FILENAME, group=gdb.COMMAND_FILES)
 
     def get_set_string(self) -> str:
         names = [name.strip() for name in str(self.value or "").split(":")]
-        # relative ones are meant from where the user is now
+        # relative to GDB's working directory at the time of the command
         folders = [os.path.abspath(os.path.expanduser(name)) for name in names if name]
         for folder in folders:
             if not os.path.isdir(folder):
                 self.value = self.kept
-                raise gdb.GdbError(f"gdbext source-path: {printable(folder, 300)} is no folder; the path stays "
+                raise gdb.GdbError(f"gdbext source-path: {printable(folder, 300)} is not a folder; the path stays "
                                    + (f'"{printable(self.kept)}"' if self.kept else "empty"))
         self.kept = self.value = ":".join(dict.fromkeys(folders))
         return ""
@@ -148,91 +133,90 @@ searched.""", "", gdb.PARAM_OPTIONAL_FILENAME, group=gdb.COMMAND_FILES)
     def get_show_string(self, svalue: str) -> str:
         if not self.kept:
             return "No folders are searched for source files."
-        return f'The folders in which source files are looked for first are "{printable(self.kept)}".'
+        return f'The folders that are searched first for source files are "{printable(self.kept)}".'
 
 
-class _SetPrefix(gdb.Command):
-    """``set gdbext``."""
+class _Prefix(gdb.Command):
+    """``set gdbext`` or ``show gdbext``."""
 
-    __doc__ = SET_HELP
-
-    def __init__(self) -> None:
-        super().__init__("set gdbext", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
-
-    def invoke(self, argument: str, from_tty: bool) -> None:
-        _refuse("set", argument)
-        gdb.execute("help set gdbext")
-
-
-class _ShowPrefix(gdb.Command):
-    """``show gdbext``."""
-
-    __doc__ = SHOW_HELP
-
-    def __init__(self) -> None:
-        super().__init__("show gdbext", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
+    def __init__(self, verb: str, doc: str) -> None:
+        self.__doc__ = doc
+        self._verb = verb
+        super().__init__(f"{verb} gdbext", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
 
     def invoke(self, argument: str, from_tty: bool) -> None:
-        _refuse("show", argument)
+        if argument:
+            raise gdb.GdbError(f"{self._verb} gdbext: there is no setting {printable(argument.split()[0], 100)}; "
+                               f"`help {self._verb} gdbext` lists them")
+        if self._verb == "set":
+            gdb.execute("help set gdbext")
+            return
         for name in _parameters:
             gdb.write(f"{name}:  " + output(f"show gdbext {name}"))
-
-
-def _refuse(verb: str, argument: str) -> None:
-    if argument:
-        raise gdb.GdbError(f"{verb} gdbext: there is no setting {printable(argument.split()[0], 100)}; "
-                           f"`help {verb} gdbext` lists them")
 
 
 _parameters: dict[str, _Setting] = {}
 
 
 def register() -> None:
-    """Make the settings known to GDB; done again, their values stay."""
+    """Make the settings known to GDB; a second call has no effect."""
     if _parameters:
         return
-    _SetPrefix()
-    _ShowPrefix()
+    _Prefix("set", """Set how gdbext reads source files and writes reports.
+
+Usage: set gdbext SETTING VALUE
+
+`show gdbext` lists all settings with their values.
+
+Example:
+  (gdb) set gdbext context-lines 3""")
+    _Prefix("show", """Show how gdbext reads source files and writes reports.
+
+Usage: show gdbext [SETTING]
+
+Without SETTING, all settings are shown.""")
     new = Settings()
     made: tuple[_Setting, ...] = (
         _SourcePath(),
         _Choice("source", ("any", "path"), "which source files may be read", """\
-`any`: the regular files that frames name, if their names end in .py or .pyw, and those
-in the folders of `set gdbext source-path` (the default).
-`path`: only those in the folders. The target then cannot choose the file by a name
-that it has made up.""", lambda value: {
+any   Read the regular files that frames name, if their names end in .py or .pyw, and
+      files in the folders of `set gdbext source-path`. This is the default.
+path  Read only files in these folders. The target then cannot have another file read by
+      naming it.""", lambda value: {
             "any": "Source files may be read wherever frames name them.",
             "path": "Source files may only be read in the folders of `show gdbext source-path`."}[value]),
         _Number("context-lines", (0, 20), new.context_lines,
                 "the number of lines shown before and after a source line",
-                "They tell where in its function a frame is."),
+                "They show where in its function a frame is."),
         _Choice("colour", ("auto", "on", "off"), "whether reports are coloured", """\
-`auto`: if GDB's own output is (`show style enabled`), it goes to a terminal, and the
-environment variable NO_COLOR is not set (the default).""", lambda value: (
-            f'Colour of reports is "{value}"'
-            + (f" (currently {'on' if settings().wants_colour else 'off'})." if value == "auto" else "."))),
+With `auto`, the default, reports are coloured if GDB's own output is (see `show style
+enabled`), the output is a terminal, and the environment variable NO_COLOR is not set.""",
+                lambda value: f'Colour of reports is "{value}"'
+                + (f" (currently {'on' if settings().wants_colour else 'off'})." if value == "auto" else ".")),
         _Number("locals-depth", (0, 10), new.locals_depth,
                 "the number of levels of containers shown in a variable's value",
-                "What lies deeper is shown as an ellipsis."),
+                "Deeper levels are shown as an ellipsis."),
         _Number("locals-items", (1, 1000), new.locals_items,
                 "the number of items shown of each container in a variable's value",
-                "How many more there are is told."),
+                "The number of the remaining items is shown."),
         _Number("locals-width", (10, 10_000), new.locals_width,
-                "the number of characters shown of a variable's value", "Longer ones are cut."),
-        _Choice("load-symbols", ("on-stacks", "all"), "which libraries' symbols are read", """\
-Counts only with `set auto-solib-add off`, which keeps GDB from reading the symbols of
-every library when it attaches to a process: the process stands still meanwhile.
-`on-stacks`: those of libraries that stacks lie in, when a command of gdbext needs
-them, and before each prompt those of the selected thread's stack (the default).
-`all`: those of all libraries, at the first command of gdbext.""", lambda value: (
-            f'Symbols read of libraries: "{value}"'
-            + (" (with `set auto-solib-add off`; now GDB reads all by itself)." if gdb.parameter("auto-solib-add")
-               else "."))))
+                "the number of characters shown of a variable's value", "Longer values are truncated."),
+        _Choice("load-symbols", ("on-stacks", "all"), "the libraries whose symbols are read", """\
+This setting has an effect only with `set auto-solib-add off`, which keeps GDB from
+reading the symbols of every library while it attaches to a process and the process is
+paused.
+
+on-stacks  Read the symbols of libraries with frames on stacks: when a command of gdbext
+           needs them, and before each prompt for the selected thread's stack. This is
+           the default.
+all        Read the symbols of all libraries at the first command of gdbext.""", lambda value: (
+            f'The setting for libraries whose symbols are read is "{value}"'
+            + (" (no effect: auto-solib-add is on)." if gdb.parameter("auto-solib-add") else "."))))
     _parameters.update((setting.name, setting) for setting in made)
 
 
 def settings() -> Settings:
-    """What is set now."""
+    """Return the current values."""
     if not _parameters:
         return Settings()
     path, source, context_lines, colour, depth, items, width, load_symbols = (
@@ -242,7 +226,7 @@ def settings() -> Settings:
 
 
 def terminal_width() -> int | None:
-    """How many columns a line may take: ``set width``, which GDB sets itself at a terminal; None for any number."""
+    """Return the number of columns for a line: ``set width``, which GDB adapts to the terminal; None for no limit."""
     width = gdb.parameter("width")
-    # GDB's pager takes a line that fills the terminal for two
+    # GDB's pager counts a line that fills the terminal as two
     return max(width - 1, 1) if isinstance(width, int) and width > 0 else None

@@ -1,4 +1,4 @@
-"""Where the source of the target's frames is read, and what shows that it may be another version."""
+"""The source files of the target's frames: where they are, who may read them, and whether they may be too new."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gdbext.render.source_access import EVERYBODY, SourceAccess, User
 
 
 def source_files(target: GdbTarget, chosen: Settings) -> SourceFiles:
-    """Where the source of the target's frames is read."""
+    """Prepare reading the source of the target's frames."""
     if target.kind == "core":
         return SourceFiles(chosen.source_path, chosen.source_anywhere, SourceAccess("", _user_of_core(target)),
                            since=lambda: _core_written(target), what="core")
-    if not target.is_native:
+    if target.proc is None:
         return SourceFiles(chosen.source_path, chosen.source_anywhere,
                            SourceAccess("", EVERYBODY if os.geteuid() == 0 else None))
     root = f"/proc/{target.pid}/root"
-    if not os.path.isdir(f"{root}/"):  # that of another user's process, say
+    if not os.path.isdir(f"{root}/"):  # another user's process, for example
         root = ""
     return SourceFiles(chosen.source_path, chosen.source_anywhere, SourceAccess(root, _user_of_process(target.pid)),
                        lambda: _started(target.pid))
 
 
 def _user_of_process(pid: int) -> User | None:
-    """The user whose rights count for what a process names; None if the debugger's user may read no more.
+    """Return the user with whose rights to read files that a process names; None for the debugger's own user.
 
-    Of a set-user-ID program it is the user who started it. Source: Linux 6.1 Documentation/filesystems/proc.rst.
+    For a set-user-ID program this is the user who started it. Source: Linux 6.1 Documentation/filesystems/proc.rst.
     """
     fields: dict[str, tuple[int, ...]] = {}
     try:
@@ -47,7 +47,7 @@ def _user_of_process(pid: int) -> User | None:
 
 
 def _user_of_core(target: GdbTarget) -> User | None:
-    """The same of a core: its process's user, which the core itself says, and the owner of the file must not differ."""
+    """Return the same for a core. The user that the core records and the owner of its file must agree."""
     core = target.core_file()
     if os.geteuid() != 0:
         return None if core is None or core.owner == os.geteuid() else EVERYBODY
@@ -60,7 +60,7 @@ def _user_of_core(target: GdbTarget) -> User | None:
 
 
 def _core_written(target: GdbTarget) -> float | None:
-    """When the core was written, in seconds since 1970, as far as its file tells; None if it does not."""
+    """Return the modification time of the core file in seconds since 1970, or None."""
     path = target.core_path()
     try:
         return os.stat(path).st_mtime if path is not None else None
@@ -69,9 +69,9 @@ def _core_written(target: GdbTarget) -> float | None:
 
 
 def _started(pid: int) -> float | None:
-    """When a process began, in seconds since 1970: ``starttime`` of /proc/PID/stat; None if it cannot be read.
+    """Return the start time of a process in seconds since 1970, or None.
 
-    Source: Linux 6.1 fs/proc/array.c, do_task_stat; ticks since the machine was booted.
+    Source: Linux 6.1 fs/proc/array.c, do_task_stat: ``starttime`` of /proc/PID/stat, in ticks since boot.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -1,23 +1,20 @@
-"""A `Target` on top of GDB's selected inferior, process or core.
-
-It only reads; `Session` restores the selected thread and frame.
-"""
+"""GDB's selected inferior, a process or a core, as a `Target`. It only reads."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 
 import gdb
 
 from gdbext import arch
-from gdbext.debugger.console import decoded, output
-from gdbext.debugger.lazy import LazySymbols, is_lazy, open_regular
+from gdbext.debugger.console import TARGET_FILES, decoded, output, sysroot
+from gdbext.debugger.lazy import LazySymbols, open_regular
 from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.headers import Read
@@ -36,20 +33,18 @@ from gdbext.remembered import remembered
 from gdbext.runtimes.names import without_parameters
 
 _MASK64 = 0xFFFFFFFFFFFFFFFF
-# `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable. The segments
-# of a core are listed in the same way, under a heading of their own.
+# `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable. A core's
+# segments are listed in the same format, under their own heading.
 _SECTION = re.compile(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is (\S+)(?: in (.+))?$")
 _CORE_SEGMENTS, _EXECUTABLE_SECTIONS = "Local core dump file:", "Local exec file:"
-# `info proc mappings`, the start of a file: "  0x7f36fd91e000  0x7f36fd922000  0x4000  0x0  [r--p] /usr/lib/liblzma.so"
-_MAPPING = re.compile(r"^\s*(0x[0-9a-f]+)\s+0x[0-9a-f]+\s+0x[0-9a-f]+\s+0x0\s+(?:[rwxsp-]{4}\s+)?(/.*\S)\s*$")
 # `info files`: "Local core dump file:" and on the next line "	`/tmp/core.1', file type elf64-x86-64."
 _CORE_FILE = re.compile(r"^Local core dump file:\s+[`'](.+)', file type ", re.MULTILINE)
 # `disassemble/r`: "=> 0x0000555555555139 <get+4>:	48 8b 47 18	mov    0x18(%rdi),%rax"
 _INSTRUCTION = re.compile(r"^(?:=>)?\s*(0x[0-9a-f]+)(?: <.*?>)?:\t((?:[0-9a-f]{2} ?)+?) *\t(.*)$")
-# `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"; less than 0 in a part that lies before the rest
+# `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"; the offset is negative in a part placed before the entry
 _SYMBOLIC = re.compile(r"^0x[0-9a-f]+ <(.+?)(?:[-+]\d+)?>$", re.DOTALL)
 _PLAIN_NAME = re.compile(r"^[A-Za-z_][\w.$]*$", re.ASCII)
-# mangled by Rust: its own scheme, or that of C++ with a hash at the end
+# mangled by Rust: in its own scheme, or in C++'s with a hash at the end
 _RUST = re.compile(r"^_R|17h[0-9a-f]{16}E")
 
 
@@ -60,7 +55,6 @@ class GdbMemory:
         self._read = inferior.read_memory
 
     def read(self, address: int, size: int) -> bytes:
-        """Exactly `size` bytes; see `Memory.read`."""
         try:
             return bytes(self._read(address, size))
         except (gdb.error, OverflowError, ValueError, TypeError, MemoryError):
@@ -68,42 +62,37 @@ class GdbMemory:
 
 
 class CoreMemory:
-    """Memory of a core without the gaps: GDB reads zeros where neither the core nor a file has data.
+    """Memory of a core, unreadable where neither the core nor a file has data; GDB reads zeros there.
 
     :param is_loaded: whether an address is in a file that GDB has loaded.
-    :param is_truncated: whether the core is cut off. Then a file's contents may be older than the variables in memory.
+    :param is_truncated: whether the core is truncated. Then writable mappings are unreadable in the missing part: the
+        file has the variables' initial values.
     """
 
     def __init__(self, memory: Memory, regions: Sequence[Region], is_loaded: Callable[[int], bool],
-                 is_truncated: bool = False) -> None:
+                 is_truncated: bool) -> None:
         self._memory = memory
         self._is_truncated = is_truncated
         self._space = AddressSpace(regions)
         self._is_loaded = is_loaded
-        self._has_file: dict[str, bool] = {}
 
     def read(self, address: int, size: int) -> bytes:
-        """Exactly `size` bytes; see `Memory.read`."""
         region = self._space.find(address)
         if region is not None and region.kept is not None and address + size > region.kept:
             was_written = self._is_truncated and region.allows("w")
-            if was_written or not self._is_mapped(region.path) and not self._is_loaded(address):
+            if was_written or not self._has_file(region.path) and not self._is_loaded(address):
                 raise MemoryUnreadable(address, size)
         return self._memory.read(address, size)
 
-    def _is_mapped(self, path: str | None) -> bool:
-        if path is None:
-            return False
-        if path not in self._has_file:
-            sysroot = str(gdb.parameter("sysroot") or "")
-            self._has_file[path] = os.path.isfile(path if sysroot == "target:" else f"{sysroot}{path}")
-        return self._has_file[path]
+    @remembered
+    def _has_file(self, path: str | None) -> bool:
+        return path is not None and os.path.isfile(_host_path(path))
 
 
-#: How many frames of a stack GDB reads symbols for, where it was told not to do so by itself.
+#: For how many frames of a stack GDB reads symbols with `set auto-solib-add off`.
 _MAX_LOADED_FRAMES = 1000
 
-#: How many variables of one frame are told, and how long a value may be, in characters.
+#: The number of variables shown of a frame, and of characters of a value.
 _MAX_VARIABLES, _MAX_VALUE = 50, 200
 
 
@@ -120,32 +109,27 @@ class GdbTarget:
             raise NoTarget("there is no process and no core")
         self._inferior = inferior
         self.pid = inferior.pid
-        self._selected = _selected_number()
-        self._connection = _connection_kind(inferior)
-        self.kind: TargetKind = "core" if self._connection == "core" else "live"
-        self.executable = _executable(inferior)
+        thread: gdb.InferiorThread | None = gdb.selected_thread()
+        self._selected = thread.num if thread is not None else None
+        connection = _connection_kind(inferior)
+        self.kind: TargetKind = "core" if connection == "core" else "live"
+        self.executable = decoded(lambda: inferior.progspace.filename) or None
         self.architecture = _architecture()
-        self.proc = Proc(self.pid) if self._connection == "native" else None
+        self.proc = Proc(self.pid) if connection == "native" else None
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
         self._modules: list[Module] | None = None
-        # by the identity of the module
+        # by the module's id()
         self._mapped: dict[int, MappedModule] = {}
         self._module_map: ModuleMap | None = None
         root = f"/proc/{self.pid}/root" if self.proc is not None else None
-        self._lazy = LazySymbols(root, may_load) if is_lazy() else None
+        self._lazy = LazySymbols(root, may_load)
         memory: Memory = GdbMemory(inferior)
         if self.kind == "core" and self.regions():
             memory = CoreMemory(memory, self.regions(), self._is_loaded, self.core_kept() is not None)
         self.memory: Memory = CachedMemory(memory)
 
-    @property
-    def is_native(self) -> bool:
-        """Whether it is a process of the machine that GDB runs on."""
-        return self._connection == "native"
-
     def threads(self) -> list[ThreadRef]:
-        """All threads by ascending number."""
         found = []
         for thread in self._inferior.threads():
             if not thread.is_valid():
@@ -165,7 +149,6 @@ class GdbTarget:
             raise ThreadUnavailable(f"thread {thread.number}: {error}") from None
 
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
-        """Registers of the newest frame; see `Target.registers`. Of a core they are read without GDB, if they can."""
         core, cpu = self.core_file(), arch.of(self.architecture)
         names = names or cpu.AT_STOP
         if core is not None and core.machine == cpu.ELF_MACHINE and thread.lwp in core.states:
@@ -173,52 +156,38 @@ class GdbTarget:
             if noted:
                 return {name: noted[name] for name in names if name in noted}
         frame = self._switch(thread)
+        # read by descriptor, since GDB searches all its registers for a name
+        if not self._descriptors:
+            self._descriptors = {found.name: found for found in frame.architecture().registers()}
         values = {}
         for name in names:
             try:
-                # by its descriptor, since GDB looks a name up among all its registers
-                values[name] = int(frame.read_register(self._register(frame, name))) & _MASK64
+                values[name] = int(frame.read_register(self._descriptors.get(name, name))) & _MASK64
             except (gdb.error, ValueError) as error:
                 if name in (cpu.PROGRAM_COUNTER, cpu.STACK_POINTER):
                     raise ThreadUnavailable(f"thread {thread.number} has no registers: {error}") from None
         return values
 
-    def _register(self, frame: gdb.Frame, name: str) -> gdb.RegisterDescriptor | str:
-        if not self._descriptors:
-            self._descriptors.update((found.name, found) for found in frame.architecture().registers())
-        return self._descriptors.get(name, name)
-
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
-        """Frames by GDB's unwinder, calls that were inlined and tail calls left out; see `Target.unwind`."""
-        self._load_stack(thread, limit)
+        self.load_stack(thread, limit)
         stack_pointer = arch.of(self.architecture).STACK_POINTER
         found: list[tuple[int, int]] = []
         try:
             for frame in _iter_frames(self._switch(thread)):
                 if not frame.pc() or len(found) >= limit:
                     break
-                if not _is_inlined(frame):
+                if not is_inlined(frame):
                     found.append((frame.pc(), int(frame.read_register(stack_pointer)) & _MASK64))
-                if self._lazy is not None and self._unread_module(frame) is not None:
+                if self._unread_module(frame) is not None:
                     break  # GDB does not know the caller
         except gdb.error as error:
             if not found:
                 raise ThreadUnavailable(f"thread {thread.number} cannot be unwound: {error}") from None
         return found
 
-    def load_stack(self, thread: ThreadRef) -> None:
-        """Have GDB read the symbols for a thread's stack, if it does not do so by itself."""
-        self._load_stack(thread, _MAX_LOADED_FRAMES)
-
-    def load_all(self) -> bool:
-        """Have GDB read the symbols of all libraries; whether some were missing."""
-        return self._lazy is not None and self._lazy.load_all()
-
-    def _load_stack(self, thread: ThreadRef, limit: int) -> None:
-        """Have GDB read the symbols for the innermost frames: without them it can only guess their callers."""
-        if self._lazy is None:
-            return
-        while True:
+    def load_stack(self, thread: ThreadRef, limit: int = _MAX_LOADED_FRAMES) -> None:
+        """Have GDB read the symbols for the innermost frames; without them it guesses the frames' callers."""
+        while self._lazy.unread:
             frames = itertools.islice(_iter_frames(self._switch(thread)), limit)
             try:
                 unread = next(filter(None, map(self._unread_module, frames)), None)
@@ -228,32 +197,34 @@ class GdbTarget:
             if unread is None or not self._lazy.load(unread):
                 return
 
+    def load_all(self) -> bool:
+        """Have GDB read the symbols of all libraries; return whether some were missing."""
+        return self._lazy.load_all()
+
     def _unread_module(self, frame: gdb.Frame) -> Module | None:
-        assert self._lazy is not None
-        module = self._module_at(frame.pc())
-        return module if module is not None and self._lazy.is_unread(module) else None
+        module = self._module_at(frame.pc()) if self._lazy.unread else None
+        return module if module is not None and module.path in self._lazy.unread else None
 
     def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
-        """See `Target.variables`; those of calls inlined there come first."""
-        self._load_stack(thread, _MAX_LOADED_FRAMES)
-        frames = _iter_frames(self._switch(thread))
+        self.load_stack(thread)
         found: dict[str, tuple[str, str, str]] = {}
         try:
-            for frame in frames:
+            for frame in _iter_frames(self._switch(thread)):
+                # inlined calls come before the frame that contains them
                 for variable in _variables(frame) if index == 0 else ():
                     found.setdefault(variable[0], variable)
-                index -= not _is_inlined(frame)
+                index -= not is_inlined(frame)
                 if index < 0:
                     break
         except gdb.error:
-            pass  # what was found before is right
+            pass  # the variables found so far are correct
         return list(found.values())[:_MAX_VARIABLES]
 
     def modules(self) -> Sequence[Module]:
-        """Loaded files with their sections: those that `info files` lists, and those that GDB has not found."""
+        """Return the files that `info files` lists, and those that only the mappings show."""
         if self._modules is None:
             self._modules = self._listed_modules()
-            # what follows reads memory, for which the modules are needed
+            # reading memory below needs the modules listed so far
             mapped = (list(mapped_modules(self.memory, self.regions(), self._modules, self._open_mapped))
                       if self._modules else [])
             self._modules = [*self._modules, *(found.module for found in mapped)]
@@ -274,14 +245,9 @@ class GdbTarget:
         return [Module(path or self.executable or "", tuple(found), not path) for path, found in sections.items()]
 
     def _open_mapped(self, path: str) -> Read | None:
-        sysroot = str(gdb.parameter("sysroot") or "")
-        places = [path if sysroot == "target:" else f"{sysroot}{path}"]
-        if self.proc is not None:
-            places = [f"/proc/{self.pid}/root{path}", path]
-        return _open_first(places)
+        return _open_first([_host_path(path)] if self.proc is None else [f"/proc/{self.pid}/root{path}", path])
 
     def has_file(self, path: str) -> bool:
-        """See `Target.has_file`."""
         return self._open_mapped(path) is not None
 
     def _is_loaded(self, address: int) -> bool:
@@ -294,56 +260,44 @@ class GdbTarget:
         return self._module_map.find(address)
 
     def mapped_files(self) -> list[tuple[int, str]]:
-        """See `Target.mapped_files`."""
-        if self.kind != "core":
-            return []
-        try:
-            text = output("info proc mappings")
-        except gdb.error:  # a core without NT_FILE
-            return []
-        return [(int(match[1], 16), match[2]) for match in map(_MAPPING.match, text.splitlines()) if match]
+        core = self.core_file()
+        return sorted((region.start, region.path) for region in (core.regions if core is not None else ())
+                      if region.path is not None and region.path.startswith("/") and region.offset == 0)
 
     def file_build_id(self, module: Module) -> str | None:
-        """See `Target.file_build_id`."""
-        if self._lazy is not None and self._lazy.is_unread(module):
+        if module.path in self._lazy.unread:
             return self._lazy.build_id(module)
         try:
             found: gdb.Objfile | None = gdb.lookup_objfile(module.path)
-        except (gdb.error, ValueError):  # none of that name
+        except (gdb.error, ValueError):  # GDB has no file of that name
             return None
         return found.build_id if found is not None else None
 
     def debug_structs(self, module: Module) -> dict[str, Struct]:
-        """See `analysis.python_side.TargetWithTypes`."""
-        if self._lazy is not None:
-            self._lazy.load(module)
+        self._lazy.load(module)
         return read_structs(module, "PyEval_EvalCode", read_specs("cpython"))
 
     @remembered
     def symbol(self, address: int) -> Symbol:
-        """See `Target.symbol`."""
-        module = self._module_at(address) if self._lazy is not None or self._mapped else None
+        module = self._module_at(address) if self._mapped or self._lazy.unread else None
         mapped = self._mapped.get(id(module))
         if mapped is not None:
-            name = mapped.symbol(address)
-            return Symbol(_demangled(name) if name is not None else None)
-        if self._lazy is not None and module is not None and self._lazy.is_unread(module):
+            return Symbol(_demangled(mapped.symbol(address)))
+        if module is not None and module.path in self._lazy.unread:
             is_known, name = self._lazy.name(module, address)
             if is_known:
-                return Symbol(_demangled(name) if name is not None else None)
+                return Symbol(_demangled(name))
             self._lazy.load(module)
         try:
             match = _SYMBOLIC.match(output(f"output/a {address:#x}"))
         except gdb.error:
             match = None
-        return Symbol(_demangled(match[1]) if match else None, *_source_line(address))
+        return Symbol(_demangled(match[1] if match else None), *_source_line(address))
 
     def selected(self) -> int | None:
-        """See `Target.selected`; as it was when the look began."""
         return self._selected
 
     def signal(self, thread: ThreadRef) -> SignalInfo | None:
-        """See `Target.signal`."""
         self._switch(thread)
         try:
             info = gdb.parse_and_eval("$_siginfo")
@@ -351,13 +305,12 @@ class GdbTarget:
             if number in FAULT_SIGNALS and code > 0:
                 return SignalInfo(number, code, int(fields["_sigfault"]["si_addr"]) & _MASK64)
             return SignalInfo(number, code, None, int(fields["_kill"]["si_pid"]), int(fields["_kill"]["si_uid"]))
-        except (gdb.error, ValueError):  # a core notes it for the thread that died, a remote machine may not tell it
+        except (gdb.error, ValueError):  # a core may have it for the crashed thread only, a remote target not at all
             return None
 
     def frame_registers(self, thread: ThreadRef, index: int) -> dict[str, int]:
-        """See `Target.frame_registers`."""
-        self._load_stack(thread, index + 1)
-        frames = (frame for frame in _iter_frames(self._switch(thread)) if not _is_inlined(frame))
+        self.load_stack(thread, index + 1)
+        frames = (frame for frame in _iter_frames(self._switch(thread)) if not is_inlined(frame))
         try:
             frame = next(itertools.islice(frames, index, None), None)
         except gdb.error:
@@ -374,33 +327,30 @@ class GdbTarget:
         return values
 
     def regions(self) -> tuple[Region, ...]:
-        """See `Target.regions`: of a process from its /proc, of a core from its headers."""
         if self.proc is not None:
             return self.proc.regions()
         core = self.core_file()
         return core.regions if core is not None else ()
 
     def core_kept(self) -> tuple[int, int] | None:
-        """See `Target.core_kept`."""
         core = self.core_file()
         return (core.size, core.whole) if core is not None and core.missing else None
 
     @remembered
     def core_file(self) -> CoreFile | None:
-        """The headers of the core; None for a process, and where they cannot be read."""
+        """The core's headers; None for a process, and if they cannot be read."""
         path = self.core_path()
         return read_core_file(path) if path is not None else None
 
     def core_path(self) -> str | None:
-        """The name by which GDB opened the core; None for a process."""
+        """The core's path as GDB opened it; None for a process."""
         match = _CORE_FILE.search(output("info files")) if self.kind == "core" else None
         return match[1] if match else None
 
     def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
-        """See `Target.disassemble`."""
-        module = self._module_at(low) if self._lazy is not None else None
-        if self._lazy is not None and module is not None:
-            self._lazy.load(module)  # the text has names of what instructions refer to
+        module = self._module_at(low) if self._lazy.unread else None
+        if module is not None:
+            self._lazy.load(module)  # for the names of the functions and variables that instructions use
         try:
             text = output(f"with disassembly-flavor att -- disassemble /r {low:#x},{high:#x}")
         except gdb.error:
@@ -409,66 +359,53 @@ class GdbTarget:
                 for match in map(_INSTRUCTION.match, text.splitlines()) if match]
 
     def demangle(self, name: str) -> str:
-        """See `Target.demangle`."""
-        if not _PLAIN_NAME.fullmatch(name):
-            return name
-        try:
-            return output(f"demangle -l c++ -- {name}").strip()
-        except gdb.error:
-            return name
+        return (_demangle("c++", name) if _PLAIN_NAME.fullmatch(name) else None) or name
 
     def read_host_file(self, path: str, limit: int) -> bytes | None:
-        """A regular file of the target's file system (its own root, for a live process)."""
         places = [path]
         if not os.path.isabs(path):
             places = [f"/proc/{self.pid}/cwd/{path}"] if self.kind == "live" else []
-        elif self.is_native:
+        elif self.proc is not None:
             places = [f"/proc/{self.pid}/root{path}", path]
         read = _open_first(places)
         return (read(0, limit) or None) if read is not None else None
 
     def problems(self) -> tuple[tuple[str, ProblemKind, str], ...]:
-        """See `Target.problems`; GDB reports none."""
         return ()
 
 
-class Session:
-    """Gives the target, and restores the selected thread and frame afterwards, also after an error.
+@contextlib.contextmanager
+def session(may_load: bool = True) -> Iterator[GdbTarget]:
+    """Open the selected inferior as a target, and restore the selected thread and frame afterwards.
 
-    Meanwhile Python's garbage collector is off: a snapshot makes many objects and drops few, and of thousands of
-    threads it makes so many that the collector's search takes a part of the time.
+    Python's garbage collector is off meanwhile: a snapshot makes many objects and drops few, so that with thousands of
+    threads the collector would take a considerable part of the time.
 
     :param may_load: see `GdbTarget`.
     """
-
-    def __init__(self, may_load: bool = True) -> None:
-        self._may_load = may_load
-        self._collects = gc.isenabled()
-        self._thread: gdb.InferiorThread | None = None
-        self._frame: gdb.Frame | None = None
-
-    def __enter__(self) -> GdbTarget:
-        self._thread = gdb.selected_thread()
-        try:
-            self._frame = gdb.selected_frame()
-        except gdb.error:
-            self._frame = None
-        target = GdbTarget(self._may_load)
-        gc.disable()
-        return target
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if self._collects:
+    thread: gdb.InferiorThread | None = gdb.selected_thread()
+    frame: gdb.Frame | None = None
+    with contextlib.suppress(gdb.error):
+        frame = gdb.selected_frame()
+    target = GdbTarget(may_load)
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield target
+    finally:
+        if collects:
             gc.enable()
-        if self._thread is not None and self._thread.is_valid():
-            self._thread.switch()
-            if self._frame is not None and self._frame.is_valid():
-                self._frame.select()
+        if thread is not None and thread.is_valid():
+            thread.switch()
+            if frame is not None and frame.is_valid():
+                frame.select()
 
 
 def _variables(frame: gdb.Frame) -> Iterator[tuple[str, str, str]]:
-    """Arguments and local variables of a frame, the innermost block's first; nothing is called to print them."""
+    """Iterate over a frame's arguments and local variables, innermost block first: name, type and value.
+
+    Values are raw: pretty-printers are other people's code, and may call functions of the target.
+    """
     try:
         block: gdb.Block | None = frame.block()
     except RuntimeError:  # no debug information
@@ -484,7 +421,6 @@ def _variables(frame: gdb.Frame) -> Iterator[tuple[str, str, str]]:
             try:
                 kind = str(symbol.type)
                 value = symbol.value(frame)
-                # raw: pretty-printers are other people's code, and may call functions of the target
                 text = value.format_string(raw=True, max_elements=10, max_depth=2, repeat_threshold=10)
             except (gdb.error, RuntimeError, UnicodeDecodeError):
                 pass
@@ -495,19 +431,18 @@ def _variables(frame: gdb.Frame) -> Iterator[tuple[str, str, str]]:
 
 
 def _iter_frames(frame: gdb.Frame | None) -> Iterator[gdb.Frame]:
-    """A frame and its callers."""
     while frame is not None:
         yield frame
         frame = frame.older()
 
 
-def _is_inlined(frame: gdb.Frame) -> bool:
-    """Whether a frame is a call without native code of its own: inlined, or a tail call."""
+def is_inlined(frame: gdb.Frame) -> bool:
+    """Whether a frame has no native code of its own: an inlined call, or a tail call."""
     return frame.type() in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)
 
 
 def _source_line(address: int) -> tuple[str | None, int | None]:
-    """File and line of a code address; no line within an inlined call, since it would be the inlined function's."""
+    """Find file and line of a code address. In an inlined call the line is None: GDB has the inlined function's."""
     try:
         place = gdb.find_pc_line(address)
         table: gdb.Symtab | None = place.symtab  # None without debug information
@@ -524,17 +459,23 @@ def _source_line(address: int) -> tuple[str | None, int | None]:
         return None, None
 
 
-def _demangled(name: str) -> str:
-    """A C++ or Rust function by the name that its source has, without parameters; any other name as it is."""
+def _demangled(name: str | None) -> str | None:
+    """Return a C++ or Rust function's name as in its source, without parameters; any other name as it is."""
+    if name is None or not name.startswith(("_Z", "_R")):
+        return name
     mangled = name.partition("@")[0]
-    # a file's author chooses names; one with a line feed would be two commands of GDB's
-    if not name.startswith(("_Z", "_R")) or not _PLAIN_NAME.fullmatch(mangled):
+    # the file's author chooses the name: with a line feed it would be two GDB commands
+    if not _PLAIN_NAME.fullmatch(mangled):
         return name
-    language = "rust" if _RUST.search(name) else "c++"
+    demangled = _demangle("rust" if _RUST.search(name) else "c++", mangled)
+    return without_parameters(demangled) if demangled is not None else name
+
+
+def _demangle(language: str, name: str) -> str | None:
     try:
-        return without_parameters(output(f"demangle -l {language} -- {mangled}").strip())
+        return output(f"demangle -l {language} -- {name}").strip()
     except gdb.error:
-        return name
+        return None
 
 
 def _connection_kind(inferior: gdb.Inferior) -> str:
@@ -545,15 +486,6 @@ def _connection_kind(inferior: gdb.Inferior) -> str:
     if re.search(r"^Local core dump file:", text, re.MULTILINE):
         return "core"
     return "native" if "\nNative process:" in text else "remote"
-
-
-def _selected_number() -> int | None:
-    thread: gdb.InferiorThread | None = gdb.selected_thread()
-    return thread.num if thread is not None else None
-
-
-def _executable(inferior: gdb.Inferior) -> str | None:
-    return decoded(lambda: inferior.progspace.filename) or None
 
 
 def _architecture() -> str:
@@ -571,6 +503,11 @@ def _thread_name(thread: gdb.InferiorThread) -> str | None:
         return decoded(lambda: thread.name)
     except gdb.error:
         return None
+
+
+def _host_path(path: str) -> str:
+    """Return where GDB finds a file of the target: below the setting `sysroot`."""
+    return path if sysroot() == TARGET_FILES else f"{sysroot()}{path}"
 
 
 def _open_first(places: Sequence[str]) -> Read | None:

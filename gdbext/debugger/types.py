@@ -1,6 +1,6 @@
-"""Structure layouts from the target's own debug information, as GDB knows it.
+"""Structure layouts from the target's debug information, for an interpreter whose build has no table.
 
-For an interpreter that has debug information and no table of its own build: a changed configuration moves members.
+Tables of another build of the same version may be wrong: the configuration changes the offsets of members.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _INTEGERS = (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_BOOL, gdb.TYPE
 
 
 def read_structs(module: Module, anchor: str, specs: Mapping[str, StructSpec]) -> dict[str, Struct]:
-    """The structures that a module's debug information describes; empty if it has none.
+    """Read structures from a module's debug information; empty if it has none.
 
-    :param anchor: a function of the module, whose compilation unit is searched first: another file in the process may
-        have a structure of the same name from another version's headers.
+    :param anchor: a function of the module. Its compilation unit is searched first, since another file in the process
+        may have a structure of the same name from another version's headers.
     """
     block = _block(module, anchor)
     if block is None:
@@ -76,12 +76,12 @@ def _member(kind: gdb.Type, paths: list[str]) -> Field | None:
 
 
 def _step(kind: gdb.Type, name: str) -> tuple[int, gdb.Type, tuple[int, int] | None] | None:
-    """(byte offset, type, bit field) of a member, looked for in anonymous structures and unions too."""
+    """Find (byte offset, type, bit field) of a member, also in anonymous structures and unions."""
     kind = kind.strip_typedefs()
     if kind.code not in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
         return None
     for field in kind.fields():
-        position: int | None = getattr(field, "bitpos", None)  # enumerators and static members have none
+        position: int | None = getattr(field, "bitpos", None)  # None for enumerators and static members
         if position is None or field.type is None:
             continue
         if field.name == name:
@@ -99,7 +99,7 @@ def _step(kind: gdb.Type, name: str) -> tuple[int, gdb.Type, tuple[int, int] | N
 
 def _field(offset: int, kind: gdb.Type, bits: tuple[int, int] | None) -> Field:
     kind = kind.strip_typedefs()
-    # an atomic variable of CPython 3.6 to 3.12 is a structure with the one member `_value`
+    # an atomic variable of CPython 3.6 to 3.12 is a structure with the single member `_value`
     if kind.code == gdb.TYPE_CODE_STRUCT and [field.name for field in kind.fields()] == ["_value"]:
         kind = kind.fields()[0].type.strip_typedefs()  # type: ignore[union-attr]
     signed = False

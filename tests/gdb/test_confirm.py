@@ -72,7 +72,7 @@ def test_program_continues_when_interrupted_between_snapshots(tmp_path: Path) ->
         call = Path(f"/proc/{gdb.process.pid}/syscall")
         wait_until(lambda: call.read_text().split()[0] in SLEEPS, "GDB to sleep")
         gdb.interrupt()
-        assert "interrupted between the two looks" in gdb.transcript
+        assert "interrupted between the two snapshots" in gdb.transcript
         assert not sample.is_stopped()
         assert "attach" in gdb.command("py-deadlocks"), "GDB has no process now"
 

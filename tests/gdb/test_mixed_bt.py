@@ -97,8 +97,8 @@ def test_variables_of_native_frames(tmp_path: Path) -> None:
     assert all(isinstance(each["value"], str) for frame in thread["stack"] for each in frame["locals"])
 
 
-@pytest.mark.parametrize(("arguments", "why"), [("x", "no number of frames"), ("0", "no number of frames"),
-                                                ("1 2", "no number of frames"), ("--nothing", "unknown option")])
+@pytest.mark.parametrize(("arguments", "why"), [("x", "not a number of frames"), ("0", "not a number of frames"),
+                                                ("1 2", "not a number of frames"), ("--nothing", "unknown option")])
 def test_bad_arguments_are_refused(arguments: str, why: str, tmp_path: Path) -> None:
     with samples.abba("mutex", tmp_path) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], [f"py-mixed-bt {arguments}"])

@@ -16,7 +16,7 @@ from tests.support.samples import HERE, Place
 # prints what the decoders find on the stack of the thread that ended the process, and the class of an object
 SCRIPT = """
 import dataclasses, json
-from gdbext.debugger.target import Session
+from gdbext.debugger.target import session
 from gdbext.arch import x86_64
 from gdbext.errors import MemoryUnreadable
 from gdbext.runtimes import libstdcxx
@@ -32,7 +32,7 @@ def words_of_stack(memory, start):
         except MemoryUnreadable:
             return
 
-with Session() as target:
+with session() as target:
     memory, modules = target.memory, target.modules()
     thread = target.threads()[0]
     registers = target.registers(thread, ("rip", "rsp", *NAMES))

@@ -343,23 +343,23 @@ SHOWN = {
     "locals-depth": "The number of levels of containers shown in a variable's value is 2.",
     "locals-items": "The number of items shown of each container in a variable's value is 10.",
     "locals-width": "The number of characters shown of a variable's value is 80.",
-    "load-symbols": 'Symbols read of libraries: "on-stacks" (with `set auto-solib-add off`; now GDB reads all by '
-                    "itself).",
+    "load-symbols": 'The setting for libraries whose symbols are read is "on-stacks" '
+                    "(no effect: auto-solib-add is on).",
 }
 GOOD = {
     "source-path": (f"{CHECKOUT}/gdbext:/:{CHECKOUT}/gdbext/",
-                    f'The folders in which source files are looked for first are "{CHECKOUT}/gdbext:/".'),
+                    f'The folders that are searched first for source files are "{CHECKOUT}/gdbext:/".'),
     "source": ("path", "Source files may only be read in the folders of `show gdbext source-path`."),
     "context-lines": ("20", "The number of lines shown before and after a source line is 20."),
     "colour": ("on", 'Colour of reports is "on".'),
     "locals-depth": ("0", "The number of levels of containers shown in a variable's value is 0."),
     "locals-items": ("1", "The number of items shown of each container in a variable's value is 1."),
     "locals-width": ("10000", "The number of characters shown of a variable's value is 10000."),
-    "load-symbols": ("all", 'Symbols read of libraries: "all" (with `set auto-solib-add off`; now GDB reads all by '
-                     "itself)."),
+    "load-symbols": ("all", 'The setting for libraries whose symbols are read is "all" '
+                     "(no effect: auto-solib-add is on)."),
 }
 BAD = {
-    "source-path": ("/:/nonexistent", "gdbext source-path: /nonexistent is no folder; the path stays "
+    "source-path": ("/:/nonexistent", "gdbext source-path: /nonexistent is not a folder; the path stays "
                     f'"{CHECKOUT}/gdbext:/"'),
     "source": ("nowhere", 'Undefined item: "nowhere".'),
     "context-lines": ("21", "gdbext context-lines must be from 0 to 20, not 21; it stays 20"),
@@ -409,9 +409,9 @@ def test_source_path_can_be_emptied_and_be_relative(tmp_path: Path) -> None:
     session = gdb_session.batch([], [f"set gdbext source-path home::{tmp_path}/home/src/..", "show gdbext source-path",
                                      "set gdbext source-path", "show gdbext source-path",
                                      "set gdbext source-path ~", "show gdbext source-path"], directory=tmp_path)
-    assert session.outputs[1] == f'The folders in which source files are looked for first are "{tmp_path}/home".'
+    assert session.outputs[1] == f'The folders that are searched first for source files are "{tmp_path}/home".'
     assert session.outputs[3] == SHOWN["source-path"]
-    assert re.search(r'first are "/.*gdbext-home-\w+"\.', session.outputs[5])
+    assert re.search(r'source files are "/.*gdbext-home-\w+"\.', session.outputs[5])
 
 
 def test_help_has_every_setting() -> None:

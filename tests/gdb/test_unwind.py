@@ -13,10 +13,10 @@ from tests.support import combinations, cores, gdb_session, interpreters, sample
 # prints, for each thread, both stacks as (program counter, stack pointer), and how often gdbext's unwinder gave up
 COMPARE = """
 import json
-from gdbext.debugger.target import Session
+from gdbext.debugger.target import session
 from gdbext.arch.x86_64.unwind import CannotUnwind, Unwinder
 rows = []
-with Session() as target:
+with session() as target:
     unwinder = Unwinder(target.memory, target.modules())
     for thread in target.threads():
         registers = target.registers(thread)
@@ -64,7 +64,7 @@ def test_unwinder_matches_gdb_in_native_programs(stripped: bool, tmp_path: Path)
 REGISTERS = """
 import json
 import gdb
-from gdbext.debugger.target import Session
+from gdbext.debugger.target import session
 from gdbext.arch import x86_64
 from gdbext.elf.core_file import read_core_file
 core, rows = read_core_file({core!r}), []
@@ -73,7 +73,7 @@ for thread in gdb.selected_inferior().threads():
     saved = x86_64.core_registers(core.states[thread.ptid[1]])
     theirs = {{name: int(gdb.newest_frame().read_register(name)) & (1 << 64) - 1 for name in saved}}
     rows.append([len(saved), {{name: (saved[name], theirs[name]) for name in saved if saved[name] != theirs[name]}}])
-with Session() as target:
+with session() as target:
     # GDB is not asked
     target._switch = None
     assert all(len(target.registers(thread)) > 10 for thread in target.threads())

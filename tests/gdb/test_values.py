@@ -26,9 +26,9 @@ SCRIPT = '''
 import json, time
 from gdbext.snapshot import take_snapshot
 from gdbext.cpython.values import Limits, ValueReader, locals_of
-from gdbext.debugger.target import Session
+from gdbext.debugger.target import session
 
-with Session() as target:
+with session() as target:
     (python,) = take_snapshot(target)._python.pythons
     reader = ValueReader(target.memory, python.runtime.layouts, python.objects)
     (interpreter,) = python.interpreters

@@ -12,7 +12,7 @@ HOME = Path(__file__).resolve().parent.parent.parent
 #: A habit, and what to write.
 HABITS = {
     r"\b(is|are|was|were|been|be) told\b|\btells (of|the|which|that|who|what|whether)\b": "reports, shows, says",
-    r"\b[Ww]ho (waits|holds|sleeps|wants|has|needs|takes)\b|\b[Ww]hoever\b": "name the thread: the waiting thread, the holder",
+    r"\b[Ww]ho (waits|holds|sleeps|wants|has|needs|takes)\b|\b[Ww]hoever\b": "the waiting thread, the holder",
     r"\b(let|lets|letting) go of\b": "releases, detaches, resumes",
     r"\bfor ever\b|\bst(and|ands|ood) still\b": "forever, is paused, is blocked",
     r"\b(not|nowhere) to be had\b": "is not available",

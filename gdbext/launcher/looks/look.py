@@ -4,8 +4,8 @@ The GDB runs in a session of its own, so that Ctrl-C at the terminal does not re
 It starts with the signals blocked that interrupt or suspend programs: a GDB that gets SIGINT while it waits for the
 process, as it does to attach, sends it on to the process. The process runs on whatever happens: GDB detaches when the
 report is made, when its time is up, when the launcher is interrupted, and when the launcher is killed
-(`debugger.one_look` asks the kernel for a signal then). A GDB that must be killed, or that crashes, may leave a process
-stopped: it then gets SIGCONT.
+(`debugger.one_snapshot` asks the kernel for a signal then). A GDB that must be killed, or that crashes, may leave a
+process stopped: it then gets SIGCONT.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SETTINGS = (
 )
 # one line, since GDB takes all of it as one command; what lies beside the package must not come before GDB's own
 _START = ("python import sys; sys.path.insert(0, {home!r}); import gdbext; sys.path.append(sys.path.pop(0)); "
-          "from gdbext.debugger.one_look import main; main({request}, {answer})")
+          "from gdbext.debugger.one_snapshot import main; main({request}, {answer})")
 
 _ENDED = "it ended while it was looked at"
 # "ptrace: Operation not permitted.", "ptrace: No such process."

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from gdbext.commands.arguments import JSON, complete, file_name, option, parse, seconds, thread_numbers
+from gdbext.commands.arguments import JSON, Option, complete, file_name, parse, seconds, thread_numbers
 from gdbext.errors import UsageError
 
-OPTIONS = (JSON, option("--each", action="store_true"),
-           option("--stacks", choices=("full", "top", "none"), default="full"), option("--dot", type=file_name),
-           option("--full", "-full", action="store_true"), option("--confirm", nargs="?", type=seconds, const=1.0))
+OPTIONS = (JSON, Option("--each", action="store_true"),
+           Option("--stacks", choices=("full", "top", "none"), default="full"), Option("--dot", type=file_name),
+           Option("--full", "-full", action="store_true"), Option("--confirm", nargs="?", type=seconds, const=1.0))
 NOTHING = {"json": False, "each": False, "stacks": "full", "dot": None, "full": False, "confirm": None}
 
 
@@ -36,14 +36,14 @@ NOTHING = {"json": False, "each": False, "stacks": "full", "dot": None, "full": 
     ("--confirm 0.3", {"confirm": 0.3}, ()),
     ("--confirm=12", {"confirm": 12.0}, ()),
 ])
-def test_parse(line: str, options: dict[str, object], rest: tuple[str, ...]) -> None:
+def test_parse_returns_options_and_rest(line: str, options: dict[str, object], rest: tuple[str, ...]) -> None:
     assert vars(parse("py-threads-locks", line.split(), OPTIONS)) == {**NOTHING, **options, "rest": rest}
 
 
 @pytest.mark.parametrize("line", ["--nothing", "--jso", "--json=1", "--json=", "--each=yes", "--stacks", "--stacks=",
                                   "--stacks=all", "--dot", "--=x", "---json", "--dot=", "--dot --", "--dot --json",
                                   "--confirm x", "--confirm=", "--confirm=-1", "--confirm=1e3", "--confirm=\u0663"])
-def test_line_that_cannot_be_understood_raises_a_usage_error(line: str) -> None:
+def test_parse_when_the_line_is_invalid_raises_a_usage_error(line: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse("py-threads-locks", line.split(), OPTIONS)
     assert caught.value.hint
@@ -54,11 +54,11 @@ def test_line_that_cannot_be_understood_raises_a_usage_error(line: str) -> None:
     ("--j", ["--json"]), ("--stacks=", ["--stacks=full", "--stacks=top", "--stacks=none"]),
     ("--stacks=t", ["--stacks=top"]), ("--x", []), ("3", []), ("-f", ["-full"]),
 ])
-def test_complete(word: str, expected: list[str]) -> None:
+def test_complete_lists_matching_options(word: str, expected: list[str]) -> None:
     assert complete(word, OPTIONS) == expected
 
 
-def test_completions_are_understood() -> None:
+def test_parse_accepts_every_completion() -> None:
     for word in complete("-", OPTIONS):
         name = word.lstrip("-").partition("=")[0]
         found = vars(parse("py-threads-locks", [word, "x"] if name == "dot" else [word], OPTIONS))
@@ -73,7 +73,7 @@ EXISTING = [1, 2, 3, 5, 8, 12]
     ("4-100", [5, 8, 12]), ("1,3 , 5", [1, 3, 5]), ("1-2 2-3", [1, 2, 3]), ("007", None), ("1 1", [1]), ("6-9", [8]),
     ("0-1", [1]),
 ])
-def test_thread_numbers(text: str, expected: list[int] | None) -> None:
+def test_thread_numbers_returns_existing_threads(text: str, expected: list[int] | None) -> None:
     if expected is None:
         with pytest.raises(UsageError):
             thread_numbers(text, EXISTING)
@@ -82,13 +82,13 @@ def test_thread_numbers(text: str, expected: list[int] | None) -> None:
 
 
 LONG = "9" * 5000
-NO_NUMBERS = ("x", "4", "1 4", "-1", "1-", "5-2", "1--2", "1-x", "1.1", "0", "all 1", "1-2-3", "0x1", "+1", "\u00b2",
-              "\u0663", "1-\u00b2", "0-99999999", "1-99999999999999999999999", "99999999999999999999999", LONG,
-              f"1-{LONG}")
+INVALID_LISTS = ("x", "4", "1 4", "-1", "1-", "5-2", "1--2", "1-x", "1.1", "0", "all 1", "1-2-3", "0x1", "+1",
+                 "\u00b2", "\u0663", "1-\u00b2", "0-99999999", "1-99999999999999999999999", "99999999999999999999999",
+                 LONG, f"1-{LONG}")
 
 
-@pytest.mark.parametrize("text", NO_NUMBERS, ids=lambda text: ascii(text)[:20])
-def test_no_thread_numbers(text: str) -> None:
+@pytest.mark.parametrize("text", INVALID_LISTS, ids=lambda text: ascii(text)[:20])
+def test_thread_numbers_when_invalid_raise_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         thread_numbers(text, EXISTING)
     assert caught.value.hint
@@ -96,7 +96,7 @@ def test_no_thread_numbers(text: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_line_is_understood_or_refused(seed: int) -> None:
+def test_random_line_is_parsed_or_raises_a_usage_error(seed: int) -> None:
     chooser = random.Random(seed)
     for _ in range(200):
         letters = "-=1x,json allstackdot\u00b2\u0663\0"

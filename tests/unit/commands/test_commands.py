@@ -17,7 +17,7 @@ from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, FakeTarget
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_each_command_has_help(command: Command) -> None:
+def test_help_has_usage_example_and_every_option(command: Command) -> None:
     assert command.help.splitlines()[0].endswith(".")
     assert f"Usage: {command.name}" in command.help
     assert "Example" in command.help
@@ -26,7 +26,7 @@ def test_each_command_has_help(command: Command) -> None:
         assert any(f" {flag}" in command.help for flag in option.flags)
 
 
-def test_all_commands_are_listed() -> None:
+def test_commands_are_complete_and_have_json() -> None:
     assert [command.name for command in COMMANDS] == [
         "py-deadlocks", "py-threads-locks", "py-mixed-bt", "py-crash", "gil-holder", "rwlock-owner", "lock-owner"]
     assert all(JSON in command.options for command in COMMANDS)
@@ -34,8 +34,8 @@ def test_all_commands_are_listed() -> None:
 
 # -- py-crash ------------------------------------------------------------------------------------------------------
 
-def test_py_crash_tells_the_threads_that_it_is_about() -> None:
-    """The one that died, suspects and those of findings, with the locks that they hold or wait for."""
+def test_py_crash_result_has_only_the_involved_threads_and_locks() -> None:
+    """The crashed thread, suspects and threads of findings, with the locks that they hold or wait for."""
     target = PythonTarget("3.12.1", "core")
     (died, state), (waiter, _), bystander = target.python_thread(), target.python_thread(), target.thread()
     target.python.take_gil(target.interpreter, state)
@@ -52,14 +52,14 @@ def test_py_crash_tells_the_threads_that_it_is_about() -> None:
     assert "deadlocks" not in made
 
 
-def test_py_crash_of_a_process_that_runs() -> None:
+def test_py_crash_without_a_fatal_signal_raises_an_error() -> None:
     target = FakeTarget()
     target.thread()
     with pytest.raises(GdbextError, match="no thread was stopped by a signal that ends programs"):
         py_crash.COMMAND.run(take_snapshot(target), Namespace(), ())
 
 
-def test_py_crash_takes_nothing_else() -> None:
+def test_py_crash_accepts_only_json() -> None:
     assert parse("py-crash", ["--json"], py_crash.COMMAND.options).json
     with pytest.raises(UsageError):
         parse("py-crash", ["--full"], py_crash.COMMAND.options)

@@ -22,7 +22,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
                          "; `help set gdbext source-path`", " MiB of them are read: lines"),
     "render/style.py": ("pygments cannot be imported", "); source has no colour"),
     # parts of the message of an error
-    "commands/lock_owner.py": ("lock of a known kind", ", held or waited for", "the memory fits none"),
+    "commands/lock_owner.py": (", held or waited for", "the memory does not match"),
 }
 _WORD = re.compile(r"[A-Za-z][a-z']+(?=[\s,.;:?!)]|$)")
 #: Calls whose arguments describe a command, and arguments that do so in any call.

@@ -1,0 +1,199 @@
+"""One snapshot of one process or core, in a GDB that the launcher starts for this purpose.
+
+The launcher passes open files for the request, one JSON object, and for the answer, one JSON object per line. So GDB's
+own output does not interfere:
+
+    {"attached": 123.4}              GDB begins to attach; CLOCK_MONOTONIC, in seconds; null: attaching failed
+    {"detached": 123.6}              the process runs again
+    {"document": ..., "text": ...}   the report; or {"problem": ..., "hint": ...}
+
+The process is paused between the first and the second line, and the whole report describes this one stop.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import gdb
+
+from gdbext.debugger.console import execute, quoted
+from gdbext.debugger.prefetch import Prefetch
+from gdbext.debugger.settings import Settings
+from gdbext.debugger.source import source_files
+from gdbext.debugger.target import GdbTarget
+from gdbext.errors import GdbextError
+from gdbext.model import Problem, Report
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
+from gdbext.record import record
+from gdbext.render.crash import CrashPage
+from gdbext.render.dot import as_dot
+from gdbext.render.escape import printable
+from gdbext.render.style import Style
+from gdbext.render.text import TextRenderer
+from gdbext.schema.write import document
+from gdbext.snapshot import Snapshot, take_snapshot
+
+_PARTS = ("runtimes", "threads", "locks", "deadlocks", "crash", "problems")
+_INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+#: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
+_PR_SET_PDEATHSIG = 1
+#: The interval at which an interrupt is repeated, in seconds.
+_AGAIN = 0.1
+
+
+@record
+class Request:
+    """The launcher's request. `parent` is its PID, `settings` are GDB commands to begin with."""
+
+    parent: int
+    pid: int | None
+    core: str | None
+    executable: str | None
+    settings: list[str]
+    each: bool
+    stacks: str
+    colour: bool
+    width: int | None
+
+
+_Send = Callable[[Mapping[str, Any]], None]
+
+
+class _Interrupted(BaseException):
+    """The launcher no longer wants an answer, or has ended."""
+
+
+def main(request: int, answer: int) -> None:
+    """Take the snapshot and write the answer; GDB ends afterwards.
+
+    :param request: descriptor of the file with the request.
+    :param answer: descriptor of the file for the answer.
+    """
+    _set_interrupts(True)
+    with open(request, encoding="utf-8") as file:
+        wanted = Request(**json.load(file))
+    # end in good order when the launcher ends, even if it is killed
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != wanted.parent:  # it has ended before
+        raise _Interrupted
+    with open(answer, "w", encoding="utf-8") as file:
+        try:
+            _answer(wanted, lambda line: print(json.dumps(line), file=file, flush=True))
+        except _Interrupted:
+            pass
+        finally:
+            _set_interrupts(False)
+
+
+def _set_interrupts(enabled: bool) -> None:
+    """Have SIGTERM interrupt the snapshot, or ignore it."""
+    if not enabled:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, _interrupt if enabled else signal.SIG_IGN)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # repeated, since GDB drops exceptions of Python code that it calls itself, as it does to unwind
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+    raise _Interrupted
+
+
+def _answer(request: Request, send: _Send) -> None:
+    gc.disable()  # as in `target.session`; GDB ends afterwards
+    try:
+        _load(request)
+        found = _take() if request.pid is None else _take_attached(request.pid, send)
+        send(_reply(request, *found))  # the process runs on while the text is written
+    except GdbextError as error:
+        send({"problem": printable(str(error)), "hint": error.hint})
+    except gdb.error as error:
+        send({"problem": f"GDB says: {printable(str(error))}", "hint": ""})
+    except _INTERNAL as error:
+        send({"problem": f"internal error: {type(error).__name__}: {printable(str(error))}",
+              "hint": "please report it"})
+
+
+def _load(request: Request) -> None:
+    for command in request.settings:
+        try:
+            execute(command)
+        except gdb.error:  # a GDB without a setting has nothing to switch
+            continue
+    if request.executable is not None:
+        try:
+            execute(f"file {quoted(request.executable)}")
+        except gdb.error:  # a user who may not read a process's executable may not attach either
+            if request.pid is None:
+                raise
+    if request.core is not None:
+        execute(f"core-file {request.core}")
+
+
+def _take() -> tuple[GdbTarget, Report, GdbextError | None]:
+    target = GdbTarget()
+    snapshot = take_snapshot(target)
+    # the stacks of all threads, since the document has them and equal ones are grouped
+    report = snapshot.report(lambda thread: True)
+    if target.kind == "core":
+        report = _with_crash(snapshot, report)
+    return target, report, snapshot.incomplete
+
+
+def _take_attached(pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextError | None]:
+    prefetch = Prefetch(pid)
+    prefetch.read()
+    send({"attached": time.monotonic()})
+    try:
+        try:
+            execute(f"attach {pid}")
+        except gdb.error:
+            send({"attached": None})
+            raise
+        prefetch.check()
+        return _take()
+    finally:
+        _set_interrupts(False)  # nothing but the end of GDB may come before the detach
+        try:
+            execute("detach")
+        except gdb.error:  # the process has ended, or GDB did not attach
+            pass
+        send({"detached": time.monotonic()})
+
+
+def _with_crash(snapshot: Snapshot, report: Report) -> Report:
+    try:
+        return replace(report, crash=snapshot.crash(report))
+    except GdbextError:  # no thread crashed
+        return report
+    except (gdb.error, *_INTERNAL) as error:
+        problem = Problem("crash", "unreadable", because("text", text=f"{type(error).__name__}: {error}"))
+        return replace(report, problems=(*report.problems, problem))
+
+
+def _reply(request: Request, target: GdbTarget, report: Report, incomplete: GdbextError | None) -> dict[str, Any]:
+    style, source = Style(request.colour, request.width), source_files(target, Settings())
+    text = ""
+    if report.crash is not None:
+        # without problems and notes, which the text below has
+        crash = TextRenderer(replace(report, problems=(), notes=()), style, source)
+        text = CrashPage(crash, report.crash).page() + "\n"
+    text += TextRenderer(report, style, source).threads(None, request.each, request.stacks)
+    text = style.wrap(text + "".join(f"Note: {note}\n" for note in source.notes()))
+    return {
+        "document": document(report, _PARTS), "text": text, "dot": as_dot(report),
+        "deadlocks": len(report.deadlocks), "crash": report.crash is not None,
+        "no_verdict": None if report.no_verdict is None else explain(report.no_verdict),
+        "incomplete": None if incomplete is None else str(incomplete),
+        "hint": "" if incomplete is None else incomplete.hint,
+    }
