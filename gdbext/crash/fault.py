@@ -184,7 +184,7 @@ class FaultReader:
                 base = registers.get(operand.base_register or "") if operand.base is not None else None
                 bad = base is not None and self._pointers.describe(base).kind in BAD
                 what = None if bad else self._pointers.describe(address).what
-                if instruction.is_call:
+                if instruction.kind == "call":
                     what = self._content(address, what)
                 operands.append(Operand(operand.text, address, what))
             for name in used:
@@ -284,7 +284,7 @@ class FaultReader:
         size = access.size if access is not None else None
         known = replace(known, instruction=code[-1].text, address=address, access=kind, size=size, operands=operands)
         explained = self._explained(site, known, code[-1], access, address)
-        objects = [registers[name] for name in sorted(access.operand.registers if access is not None else ())
+        objects = [registers[name] for name in sorted(access.operand.address_registers if access is not None else ())
                    if name in registers and name not in self._cpu.NOT_DATA]
         objects += [link.base for link in links if link.base is not None]
         return SeenFault(explained, links, tuple(dict.fromkeys(objects)), pc)
@@ -315,7 +315,7 @@ class FaultReader:
         # the processor does not tell the address of a general protection fault
         for access, at in accesses:
             if at is not None and (self._pointers.describe(at).kind in (NON_CANONICAL, PATTERN)
-                                   or instruction.aligned and at % instruction.aligned):
+                                   or instruction.alignment and at % instruction.alignment):
                 return access, at
         return None, None
 
@@ -332,9 +332,9 @@ class FaultReader:
             bad = self._bad_base(access.operand, registers, address)
             if bad is not None:
                 return _accessed(known, *bad)
-        if instruction.aligned and address % instruction.aligned and site.info.code == SI_KERNEL:
+        if instruction.alignment and address % instruction.alignment and site.info.code == SI_KERNEL:
             return _accessed(known, "misaligned", because("misaligned-for", mnemonic=instruction.mnemonic,
-                                                          alignment=instruction.aligned))
+                                                          alignment=instruction.alignment))
         return self._by_mapping(site.info, known, address)
 
     def _bad_base(self, operand: MemoryOperand, registers: Mapping[str, int],
@@ -426,7 +426,7 @@ class FaultReader:
         if call is None:
             return SeenFault(known)
         code = self.instructions(call)
-        if not code or not code[-1].is_call:
+        if not code or code[-1].kind != "call":
             return SeenFault(known)
         access = next((each for each in code[-1].accesses() if each.kind == "read"), None)
         operands, links = self._operands(code, site, access)
@@ -447,7 +447,7 @@ class FaultReader:
         if found is None:
             return None
         for address, size, text in self._disassemble(max(found[0], after - MAX_FUNCTION), after):
-            if address + size == after and self._cpu.parse(address, size, text).is_call:
+            if address + size == after and self._cpu.parse(address, size, text).kind == "call":
                 return address
         return None
 
@@ -483,7 +483,7 @@ class FaultReader:
         value, operands, links = self._divisor(code, site.registers)
         if value == 0:
             return SeenFault(replace(known, kind="division", text=because("divided-by-zero"), operands=operands), links)
-        if value is not None and code[-1].is_signed_division:
+        if value is not None and code[-1].kind == "signed division":
             part = code[-1].part(code[-1].operands[0])
             size = part[1] // 8 if part else next((access.size for access in code[-1].accesses()), None) or 8
             value -= value >> 8 * size - 1 << 8 * size
@@ -515,11 +515,11 @@ class FaultReader:
         code = self.instructions(site.registers[self._cpu.PROGRAM_COUNTER])
         text = code[-1].text if code else None
         known = replace(known, kind="illegal-instruction", instruction=text, address=site.info.address)
-        if code and code[-1].is_trap:
+        if code and code[-1].kind == "trap":
             return SeenFault(replace(known, kind="trap", text=because("stopped-itself")))
         if text is None:
             return SeenFault(replace(known, text=because("unreadable-instruction")))
-        if code[-1].is_undefined:
+        if code[-1].kind == "undefined":
             return SeenFault(replace(known, text=because("not-an-instruction")))
         return SeenFault(replace(known, text=because("unsupported-instruction", instruction=text)))
 

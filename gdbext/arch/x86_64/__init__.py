@@ -31,13 +31,13 @@ from gdbext.inferior.protocol import Memory
 
 __all__ = [
     "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "NAME", "NOT_DATA",
-    "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "TITLE", "behind_stub", "called",
+    "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
     "constant_arguments", "core_registers", "interrupted_call", "is_at_system_call", "is_canonical",
     "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "loaded_arguments",
     "loaded_thread_local", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",
     "returned_address", "system_call", "system_call_names", "unwinder"]
 
-NAME, TITLE, ELF_MACHINE = "x86_64", "x86-64", EM_X86_64
+NAME, ELF_MACHINE = "x86_64", EM_X86_64
 _HALF = 1 << 47
 _INT3 = b"\xcc"
 # struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid; struct user_regs_struct
@@ -81,6 +81,6 @@ def parse(address: int, size: int, text: str) -> Instruction:
 
 def origin(instructions: Sequence[Instruction], index: int, register: str) -> Origin | None:
     """Where the value came from that a register has when an instruction begins; None if it is not known."""
-    from gdbext.arch.x86_64.instructions import origin
+    from gdbext.arch.x86_64.origins import origin
 
     return origin(instructions, index, register)

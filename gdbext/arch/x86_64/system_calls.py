@@ -89,7 +89,7 @@ def _number_before(memory: Memory, pc: int, registers: Mapping[str, int], native
     except GdbextError:
         return None
     # decoding of instructions is not needed for anything else of a hang
-    from gdbext.arch.x86_64.instructions import origin
+    from gdbext.arch.x86_64.origins import origin
 
     before = code_up_to(pc - 2)
     number = origin(before, len(before) - 1, "eax") if before else None
