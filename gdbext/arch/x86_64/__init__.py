@@ -66,21 +66,21 @@ def is_own_breakpoint(memory: Memory, pc: int) -> bool:
 
 
 def iter_branches(code: bytes, start: int) -> Iterator[tuple[int, bool]]:
-    """(address, whether it is that of a slot with the target) of each call and jump in code that is at `start`."""
+    """(address, whether it is that of a slot with the target) of each call and jump in code at address `start`."""
     return ((target, is_slot) for _, target, is_slot, _ in calls.iter_branches(code, start))
 
 
-# decoding of instructions is loaded where it is needed: for crashes, and for readers of locks
+# the modules that decode instructions are imported on first use: by crashes, and for locks that record no holder
 
 def parse(address: int, size: int, text: str) -> Instruction:
-    """An instruction from the debugger's text, with or without symbols and comment."""
+    """Parse an instruction from the debugger's text, with or without symbols and comment."""
     from gdbext.arch.x86_64 import instructions
 
     return instructions.parse(address, size, text)
 
 
 def origin(instructions: Sequence[Instruction], index: int, register: str) -> Origin | None:
-    """Where the value came from that a register has when an instruction begins; None if it is not known."""
+    """Find where the value of a register before an instruction came from; None if unknown."""
     from gdbext.arch.x86_64.origins import origin
 
     return origin(instructions, index, register)
