@@ -76,7 +76,7 @@ def memory(text: str) -> MemoryOperand:
 def test_parse(text: str, mnemonic: str, operands: tuple[object, ...], prefixes: tuple[str, ...]) -> None:
     instruction = one(text)
     assert (instruction.mnemonic, instruction.operands, instruction.prefixes) == (mnemonic, operands, prefixes)
-    # none of them may raise, whatever the text
+    # must not raise for any text
     instruction.accesses()
     assert instruction.written <= set(GENERAL)
     assert instruction.alignment is None or instruction.memory is not None
@@ -94,11 +94,11 @@ def test_parse(text: str, mnemonic: str, operands: tuple[object, ...], prefixes:
     ("mov    0x2ee2(%rip),%rax        # 0x555555557ff0", "mov 0x2ee2(%rip),%rax", None),
     ("push   %rbp", "push %rbp", None),
 ])
-def test_symbols_and_comments_are_kept_out(text: str, kept: str, symbol: str | None) -> None:
+def test_parse_separates_symbols_and_comments(text: str, kept: str, symbol: str | None) -> None:
     assert (one(text).text, one(text).symbol) == (kept, symbol)
 
 
-def test_names_of_registers() -> None:
+def test_canonical_returns_the_whole_register() -> None:
     assert [canonical(name) for name in ("eax", "ah", "spl", "r9d", "r10b", "rbx", "eip", "xmm3")] == [
         "rax", "rax", "rsp", "r9", "r10", "rbx", "rip", "xmm3"]
     assert CALLER_SAVED.isdisjoint(CALLEE_SAVED)
@@ -139,7 +139,7 @@ def test_effective_address(text: str, address: int | None, used: set[str]) -> No
 
 @pytest.mark.parametrize("text", ["(%rax)", "-0x8(%rax,%rcx,4)", "0x0(,%rcx,8)", "0x2ee2(%rip)", "0x1234", "%fs:0x28",
                                   "%fs:-0x8(%rcx)", "(%rax,%rbx,1)", "0xffffffffff600000"])
-def test_text_of_an_operand(text: str) -> None:
+def test_operand_text_is_that_of_the_debugger(text: str) -> None:
     assert memory(text).text == text
 
 
@@ -240,7 +240,7 @@ def accessed(text: str) -> list[str]:
     ("kmovd  %k1,(%rax)", ["write None (%rax)"]),
     ("maskmovdqu %xmm0,%xmm1", ["write 16 (%rdi)"]),
     ("movq   (%rax),%mm0", ["read 8 (%rax)"]),
-    # x87 and AVX-512: which operand is accessed how, of a size that is not known
+    # x87 and AVX-512: operand and kind of access are known, the size is not
     ("fldt   0x10(%rsp)", ["read None 0x10(%rsp)"]),
     ("fstpl  (%rax)", ["write None (%rax)"]),
     ("fildll (%rax)", ["read None (%rax)"]),
@@ -251,7 +251,7 @@ def accessed(text: str) -> list[str]:
     ("fxsave64 (%rax)", ["write None (%rax)"]),
     ("fxrstor (%rax)", ["read None (%rax)"]),
     ("ldmxcsr (%rax)", ["read 4 (%rax)"]),
-    # unknown: whatever it does to its last operand
+    # unknown instructions
     ("frobnicate (%rax),(%rcx)", ["read None (%rax)", "read None (%rcx)"]),
     ("unheardof %eax,(%rcx)", ["read 4 (%rcx)", "write 4 (%rcx)"]),
 ])
@@ -259,7 +259,7 @@ def test_accesses(text: str, expected: list[str]) -> None:
     assert accessed(text) == expected
 
 
-def test_an_access_is_its_operand() -> None:
+def test_access_has_the_memory_operand() -> None:
     instruction = one("movzbl 0x10(%rax),%ecx")
     assert instruction.accesses() == (Access("read", MemoryOperand(None, 0x10, "rax"), 1),)
     assert instruction.accesses()[0].operand == instruction.memory
@@ -301,7 +301,7 @@ def test_alignment(text: str, aligned: int | None) -> None:
     ("unheardof %rax,%rbx", "rbx"), ("movsd  (%rax),%xmm0", ""),
     ("call   0x401000", "r10 r11 r8 r9 rax rcx rdi rdx rsi"), ("callq  *%rbx", "r10 r11 r8 r9 rax rcx rdi rdx rsi"),
 ])
-def test_registers_written(text: str, written: str) -> None:
+def test_written_registers(text: str, written: str) -> None:
     assert " ".join(sorted(one(text).written)) == written
 
 
@@ -327,7 +327,7 @@ def test_registers_written(text: str, written: str) -> None:
     ("mov    0x401030,%eax", False, False, None, True),
     ("syscall", False, False, None, True),
 ])
-def test_flow(text: str, call: bool, jump: bool, target: int | None, falls_through: bool) -> None:
+def test_kind_and_target(text: str, call: bool, jump: bool, target: int | None, falls_through: bool) -> None:
     instruction = one(text)
     assert ((instruction.kind == "call", instruction.kind == "jump", instruction.falls_through)
             == (call, jump, falls_through))
@@ -340,13 +340,13 @@ def test_flow(text: str, call: bool, jump: bool, target: int | None, falls_throu
 
 _ROW = re.compile(r" *([0-9a-f]+):\t([0-9a-f ]+)\t(.+)")
 _BRANCH = re.compile(r"((?:^| )(?:j\w+(?:,p[nt])?|loop\w*|call|xbegin)\s+)(?=[0-9a-f])")
-# what has no known size: an encoding of AVX-512 shows in the text
+# texts of AVX-512 instructions, whose accesses have no known size
 _AVX512 = re.compile(r"\{|%zmm|%[xy]mm(?:1[6-9]|[23]\d)|%k\d|v\w+\d\dx\d|vcvt\w*(?:qq|u\w*)")
 Row = tuple[int, bytes, str]
 
 
 def libraries() -> list[Path]:
-    """Files with machine code of this machine: C library, C++ library and the interpreter."""
+    """Files with machine code on this machine: C library, C++ library and the interpreter."""
     found: dict[str, Path] = {}
     for pattern in ("libc.so.6", "libstdc++.so.6", "libpython3*.so.1.0", "libm.so.6"):
         for folder in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"):
@@ -387,7 +387,7 @@ def rows() -> list[Row]:
     return rows
 
 
-def test_real_code(rows: list[Row]) -> None:
+def test_real_code_is_decoded(rows: list[Row]) -> None:
     seen = Counter[str]()
     for address, octets, text in rows:
         instruction = parse(address, len(octets), text)
@@ -404,7 +404,7 @@ def test_real_code(rows: list[Row]) -> None:
         if instruction.kind in ("call", "jump"):
             assert instruction.operands, text
             assert ("*" in code) == (instruction.call_target is None and instruction.jump_target is None), text
-        # a general register at the end is changed by nearly everything
+        # nearly all instructions change a general register that is their last operand
         last = instruction.operands[-1] if instruction.operands else None
         if isinstance(last, str) and canonical(last) not in written and canonical(last) in GENERAL:
             seen[instruction.mnemonic] += 1
@@ -423,17 +423,17 @@ def test_parsing_is_quick(rows: list[Row]) -> None:
     assert len(parsed) == 2000
 
 
-# mistakes of capstone 5, where the Intel SDM says otherwise: stores whose operand it calls read; operands of which it
-# does not tell; sizes of the register instead of the memory
+# mistakes of capstone 5 according to the Intel SDM: stores whose operand it calls read; operands without a kind of
+# access; sizes of the register instead of the memory
 _STORES = re.compile(r"v?mov|v?p?maskmov|stos|set|fn?st|fist|v?stmxcsr|v?extract|v?p?extr|vcvtps2ph|v?p?compress"
                      r"|vpmov|v?p?scatter|ro[lr]|rc[lr]|sh[lr]|sa[lr]|cmpxchg")
-_UNTOLD = re.compile(r"test|v?p?broadcast|vgetexp|vgetmant|vps[lr][la]v|valign|vcmp|vcvt|round|vpslld|vperm|outs|ins"
+_NO_KIND = re.compile(r"test|v?p?broadcast|vgetexp|vgetmant|vps[lr][la]v|valign|vcmp|vcvt|round|vpslld|vperm|outs|ins"
                      r"|frstor")
 _SIZES_DIFFER = re.compile(r"v?p?(?:gather|scatter)|bt|fx|xsave|xrstor|fn?save|frstor|fldenv|fnstenv|lar|lsl|lcall"
                            r"|ljmp|v?u?comis")
 
 
-def test_against_another_decoder(rows: list[Row]) -> None:
+def test_operands_and_accesses_agree_with_capstone(rows: list[Row]) -> None:
     capstone = pytest.importorskip("capstone")
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     decoder.detail = True
@@ -467,7 +467,7 @@ def test_against_another_decoder(rows: list[Row]) -> None:
         accesses = [access for access in instruction.accesses() if access.operand == instruction.memory]
         kinds = {access.kind for access in accesses}
         expected = {kind for bit, kind in ((1, "read"), (2, "write")) if theirs[0][2] & bit}
-        if not (_UNTOLD.match(instruction.mnemonic) or _STORES.match(instruction.mnemonic) and expected == {"read"}):
+        if not (_NO_KIND.match(instruction.mnemonic) or _STORES.match(instruction.mnemonic) and expected == {"read"}):
             assert kinds == expected, text
         if not _SIZES_DIFFER.match(instruction.mnemonic):
             sizes = {access.size for access in accesses}

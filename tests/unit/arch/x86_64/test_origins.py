@@ -13,7 +13,7 @@ AT, SIZE = 0x5555_5555_5000, 4
 
 
 def code(text: str) -> list[Instruction]:
-    """Lines of assembly, some with ``label:`` ahead, that jumps name as ``@label``; ``=>`` is the use."""
+    """Parse lines of assembly with labels (``label:``), jumps to them (``@label``) and a mark of the use (``=>``)."""
     lines = [line.replace("=>", "").strip() for line in text.strip().splitlines()]
     labels = {match[1]: AT + SIZE * i for i, line in enumerate(lines) if (match := re.match(r"(\w+):", line))}
     return [parse(AT + SIZE * i, SIZE,
@@ -119,7 +119,7 @@ def describe(text: str, register: str) -> str | None:
     ("again: nop\n=> nop\nmov (%rdi),%rdi\njne @again", "rdi", "argument 1 perhaps"),
     ("mov (%rdi),%rax\nje @there\ncall 0x10 <abort@plt>\nthere: nop\n=> nop", "rax", "loaded #0 (%rdi) same"),
     ("mov (%rdi),%rax\nje @there\ncall 0x10 <f>\nthere: nop\n=> nop", "rax", "result #2 perhaps"),
-    # computed jumps: where they lead is not known
+    # computed jumps, whose targets are unknown
     ("mov (%rdi),%rbx\nnop\n=> nop\nnotrack jmp *%rax", "rbx", "loaded #0 (%rdi) same"),
     ("mov (%rdi),%rbx\njne @end\n=> nop\nnotrack jmp *%rax\nend: ret", "rbx", "loaded #0 (%rdi) same perhaps"),
     ("mov (%rdi),%rbx\njne @end\n=> nop\njmp *0x18(%rax)\nend: ret", "rbx", "loaded #0 (%rdi) same"),
@@ -140,7 +140,7 @@ def test_origin(text: str, register: str, expected: str | None) -> None:
     assert describe(text, register) == expected
 
 
-def test_origin_outside_of_the_code() -> None:
+def test_origin_at_an_index_outside_the_code_is_unknown() -> None:
     instructions = code("mov (%rdi),%rax\nret")
     assert origin(instructions, -1, "rax") is None
     assert origin(instructions, 3, "rax") is None
@@ -148,7 +148,7 @@ def test_origin_outside_of_the_code() -> None:
     assert origin([], 0, "rdi") == Origin("argument", argument=1)
 
 
-def test_code_with_a_gap() -> None:
+def test_origin_across_a_gap_in_the_code_is_unknown() -> None:
     first, second = parse(AT, SIZE, "mov (%rdi),%rax"), parse(AT + 0x100, SIZE, "mov (%rax),%rcx")
     assert origin([first, second], 1, "rax") is None
 
