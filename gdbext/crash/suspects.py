@@ -319,31 +319,31 @@ def class_of_function(function: str) -> str | None:
     ``mesh::Cache<int>::intern`` -> ``mesh::Cache<int>``, also with parameters, templates and spaces in the name.
     """
     name = _without_result(rust_name(function) or function)
-    depth, last = 0, None
     # the characters of an operator are not brackets
-    for i, char in enumerate(_OPERATOR.sub("::operator", name)):
-        if char in "<([":
-            depth += 1
-        elif char in ">)]":
-            depth -= 1
-        elif char == ":" and depth == 0 and name[i:i + 2] == "::":
-            last = i
-    return None if last is None or _LIBRARIES.match(name) else name[:last]
+    plain = _OPERATOR.sub("::operator", name)
+    separators = [i for i, _ in _outside_brackets(plain) if plain.startswith("::", i)]
+    return name[:separators[-1]] if separators and not _LIBRARIES.match(name) else None
 
 
 def _without_result(name: str) -> str:
     """A demangled function without the type of its result, which precedes the name of a template function."""
-    depth = start = 0
-    for i, char in enumerate(name.partition("::operator")[0]):
-        if char == "(" and depth == 0:
+    start = 0
+    for i, char in _outside_brackets(name.partition("::operator")[0]):
+        if char == "(":
             break
-        if char in "<([":
-            depth += 1
-        elif char in ">)]":
-            depth -= 1
-        elif char == " " and depth == 0:
+        if char == " ":
             start = i + 1
     return name[start:]
+
+
+def _outside_brackets(name: str) -> Iterator[tuple[int, str]]:
+    """The characters of a demangled name outside of brackets, with the brackets themselves, and their indices."""
+    depth = 0
+    for i, char in enumerate(name):
+        depth -= char in ">)]"
+        if depth == 0:
+            yield i, char
+        depth += char in "<(["
 
 
 def _covered(died: Thread, other: Thread, objects: Sequence[int], common: tuple[str, ...]) -> Iterator[Reason]:
