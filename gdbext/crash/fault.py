@@ -114,9 +114,9 @@ class FaultReader:
             return SeenFault(replace(known, kind="abort", text=because("called-abort")))
         if not info.pid:
             return SeenFault(replace(known, kind="sent", text=because("sender-unknown", signal=known.signal)))
-        text = because("sent-by-process", signal=known.signal, pid=info.pid)
-        if info.code == SI_TKILL and info.pid == self._target.pid:
-            text = because("sent-by-own-thread", signal=known.signal)
+        is_own = info.code == SI_TKILL and info.pid == self._target.pid
+        text = (because("sent-by-own-thread", signal=known.signal) if is_own else
+                because("sent-by-process", signal=known.signal, pid=info.pid))
         return SeenFault(replace(known, kind="sent", sender=(info.pid, info.uid or 0), text=text))
 
     # -- code ------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class FaultReader:
             near = [(access, at) for access, at in accesses
                     if at is not None and at <= fault < at + max(access.size or 1, 1) + 63]
             near.sort(key=lambda pair: (site.access not in (None, pair[0].kind), pair[0].kind != "write"))
-            return (near[0][0], fault) if near else (None, fault)
+            return near[0][0] if near else None, fault
         # a general protection fault has no recorded address
         for access, at in accesses:
             if at is not None and (self._pointers.describe(at).kind in (NON_CANONICAL, PATTERN)
@@ -327,9 +327,9 @@ class FaultReader:
         seen = self._memory_fault(site, known)
         address = site.info.address
         fault = replace(seen.fault, address=address)
+        region = self._pointers.space.find(address) if address is not None else None
         if site.info.code == BUS_ADRALN:
             return replace(seen, fault=_accessed(fault, "misaligned", because("misaligned")))
-        region = self._pointers.space.find(address) if address is not None else None
         # mappings without a file have a name in brackets or, of huge pages, this one
         if (site.info.code == BUS_ADRERR and address is not None and region is not None and region.path
                 and region.path.startswith("/") and not region.path.startswith("/anon_hugepage")):

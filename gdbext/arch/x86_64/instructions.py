@@ -337,7 +337,7 @@ def base_name(mnemonic: str) -> str:
 
 
 def part(operand: Operand) -> tuple[str, int] | None:
-    """(64-bit register, bits from the lowest on) of a general register; no bits for ``ah`` and the like."""
+    """(64-bit register, bits from the lowest on) of a general register; 0 bits for ``ah`` to ``dh``."""
     known = _GENERAL.get(operand) if isinstance(operand, str) else None
     return (known[0], 0 if known[2] else known[1]) if known is not None else None
 
@@ -366,14 +366,14 @@ def _changes(instruction: Instruction) -> Iterator[str]:
             yield "rdx"
         return
     if base == "cmpxchg":
-        yield "rax"  # as it was where the comparison holds
+        yield "rax"  # unless the comparison holds
     elif mnemonic in ("pop", "popw"):
         yield "rsp"
     elif _COMPARE_STRINGS.match(mnemonic):
         yield "rcx"
         return
     elif base == "xchg" and operands[0] == operands[-1] and _width(operands) != 32:
-        return  # does nothing; of 32 bits, it sets the rest to zero
+        return  # no effect, except that one of 32 bits sets the others to zero
     for operand in operands[-2:] if base in ("xchg", "xadd", "mulx") else operands[-1:]:
         if isinstance(operand, str) and operand in _GENERAL:
             yield _GENERAL[operand][0]
@@ -383,14 +383,14 @@ def _changes(instruction: Instruction) -> Iterator[str]:
 
 _VECTOR = re.compile(r"(?:([xyz]?)mm|k)\d")
 _VECTOR_BYTES = {"": 8, "x": 16, "y": 32}
-# AVX-512, AVX10 and what else has an encoding of its own for the size of its memory operand
+# AVX-512, AVX10 and others whose encoding has the size of the memory operand
 _NEWER = re.compile(r"\{|%[xy]mm(?:1[6-9]|2\d|3\d)|%zmm|%k\d|^\w+\d\dx\d|^v(?:\w*bf16|\w*sh2?\w* |\w*ph2|\w*ph "
                     r"|cvt\w*u|cvt\w*qq|cvtsh|pmov(?:u?s)?(?:wb|db|qb|dw|qw|qd) |range|getexp|getmant|rndscale|reduce"
                     r"|fpclass|scalef|fixupimm|p?compress|p?expand)")
 _X87_STORES = re.compile(r"f(?:n?st|ist|bst|n?save|xsave)|xsave")
 _SIZES = {"cmpxchg8b": 8, "cmpxchg16b": 16, "ldmxcsr": 4, "vldmxcsr": 4, "stmxcsr": 4, "vstmxcsr": 4, "xlat": 1,
           "call": 8, "jmp": 8, "callw": 2, "jmpw": 2}
-# the first that matches: bytes, or in how many parts of a vector register it fits, as a number below 0
+# the first match is the size: bytes, or -N for an N-th of the vector register
 _VECTOR_SIZES = tuple((re.compile(f"v?(?:{pattern})$"), size) for pattern, size in (
     (r"mov[lh]p[sd]", 8), (r"movd", 4), (r"movq", 8), (r"insertps|extractps", 4), (r"broadcastss", 4),
     (r"broadcastsd", 8), (r"(?:broadcast|extract|insert)[fi]128", 16), (r"cvtt?ss2\w+", 4), (r"cvtt?sd2\w+", 8),
@@ -459,19 +459,15 @@ def _has_vector(operands: Sequence[Operand]) -> bool:
 
 
 def _kinds(instruction: Instruction, base: str, position: int) -> tuple[Literal["read", "write"], ...]:
-    """What is done to the memory operand at a position."""
+    """The kinds of access to the memory operand at a position."""
     operands, mnemonic = instruction.operands, instruction.mnemonic
     if base in ("xchg", "xadd"):
         return "read", "write"
-    if position < len(operands) - 1:
-        return ("read",)
-    if base in _READS or mnemonic.startswith("crc32"):
+    if position < len(operands) - 1 or base in _READS or mnemonic.startswith("crc32"):
         return ("read",)
     if base in _WRITES or mnemonic.startswith("set") or _has_vector(operands) or _X87_STORES.match(mnemonic):
         return ("write",)
-    if mnemonic.startswith(("f", "xrstor")):
-        return ("read",)
-    return "read", "write"
+    return ("read",) if mnemonic.startswith(("f", "xrstor")) else ("read", "write")
 
 
 def _accesses(instruction: Instruction) -> Iterator[Access]:
@@ -479,7 +475,7 @@ def _accesses(instruction: Instruction) -> Iterator[Access]:
     if mnemonic in _NO_ACCESS or mnemonic.startswith("prefetch"):
         return
     base = base_name(mnemonic)
-    # the stack pointer is raised before the address of pop's destination is worked out
+    # pop computes the address of its destination after it has raised the stack pointer
     taken = 0
     if base == "pop" or mnemonic in ("popf", "popfw"):
         taken = 2 if mnemonic.endswith("w") or _width(operands) == 16 else 8
@@ -512,6 +508,6 @@ def _width(operands: Sequence[Operand]) -> int | None:
     return known[1] if known is not None else None
 
 
-# unaligned ones, and those whose memory operand is not a whole register, among the older vector instructions
+# older vector instructions whose memory operand is unaligned, or not as large as a register
 _UNALIGNED = re.compile(r"mov(?:up[sd]|dqu)|lddqu|pcmp[ei]str[im]|mov[lh]p[sd]|movddup|maskmov")
 _ALIGNED = re.compile(r"v?mov(?:ap[sd]|dqa|nt(?:p[sd]|dqa?))$")
