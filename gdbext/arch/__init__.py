@@ -1,4 +1,4 @@
-"""All that knows a processor. `of` finds the package that implements `protocol.Architecture` for a target."""
+"""The code that depends on the processor; `of` returns the implementation of `protocol.Architecture` for a target."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from gdbext.errors import GdbextError
 
 
 def of(name: str) -> Architecture:
-    """The architecture of that name, as ``Target.architecture`` has it.
+    """The architecture with a name such as ``Target.architecture``.
 
-    :raises GdbextError: it is not decoded.
+    :raises GdbextError: it is not supported.
     """
     from gdbext.arch import x86_64
 

@@ -1,1 +1,1 @@
-"""Why a thread died: fault, pointers, abort messages, rules of the Python API, other threads that may have raced."""
+"""Crashes: the fault, its pointers, abort messages, broken rules of the Python API, threads that may have raced."""

@@ -1,6 +1,6 @@
-"""What a program said when it aborted: a fatal error of Python, an assertion, a damaged heap, an exception, a panic.
+"""Explains aborts: a fatal error of Python, an assertion, a damaged heap, a C++ exception, a Rust panic.
 
-The texts come from memory, by the decoders in `runtimes/`; the caller of `abort` decides which of them is the reason.
+The decoders in `runtimes/` read the messages from memory; the caller of `abort` decides which of them is the reason.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gdbext.crash.pointers import Pointers
+from gdbext.crash.pointers import Pointers, read_words
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, RECORDED, Fault
 from gdbext.model.reasons import Reason, because
@@ -22,7 +21,7 @@ from gdbext.threads.code import Code
 from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 
-#: How many frames are searched for the caller of `abort`, how many for texts, and bytes of stack.
+#: How many frames are searched for the caller of `abort`, how many for messages, and bytes of stack.
 _MAX_FRAMES, _MAX_STACK_FRAMES, _MAX_STACK = 24, 48, 1 << 16
 # glibc 2.36 malloc/malloc.c, debug/stack_chk_fail.c, debug/chk_fail.c
 _DAMAGED = re.compile(r"malloc|free\(|realloc|double free|corrupted|munmap_chunk|mremap_chunk|invalid fastbin|chunk"
@@ -49,7 +48,7 @@ class AbortReader:
         self._c_library = c_library
 
     def explain(self, fault: Fault, native: Sequence[tuple[int, int]], registers: Mapping[str, int]) -> Fault:
-        """Find what called `abort` and what it reported; the fault as it is where that is not known.
+        """Add the message of an abort and its kind to a fault; return the fault unchanged if they are unknown.
 
         :param native: (program counter, stack pointer) of the thread's frames, innermost first.
         :param registers: of the innermost.
@@ -62,10 +61,11 @@ class AbortReader:
                                   self._is_constant)
             if errors:
                 return _fatal(fault, errors)
-        said = next(filter(None, (abort_message(self._memory, module) for module in self._c_library)), None)
-        if said is not None:
-            kind = "assertion" if "Assertion `" in said else "heap-corruption" if _DAMAGED.match(said) else "abort"
-            return replace(fault, kind=kind, text=because("c-library-ended", message=said), message=said)
+        message = next(filter(None, (abort_message(self._memory, module) for module in self._c_library)), None)
+        if message is not None:
+            kind = ("assertion" if "Assertion `" in message else
+                    "heap-corruption" if _DAMAGED.match(message) else "abort")
+            return replace(fault, kind=kind, text=because("c-library-ended", message=message), message=message)
         sanitizer = self._sanitizer(native, names)
         if sanitizer is not None:
             return replace(fault, kind="sanitizer", text=sanitizer)
@@ -91,7 +91,7 @@ class AbortReader:
                        why=because("text", text=thrown.why) if thrown.why else None)
 
     def _sanitizer(self, native: Sequence[tuple[int, int]], names: Sequence[str]) -> Reason | None:
-        """Whether a sanitizer's run-time library called `abort`, and whether for a data race."""
+        """The reason, if a sanitizer's run-time library called `abort`."""
         for i, (pc, _) in enumerate(native[:len(names)]):
             module = self._code.module(pc)
             found = _SANITIZER.match(module.name) if module is not None else None
@@ -103,33 +103,27 @@ class AbortReader:
         return None
 
     def _is_terminated(self, names: Sequence[str], native: Sequence[tuple[int, int]]) -> bool:
-        """Whether an abort comes from the C++ library, rather than from the program."""
-        for i, (pc, _) in enumerate(native[:len(names)]):
+        """Whether the C++ library, rather than the program, called `abort`."""
+        for (pc, _), name in zip(native, names):
             module = self._code.module(pc)
             if module is None:
                 return False
-            if module.name.startswith(("libstdc++", "libc++")):
-                return True
-            if "terminate" in names[i]:
+            if module.name.startswith(("libstdc++", "libc++")) or "terminate" in name:
                 return True
             if not self._sites.in_runtime(pc):
                 return False
         return False
 
     def _has_rust(self, native: Sequence[tuple[int, int]]) -> bool:
-        """Whether the caller of `abort` is linked with Rust's library, which exports the name of its personality."""
-        for pc, _ in native[:_MAX_FRAMES]:
-            if not self._sites.in_runtime(pc):
-                module = self._code.module(pc)
-                personality = "rust_eh_personality"
-                return module is not None and find_dynamic_symbol(self._memory, module, personality) is not None
-        return False
+        """Whether the caller of `abort` is linked with Rust's library, which exports its personality function."""
+        caller = next((pc for pc, _ in native[:_MAX_FRAMES] if not self._sites.in_runtime(pc)), None)
+        module = self._code.module(caller) if caller is not None else None
+        return module is not None and find_dynamic_symbol(self._memory, module, "rust_eh_personality") is not None
 
     def _words(self, sp: int, native: Sequence[tuple[int, int]]) -> list[int]:
         low = sp & ~7
         high = max((frame_sp for _, frame_sp in native[:_MAX_STACK_FRAMES]), default=low) + 512
-        data = read_available(self._memory, low, min(high - low, _MAX_STACK) & ~7)
-        return list(memoryview(data[:len(data) & ~7]).cast("Q"))
+        return list(read_words(self._memory, low, min(high - low, _MAX_STACK)))
 
     def _is_constant(self, address: int) -> bool:
         if self._code.module(address) is None:
@@ -139,7 +133,7 @@ class AbortReader:
 
 
 def _fatal(fault: Fault, errors: Sequence[FatalError]) -> Fault:
-    """Explain a fatal error. Of several the outermost came first; the others occurred while it was reported."""
+    """Explain a fatal error: of several, the outermost, which caused the others while it was reported."""
     first = errors[-1]
     if not first.function and not first.message:
         return replace(fault, kind="fatal-python-error", text=because("python-ended", message=None))

@@ -1,10 +1,11 @@
-"""Rules of CPython's C API that threads break: no thread state, no GIL, calls after finalisation, dead objects.
+"""Finds broken rules of CPython's C API: no thread state, no GIL, calls after finalisation, dead objects.
 
-Each finding rests on what the interpreter itself records; what could be legitimate is not reported.
+Each finding rests on the interpreter's own records; code that could be legitimate is not reported.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -22,7 +23,7 @@ from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 
 #: Functions of the API that only an attached thread may call (on default builds: a thread that holds the GIL).
-#: CPython 3.13 Doc/c-api: those of objects, and none of those that are documented to need no thread state.
+#: CPython 3.13 Doc/c-api: functions on objects, except those that are documented to need no thread state.
 _NEEDS_GIL = re.compile(
     r"^_?Py(Object|List|Dict|Tuple|Set|FrozenSet|Long|Float|Complex|Bool|Unicode|Bytes|ByteArray|Err|Number|Sequence"
     r"|Mapping|Iter|Type|Module|Import|Run|Eval|Capsule|Weakref|Cell|CFunction|Method|Arg|Buffer|MemoryView|Slice"
@@ -30,9 +31,9 @@ _NEEDS_GIL = re.compile(
 _NEEDS_NONE = re.compile(
     r"^_?Py(Eval_(Acquire|Restore|Save|Release|Init|ThreadsInit)|Err_SetInterrupt|Import_AppendInittab"
     r"|Import_ExtendInittab|Capsule_Is|Type_Check|Object_(Type)?Check$)")
-#: Functions that may run anything, also code that releases the GIL by itself while it computes.
+#: Functions that may run any code, including code that releases the GIL while it computes.
 _RUNS_ANYTHING = re.compile(r"_(Call|Vectorcall|EvalCode|Import)|^PyRun_|^PyImport_|Iter(_Next|Next)$")
-#: How many frames of the interpreter, or of run-time libraries below it, one call of the API may have.
+#: How many frames of the interpreter, or of run-time libraries that it calls, one call of the API may have.
 _MAX_CALL = 64
 #: How many Python frames, variables of each and items of each container are searched for dead objects.
 _MAX_FRAMES, _MAX_VARIABLES, _MAX_ITEMS, _MAX_FOUND = 4, 50, 256, 5
@@ -40,10 +41,9 @@ _MAX_FRAMES, _MAX_VARIABLES, _MAX_ITEMS, _MAX_FOUND = 4, 50, 256, 5
 
 @record
 class ApiCall:
-    """A call into the interpreter by code outside of it: which function, from the module of frame `caller`."""
+    """A call of an interpreter's function by code outside of it, in `module`."""
 
     function: str
-    caller: int
     module: str
     python: Python
 
@@ -58,26 +58,23 @@ class GilRules:
         self._sites = sites
 
     def api_call(self, native: Sequence[tuple[int, int]]) -> ApiCall | None:
-        """The innermost call of the API that a stack is in, None if it is elsewhere or has begun to run Python in it.
+        """The call of the API that a thread is in; None if it is in other code, or running Python in the call.
 
         :param native: (program counter, stack pointer) of the frames, innermost first.
         """
         inside = self._side.interpreter_code
-        inner = next((i for i, (pc, _) in enumerate(native[:_MAX_CALL]) if not self._sites.in_runtime(pc)), None)
-        if inner is None or not inside[native[inner][0]]:
+        pcs = [pc for pc, _ in native[:2 * _MAX_CALL]]
+        inner = next((i for i, pc in enumerate(pcs[:_MAX_CALL]) if not self._sites.in_runtime(pc)), len(pcs))
+        frames = list(itertools.takewhile(lambda pc: inside[pc], pcs[inner:inner + _MAX_CALL]))
+        outer = inner + len(frames)
+        if (not frames or len(frames) >= _MAX_CALL or outer >= len(pcs) or any(map(self._side.is_eval, frames))
+                or self._sites.in_runtime(pcs[outer])):
             return None
-        outer = inner
-        while outer < len(native) and outer - inner < _MAX_CALL and inside[native[outer][0]]:
-            if self._side.is_eval(native[outer][0]):
-                return None
-            outer += 1
-        if outer >= len(native) or outer - inner >= _MAX_CALL or self._sites.in_runtime(native[outer][0]):
-            return None
-        module, python = self._code.module(native[outer][0]), self._python_at(native[inner][0])
-        function = self._called(native[outer][0], native[outer - 1][0])
+        module, python = self._code.module(pcs[outer]), self._python_at(frames[0])
+        function = self._called(pcs[outer], frames[-1])
         if function is None or module is None or python is None:
             return None
-        return ApiCall(public_name(function), outer, module.name, python)
+        return ApiCall(public_name(function), module.name, python)
 
     def _called(self, return_address: int, inside: int) -> str | None:
         target = self._code.cpu.called(self._memory, return_address)
@@ -89,10 +86,10 @@ class GilRules:
         return found[0] if found else next(iter(self._side.pythons), None)
 
     def of_thread(self, seen: SeenThread, native: Sequence[tuple[int, int]], died: bool) -> Iterator[Finding]:
-        """Rules that a thread breaks by its call of the API.
+        """Find the rules that a thread breaks by its call of the API.
 
-        :param died: whether it is the one that died; another thread that sleeps in a call is not reported, since the
-            interpreter's own functions release the GIL while they wait.
+        :param died: whether it is the thread that died. Other threads are not reported if they are blocked in a call,
+            since the interpreter's own functions release the GIL while they wait.
         """
         if not died and seen.call is not None and seen.call.blocked:
             return
@@ -109,7 +106,7 @@ class GilRules:
             yield Finding("after-finalisation", seen.number,
                           because("api-during-finalisation", finalizer=python.finalizing, **where))
         if not self._side.thread(seen.number).tstates:
-            # a finalised interpreter has deleted the states of the other threads
+            # an interpreter that was finalised has deleted the states of the other threads
             yield Finding("no-thread-state", seen.number, because("api-without-thread-state", **where), DERIVED,
                           because("no-thread-state"))
         elif self._side.state(seen) != "attached" and not _RUNS_ANYTHING.search(call.function):
@@ -123,7 +120,7 @@ class GilRules:
         return because("api-without-gil", holder=holder, **where)
 
     def blocking(self, report: Report) -> Iterator[Finding]:
-        """Threads that hold a GIL while they are blocked outside Python."""
+        """Find threads that hold a GIL while they are blocked outside Python."""
         for runtime in report.runtimes:
             for interpreter in runtime.interpreters:
                 gil = interpreter.gil
@@ -137,7 +134,7 @@ class GilRules:
     # -- objects ---------------------------------------------------------------------------------------------
 
     def object_state(self, address: int) -> ObjectState | None:
-        """Why what should be an object is not one; None if it may be one or cannot be read."""
+        """The header of an address that is not an object; None if it may be one or cannot be read."""
         found: ObjectState | None = None
         for python in self._side.pythons:
             try:
@@ -150,11 +147,11 @@ class GilRules:
         return found
 
     def type_offset(self) -> int | None:
-        """Offset of the type pointer in an object; None without Python."""
+        """The offset of the type pointer in an object; None without Python."""
         return next((python.runtime.layouts["PyObject"].offset("ob_type") for python in self._side.pythons), None)
 
     def dead_variables(self, seen: SeenThread) -> dict[int, list[str]]:
-        """Dead objects in variables of the innermost Python frames, or in containers there.
+        """Find dead objects in variables of the innermost Python frames, or in containers there.
 
         :return: names of the variables by the address of the object.
         """
@@ -175,7 +172,7 @@ class GilRules:
 
     @staticmethod
     def _variables(python: Python, raw: RawFrame) -> Iterator[tuple[str, int]]:
-        """Name and address of a frame's variables, and of the items of lists and tuples among them."""
+        """Names and addresses of a frame's variables, and of the items of lists and tuples among them."""
         try:
             variables = python.frames.variables(raw)[:_MAX_VARIABLES]
         except GdbextError:

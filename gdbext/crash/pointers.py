@@ -1,6 +1,6 @@
-"""What is at an address of the target: code, a thread's stack, a Python or C++ object, a file, or nothing.
+"""Describes addresses of the target: code, a thread's stack, a Python or C++ object, a file, or unmapped memory.
 
-Each answer is proven by memory itself; without proof it is only the kind of memory.
+Memory itself proves each description; without proof it is only the kind of memory.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from gdbext.cpython.object_state import nearly_filled_with
 from gdbext.errors import GdbextError
 from gdbext.inferior.address_space import Region
+from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
@@ -22,16 +23,16 @@ from gdbext.threads.threads import Threads
 #: Kinds of pointers.
 NULL, SMALL, NON_CANONICAL, PATTERN, UNMAPPED = "null", "small", "non-canonical", "pattern", "unmapped"
 CODE, DATA, STACK, PYTHON, CPLUSPLUS, FILE, MEMORY = "code", "data", "stack", "python", "c++", "file", "memory"
-#: Kinds that no program means to point to.
+#: Kinds of values that are not valid pointers.
 BAD = frozenset((NULL, SMALL, NON_CANONICAL, PATTERN, UNMAPPED))
 
-#: Below this nothing is mapped on Linux unless someone insists (vm.mmap_min_addr).
+#: The lowest address that Linux maps by default (vm.mmap_min_addr).
 LOWEST = 0x10000
 
 
 @record
 class Pointer:
-    """What a value is, seen as an address."""
+    """A description of a value as an address."""
 
     value: int
     kind: str
@@ -39,14 +40,14 @@ class Pointer:
 
 
 def function_name(function: str | None, module: Module | None) -> Reason:
-    """How reports call a function of a file."""
+    """The name of a function of a file in reports."""
     if function:
         return because("function", name=short_name(function))
     return because("unnamed-function", module=module.name if module is not None else None)
 
 
 class Pointers:
-    """Finds what is at addresses of a stopped target."""
+    """Describes addresses of a stopped target."""
 
     def __init__(self, target: Target, code: Code, threads: Threads, pythons: Sequence[Python]) -> None:
         self._memory: Memory = target.memory
@@ -54,41 +55,35 @@ class Pointers:
         self._code = code
         self._pythons = pythons
         self.space = code.space
-        self._stacks: dict[int, tuple[int, int]] = {}
+        self._stacks: dict[int, int] = {}
         for seen in threads:
             sp = seen.registers.get(code.cpu.STACK_POINTER)
             region = self.space.find(sp) if sp is not None else None
-            if region is not None and sp is not None:
-                self._stacks.setdefault(region.start, (seen.number, sp))
+            if region is not None:
+                self._stacks.setdefault(region.start, seen.number)
         self._known: dict[int, Pointer] = {}
 
     def describe(self, value: int) -> Pointer:
-        """What a value is, seen as an address."""
-        known = self._known.get(value)
-        if known is None:
-            known = self._known[value] = self._look(value)
-        return known
+        """Describe a value as an address."""
+        if value not in self._known:
+            self._known[value] = self._describe(value)
+        return self._known[value]
 
     def is_readable(self, address: int) -> bool:
         """Whether a byte can be read; not every core contains it."""
-        try:
-            self._memory.read(address, 1)
-        except GdbextError:
-            return False
-        return True
+        return bool(read_available(self._memory, address, 1))
 
     def stack_of(self, address: int) -> int | None:
-        """The number of the thread whose stack contains an address, as far as the mappings show; None for no stack."""
+        """The number of the thread whose stack is in the same mapping as an address; None for no stack."""
         region = self.space.find(address)
-        found = self._stacks.get(region.start) if region is not None else None
-        return found[0] if found is not None else None
+        return self._stacks.get(region.start) if region is not None else None
 
     def in_image(self, address: int) -> bool:
         """Whether an address is in a loaded file."""
         return self._code.module(address) is not None
 
     def class_of(self, address: int) -> str | None:
-        """The C++ class of an object with virtual functions, as its type information has it; None for others."""
+        """The C++ class in the type information of an object with virtual functions; None for others."""
         if address & 7 or address < LOWEST:
             return None
         try:
@@ -107,7 +102,7 @@ class Pointers:
                 continue
         return None
 
-    def _look(self, value: int) -> Pointer:
+    def _describe(self, value: int) -> Pointer:
         if value == 0:
             return Pointer(value, NULL, because("null"))
         if value < LOWEST:
@@ -156,7 +151,13 @@ def _plain(value: int, region: Region | None) -> Pointer:
     return Pointer(value, MEMORY, because("mapping", name=region.path) if region.path else because("memory"))
 
 
+def read_words(memory: Memory, start: int, size: int) -> Sequence[int]:
+    """The readable 64-bit words at the beginning of a range of at most `size` bytes."""
+    data = read_available(memory, start, size & ~7)
+    return memoryview(data[:len(data) & ~7]).cast("Q")
+
+
 def _as_text(value: int) -> str | None:
-    """The text that a value is, as of a pointer that a string was written over; None for other values."""
+    """The bytes of a value as text, such as a string that overwrote a pointer; None for other values."""
     data = value.to_bytes(8, "little").rstrip(b"\0")
     return data.decode("ascii") if len(data) >= 5 and all(32 <= byte < 127 for byte in data) else None

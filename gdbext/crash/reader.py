@@ -1,7 +1,7 @@
-"""Explains a crash: which thread died of what, where, which rules were broken, and which threads may have raced.
+"""Explains a crash: the thread that died, its fault and stack, broken rules, and threads that may have raced.
 
-The thread is the one that was stopped by a signal that ends programs; if its handler was running (faulthandler, a
-failure handler) the fault is the one that the kernel saved on the stack below it.
+The thread is the one that was stopped by a signal that ends programs. If a handler of the signal was running
+(faulthandler, a failure handler), the fault is the one that the kernel saved on the stack below it.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
 
-#: How many innermost frames are searched, and how many of the interpreter's own are shown.
+#: How many innermost frames are searched, and how many of the interpreter's frames are shown.
 _MAX_TOP, _MAX_KEPT = 64, 12
-#: How many threads are asked for their signal.
+#: How many threads have their signals read.
 _MAX_ASKED = 4096
 #: How many frames have their variables read.
 _MAX_WITH_VARIABLES = 24
-#: Kinds of faults that other threads may have caused: memory was not as it should be.
+#: Kinds of faults that other threads may have caused by changing memory.
 _MAY_BE_RACES = frozenset((
     "null-pointer", "null-member", "null-call", "small-pointer", "pattern", "non-canonical", "unmapped",
     "no-permission", "execute-data", "general-protection", "heap-corruption", "assertion", "sanitizer"))
 #: How many missing files are named.
 _MAX_NAMED = 8
-#: From how many frames on a stack is searched for recursion that did not use it up.
+#: The depth from which a stack is searched for recursion, also if it did not overflow.
 _DEEP = 500
 
 
@@ -90,21 +90,21 @@ class CrashReader:
         seen = self._at_fault(self._threads[site.thread.number], site)
         native = seen.native(self._code)
         offset = len(self._threads[site.thread.number].whole(self._code)) - len(native)
-        fault = FaultReader(self._target, self._code, self._pointers).read(
-            replace(site, frames=native, offset=max(offset, 0)))
+        site = replace(site, frames=native, offset=max(offset, 0))
+        fault = FaultReader(self._target, self._code, self._pointers).read(site)
         if site.info.number == SIGABRT and fault.fault.kind == "abort":
             fault = replace(fault, fault=self._aborts.explain(fault.fault, native, site.registers))
         stack = self._stack(seen, native, limits, offset)
         recursion, stack = self._recursion(fault.fault, seen, native, stack)
         suspects: tuple[Suspect, ...] = ()
         if fault.fault.kind in _MAY_BE_RACES:
-            # to read a register again costs as much as to read another one
+            # the registers that the snapshot has are not read again
             others = [name for name in self._cpu.FRAME if name not in self._cpu.AT_STOP]
             finder = SuspectFinder(self._memory, self._code, self._sites, self._pointers, self._side.interpreter_code,
                                    lambda number: self._side.thread(number).tstates,
                                    lambda other: {**other.registers, **self._target.registers(other.ref, others)})
             suspects = finder.find(seen, native, site.registers, fault.objects, self._threads, report)
-        # a bad address that was called is not a function
+        # the first frame of a call to a bad address is not a function
         guilty = self._guilty(stack.frames, 1 if fault.fault.access == "execute" else 0)
         return Crash(seen.number, fault.fault, stack, guilty, recursion,
                      tuple(self._broken_rules(seen, native, fault, report)), suspects, tuple(self._missing(native)))
@@ -113,16 +113,11 @@ class CrashReader:
 
     def _find_site(self) -> FaultSite:
         selected = self._target.selected()
-        order = sorted(self._threads, key=lambda seen: seen.number != selected)
-        for seen in order[:_MAX_ASKED]:
-            if seen.unavailable is None:
-                site = self._signalled(seen)
-                if site is not None:
-                    return site
+        order = sorted(self._threads, key=lambda seen: seen.number != selected)[:_MAX_ASKED]
         # a handler may still run, or wait for a debugger
-        for seen in order[:_MAX_ASKED]:
-            if seen.unavailable is None:
-                site = self._below_handler(seen, None)
+        for find in (self._signalled, self._below_handler):
+            for seen in order:
+                site = find(seen) if seen.unavailable is None else None
                 if site is not None:
                     return site
         raise GdbextError("no thread was stopped by a signal that ends programs",
@@ -136,20 +131,17 @@ class CrashReader:
                 self._memory, seen.pc):
             return None
         if info.address is None and info.number in (*FAULT_SIGNALS, SIGABRT):
-            # a handler of a fault sends the signal again
+            # handlers of faults send the signal again
             below = self._below_handler(seen, info.number)
             if below is not None:
                 return below
         if seen.is_taken_back and not seen.handler:
-            info = replace(info, code=None, pid=None, uid=None)  # that of its own handler, which has returned
+            info = replace(info, code=None, pid=None, uid=None)  # the signal of its own handler, which has returned
         return FaultSite(seen.ref, info, self._target.registers(seen.ref, self._cpu.FRAME),
                          by_others=not seen.handler and not is_sending(self._cpu, seen.registers))
 
-    def _below_handler(self, seen: SeenThread, number: int | None) -> FaultSite | None:
-        """Where a thread was when the signal arrived whose handler runs.
-
-        :param number: which signal it must be, None: any that ends programs.
-        """
+    def _below_handler(self, seen: SeenThread, number: int | None = None) -> FaultSite | None:
+        """The fault of a thread that runs a handler of signal `number`, None: of any that ends programs."""
         native = seen.whole(self._code)
         for depth, sp in handlers(self._cpu, self._memory, native):
             try:
@@ -161,14 +153,14 @@ class CrashReader:
                 registers = {**frame.registers, name: seen.registers.get(name, 0)}
                 if info.code is None:
                     if "abort" in self._sites.site(native[:depth - 1]).functions:
-                        return None  # any signal's handler may give up that way, as a watchdog's does
+                        return None  # a handler of any signal may abort, such as a watchdog
                     if was_sending(self._target, self._code, registers):
                         info = replace(info, code=SI_TKILL)
                 return FaultSite(seen.ref, info, registers, frame.access, True)
         return None
 
     def _at_fault(self, seen: SeenThread, site: FaultSite) -> SeenThread:
-        """The thread at its fault: without the frames of a handler, and with the caller of a bad address."""
+        """The thread with its frames from the fault on: without a handler, but with the caller of a bad address."""
         native = seen.whole(self._code)
         pc, sp = site.registers[self._cpu.PROGRAM_COUNTER], site.registers[self._cpu.STACK_POINTER]
         if site.in_handler:
@@ -179,7 +171,7 @@ class CrashReader:
         return replace(seen, registers=site.registers, frames=native, handler=())
 
     def _callers(self, seen: SeenThread, registers: Mapping[str, int]) -> list[tuple[int, int]]:
-        """The frames outside a call of a bad address: the return address is on top of the stack."""
+        """The callers of a bad address, whose return address is on top of the stack."""
         sp = registers[self._cpu.STACK_POINTER]
         after = self._code.return_address(sp)
         if after is None:
@@ -197,11 +189,10 @@ class CrashReader:
             return [Local(*each) for each in self._target.variables(seen.ref, index + offset)]
 
         return self._mixed.with_variables(seen, self._side.thread(seen.number), self._side.stack(seen), self._memory,
-                                          variables, limits,
-                                          self._kept(native))
+                                          variables, limits, self._kept(native))
 
     def _kept(self, native: Sequence[tuple[int, int]]) -> frozenset[int]:
-        """The interpreter's frames to show: those of the fault, inside the eval loop."""
+        """The interpreter's frames to show: those called by the innermost evaluation of Python code."""
         kept: set[int] = set()
         for i, (pc, _) in enumerate(native[:_MAX_TOP]):
             if self._side.is_eval(pc):
@@ -215,11 +206,11 @@ class CrashReader:
         return frozenset(kept)
 
     def _guilty(self, frames: Sequence[Frame], first: int) -> int | None:
-        """The innermost frame from `first` on of code that is neither the interpreter's nor a run-time library's."""
+        """The innermost frame from `first` on that belongs neither to the interpreter nor to a run-time library."""
         for index, frame in enumerate(frames[first:], first):
             if isinstance(frame, PyFrame):
                 return index
-            # of libraries that are templates the program's own code is what counts
+            # templates of libraries do not count as the program's own code
             own = not (self._sites.in_runtime(frame.pc) or self._side.interpreter_code[frame.pc]
                        or is_library_function(frame.function or ""))
             if own and self._code.module(frame.pc) is not None:
@@ -228,31 +219,29 @@ class CrashReader:
 
     def _recursion(self, fault: Fault, seen: SeenThread, native: Sequence[tuple[int, int]],
                    stack: MixedStack) -> tuple[Recursion | None, MixedStack]:
-        """The recursion of a stack that repeats itself, and the stack with the repetition shown once."""
+        """The recursion of a stack that repeats itself, and the stack with its rounds folded."""
         if len(native) < _DEEP and fault.kind != "stack-overflow":
             return None, stack
         keys = [tuple(map(_key, part.frames)) for part in stack.parts]
         rounds = find_rounds(keys)
         if rounds is None:
             return None, stack
-        found = list(_with_indices(stack))
-        again = found[rounds.start + rounds.period:rounds.end]
-        frames = tuple(frame for part, _ in again for frame in part.frames)
+        parts, once = stack.parts, rounds.start + rounds.period
         what = f"the same {rounds.period} entries" if rounds.period > 1 else "the same entry"
-        folded = Part(frames, f"{what} {rounds.times - 1:,} times more")
-        parts = (*(part for part, _ in found[:rounds.start + rounds.period]), folded,
-                 *(part for part, _ in found[rounds.end:]))
-        one_round = tuple(index for _, indices in found[rounds.start:rounds.start + rounds.period] for index in indices)
+        folded = Part(tuple(frame for part in parts[once:rounds.end] for frame in part.frames),
+                      f"{what} {rounds.times - 1:,} times more")
+        first, after = (sum(len(part.frames) for part in parts[:end]) for end in (rounds.start, once))
         whole = len(native) < MAX_NATIVE_FRAMES
         region = self._pointers.space.find(native[-1][1]) if native else None
         used = None if whole or region is None else region.end - seen.sp
-        return (Recursion(one_round, rounds.times, len(native), whole, used), replace(stack, parts=parts))
+        return (Recursion(tuple(range(first, after)), rounds.times, len(native), whole, used),
+                replace(stack, parts=(*parts[:once], folded, *parts[rounds.end:])))
 
     # -- rules ---------------------------------------------------------------------------------------------------
 
     def _broken_rules(self, seen: SeenThread, native: Sequence[tuple[int, int]], fault: SeenFault,
                       report: Report) -> Iterator[Finding]:
-        # a thread that another one ended may have been asleep as any other
+        # a thread that died of a signal from another one may have been blocked
         yield from self._rules.of_thread(seen, native, fault.fault.kind != "sent")
         yield from self._dead_objects(seen, fault)
         for other in self._threads:
@@ -261,8 +250,8 @@ class CrashReader:
         yield from self._rules.blocking(report)
 
     def _dead_objects(self, seen: SeenThread, fault: SeenFault) -> Iterator[Finding]:
-        """Dead objects: those whose type pointer led to the fault, and those in variables."""
-        # only the interpreter's own code is known to read types there
+        """Find dead objects: those whose type pointer led to the fault, and those in variables."""
+        # in other code the offset of the type pointer means nothing
         at = self._rules.type_offset() if self._side.interpreter_code[fault.code_at] else None
         used = {link.base for link in fault.chain if link.offset is not None and link.offset == at}
         names = self._rules.dead_variables(seen)
@@ -270,7 +259,7 @@ class CrashReader:
             state = self._rules.object_state(address)
             if state is None:
                 continue
-            # a variable should refer to an object; the interpreter reads other structures besides objects
+            # a variable must refer to an object, but the interpreter's code reads other structures too
             yield Finding("impossible-object", seen.number, because(
                 "not-an-object", address=address, names=tuple(names.get(address, ())), problem=state.problem),
                 DERIVED if address in names else INFERRED,
@@ -279,7 +268,7 @@ class CrashReader:
     # -- what is missing -----------------------------------------------------------------------------------------
 
     def _missing(self, native: Sequence[tuple[int, int]]) -> Iterator[Reason]:
-        """What is missing; files of frames one by one, the others together."""
+        """The parts of the core and the files that are missing: files of frames one by one, the others together."""
         if self._code.unlisted is not None:
             names = self._code.unlisted_libraries()
             yield because("libraries-not-listed", why=self._code.unlisted, libraries=tuple(names[:_MAX_NAMED]),
@@ -302,11 +291,3 @@ def _key(frame: Frame) -> tuple[object, ...]:
     if isinstance(frame, NativeFrame):
         return (frame.pc,)
     return (frame.qualified_name, frame.file, frame.line)
-
-
-def _with_indices(stack: MixedStack) -> Iterator[tuple[Part, range]]:
-    """Each part of a stack, and which of its frames, by index, are in it."""
-    at = 0
-    for part in stack.parts:
-        yield part, range(at, at + len(part.frames))
-        at += len(part.frames)

@@ -1,7 +1,7 @@
 """Threads that may have raced with the one that died: those in the same function or class, or using the same object.
 
-They are suspects: a core shows one moment, after the fact. Each has the reasons for the suspicion, and the
-synchronisation that it and the thread that died had in common.
+They are only suspects, since a core shows the moment after the race. Each has the reasons for the suspicion, and the
+synchronisation that it shared with the thread that died.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 
 from gdbext.cpython.runtime import ThreadState
-from gdbext.crash.pointers import CPLUSPLUS, DATA, MEMORY, PYTHON, Pointers, function_name
+from gdbext.crash.pointers import CPLUSPLUS, DATA, MEMORY, PYTHON, Pointers, function_name, read_words
 from gdbext.errors import GdbextError
-from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Memory
 from gdbext.model import Report, Suspect, Thread
 from gdbext.model.kinds import GIL
@@ -30,16 +29,17 @@ from gdbext.threads.threads import SeenThread
 
 #: How many frames of a thread, and how many bytes of its stack, are searched.
 _MAX_FRAMES, _MAX_STACK = 48, 1 << 15
-#: How many bytes of the frame that died are searched for pointers.
+#: How many bytes of the faulting frame are searched for pointers.
 _MAX_OWN = 4096
 _MAX_SUSPECTS = 8
 #: The weights of reasons.
 _OBJECT, _FUNCTION, _CLASS, _VARIABLE, _REACHES, _NEARBY, _LIBRARY, _RUNS = 8, 4, 3, 2, 2, 2, 1, 1
-#: How much memory is searched for pointers to an object: objects of a thread, bytes of each, and what these point to.
+#: How much memory is searched for pointers to an object: objects of a thread, bytes of each, objects that one points
+#: to, and bytes of each of these.
 _MAX_OBJECTS, _OBJECT_SIZE, _MAX_POINTED, _POINTED_SIZE = 48, 128, 8, 256
 #: How many Python frames are searched for variables, and how many threads.
 _MAX_PYTHON_FRAMES, _MAX_PYTHON_THREADS = 8, 64
-#: Types whose objects many threads have without having anything to do with each other.
+#: Types whose objects unrelated threads share.
 _COMMON_TYPES = frozenset((
     "int", "float", "bool", "str", "bytes", "NoneType", "function", "builtin_function_or_method", "module", "type",
     "method", "complex", "ellipsis", "NotImplementedType", "code", "property", "ABCMeta", "EnumType", "EnumMeta",
@@ -47,17 +47,17 @@ _COMMON_TYPES = frozenset((
 #: How many reasons of a kind one thread has.
 _MAX_ALIKE = 3
 
-# a method's operator, whose signs are not brackets
+# an operator that is a method
 _OPERATOR = re.compile(r"::operator(?:[<>-]=?>?|\(\)|<<|>>)=?(?=[(<]).*", re.DOTALL)
 # libraries that are compiled into programs
 _LIBRARIES = re.compile(r"^(std|__gnu_cxx|__cxxabiv1|pybind11|nanobind|core|alloc|boost)(::|$)")
-# what only carries calls between Python and others: every thread may be in it
+# libraries that only pass calls from Python to other code: any thread may be in them
 _GLUE = re.compile(r"^(libffi[-.]|_ctypes\.|_cffi_backend\.)")
 
 
 @record
 class _Weighed:
-    """A reason with its weight; `about` is the address of the object that both threads use."""
+    """A reason with its weight; `about` is the address of an object that both threads use."""
 
     weight: int
     reason: Reason
@@ -66,10 +66,9 @@ class _Weighed:
 
 @record
 class Functions:
-    """The functions and classes that a thread is in, outside of the interpreter and run-time libraries.
+    """The functions and classes that a thread is in, except those of the interpreter and run-time libraries.
 
-    `starts` has their names by the address where each begins; `classes` and `modules` (by path) have the name of the
-    innermost of their functions.
+    `starts` maps start addresses to names; `classes` and `modules` (by path) have the name of their innermost function.
     """
 
     starts: Mapping[int, Reason]
@@ -81,8 +80,8 @@ class SuspectFinder:
     """Compares threads with the one that died.
 
     :param is_interpreter: whether a program counter is in the interpreter.
-    :param tstates: the thread states of a thread, by its number.
-    :param registers: all general ones of a thread; those that calls preserve contain what a blocked thread works on.
+    :param tstates: gives the thread states of a thread, by its number.
+    :param registers: gives all general registers of a thread: those that calls preserve contain its pointers.
     """
 
     def __init__(self, memory: Memory, code: Code, sites: Sites, pointers: Pointers,
@@ -100,17 +99,18 @@ class SuspectFinder:
 
     def find(self, died: SeenThread, native: Sequence[tuple[int, int]], registers: Mapping[str, int],
              objects: Sequence[int], others: Iterable[SeenThread], report: Report) -> tuple[Suspect, ...]:
-        """The other threads that may have raced with one, the likeliest first.
+        """Find the other threads that may have raced with one, the likeliest first.
 
         :param native: the frames of the thread that died, from the fault on.
         :param registers: its registers at the fault.
         :param objects: addresses of the objects that the fault was about, nearest first.
         """
         others = list(others)
-        # thread states are linked with each other: each leads to all
+        # any thread state leads to all: they are linked
         self._tstates = frozenset(tstate.address for seen in others for _, tstate in self._tstates_of(seen.number))
         own = self.functions(native)
-        wanted = [address for address in objects if self._is_data(address)]
+        wanted = [address for address in objects
+                  if self._pointers.describe(address).kind in (MEMORY, CPLUSPLUS, PYTHON, DATA)]
         nearby = self._nearby(native, registers) - set(wanted)
         variables = self._variables(died)
         cases: dict[int, list[_Weighed]] = {}
@@ -121,18 +121,15 @@ class SuspectFinder:
             frames = seen.native(self._code)
             functions = self.functions(frames)
             reasons = cases[seen.number] = list(self._compare(own, functions))
-            # all of them only where what they point to matters
+            # other values are only needed to follow them
             same_library = bool(own.modules.keys() & functions.modules.keys())
             words = self._words(seen, frames, None if same_library else {*wanted, *nearby})
-            for address in wanted:
-                if address in words:
-                    reasons.append(_Weighed(_OBJECT, because(
-                        "has-the-object", address=address, place=self._place(words[address], frames),
-                        what=self._pointers.describe(address).what)))
-            for address in nearby & words.keys():
-                reasons.append(_Weighed(_NEARBY, because(
-                    "has-object-nearby", address=address, place=self._place(words[address], frames),
-                    what=self._pointers.describe(address).what), address))
+            for address in [*(address for address in wanted if address in words), *(nearby & words.keys())]:
+                is_wanted = address in wanted
+                reasons.append(_Weighed(_OBJECT if is_wanted else _NEARBY, because(
+                    "has-the-object" if is_wanted else "has-object-nearby", address=address,
+                    place=self._place(words[address], frames), what=self._pointers.describe(address).what),
+                    None if is_wanted else address))
             if same_library:
                 reasons += self._reaching({*wanted, *nearby}, words, frames)
             if variables and self._tstates_of(seen.number) and asked < _MAX_PYTHON_THREADS:
@@ -143,17 +140,12 @@ class SuspectFinder:
 
     def _reaching(self, wanted: set[int], words: Mapping[int, int | str],
                   frames: Sequence[tuple[int, int]]) -> Iterator[_Weighed]:
-        """Whether an object of a thread points to one of the thread that died, directly or through another one."""
-        objects = (word for word in words
-                   if word & 7 == 0 and self._pointers.describe(word).kind in (MEMORY, CPLUSPLUS))
-        for word in itertools.islice(objects, _MAX_OBJECTS):
+        """Find an object of a thread that points to one of the thread that died, directly or through another one."""
+        for word in itertools.islice(filter(self._is_object, words), _MAX_OBJECTS):
             inner = self._pointed(word, _OBJECT_SIZE)
-            pointed = [value for value in inner
-                       if value & 7 == 0 and self._pointers.describe(value).kind in (MEMORY, CPLUSPLUS)]
-            reached = inner & wanted
-            through = None
+            reached, through = inner & wanted, None
             if not reached:
-                for value in pointed[:_MAX_POINTED]:
+                for value in itertools.islice(filter(self._is_object, inner), _MAX_POINTED):
                     reached = self._pointed(value, _POINTED_SIZE) & wanted
                     if reached:
                         through = value
@@ -166,6 +158,9 @@ class SuspectFinder:
                     target=target, what=self._pointers.describe(target).what))
                 return
 
+    def _is_object(self, value: int) -> bool:
+        return value & 7 == 0 and self._pointers.describe(value).kind in (MEMORY, CPLUSPLUS)
+
     def _pointed(self, address: int, size: int) -> set[int]:
         try:
             data = self._memory.read(address, size)
@@ -174,7 +169,7 @@ class SuspectFinder:
         return set(struct.unpack(f"<{size // 8}Q", data))
 
     def _variables(self, seen: SeenThread) -> dict[int, tuple[str, str]]:
-        """Names and types of objects in variables of a thread's innermost Python frames, by address."""
+        """Names and types of the objects in variables of a thread's innermost Python frames, by address."""
         found: dict[int, tuple[str, str]] = {}
         for python, tstate in self._tstates_of(seen.number):
             try:
@@ -195,7 +190,7 @@ class SuspectFinder:
                                               other_name=variables[address][0]), address)
 
     def functions(self, native: Sequence[tuple[int, int]]) -> Functions:
-        """Which functions and classes a thread is in."""
+        """The functions and classes that a thread is in."""
         starts: dict[int, Reason] = {}
         classes: dict[str, Reason] = {}
         modules: dict[str, Reason] = {}
@@ -206,13 +201,13 @@ class SuspectFinder:
             module = self._code.module(pc)
             if module is not None and _GLUE.match(module.name):
                 continue
-            found = self._code.function_range(pc + 1 if i == 0 else pc)
             if function is not None and is_library_function(function):
                 continue
+            found = self._code.function_range(pc + 1 if i == 0 else pc)
             name = function_name(function, module)
             if found is not None:
                 starts.setdefault(found[0], name)
-            if module is not None and not module.is_main:  # every thread of a program is in the program
+            if module is not None and not module.is_main:  # all threads run functions of the program
                 modules.setdefault(module.path, name)
             name_of_class = class_of_function(function) if function is not None else None
             if name_of_class is not None:
@@ -222,54 +217,43 @@ class SuspectFinder:
     @staticmethod
     def _compare(own: Functions, other: Functions) -> Iterator[_Weighed]:
         same = [start for start in other.starts if start in own.starts]
-        # the outermost function of every thread of a pool is the same: it says nothing
+        # all threads of a pool have the same outermost function
         outermost = list(own.starts)[-1:] if len(own.starts) > 1 else []
         if outermost and list(other.starts) == outermost:
             return
-        telling = [start for start in same if start not in outermost]
+        inner = [start for start in same if start not in outermost]
         shared = [name for name in other.classes if name in own.classes]
         libraries = [path for path in other.modules if path in own.modules]
-        if telling:
-            yield _Weighed(_FUNCTION, because("same-function", function=own.starts[telling[0]]))
+        if inner:
+            yield _Weighed(_FUNCTION, because("same-function", function=own.starts[inner[0]]))
         elif shared:
             yield _Weighed(_CLASS, because("same-class", function=other.classes[shared[0]], type=shared[0]))
         elif libraries:
             yield _Weighed(_LIBRARY, because("same-library", function=other.modules[libraries[0]],
                                              library=libraries[0].rpartition("/")[2]))
 
-    def _is_data(self, address: int) -> bool:
-        return self._pointers.describe(address).kind in (MEMORY, CPLUSPLUS, PYTHON, DATA)
-
     def _nearby(self, native: Sequence[tuple[int, int]], registers: Mapping[str, int]) -> set[int]:
-        """Addresses of objects that the function which died had in registers or in its frame."""
+        """Addresses of objects in the registers and in the frame of the faulting function."""
         cpu = self._code.cpu
         values = {value for name, value in registers.items() if name not in cpu.NOT_DATA}
         low = registers[cpu.STACK_POINTER] & ~7
-        # up to where the interpreter called, or this thread's own functions end
+        # up to the interpreter's frames
         own = itertools.takewhile(lambda frame: not self._is_interpreter[frame[0]], native[1:_MAX_FRAMES])
         high = max((sp for _, sp in own), default=low)
-        values.update(self._stack_words(low, min(max(high - low, 0), _MAX_OWN)))
-        # what Python shares is shared under its own rules, and every thread has some of it
-        return {value for value in values
-                if value & 7 == 0 and value not in self._tstates
-                and self._pointers.describe(value).kind in (MEMORY, CPLUSPLUS)}
-
-    def _stack_words(self, low: int, size: int) -> Sequence[int]:
-        """The words of a part of a stack, as far as it can be read."""
-        data = read_available(self._memory, low, size & ~7)
-        return memoryview(data[:len(data) & ~7]).cast("Q")
+        values.update(read_words(self._memory, low, min(max(high - low, 0), _MAX_OWN)))
+        # Python objects do not count: all threads share some
+        return {value for value in values if value not in self._tstates and self._is_object(value)}
 
     def _words(self, seen: SeenThread, frames: Sequence[tuple[int, int]],
                asked: Collection[int] | None) -> dict[int, int | str]:
         """The values of a thread, each with the register, or the address on the stack, that contains it.
 
-        :param asked: the values that count, None: all.
+        :param asked: the values that are needed, None: all.
         """
         found: dict[int, int | str] = {}
         sp = seen.sp & ~7
         end = frames[min(len(frames), _MAX_FRAMES) - 1][1] if frames else sp
-        words = self._stack_words(sp, min(max(end - sp, 512), _MAX_STACK))
-        # most threads have nothing of it
+        words = read_words(self._memory, sp, min(max(end - sp, 512), _MAX_STACK))
         if asked is None or not set(asked).isdisjoint(words):
             for index, word in enumerate(words):
                 found.setdefault(word, sp + 8 * index)
@@ -324,46 +308,46 @@ def _drop_common(cases: Collection[list[_Weighed]]) -> None:
 
 @lru_cache(maxsize=4096)
 def is_library_function(function: str) -> bool:
-    """Whether a demangled function is of a library that is compiled into programs, such as the standard templates."""
+    """Whether a demangled function is of a library that is compiled into programs, such as C++ templates."""
     return _LIBRARIES.match(_without_result(function)) is not None
 
 
 @lru_cache(maxsize=4096)
 def class_of_function(function: str) -> str | None:
-    """The class or namespace that a demangled C++ or Rust function belongs to, None for one of no class or a library's.
+    """The class or namespace of a demangled C++ or Rust function; None if it has none, and for library functions.
 
-    ``mesh::Cache<int>::intern`` -> ``mesh::Cache<int>``; parameters, templates and spaces in the name do not mislead.
+    ``mesh::Cache<int>::intern`` -> ``mesh::Cache<int>``, also with parameters, templates and spaces in the name.
     """
     name = _without_result(rust_name(function) or function)
-    depth, last = 0, None
-    # an operator's own signs are not brackets
-    for i, char in enumerate(_OPERATOR.sub("::operator", name)):
-        if char in "<([":
-            depth += 1
-        elif char in ">)]":
-            depth -= 1
-        elif char == ":" and depth == 0 and name[i:i + 2] == "::":
-            last = i
-    return None if last is None or _LIBRARIES.match(name) else name[:last]
+    # the characters of an operator are not brackets
+    plain = _OPERATOR.sub("::operator", name)
+    separators = [i for i, _ in _outside_brackets(plain) if plain.startswith("::", i)]
+    return name[:separators[-1]] if separators and not _LIBRARIES.match(name) else None
 
 
 def _without_result(name: str) -> str:
-    """A demangled function without the type of its result, which stands before the name of a template's."""
-    depth = start = 0
-    for i, char in enumerate(name.partition("::operator")[0]):
-        if char == "(" and depth == 0:
+    """A demangled function without the type of its result, which precedes the name of a template function."""
+    start = 0
+    for i, char in _outside_brackets(name.partition("::operator")[0]):
+        if char == "(":
             break
-        if char in "<([":
-            depth += 1
-        elif char in ">)]":
-            depth -= 1
-        elif char == " " and depth == 0:
+        if char == " ":
             start = i + 1
     return name[start:]
 
 
+def _outside_brackets(name: str) -> Iterator[tuple[int, str]]:
+    """The characters of a demangled name outside of brackets, with the brackets themselves, and their indices."""
+    depth = 0
+    for i, char in enumerate(name):
+        depth -= char in ">)]"
+        if depth == 0:
+            yield i, char
+        depth += char in "<(["
+
+
 def _covered(died: Thread, other: Thread, objects: Sequence[int], common: tuple[str, ...]) -> Iterator[Reason]:
-    """The synchronisation that two threads had in common; without any, what each held."""
+    """The synchronisation that two threads shared; if they shared none, the locks that each held."""
     if common:
         yield because("both-hold", locks=common)
         return

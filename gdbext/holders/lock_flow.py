@@ -368,7 +368,7 @@ class _Function:
             target = instruction.jump_target
             if target is not None:
                 self._leaders.add(target)
-            if not instruction.falls_through or instruction.is_jump:
+            if not instruction.falls_through or instruction.kind == "jump":
                 self._leaders.add(instruction.next_address)
             for made in instruction.assignments() or ():
                 place = made.source.simple(instruction.next_address) if isinstance(made.source, MemoryOperand) else None
@@ -409,14 +409,14 @@ class _Function:
                     leaders.append(instruction.jump_target)
                 at = instruction.next_address if instruction.falls_through else None
         return min((address for address, instruction in self._code.items()
-                    if address not in covered and not instruction.is_filler), default=None)
+                    if address not in covered and instruction.kind != "filler"), default=None)
 
     def _block(self, leader: int) -> None:
         state, at = self._states[leader].copy(), leader
         while at in self._code:
             instruction = self._code[at]
             is_taken = _is_taken(instruction, state)
-            if is_taken is not False or not instruction.is_jump:
+            if is_taken is not False or instruction.kind != "jump":
                 self._step(instruction, state)
             if not instruction.falls_through or is_taken:
                 return
@@ -476,11 +476,11 @@ class _Function:
 
     def _step(self, instruction: Instruction, state: State) -> None:
         """Change a state as an instruction does."""
-        if instruction.is_call:
+        if instruction.kind == "call":
             self._call(instruction, state, self._called(instruction))
-        elif instruction.is_jump:
+        elif instruction.kind == "jump":
             self._jump(instruction, state)
-        elif instruction.is_return:
+        elif instruction.kind == "return":
             self._leave(state)
         elif instruction.comparison is not None:
             self._compare(instruction, *instruction.comparison, state)
@@ -554,7 +554,7 @@ class _Function:
         for access in instruction.accesses():
             if access.kind == "write":
                 state.store(self._address(access.operand, instruction, state), access.size, None)
-        for name in instruction.written():
+        for name in instruction.written:
             state.values.pop(name, None)
 
     # -- calls, jumps, returns -------------------------------------------------------------------------------

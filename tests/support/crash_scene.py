@@ -8,7 +8,8 @@ from gdbext.crash.pointers import Pointers
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import SignalInfo
 from gdbext.inferior.signals import SI_KERNEL, SIGSEGV
-from gdbext.model import Crash, Fault
+from gdbext.model import Crash, Fault, Operand
+from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
@@ -81,3 +82,15 @@ class Scene:
 def crash_of(target: FakeTarget) -> Crash:
     snapshot = take_snapshot(target)
     return snapshot.crash(snapshot.report(lambda thread: False))
+
+
+def origins(fault: Fault, index: int | None = None) -> list[str]:
+    """The origins of an operand; without an index, of the first register."""
+    operand = (next(each for each in fault.operands if each.text.startswith("%")) if index is None
+               else fault.operands[index])
+    return [explain(each) for each in operand.came_from]
+
+
+def described(operand: Operand) -> str | None:
+    """The description of an operand's value as an address."""
+    return None if operand.what is None else explain(operand.what)

@@ -31,13 +31,13 @@ from gdbext.inferior.protocol import Memory
 
 __all__ = [
     "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "NAME", "NOT_DATA",
-    "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "TITLE", "behind_stub", "called",
+    "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
     "constant_arguments", "core_registers", "interrupted_call", "is_at_system_call", "is_canonical",
     "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "loaded_arguments",
     "loaded_thread_local", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",
     "returned_address", "system_call", "system_call_names", "unwinder"]
 
-NAME, TITLE, ELF_MACHINE = "x86_64", "x86-64", EM_X86_64
+NAME, ELF_MACHINE = "x86_64", EM_X86_64
 _HALF = 1 << 47
 _INT3 = b"\xcc"
 # struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid; struct user_regs_struct
@@ -66,21 +66,21 @@ def is_own_breakpoint(memory: Memory, pc: int) -> bool:
 
 
 def iter_branches(code: bytes, start: int) -> Iterator[tuple[int, bool]]:
-    """(address, whether it is that of a slot with the target) of each call and jump in code that is at `start`."""
+    """(address, whether it is that of a slot with the target) of each call and jump in code at address `start`."""
     return ((target, is_slot) for _, target, is_slot, _ in calls.iter_branches(code, start))
 
 
-# decoding of instructions is loaded where it is needed: for crashes, and for readers of locks
+# the modules that decode instructions are imported on first use: by crashes, and for locks that record no holder
 
 def parse(address: int, size: int, text: str) -> Instruction:
-    """An instruction from the debugger's text, with or without symbols and comment."""
+    """Parse an instruction from the debugger's text, with or without symbols and comment."""
     from gdbext.arch.x86_64 import instructions
 
     return instructions.parse(address, size, text)
 
 
 def origin(instructions: Sequence[Instruction], index: int, register: str) -> Origin | None:
-    """Where the value came from that a register has when an instruction begins; None if it is not known."""
-    from gdbext.arch.x86_64.instructions import origin
+    """Find where the value of a register before an instruction came from; None if unknown."""
+    from gdbext.arch.x86_64.origins import origin
 
     return origin(instructions, index, register)

@@ -1,7 +1,7 @@
-"""Which function a piece of x86-64 code calls, from its bytes and the tables of the dynamic linker.
+"""Finds the functions that x86-64 code calls, from its bytes and the tables of the dynamic linker.
 
-A stripped library does not name its own functions, but whoever calls into it does so by an exported name: through a
-slot of the global offset table, which a call that was made has filled in.
+A stripped library does not name its own functions, but its callers use exported names: they call through a slot of
+the global offset table, which the first call fills in.
 
 Source: Intel SDM volume 2 (CALL, JMP, LEA), x86-64 psABI 1.0 (procedure linkage table).
 """
@@ -19,8 +19,8 @@ from gdbext.inferior.protocol import Memory
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 #: Most bytes of one function that are searched for calls.
 _MAX_FUNCTION = 1 << 16
-# call rel32, jmp rel32, jcc rel32; call and jmp through a slot at an address relative to rip. As a look-ahead, so that
-# one that begins inside another is found too.
+# call rel32, jmp rel32, jcc rel32; call and jmp through a slot at an address relative to rip. An assertion, so that a
+# match that begins inside another one is found too.
 _BRANCH = re.compile(rb"(?=([\xe8\xe9]|\x0f[\x80-\x8f]|\xff[\x15\x25])(.{4}))", re.DOTALL)
 # lea r, [rip + disp32] (an address) or mov r, [rip + disp32] (a slot that holds it); mov r, imm32
 _LOAD_CONSTANT = re.compile(rb"(?=([\x48\x4c])([\x8d\x8b][\x05\x0d\x15\x1d\x25\x2d\x35\x3d])(.{4})"
@@ -30,14 +30,14 @@ _MOVE_TO_RDI = re.compile(rb"([\x48\x4c])\x89([\xc7\xcf\xd7\xdf\xe7\xef\xf7])", 
 # numbers of the registers of arguments
 _ARGUMENTS = (7, 6, 2, 1, 8, 9)
 _RDI = _ARGUMENTS[0]
-#: How far before a call its argument is put into its register, and a constant for several calls, in bytes.
+#: How far before a call the code sets its argument, and loads a constant for several calls, in bytes.
 _NEAR_CALL, _MAX_CODE = 48, 1 << 14
 
 
 def called(memory: Memory, return_address: int) -> int | None:
-    """The function that the call before a return address calls, through the linkage table if need be.
+    """The function that the call before a return address calls, also through the linkage table.
 
-    :return: its address; None for a call through a register, and where no call can be read.
+    :return: its address; None for a call through a register, and if the code is not a call or not readable.
     """
     try:
         code = memory.read(return_address - 6, 6)
@@ -51,7 +51,7 @@ def called(memory: Memory, return_address: int) -> int | None:
 
 
 def behind_stub(memory: Memory, address: int) -> int:
-    """Where a stub of the procedure linkage table leads; any other address is returned as it is.
+    """The target of a stub of the procedure linkage table; any other address is returned unchanged.
 
     :raises MemoryUnreadable: the code at the address, or the slot that it jumps through, is not readable.
     """
@@ -67,7 +67,7 @@ def behind_stub(memory: Memory, address: int) -> int:
 def iter_branches(code: bytes, start: int) -> Iterator[tuple[int, int, bool, bool]]:
     """(next address, address, whether that is a slot with the target, whether it is a call) of each call and jump.
 
-    :param start: where the code is.
+    :param start: the address of the code.
     """
     for match in _BRANCH.finditer(code):
         after = start + match.end(2)
@@ -79,8 +79,8 @@ def iter_branches(code: bytes, start: int) -> Iterator[tuple[int, int, bool, boo
 def iter_calls(memory: Memory, start: int, end: int) -> Iterator[tuple[int, int]]:
     """(return address, address called) of each direct call in a range of code, stubs not followed.
 
-    Instructions are not decoded one by one: bytes that only look like a call come too, so a caller must know which
-    addresses it looks for.
+    Instructions are not decoded: bytes that only look like a call are included, so a caller must know the addresses
+    that it searches for.
 
     :raises MemoryUnreadable: the code is not readable.
     """
@@ -93,9 +93,9 @@ def iter_calls(memory: Memory, start: int, end: int) -> Iterator[tuple[int, int]
 
 
 class _Load(NamedTuple):
-    """An instruction that loads a constant, by its place in a piece of code: into which register, and what.
+    """An instruction that loads a constant into a register, with its offsets in a piece of code.
 
-    With `is_slot` the constant is in memory at `value`.
+    With `is_slot` the constant is stored at address `value`.
     """
 
     start: int
@@ -106,14 +106,13 @@ class _Load(NamedTuple):
 
 
 def constant_arguments(memory: Memory, start: int, call: int) -> frozenset[int]:
-    """What a piece of code has in the register of the first argument when it calls a function, if that is a constant.
+    """The constants that may be the first argument of a call.
 
     A compiler loads an address that it needs for several calls into another register once and moves it from there.
 
-    :param start: where the function begins that makes the call.
+    :param start: the start of the function that makes the call.
     :param call: the call's return address.
-    :return: empty where no constant is seen; more than one where the bytes allow several readings, since instructions
-        are not decoded one by one.
+    :return: empty if no constant is found; several if the bytes are ambiguous, since instructions are not decoded.
     :raises MemoryUnreadable: the code is not readable.
     """
     begin = max(start, call - _MAX_CODE)
@@ -136,7 +135,10 @@ def constant_arguments(memory: Memory, start: int, call: int) -> frozenset[int]:
 
 
 def loaded_arguments(memory: Memory, start: int, end: int) -> list[tuple[int, int]]:
-    """(index of the argument, address) of each constant that code loads into a register of arguments, in order."""
+    """(index of the argument, address) of each constant that code loads into a register of arguments, in order.
+
+    :raises MemoryUnreadable: the code is not readable.
+    """
     code = memory.read(start, end - start)
     loads = [_load(start, match) for match in _LOAD_CONSTANT.finditer(code)]
     return [(_ARGUMENTS.index(load.register), load.value) for load in loads

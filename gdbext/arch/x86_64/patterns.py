@@ -1,4 +1,4 @@
-"""What short functions of known libraries give away by their code: variables that they return, members that they use.
+"""Finds variables and members of known libraries in the code of short functions that use them.
 
 Source: Intel SDM volume 2 (MOV, LEA, JMP).
 """
@@ -19,7 +19,7 @@ _DISPLACEMENT = re.compile(rb"[\x8b\x8d][\x47\x4f\x57\x5f\x67\x6f\x77\x7f](.)", 
 # the thread pointer. The registers are those without a REX prefix.
 _THREAD_LOCAL = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\x48\x8b([\x05\x0d\x15\x1d\x35\x3d])(.{4})\x64(\x48?)\x8b(.)(.{4})",
                            re.DOTALL)
-#: How much of a function's code is looked at, in bytes.
+#: How much of a function's code is searched, in bytes.
 _FIRST_CODE = 32
 
 
@@ -33,7 +33,7 @@ def returned_address(memory: Memory, function: int) -> int | None:
 
 
 def members_behind_jump(memory: Memory, function: int) -> frozenset[int] | None:
-    """Offsets of members of its first argument that a function uses to which another one only jumps; None if not so."""
+    """Offsets in its first argument that the function uses to which this one only jumps; None if it does more."""
     match = _JUMP.match(memory.read(function, 9))
     if match is None:
         return None
@@ -42,8 +42,9 @@ def members_behind_jump(memory: Memory, function: int) -> frozenset[int] | None:
 
 
 def loaded_thread_local(memory: Memory, function: int) -> tuple[int, int, int] | None:
-    """(distance from the thread pointer, offset in the variable, size) of what a function loads first; None if unknown.
+    """Find the thread-local variable that a function loads first.
 
+    :return: (distance from the thread pointer, offset in the variable, size in bytes); None if unknown.
     :raises MemoryUnreadable: the code, or the word with the distance, is not readable.
     """
     match = _THREAD_LOCAL.match(memory.read(function, 24))

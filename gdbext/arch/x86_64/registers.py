@@ -1,4 +1,4 @@
-"""Registers of x86-64, by the debugger's names, and what the ABI says of them.
+"""Registers of x86-64, by the debugger's names, and their use in the ABI.
 
 Source: x86-64 psABI 1.0 section 3.2.1 (registers that a call preserves) and 3.2.3 (registers of arguments and results).
 """

@@ -1,4 +1,4 @@
-"""What the kernel leaves on a stack of x86-64 for a handler of a signal.
+"""Decodes the frame that the kernel puts on a stack of x86-64 for a signal handler.
 
 C structures: ``struct ucontext`` and ``struct sigcontext_64`` of the kernel's interface to programs, which never
 change.
@@ -31,7 +31,7 @@ from gdbext.inferior.signals import (
     decode_siginfo,
 )
 
-# what a handler returns to: mov $__NR_rt_sigreturn, %rax (or %eax); syscall
+# the code that a handler returns to: mov $__NR_rt_sigreturn, %rax (or %eax); syscall
 _RESTORERS = (b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", b"\xb8\x0f\x00\x00\x00\x0f\x05")
 # struct ucontext: uc_flags, uc_link, uc_stack; then struct sigcontext_64 (Linux 6.1
 # arch/x86/include/uapi/asm/sigcontext.h), in this order; fpstate, eight reserved words and uc_sigmask follow
@@ -45,7 +45,7 @@ _DIVIDE, _INVALID_OPCODE, _STACK_SEGMENT, _GENERAL_PROTECTION, _PAGE_FAULT = 0, 
 
 
 def is_signal_return(memory: Memory, pc: int) -> bool:
-    """Whether a handler of a signal returns to this program counter (glibc's ``__restore_rt``)."""
+    """Whether a signal handler returns to this program counter (glibc's ``__restore_rt``)."""
     try:
         code = memory.read(pc, 9)
     except MemoryUnreadable:
@@ -57,9 +57,12 @@ def read_signal_frame(memory: Memory, sp: int, number: int | None = None) -> Sig
     """Decode the ``struct rt_sigframe`` below a handler.
 
     Source: Linux 6.1 arch/x86/include/asm/sigframe.h (pretcode, uc, info), arch/x86/kernel/signal.c: ``info`` is filled
-    only for a handler that was installed with SA_SIGINFO. Without it the processor's exception tells what it was.
+    only for a handler that was installed with SA_SIGINFO. Without it the processor's exception identifies the signal.
 
-    :param sp: the stack pointer of the frame of ``__restore_rt``, where ``uc`` begins.
+    :param sp: the stack pointer of the frame of ``__restore_rt``, which is the address of ``uc``.
+    :param number: of the signal, if known.
+    :return: None if the signal is not known.
+    :raises MemoryUnreadable: the stack is not readable.
     """
     data = memory.read(sp, _UCONTEXT.size + SIGINFO_SIZE)
     words = _UCONTEXT.unpack_from(data)

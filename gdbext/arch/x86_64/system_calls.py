@@ -1,7 +1,7 @@
-"""System calls of x86-64: which one a thread is in, also where a signal interrupted it.
+"""System calls of x86-64: the one that a thread is in, also if a signal interrupted it.
 
-Sources: Linux 6.1 arch/x86/entry/calling.h, kernel/signal.c (restart codes). The numbers are data:
-`system_calls.json`, made from the kernel's own header.
+Sources: Linux 6.1 arch/x86/entry/calling.h, kernel/signal.c (restart codes). The numbers are in `system_calls.json`,
+made from the kernel's header.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
-# What the kernel leaves in rax of a thread that was interrupted in a blocking call: -ERESTARTSYS, ...NOINTR,
+# The result in rax of a thread that was interrupted in a blocking call: -ERESTARTSYS, ...NOINTR,
 # ...NOHAND, ..._RESTARTBLOCK, and -EINTR for calls that are not restarted
 _INTERRUPTED = {-512, -513, -514, -516, -4}
 _RESTARTED = -512 & (1 << 64) - 1
 _NO_CALL = (1 << 64) - 1
 _SYSCALL = 0x050F  # the instruction's two bytes
-# where cancellable calls are made: mov %r11, 8(%rsp); syscall (glibc 2.41 __syscall_cancel_arch,
+# the code of cancellable calls: mov %r11, 8(%rsp); syscall (glibc 2.41 __syscall_cancel_arch,
 # sysdeps/unix/sysv/linux/x86_64/syscall_cancel.S), and of a single thread mov N(%rsp), %rax; syscall
 # (nptl/cancellation.c, __internal_syscall_cancel, which calls the other)
 _CANCELLABLE, _LOADED = b"\x4c\x89\x5c\x24\x08\x0f\x05", b"\x48\x8b\x44\x24"
@@ -64,10 +64,14 @@ def _is_syscall(memory: Memory, address: int) -> bool:
 
 def interrupted_call(memory: Memory, registers: Mapping[str, int], native: Sequence[tuple[int, int]],
                      code_up_to: Callable[[int], Sequence[Instruction]]) -> dict[str, int]:
-    """The registers that show in which system call a thread was that a signal interrupted, or that it was in none.
+    """The registers that identify the system call, if any, that a signal interrupted.
 
-    A call that is begun anew after the handler has its number still; of one that then fails with EINTR, or has ended,
-    the code shows which it was.
+    :param registers: that the handler will return to.
+    :param native: (program counter, stack pointer) of the frames from there on.
+    :param code_up_to: gives the instructions of the function up to a program counter.
+
+    If the call restarts after the handler, a register still has its number. If it fails with EINTR or has ended, the
+    code before it sets the number.
     """
     pc = registers["rip"]
     if _is_syscall(memory, pc):
@@ -81,15 +85,15 @@ def _number_before(memory: Memory, pc: int, registers: Mapping[str, int], native
                    code_up_to: Callable[[int], Sequence[Instruction]]) -> int | None:
     try:
         last = memory.read(pc - len(_CANCELLABLE), len(_CANCELLABLE))
-        # no register has the number any more; it is the seventh argument, the first on the stack
+        # no register has the number any more: it is the seventh argument, the first on the stack
         if last == _CANCELLABLE and len(native) > 2:
             return read_u64(memory, native[2][1])
         if last.startswith(_LOADED):
             return read_u64(memory, registers["rsp"] + last[len(_LOADED)])
     except GdbextError:
         return None
-    # decoding of instructions is not needed for anything else of a hang
-    from gdbext.arch.x86_64.instructions import origin
+    # imported here since nothing else in a snapshot of a hang needs it
+    from gdbext.arch.x86_64.origins import origin
 
     before = code_up_to(pc - 2)
     number = origin(before, len(before) - 1, "eax") if before else None

@@ -1,10 +1,10 @@
-"""Native stacks from `.eh_frame`, with each program counter's rule worked out once.
+"""Unwinds native stacks by `.eh_frame`, computing the rule of each program counter once.
 
 GDB's own unwinder reads debug information to find inlined calls and costs some 20 us a frame; a process of a
 thousand Python threads has tens of thousands of frames at a few dozen program counters. Here a frame costs one
-dictionary look-up and one read of the stack. Whatever is unusual (a CFA given by a DWARF expression, a signal
-frame, code without a frame description, such as JIT code) raises `CannotUnwind`, and the caller asks the debugger
-instead, which knows all of that.
+dictionary look-up and one read of the stack. Unusual cases (a CFA given by a DWARF expression, a signal
+frame, code without a frame description, such as JIT code) raise `CannotUnwind`, and the caller uses the debugger's
+unwinder instead.
 
 Format: DWARF 5 section 6.4, Linux Standard Base 5.0 (`.eh_frame`, `.eh_frame_hdr`), x86-64 psABI 1.0 for the
 register numbers.
@@ -17,11 +17,23 @@ from collections.abc import Mapping, Sequence
 
 from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
 from gdbext.inferior.modules import TEMPLATES
-from gdbext.inferior.protocol import Memory, Module, Section
+from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
 
 #: DWARF register numbers of x86-64.
 _RBP, _RSP, _RA = 6, 7, 16
+#: Sizes of pointers by the lower half of their DW_EH_PE encoding, None for LEB128.
+_POINTER_SIZES = {0x00: 8, 0x01: None, 0x02: 2, 0x03: 4, 0x04: 8, 0x09: None, 0x0A: 2, 0x0B: 4, 0x0C: 8}
+#: DW_CFA instructions by their byte: the effect, and the operands: unsigned, signed, a factored offset of either kind
+#: (U, S), a block of bytes.
+_INSTRUCTIONS = {
+    0x00: ("nop", ""), 0x05: ("offset", "uU"), 0x06: ("restore", "u"), 0x07: ("undefined", "u"), 0x08: ("same", "u"),
+    0x09: ("register", "uu"), 0x0A: ("remember", ""), 0x0B: ("restore state", ""), 0x0C: ("cfa", "uu"),
+    0x0D: ("cfa register", "u"), 0x0E: ("cfa offset", "u"), 0x0F: ("cfa expression", "b"), 0x10: ("expression", "ub"),
+    0x11: ("offset", "uS"), 0x12: ("cfa", "uS"), 0x13: ("cfa offset", "S"), 0x14: ("value", "uu"),
+    0x15: ("value", "us"), 0x16: ("expression", "ub"), 0x2E: ("nop", "u")}
+_RULES = ("offset", "undefined", "same", "register", "expression", "value")
+_ADVANCES = {0x02: 1, 0x03: 2, 0x04: 4}
 #: Sizes that no real record exceeds, in bytes; a larger one means damaged data.
 _MAX_RECORD = 1 << 16
 #: A stack is at most this large; also the bound of one frame's size.
@@ -39,7 +51,7 @@ class Rule:
     """How to get from a frame to its caller at one program counter.
 
     The canonical frame address is `cfa_offset` bytes above rsp, or above rbp if `from_rbp`; the return address
-    lies at it + `ra_offset`; the caller's rbp at it + `rbp_offset`, or unchanged if that is None. `outermost`
+    is stored at it + `ra_offset`; the caller's rbp at it + `rbp_offset`, or unchanged if that is None. `outermost`
     marks the frame that has no caller.
     """
 
@@ -51,7 +63,7 @@ class Rule:
 
 
 class _Bytes:
-    """A cursor over unwind data. `address` is where `data` lies in the target."""
+    """A cursor over unwind data, which is at `address` in the target."""
 
     def __init__(self, data: bytes, address: int) -> None:
         self.data = data
@@ -91,27 +103,15 @@ class _Bytes:
     def encoded(self, encoding: int, data_base: int) -> int:
         """A pointer in one of the DW_EH_PE encodings; the indirect bit is left to the caller."""
         here = self.address + self.at
-        form = encoding & 0x0F
-        if form == 0x00:
-            value = self.unsigned(8)
-        elif form == 0x01:
-            value = self.uleb()
-        elif form == 0x09:
-            value = self.sleb()
-        elif form in (0x02, 0x03, 0x04):
-            value = self.unsigned({2: 2, 3: 4, 4: 8}[form])
-        elif form in (0x0A, 0x0B, 0x0C):
-            value = self.signed({10: 2, 11: 4, 12: 8}[form])
+        form, relative = encoding & 0x0F, encoding & 0x70
+        if form not in _POINTER_SIZES or relative not in (0x00, 0x10, 0x30):
+            raise CannotUnwind(f"pointer encoding {encoding:#x}")
+        size = _POINTER_SIZES[form]
+        if size is None:
+            value = self.sleb() if form & 0x08 else self.uleb()
         else:
-            raise CannotUnwind(f"pointer encoding {encoding:#x}")
-        base = encoding & 0x70
-        if base == 0x10:
-            value += here
-        elif base == 0x30:
-            value += data_base
-        elif base:
-            raise CannotUnwind(f"pointer encoding {encoding:#x}")
-        return value & 0xFFFFFFFFFFFFFFFF
+            value = self.signed(size) if form & 0x08 else self.unsigned(size)
+        return value + {0x00: 0, 0x10: here, 0x30: data_base}[relative] & 0xFFFFFFFFFFFFFFFF
 
 
 @record
@@ -132,17 +132,12 @@ class Unwinder:
 
     def __init__(self, memory: Memory, modules: Sequence[Module]) -> None:
         self._memory = memory
-        headers: list[tuple[int, int, Section]] = []
-        for module in modules:
-            header = module.section(".eh_frame_hdr")
-            if header is None:
-                continue
-            # programs put code into sections of any name
-            headers.extend((section.start, section.end, header) for section in module.sections
-                           if section.name not in TEMPLATES)
-        headers.sort(key=lambda item: item[0])
-        self._headers = headers
-        self._starts = [item[0] for item in headers]
+        # programs put code into sections of any name
+        self._headers = sorted(((section.start, section.end, header) for module in modules
+                                for header in [module.section(".eh_frame_hdr")] if header is not None
+                                for section in module.sections if section.name not in TEMPLATES),
+                               key=lambda item: item[0])
+        self._starts = [item[0] for item in self._headers]
         self._rules: dict[int, Rule | None] = {}
         self._cies: dict[int, _Cie] = {}
         self._functions: dict[int, tuple[int, int] | None] = {}
@@ -150,22 +145,22 @@ class Unwinder:
     def rule(self, pc: int) -> Rule:
         """The rule at a program counter (of a caller: its return address less one).
 
-        :raises CannotUnwind: nothing describes it, or not in a way that is handled here.
+        :raises CannotUnwind: no frame description covers it, or an unusual one.
         """
-        rule = self._rules.get(pc)
+        if pc not in self._rules:
+            try:
+                self._rules[pc] = self._find_rule(pc)
+            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
+                self._rules[pc] = None
+        rule = self._rules[pc]
         if rule is None:
-            if pc not in self._rules:
-                try:
-                    rule = self._rules[pc] = self._find_rule(pc)
-                except (CannotUnwind, CorruptStructure, MemoryUnreadable):
-                    self._rules[pc] = None
-            if rule is None:
-                raise CannotUnwind(f"no usable frame description for {pc:#x}")
+            raise CannotUnwind(f"no usable frame description for {pc:#x}")
         return rule
 
     def unwind(self, registers: Mapping[str, int], limit: int) -> list[tuple[int, int]]:
-        """Program counters and stack pointers, innermost first.
+        """(program counter, stack pointer) of the frames, innermost first.
 
+        :param registers: of the innermost frame.
         :param limit: most frames to walk; a longer stack is cut there.
         :raises CannotUnwind: some frame needs the debugger's unwinder.
         :raises MemoryUnreadable: the stack is not readable.
@@ -175,23 +170,23 @@ class Unwinder:
         rules = self._rules
         low = high = 0  # the part of the stack that `words` holds
         words: memoryview | bytes = b""
-        look = pc
+        inside = pc
         while len(frames) < limit:
-            rule = rules.get(look)
+            rule = rules.get(inside)
             if rule is None:
-                rule = self.rule(look)
+                rule = self.rule(inside)
             if rule.outermost:
                 break
             cfa = (bp if rule.from_rbp else sp) + rule.cfa_offset
             if not sp < cfa < sp + _MAX_FRAME or cfa & 7:
-                raise CannotUnwind(f"the frame of {look:#x} ends below where it starts")
+                raise CannotUnwind(f"the frame of {inside:#x} ends below where it starts")
             if not low <= sp or cfa > high:
                 low, words = self._words(sp, cfa)
                 high = low + 8 * len(words)
             place = cfa + rule.ra_offset - low >> 3
             saved = place if rule.rbp_offset is None else cfa + rule.rbp_offset - low >> 3
             if not (0 <= place < len(words) and 0 <= saved < len(words)):
-                raise CannotUnwind(f"the frame of {look:#x} keeps registers outside itself")
+                raise CannotUnwind(f"the frame of {inside:#x} saves registers outside itself")
             pc = words[place]
             if pc == 0:
                 break
@@ -199,7 +194,7 @@ class Unwinder:
                 bp = words[saved]
             sp = cfa
             frames.append((pc, sp))
-            look = pc - 1  # the call, not what follows it: that may be another function
+            inside = pc - 1  # in the call: the code after it may be another function
         return frames
 
     def _words(self, sp: int, cfa: int) -> tuple[int, memoryview]:
@@ -213,9 +208,9 @@ class Unwinder:
         raise MemoryUnreadable(low, cfa - low)
 
     def function_range(self, pc: int) -> tuple[int, int] | None:
-        """Where the function begins and ends that covers a program counter, as its frame description says.
+        """Start and end of the function that covers a program counter (of a caller: less one), without symbols.
 
-        The part of a function that a compiler moved elsewhere (``.cold``) counts as one of its own.
+        The part of a function that a compiler moved elsewhere (``.cold``) counts as a function.
         """
         if pc not in self._functions:
             try:
@@ -228,7 +223,7 @@ class Unwinder:
     def _find_fde(self, pc: int) -> tuple[_Cie, int, int, _Bytes]:
         index = bisect.bisect_right(self._starts, pc) - 1
         if index < 0 or pc >= self._headers[index][1]:
-            raise CannotUnwind(f"{pc:#x} lies in no file that has frame descriptions")
+            raise CannotUnwind(f"no file with frame descriptions contains {pc:#x}")
         header = self._headers[index][2]
         head = _Bytes(self._memory.read(header.start, min(header.end - header.start, 32)), header.start)
         version, _, count_encoding, table_encoding = head.take(4)
@@ -327,6 +322,9 @@ class _State:
         self.initial: dict[int, tuple[str, int]] = {}
         self.stack: list[tuple[int | None, int, dict[int, tuple[str, int]]]] = []
 
+    def restore(self, register: int) -> None:
+        self.rules[register] = self.initial.get(register, ("same", 0))
+
     def result(self) -> Rule:
         ra_kind, ra_offset = self.rules.get(_RA, ("same", 0))
         if ra_kind == "undefined":
@@ -345,78 +343,47 @@ def _run(program: _Bytes, cie: _Cie, state: _State, wanted: int | None) -> None:
     while program.at < len(program.data):
         code = program.unsigned(1)
         high, low = code & 0xC0, code & 0x3F
-        if high == 0x40 or code in (0x01, 0x02, 0x03, 0x04):
-            if high == 0x40:
-                location += low * cie.code_align
-            elif code == 0x01:
-                raise CannotUnwind("DW_CFA_set_loc")
-            else:
-                location += program.unsigned({2: 1, 3: 2, 4: 4}[code]) * cie.code_align
+        if high == 0x40 or code in _ADVANCES:
+            location += (low if high == 0x40 else program.unsigned(_ADVANCES[code])) * cie.code_align
             if wanted is not None and location > wanted:
                 return
         elif high == 0x80:
             state.rules[low] = ("offset", program.uleb() * cie.data_align)
         elif high == 0xC0:
-            _restore(state, low)
-        else:
-            _run_extended(code, program, cie, state)
+            state.restore(low)
+        elif code in _INSTRUCTIONS:
+            effect, operands = _INSTRUCTIONS[code]
+            _apply(effect, [_operand(kind, program, cie) for kind in operands], state, program.address)
+        else:  # DW_CFA_set_loc and those of other processors
+            raise CannotUnwind(f"call frame instruction {code:#x}")
 
 
-def _restore(state: _State, register: int) -> None:
-    if register in state.initial:
-        state.rules[register] = state.initial[register]
-    else:
-        state.rules.pop(register, None)
+def _operand(kind: str, program: _Bytes, cie: _Cie) -> int:
+    if kind == "b":
+        program.take(program.uleb())
+        return 0
+    value = program.uleb() if kind in "uU" else program.sleb()
+    return value * cie.data_align if kind.isupper() else value
 
 
-def _run_extended(code: int, program: _Bytes, cie: _Cie, state: _State) -> None:
-    if code == 0x00:  # nop
-        return
-    if code == 0x05:  # offset_extended
-        register = program.uleb()
-        state.rules[register] = ("offset", program.uleb() * cie.data_align)
-    elif code == 0x11:  # offset_extended_sf
-        register = program.uleb()
-        state.rules[register] = ("offset", program.sleb() * cie.data_align)
-    elif code == 0x06:
-        _restore(state, program.uleb())
-    elif code == 0x07:
-        state.rules[program.uleb()] = ("undefined", 0)
-    elif code == 0x08:  # same_value
-        state.rules.pop(program.uleb(), None)
-    elif code == 0x09:  # register
-        register = program.uleb()
-        state.rules[register] = ("register", program.uleb())
-    elif code == 0x0A:
+def _apply(effect: str, operands: Sequence[int], state: _State, address: int) -> None:
+    if effect in _RULES:
+        state.rules[operands[0]] = (effect, operands[-1])
+    elif effect == "restore":
+        state.restore(operands[0])
+    elif effect == "remember":
         state.stack.append((state.cfa_register, state.cfa_offset, dict(state.rules)))
         if len(state.stack) > 64:
-            raise CorruptStructure(program.address, "unwind states are remembered without end")
-    elif code == 0x0B:
+            raise CorruptStructure(address, "too many unwind states are remembered")
+    elif effect == "restore state":
         if not state.stack:
-            raise CorruptStructure(program.address, "an unwind state is restored that was not remembered")
+            raise CorruptStructure(address, "an unwind state is restored that was not remembered")
         state.cfa_register, state.cfa_offset, state.rules = state.stack.pop()
-    elif code == 0x0C:
-        state.cfa_register, state.cfa_offset = program.uleb(), program.uleb()
-    elif code == 0x12:
-        state.cfa_register, state.cfa_offset = program.uleb(), program.sleb() * cie.data_align
-    elif code == 0x0D:
-        state.cfa_register = program.uleb()
-    elif code == 0x0E:
-        state.cfa_offset = program.uleb()
-    elif code == 0x13:
-        state.cfa_offset = program.sleb() * cie.data_align
-    elif code == 0x0F:  # def_cfa_expression
-        program.take(program.uleb())
+    elif effect == "cfa":
+        state.cfa_register, state.cfa_offset = operands
+    elif effect == "cfa register":
+        state.cfa_register = operands[0]
+    elif effect == "cfa offset":
+        state.cfa_offset = operands[0]
+    elif effect == "cfa expression":
         state.cfa_register = None
-    elif code in (0x10, 0x16):  # expression, val_expression
-        register = program.uleb()
-        program.take(program.uleb())
-        state.rules[register] = ("expression", 0)
-    elif code in (0x14, 0x15):  # val_offset, val_offset_sf
-        register = program.uleb()
-        program.uleb() if code == 0x14 else program.sleb()
-        state.rules[register] = ("value", 0)
-    elif code == 0x2E:  # GNU_args_size
-        program.uleb()
-    else:
-        raise CannotUnwind(f"call frame instruction {code:#x}")

@@ -36,7 +36,7 @@ def aborted(scene: Scene) -> FakeThread:
 
 
 def say(scene: Scene, text: str) -> None:
-    """Let glibc keep a message of its end."""
+    """Store an abort message in glibc."""
     target = scene.target
     index, libc = next((i, module) for i, module in enumerate(target.loaded) if module.name == "libc.so.6")
     banner, pointer, base = LIBC_TEXT + 0x8000, LIBC_TEXT + 0x9000, LIBC_TEXT - 0x1000
@@ -58,7 +58,7 @@ def say(scene: Scene, text: str) -> None:
     ("*** stack smashing detected ***: terminated", "heap-corruption"),
     ("Fatal glibc error: tpp.c:83", "abort"),
 ])
-def test_what_the_c_library_said(scene: Scene, text: str, kind: str) -> None:
+def test_abort_message_of_the_c_library_is_the_reason(scene: Scene, text: str, kind: str) -> None:
     aborted(scene)
     say(scene, text + "\n")
     fault = crash_of(scene.target).fault
@@ -70,12 +70,12 @@ def test_abort_without_a_reason(scene: Scene) -> None:
     crash = crash_of(scene.target)
     assert (crash.fault.kind, explain(crash.fault.text)) == ("abort", "the program called abort()")
     assert crash.fault.message is None
-    # who called it is to be looked at first
+    # the guilty frame is the caller of abort
     assert crash.guilty == 2
 
 
-def test_abort_that_somebody_else_sent(scene: Scene) -> None:
-    """What the C library said once, or an exception that was thrown, is not why."""
+def test_abort_sent_by_another_process_has_no_message(scene: Scene) -> None:
+    """An old message of the C library or an exception object is not the reason."""
     aborted(scene)
     say(scene, "an assertion of long ago")
     scene.target.signals[1] = SignalInfo(SIGABRT, 0, None, 4242, 5)
@@ -89,7 +89,7 @@ THROWN = CxxException(HEAP, "St13runtime_error", False, "it broke", RECORDED)
     ("__verbose_terminate_handler", "uncaught-exception"), ("std::terminate()", "uncaught-exception"),
     ("stop", "abort")])
 def test_uncaught_exception(scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
-    """Only where the C++ library ended the program; an exception may be at hand for other reasons."""
+    """Only if the C++ library called abort; an exception object may exist for other reasons."""
     thread = aborted(scene)
     scene.target.name(DRIVER_TEXT + 0x400, name)
     thread.frames.insert(2, (DRIVER_TEXT + 0x400, thread.stack + 0x180))
@@ -103,7 +103,7 @@ def test_uncaught_exception(scene: Scene, monkeypatch: pytest.MonkeyPatch, name:
         assert (fault.message, fault.evidence) == ("it broke", RECORDED)
 
 
-def test_uncaught_exception_whose_text_is_not_sure(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncaught_exception_with_an_uncertain_text_is_inferred(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     aborted(scene)
     scene.target.name(LIBC_TEXT + 0x200, "std::terminate()")
     monkeypatch.setattr(abort, "find_exceptions", lambda *_: [
@@ -131,7 +131,7 @@ def test_rust_panic(scene: Scene, monkeypatch: pytest.MonkeyPatch, name: str, ki
      "Fatal Python error: the first", INFERRED)])
 def test_fatal_python_error(monkeypatch: pytest.MonkeyPatch, errors: list[FatalError], message: str,
                             evidence: str) -> None:
-    """Of several the outermost came first."""
+    """The outermost of several errors is the first one."""
     rules = Rules()
     rules.target.python_thread()
     scene = Scene(rules.target)

@@ -30,19 +30,19 @@ def test_api_call(version: str) -> None:
     rules.calls(thread, "PyList_Append", rules.text + API_INNER)
     call = rules.call(thread)
     assert call is not None
-    assert (call.function, call.caller, call.module) == ("PyList_Append", 2, "libdrv.so")
+    assert (call.function, call.module) == ("PyList_Append", "libdrv.so")
 
 
-def test_below_it_may_be_run_time_libraries() -> None:
+def test_api_call_ignores_run_time_libraries_on_top() -> None:
     rules = Rules()
     thread = rules.target.thread()
     rules.calls(thread, "PyErr_Format", LIBC_TEXT + 0x10, rules.text + API_INNER)
     call = rules.call(thread)
     assert call is not None
-    assert (call.function, call.caller) == ("PyErr_Format", 3)
+    assert (call.function, call.module) == ("PyErr_Format", "libdrv.so")
 
 
-def test_who_is_elsewhere_is_in_no_call() -> None:
+def test_api_call_of_a_thread_in_other_code_is_none() -> None:
     rules = Rules()
     thread = rules.target.thread()
     rules.calls(thread, "PyList_Append", DRIVER_TEXT + 0x100)  # a callback of the driver
@@ -53,16 +53,16 @@ def test_who_is_elsewhere_is_in_no_call() -> None:
     assert rules.call(thread) is None
 
 
-def test_who_runs_python_is_in_no_call() -> None:
-    """What the eval loop does is its own business."""
+def test_api_call_of_a_thread_that_runs_python_is_none() -> None:
+    """The eval loop may run any code."""
     rules = Rules()
     thread = rules.target.thread()
     rules.calls(thread, "PyObject_Call", rules.text + API_INNER, rules.target.eval)
     assert rules.call(thread) is None
 
 
-def test_a_stack_that_begins_in_the_interpreter() -> None:
-    """Nobody outside of it has called: a thread of its own, or the main program."""
+def test_api_call_without_a_caller_outside_is_none() -> None:
+    """No other module called it: a thread of the interpreter, or the main program."""
     rules = Rules()
     thread = rules.target.thread()
     rules.calls(thread, "PyList_Append")
@@ -72,19 +72,19 @@ def test_a_stack_that_begins_in_the_interpreter() -> None:
     assert rules.call(thread) is None
 
 
-def test_a_call_is_bounded() -> None:
+def test_api_call_with_too_many_frames_is_none() -> None:
     rules = Rules()
     thread = rules.target.thread()
     rules.calls(thread, "PyList_Append", *[rules.text + API_INNER] * 70)
     assert rules.call(thread) is None
 
 
-def test_functions_without_symbols_are_known_by_who_calls_them() -> None:
+def test_api_call_without_symbols_is_found_by_its_caller() -> None:
     rules = Rules()
     thread = rules.target.thread()
     rules.calls(thread, "", rules.text + API_INNER)
     rules.target.symbols.clear()
-    rules.target.name(rules.text + API - 0x40, "PyDict_SetItem")  # exported: where the call leads to
+    rules.target.name(rules.text + API - 0x40, "PyDict_SetItem")  # exported: the target of the call
     rules.target.ram.ensure(DRIVER_TEXT, 0x100)
     rules.target.ram.ensure(rules.text, 0x1000)
     distance = rules.text + API - 0x40 - (DRIVER_TEXT + 0x40)
@@ -111,7 +111,7 @@ def test_no_thread_state(version: str) -> None:
     assert rules_found(rules.findings(thread, False)) == ["no-thread-state"]
 
 
-def test_without_the_gil_that_another_has(version: str) -> None:
+def test_without_the_gil_that_another_thread_holds(version: str) -> None:
     rules = Rules(version)
     (thread, tstate), (other, other_state) = rules.target.python_thread(), rules.target.python_thread()
     if rules.python.version_tuple >= (3, 13):
@@ -136,7 +136,7 @@ def test_without_the_gil_that_is_free(version: str) -> None:
     assert "but the GIL is free: this thread has released it" in explain(finding.text)
 
 
-def test_with_the_gil_nothing_is_wrong(version: str) -> None:
+def test_with_the_gil_no_rule_is_broken(version: str) -> None:
     rules = Rules(version)
     thread, tstate = rules.target.python_thread()
     if rules.python.version_tuple >= (3, 13):
@@ -178,19 +178,19 @@ def test_functions_that_need_the_gil(function: str) -> None:
     assert rules_found(rules.findings(thread)) == ["no-thread-state"]
 
 
-def test_others_that_sleep_let_the_gil_go() -> None:
-    """A thread blocked in a system call inside of ``os.read`` has released it as it should."""
+def test_blocked_thread_that_did_not_die_is_not_reported() -> None:
+    """A thread blocked in a system call of ``os.read`` has released the GIL correctly."""
     rules = Rules()
     thread, _ = rules.target.python_thread()
     rules.target.blocked(thread, READ, 3)
     rules.calls(thread, "PyObject_CallMethod", LIBC_TEXT + 0x100, rules.text + API_INNER)
     thread.registers["rip"] = LIBC_TEXT + 0x100
     assert rules.findings(thread, False) == []
-    # nor is it told of who died there: what is called may let the GIL go by itself
+    # nor is the thread that died there: the code that it calls may release the GIL
     assert rules.findings(thread, True) == []
 
 
-def test_who_died_where_nothing_lets_the_gil_go() -> None:
+def test_thread_that_died_in_a_call_without_the_gil_is_reported() -> None:
     rules = Rules()
     thread, _ = rules.target.python_thread()
     rules.calls(thread, "PyList_Append", LIBC_TEXT + 0x100, rules.text + API_INNER)
@@ -246,7 +246,7 @@ def test_while_another_thread_finalises(version: str) -> None:
     finding, = rules.findings(thread)
     assert (finding.rule, finding.thread, finding.evidence) == ("after-finalisation", 2, RECORDED)
     assert explain(finding.text).endswith("while thread 1 finalises Python")
-    # the one that finalises may
+    # the thread that finalises the interpreter may call it
     rules.calls(main, "PyList_Append")
     assert "after-finalisation" not in rules_found(rules.findings(main))
 
@@ -270,13 +270,13 @@ def test_blocked_with_the_gil() -> None:
     assert explain(finding.text) == f"holds the GIL and is blocked for futex:{mutex:#x}; threads that want the GIL: 2"
 
 
-def test_who_blocks_nobody_with_the_gil() -> None:
+def test_blocked_with_the_gil_without_waiting_threads_is_not_reported() -> None:
     rules = Rules()
     holder, holder_state = rules.target.python_thread()
     rules.python.take_gil(rules.target.interpreter, holder_state)
     rules.target.blocked(holder, READ, 3)
     assert blocking(rules) == []
-    # and who runs with it, while others want it
+    # a running thread with the GIL, while others wait for it
     waiter, _ = rules.target.python_thread()
     rules.target.waits_for_gil(waiter)
     assert rules_found(blocking(rules)) == ["blocks-with-gil"]
@@ -284,7 +284,7 @@ def test_who_blocks_nobody_with_the_gil() -> None:
     assert blocking(rules) == []
 
 
-# -- objects that are none -----------------------------------------------------------------------------------------
+# -- addresses that are not objects --------------------------------------------------------------------------------
 
 
 def dead_variables(rules: Rules, thread: FakeThread) -> dict[int, list[str]]:
@@ -298,7 +298,7 @@ def test_object_state(version: str) -> None:
     at = rules.python.integer(5)
     alive(rules, at)
     assert rules.look()[0].object_state(at) is None
-    assert rules.look()[0].object_state(0x1000) is None  # not readable: nothing is known
+    assert rules.look()[0].object_state(0x1000) is None  # unreadable: nothing is known
     rules.python.build.put("PyObject", at, ob_type=0xDDDDDDDDDDDDDDDD)
     state = rules.look()[0].object_state(at)
     assert state is not None
@@ -328,7 +328,7 @@ def test_live_variables(version: str) -> None:
 
 def test_dead_variables_are_bounded() -> None:
     rules = Rules()
-    dead = [rules.python.integer(i) for i in range(300)]  # nobody refers to them
+    dead = [rules.python.integer(i) for i in range(300)]  # without references
     same = rules.python.tuple_object(*dead[:1] * 200)
     alive(rules, same)
     thread = with_variables(rules, [("same", same), *((f"v{i}", at) for i, at in enumerate(dead[:45]))])

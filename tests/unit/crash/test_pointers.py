@@ -82,24 +82,24 @@ def described(target: FakeTarget, value: int) -> tuple[str, str]:
     (GUARD, MEMORY, "memory that may not be accessed (a guard page, or reserved)"),
     (APP_TEXT + 8, CODE, "code: in server"), (APP_DATA + 8, DATA, "data: in server"),
 ])
-def test_values(value: int, kind: str, text: str) -> None:
+def test_describe_values(value: int, kind: str, text: str) -> None:
     assert described(mapped_target(), value) == (kind, text)
 
 
 @pytest.mark.parametrize("value", [0xDDDDDDDDDDDDDDDD, 0xDDDDDDDDDDDDDDDD + 0x48, 0x5A5A5A5A5A5A5A5A,
                                    0x9999999999999999])
-def test_patterns(value: int) -> None:
+def test_describe_fill_patterns(value: int) -> None:
     kind, text = described(mapped_target(), value)
     assert kind == PATTERN
     assert "eight times, a fill pattern" in text
 
 
-def test_bad_kinds() -> None:
-    """No program means to point there; a mapping that may not be touched, or a file, may well be meant."""
+def test_bad_kinds_are_invalid_pointers() -> None:
+    """A program may intend a pointer to an inaccessible mapping or a file, but not to these."""
     assert {NULL, SMALL, NON_CANONICAL, PATTERN, UNMAPPED} == BAD
 
 
-def test_names_of_code_and_data() -> None:
+def test_describe_code_and_data_has_the_symbol() -> None:
     target = mapped_target()
     target.name(DRIVER_TEXT + 0x40, "update_table")
     target.name(APP_DATA + 0x40, "table")
@@ -107,7 +107,7 @@ def test_names_of_code_and_data() -> None:
     assert described(target, APP_DATA + 0x40) == (DATA, "data: table in server")
 
 
-def test_stacks() -> None:
+def test_describe_a_stack_has_the_thread() -> None:
     target = mapped_target()
     thread = target.fakes[0]
     assert described(target, thread.stack + 0x80) == (STACK, "on the stack of thread 1")
@@ -115,36 +115,36 @@ def test_stacks() -> None:
     assert (pointers.stack_of(thread.stack), pointers.stack_of(HEAP)) == (1, None)
 
 
-def test_without_mappings_memory_tells() -> None:
+def test_describe_without_mappings_reads_memory() -> None:
     target = mapped_target()
     target.mappings = []
     assert described(target, HEAP + 8) == (MEMORY, "memory")
     assert described(target, HEAP + 0x1000) == (UNMAPPED, "not readable")
-    # whether it is code nothing tells
+    # nothing shows whether it is code
     assert described(target, APP_TEXT + 8) == (DATA, "data: in server")
 
 
-def test_memory_that_no_mapping_covers() -> None:
+def test_describe_readable_memory_without_a_mapping() -> None:
     target = mapped_target()
     target.ram.map(0x5A_0000_0000, bytes(16))
     assert described(target, 0x5A_0000_0000) == (MEMORY, "memory")
 
 
 @pytest.mark.parametrize("version", ["3.9.18", "3.11.7", "3.13.0", "3.14.10"])
-def test_python_objects(version: str) -> None:
+def test_describe_python_objects(version: str) -> None:
     target = PythonTarget(version, "core")
     target.python_thread()
     at = target.python.list_object()
     assert described(target, at) == (PYTHON, "a Python object of type list")
     assert pointers_of(target).python_type(at) == "list"
-    # neither what lies beside nor an object whose type is none
+    # neither the words next to it nor an object whose type is not a type
     assert described(target, at + 4)[0] == MEMORY
     target.python.build.put("PyObject", at, ob_type=0xDDDDDDDDDDDDDDDD)
     assert described(target, at)[0] == MEMORY
     assert pointers_of(target).python_type(0x10) is None
 
 
-def test_cplusplus_objects() -> None:
+def test_describe_cplusplus_objects() -> None:
     program = fake_cxx.Program()
     image, size = fake_cxx.IMAGE, fake_cxx.IMAGE_SIZE
     target = FakeTarget("core")
@@ -159,12 +159,12 @@ def test_cplusplus_objects() -> None:
     assert pointers_of(target).class_of(at + 8) is None
     assert pointers_of(target).class_of(at + 1) is None
     assert described(target, at + 8)[0] == MEMORY
-    # a class that has no demangled name is told as it is
+    # a class without a demangled name has its mangled name
     target.demangled.clear()
     assert described(target, at) == (CPLUSPLUS, "a C++ object of class 4Mesh")
 
 
-def test_what_is_at_an_address_is_looked_up_once() -> None:
+def test_describe_reads_an_address_once() -> None:
     target = mapped_target()
     pointers = pointers_of(target)
     pointers.describe(HEAP + 8)
@@ -183,7 +183,7 @@ def test_is_readable() -> None:
     assert not pointers.in_image(HEAP)
 
 
-def test_any_memory_can_be_described() -> None:
+def test_describe_random_memory() -> None:
     target = PythonTarget("3.13.0", "core")
     target.python_thread()
     pointers = pointers_of(target)

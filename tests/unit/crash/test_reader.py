@@ -78,7 +78,7 @@ def test_a_thread_that_is_not_selected(scene: Scene) -> None:
     assert crash_of(scene.target).thread == 2
 
 
-def test_threads_without_registers_are_not_asked(scene: Scene) -> None:
+def test_threads_without_registers_are_skipped(scene: Scene) -> None:
     scene.target.thread().available = False
     scene.target.signals[2] = SignalInfo(SIGSEGV, MAPERR, 0)
     with pytest.raises(GdbextError, match="no thread was stopped by a signal"):
@@ -86,7 +86,7 @@ def test_threads_without_registers_are_not_asked(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 15, 19, 18, 10, 17, 34])
-def test_signals_that_make_no_core(scene: Scene, number: int) -> None:
+def test_signals_without_a_core_are_not_crashes(scene: Scene, number: int) -> None:
     scene.target.signals[1] = SignalInfo(number, 0, None, 5, 5)
     with pytest.raises(GdbextError, match="no thread was stopped by a signal") as caught:
         crash_of(scene.target)
@@ -98,12 +98,12 @@ def test_no_signal_at_all(scene: Scene) -> None:
         crash_of(scene.target)
 
 
-def test_a_debuggers_breakpoint_is_no_crash(scene: Scene) -> None:
+def test_breakpoint_of_the_debugger_is_not_a_crash(scene: Scene) -> None:
     scene.target.signals[1] = SignalInfo(SIGTRAP, SI_KERNEL, 0)
     scene.target.kind = "live"
     with pytest.raises(GdbextError, match="no thread was stopped by a signal"):
         crash_of(scene.target)
-    # one of the program's own is
+    # a breakpoint instruction of the program is
     scene.target.ram.write(scene.thread.registers["rip"] - 1, b"\xcc")
     assert crash_of(scene.target).fault.kind == "trap"
 
@@ -116,7 +116,7 @@ def test_a_core_of_a_trap(scene: Scene) -> None:
 # -- handlers ------------------------------------------------------------------------------------------------------
 
 def in_handler(scene: Scene, info: bytes, trap: int = 14, error: int = 6) -> FakeThread:
-    """A thread whose handler of a signal runs, on top of the frames that it interrupted."""
+    """A thread that runs a signal handler, on top of the frames that it interrupted."""
     thread = scene.thread
     pc = scene.code("mov %rdx,0x8(%rbx)")
     at = thread.stack + 0x200
@@ -129,7 +129,7 @@ def in_handler(scene: Scene, info: bytes, trap: int = 14, error: int = 6) -> Fak
 
 
 @pytest.mark.parametrize("again", [SignalInfo(SIGSEGV, SI_TKILL, None, 100, 5), SignalInfo(SIGSEGV, 0, None, 100, 5)])
-def test_who_handles_a_fault_sends_it_again(scene: Scene, again: SignalInfo) -> None:
+def test_fault_below_a_handler_that_sends_the_signal_again(scene: Scene, again: SignalInfo) -> None:
     in_handler(scene, fault_info(SIGSEGV, MAPERR, 8))
     scene.target.signals[1] = again
     crash = crash_of(scene.target)
@@ -139,15 +139,15 @@ def test_who_handles_a_fault_sends_it_again(scene: Scene, again: SignalInfo) -> 
     assert functions(crash) == ["update_table", "main"]
 
 
-def test_a_handler_that_waits_for_somebody_to_look(scene: Scene) -> None:
+def test_fault_below_a_handler_that_waits_for_a_debugger(scene: Scene) -> None:
     in_handler(scene, fault_info(SIGFPE, 1, FUNCTION))
     crash = crash_of(scene.target)
     assert (crash.fault.signal, crash.fault.in_handler) == ("SIGFPE", True)
     assert functions(crash) == ["update_table", "main"]
 
 
-def test_a_handler_of_another_signal_says_nothing(scene: Scene) -> None:
-    """The handler of a timer was interrupted by the fault: the fault is its own."""
+def test_fault_in_a_handler_of_another_signal(scene: Scene) -> None:
+    """The fault interrupted the handler of a timer: it belongs to the handler."""
     in_handler(scene, sent_info(14, 0, 1, 1))
     with pytest.raises(GdbextError, match="no thread was stopped"):
         crash_of(scene.target)
@@ -156,7 +156,7 @@ def test_a_handler_of_another_signal_says_nothing(scene: Scene) -> None:
     assert (crash.fault.signal, crash.fault.in_handler, len(crash.stack.frames)) == ("SIGABRT", False, 5)
 
 
-def test_a_fault_in_a_handler_is_its_own(scene: Scene) -> None:
+def test_fault_in_a_handler_of_a_fault(scene: Scene) -> None:
     """An instruction of the handler failed."""
     thread = in_handler(scene, fault_info(SIGSEGV, MAPERR, 8))
     scene.code("mov (%rax),%rdx", at=HANDLER)
@@ -168,13 +168,13 @@ def test_a_fault_in_a_handler_is_its_own(scene: Scene) -> None:
 
 
 def test_abort_in_a_handler_of_a_fault(scene: Scene) -> None:
-    """Of a program that aborts on a fault both are known; the signal that ended it is the abort."""
+    """A handler of a fault that aborts: the abort ended the program."""
     in_handler(scene, fault_info(SIGSEGV, MAPERR, 8))
     scene.target.signals[1] = SignalInfo(SIGABRT, SI_TKILL, None, 100, 5)
     assert crash_of(scene.target).fault.signal == "SIGABRT"
 
 
-def test_variables_are_those_of_the_frames_below_a_handler(scene: Scene) -> None:
+def test_variables_are_of_the_frames_below_a_handler(scene: Scene) -> None:
     in_handler(scene, fault_info(SIGSEGV, MAPERR, 8))
     for index in range(5):
         scene.target.locals[1, index] = [("index", "int", str(index))]
@@ -184,8 +184,8 @@ def test_variables_are_those_of_the_frames_below_a_handler(scene: Scene) -> None
 
 # -- where no code is ----------------------------------------------------------------------------------------------
 
-def test_who_called_what_is_no_code(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The debugger does not get beyond it, and the return address is on top of the stack."""
+def test_stack_of_a_null_call_has_the_caller(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The debugger cannot unwind it; the return address is on top of the stack."""
     thread = scene.thread
     after = scene.code("call *%rax") + 4
     scene.target.ram.u64(thread.stack, after)
@@ -201,8 +201,8 @@ def test_who_called_what_is_no_code(scene: Scene, monkeypatch: pytest.MonkeyPatc
     assert crash.guilty == 1
 
 
-def test_who_called_into_data_of_the_program(scene: Scene) -> None:
-    """That lies in the program's file, and is nobody's function all the same."""
+def test_guilty_of_a_call_into_data_is_the_caller(scene: Scene) -> None:
+    """Data of the program's file is not a function."""
     thread = segv(scene)
     at = APP_DATA + 0x40
     thread.registers.update(rip=at)
@@ -214,7 +214,7 @@ def test_who_called_into_data_of_the_program(scene: Scene) -> None:
 
 # -- the stack -----------------------------------------------------------------------------------------------------
 
-def test_guilty_are_neither_run_time_libraries_nor_templates(scene: Scene) -> None:
+def test_guilty_frame_is_not_of_run_time_libraries_or_templates(scene: Scene) -> None:
     thread = segv(scene)
     scene.target.name(DRIVER_TEXT + 0x500, "void std::__introsort_loop<int*>(int*)")
     pc = LIBC_TEXT + 0x300
@@ -227,7 +227,7 @@ def test_guilty_are_neither_run_time_libraries_nor_templates(scene: Scene) -> No
     assert functions(crash)[2] == "update_table"
 
 
-def test_nobody_is_guilty(scene: Scene) -> None:
+def test_guilty_is_none_without_own_code(scene: Scene) -> None:
     thread = segv(scene)
     pc = LIBC_TEXT + 0x300
     thread.frames = [(pc, thread.stack), (LIBC_TEXT + 0x400, thread.stack + 0x40)]
@@ -236,7 +236,7 @@ def test_nobody_is_guilty(scene: Scene) -> None:
 
 
 def python_scene(version: str, *inside: int) -> tuple[Rules, FakeThread, int]:
-    """A thread of Python that died in what its eval loop has called, given as offsets into the interpreter."""
+    """A Python thread that died in functions that its eval loop called, given as offsets into the interpreter."""
     rules = Rules(version)
     scene = Scene(rules.target)
     thread, tstate = rules.target.fakes[0], rules.python.thread(rules.target.interpreter, rules.target.fakes[0].pthread)
@@ -251,7 +251,7 @@ def python_scene(version: str, *inside: int) -> tuple[Rules, FakeThread, int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_interpreter_frames_that_the_fault_was_in_are_shown(version: str) -> None:
+def test_interpreter_frames_of_the_fault_are_shown(version: str) -> None:
     rules, _, _ = python_scene(version, API_INNER, API)
     rules.target.name(rules.text + API_INNER, "list_dealloc")
     rules.target.name(rules.text + API, "PyObject_Call")
@@ -260,13 +260,13 @@ def test_interpreter_frames_that_the_fault_was_in_are_shown(version: str) -> Non
     assert crash.guilty == 2
     assert isinstance(crash.stack.frames[2], PyFrame)
     assert crash.stack.unmerged is None
-    # as long as nothing has died there, they are no one's concern
+    # they are hidden unless the fault was in them
     thread = take_snapshot(rules.target).mixed(1)
     assert "list_dealloc" not in [frame.function for frame in thread.frames]
 
 
 def test_interpreter_frames_of_others_are_not_shown() -> None:
-    """Those that the driver called, which died: the interpreter's outside of it are left out as ever."""
+    """The fault was in the driver: the interpreter's frames outside of it are hidden as usual."""
     rules, thread, _ = python_scene("3.12.1", API)
     thread.frames.insert(0, (DRIVER_TEXT + 0x500, thread.stack - 8))
     thread.registers.update(rip=DRIVER_TEXT + 0x500, rsp=thread.stack - 8)
@@ -282,7 +282,7 @@ def test_interpreter_frames_are_bounded() -> None:
 # -- recursion -----------------------------------------------------------------------------------------------------
 
 def deep(scene: Scene, times: int, *functions: int) -> FakeThread:
-    """A stack of calls that repeat until it is used up; 16 bytes a frame."""
+    """A stack of repeating calls up to its end, 16 bytes a frame."""
     thread = segv(scene, address=scene.stack - 8, text="push %rbx")
     scene.target.signals[1] = SignalInfo(SIGSEGV, ACCERR, scene.stack - 8)
     thread.frames = [(FUNCTION, thread.stack)]
@@ -305,7 +305,7 @@ def test_recursion(scene: Scene) -> None:
     assert (recursion.whole, recursion.used) == (True, None)
     parts = crash.stack.parts
     assert [part.text for part in parts] == [None, None, None, "the same 2 entries 399 times more", None]
-    # nothing is lost
+    # no frame is lost
     assert tuple(frame for part in parts for frame in part.frames) == crash.stack.frames
     assert len(crash.stack.frames) == 802
 
@@ -318,7 +318,7 @@ def test_recursion_of_one_function(scene: Scene) -> None:
     assert crash.stack.parts[2].text == "the same entry 1,999 times more"
 
 
-def test_recursion_that_is_deeper_than_is_read(scene: Scene) -> None:
+def test_recursion_deeper_than_the_limit_is_not_whole(scene: Scene) -> None:
     deep(scene, 21_000, DRIVER_TEXT + 0x404)
     recursion = crash_of(scene.target).recursion
     assert recursion is not None
@@ -335,7 +335,7 @@ def test_a_short_stack_has_no_recursion(scene: Scene) -> None:
     assert all(part.text is None for part in crash.stack.parts)
 
 
-def test_a_large_frame_uses_a_stack_up_without_recursion(scene: Scene) -> None:
+def test_stack_overflow_of_a_large_frame_has_no_recursion(scene: Scene) -> None:
     deep(scene, 1, DRIVER_TEXT + 0x404)
     crash = crash_of(scene.target)
     assert (crash.fault.kind, crash.recursion) == ("stack-overflow", None)
@@ -347,7 +347,7 @@ def rule_names(crash: Crash) -> list[str]:
     return [finding.rule for finding in crash.findings]
 
 
-def test_rules_of_who_died() -> None:
+def test_findings_of_the_thread_that_died() -> None:
     rules = Rules()
     thread = rules.target.thread()
     rules.calls(thread, "PyList_Append", rules.text + API_INNER)
@@ -355,7 +355,7 @@ def test_rules_of_who_died() -> None:
     assert rule_names(crash_of(rules.target)) == ["no-thread-state"]
 
 
-def test_rules_of_the_others() -> None:
+def test_findings_of_the_other_threads() -> None:
     rules = Rules()
     died, other, sleeper = (rules.target.thread() for _ in range(3))
     died.frames = [(APP_TEXT + 0x10, died.stack)]
@@ -367,8 +367,8 @@ def test_rules_of_the_others() -> None:
     assert [(finding.rule, finding.thread) for finding in crash.findings] == [("no-thread-state", 2)]
 
 
-def test_a_sleeper_that_somebody_ended_has_broken_no_rule() -> None:
-    """A thread blocked in a system call inside of ``os.read`` is not "without the GIL"."""
+def test_blocked_thread_that_was_killed_has_no_findings() -> None:
+    """A thread blocked in a system call of ``os.read`` may be without the GIL."""
     rules = Rules()
     thread, _ = rules.target.python_thread()
     rules.target.blocked(thread, READ, 3)
@@ -378,7 +378,7 @@ def test_a_sleeper_that_somebody_ended_has_broken_no_rule() -> None:
 
 
 def dead_type(code_in: str, base_offset: int | None = None) -> Crash:
-    """Code that read a pointer at the offset of a type, of what is no object, and died of that pointer."""
+    """Code that read a pointer at the offset of an object's type, in memory that is not an object, and used it."""
     rules, thread, _ = python_scene("3.12.1", API, API)
     describe_functions(rules.target, rules.python.module.path, rules.text + API)
     start = rules.text + API if code_in == "interpreter" else FUNCTION
@@ -392,10 +392,10 @@ def dead_type(code_in: str, base_offset: int | None = None) -> Crash:
     return crash_of(rules.target)
 
 
-def test_an_object_that_is_none() -> None:
+def test_type_read_from_a_dead_object_is_a_finding() -> None:
     crash = dead_type("interpreter")
     finding, = (finding for finding in crash.findings if finding.rule == "impossible-object")
-    # other structures may have a pointer there too
+    # other structures may have a pointer there
     assert (finding.thread, finding.evidence) == (1, INFERRED)
     assert explain(finding.text) == (
         f"{HEAP:#x} is not (or no longer) a Python object: its type pointer 0x30 does not lead to a readable type")
@@ -404,13 +404,13 @@ def test_an_object_that_is_none() -> None:
                                     "object has such a header")
 
 
-def test_a_structure_of_c_is_no_dead_object() -> None:
-    """Many a structure has a pointer where objects have their type."""
+def test_type_read_outside_of_the_interpreter_is_not_a_finding() -> None:
+    """Other structures have pointers at the offset of an object's type."""
     assert "impossible-object" not in rule_names(dead_type("driver"))
     assert "impossible-object" not in rule_names(dead_type("interpreter", 16))
 
 
-def test_variables_that_are_none() -> None:
+def test_dead_objects_in_variables_are_findings() -> None:
     rules = Rules()
     dead, live = rules.python.integer(5), rules.python.integer(6)
     alive(rules, live)
@@ -449,7 +449,7 @@ def test_libraries_that_a_truncated_core_does_not_list_are_not_missing(scene: Sc
     assert (frame.function, frame.module) == (None, "libwork.so.1"), "the core's own list of mappings has its name"
 
 
-def test_files_that_are_not_there(scene: Scene) -> None:
+def test_missing_files_are_named(scene: Scene) -> None:
     thread = segv(scene)
     lost, other = 0x7A00_0000_0000, 0x7A80_0000_0000
     scene.target.mappings += [Region(at, at + 0x1000, "rx", path) for at, path in (
@@ -475,8 +475,8 @@ def test_nothing_is_missing(scene: Scene) -> None:
 
 @pytest.mark.parametrize("version", ["3.11.7", "3.13.0", "3.14.10"])
 @pytest.mark.parametrize("seed", range(12))
-def test_damaged_memory_is_explained_all_the_same(version: str, seed: int) -> None:
-    """Whatever a crash has left in memory: there is an explanation, or an error that a user may see."""
+def test_damaged_memory_is_explained_or_a_user_error(version: str, seed: int) -> None:
+    """Any memory is explained, or raises an error for the user."""
     chooser = random.Random(seed)
     rules, thread, _ = python_scene(version, API_INNER, API)
     others = [rules.target.python_thread()[0] for _ in range(4)]
@@ -506,7 +506,7 @@ def test_damaged_memory_is_explained_all_the_same(version: str, seed: int) -> No
 
 
 def test_many_threads() -> None:
-    """A pool of 200 threads of Python, all of them somewhere in the same library and with objects all around."""
+    """A pool of 200 Python threads in the same library, with objects on their stacks."""
     rules = Rules("3.12.1")
     scene = Scene(rules.target)
     rules.target.ram.map(HEAP, bytes(1 << 20))

@@ -31,7 +31,7 @@ MAIN, HELPER = APP_TEXT + 0x100, APP_TEXT + 0x200
 NAMES = {INTERN: "mesh::Cache::intern(int)", CLEAR: "mesh::Cache::clear()", TASK: "run_task", WORKER: "worker",
          OTHER: "table_size", MAIN: "main", HELPER: "helper"}
 SLEEP = LIBC_TEXT + 0x40
-AT = 0x20  # how far into a function its threads are
+AT = 0x20  # offset in a function
 
 
 class Pool:
@@ -46,7 +46,7 @@ class Pool:
             target.name(start + AT, name)
 
     def thread(self, *functions: int, **registers: int) -> FakeThread:
-        """A thread in these functions, innermost first; its registers beyond the usual ones."""
+        """Add a thread in these functions, innermost first, with registers."""
         fake = self.target.thread()
         fake.frames = [(start if start == SLEEP else start + AT, fake.stack + 0x100 * i)
                        for i, start in enumerate(functions)]
@@ -62,7 +62,7 @@ class Pool:
             *(Region(fake.stack, fake.stack + 0x2000, "rw", None) for fake in target.fakes)]
 
     def find(self, objects: Sequence[int] = (), report: Report | None = None) -> dict[int, Suspect]:
-        """The suspects by number, in their order."""
+        """The suspects by number, in order."""
         self.map()
         target, findings = self.target, Findings()
         code = read_code(target, findings)
@@ -117,29 +117,29 @@ def test_another_function_of_the_library(pool: Pool) -> None:
     assert pool.reasons() == ("is in table_size(), of the same library libdrv.so",)
 
 
-def test_threads_of_a_pool_are_no_suspects(pool: Pool) -> None:
-    """The outermost function of all of them is the same; those that wait there for work do nothing else."""
+def test_threads_that_share_only_the_outermost_function_are_not_suspects(pool: Pool) -> None:
+    """The threads of a pool have the same outermost function, in which idle threads wait."""
     pool.thread(INTERN, TASK, WORKER)
     for _ in range(5):
         pool.thread(SLEEP, WORKER)
     assert pool.find() == {}
 
 
-def test_threads_elsewhere_are_no_suspects(pool: Pool) -> None:
+def test_threads_in_other_code_are_not_suspects(pool: Pool) -> None:
     pool.thread(INTERN, TASK, WORKER)
     pool.thread(SLEEP, HELPER, MAIN)
     pool.thread(HELPER)
     assert pool.find() == {}
 
 
-def test_run_time_libraries_say_nothing(pool: Pool) -> None:
+def test_run_time_libraries_make_no_suspects(pool: Pool) -> None:
     pool.thread(SLEEP, INTERN)
     pool.thread(SLEEP, MAIN)
     assert pool.find() == {}
 
 
-def test_templates_of_libraries_say_nothing(pool: Pool) -> None:
-    """Every program has its own copy of them, in its own module."""
+def test_templates_of_libraries_make_no_suspects(pool: Pool) -> None:
+    """Each module has its own copy of them."""
     pool.target.name(TASK + AT, "void std::__introsort_loop<int*>(int*)")
     pool.target.name(OTHER + AT, "pybind11::cpp_function::dispatcher(_object*)")
     pool.thread(TASK, OTHER, INTERN)
@@ -147,7 +147,7 @@ def test_templates_of_libraries_say_nothing(pool: Pool) -> None:
     assert pool.find() == {}
 
 
-def test_the_one_that_died_is_no_suspect(pool: Pool) -> None:
+def test_thread_that_died_is_not_a_suspect(pool: Pool) -> None:
     pool.thread(INTERN)
     assert pool.find([HEAP]) == {}
 
@@ -176,14 +176,14 @@ def test_the_object_on_a_stack(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("address", [0, 0x10, 0xDDDDDDDDDDDDDDDD, DRIVER_TEXT + 0x10, 0x7000_0000])
-def test_what_is_no_object_makes_no_suspects(pool: Pool, address: int) -> None:
-    """Many a thread has a null, or an address of the same code."""
+def test_addresses_without_an_object_make_no_suspects(pool: Pool, address: int) -> None:
+    """Many threads have a null pointer or an address of the same code."""
     pool.thread(INTERN, rbx=address)
     pool.thread(HELPER, MAIN, rbx=address)
     assert pool.find([address]) == {}
 
 
-def test_an_object_that_the_dying_function_had_at_hand(pool: Pool) -> None:
+def test_object_in_the_registers_of_the_faulting_function(pool: Pool) -> None:
     pool.thread(INTERN, r12=HEAP + 0x200)
     pool.thread(HELPER, MAIN, rbx=HEAP + 0x200)
     pool.thread(HELPER, MAIN, rbx=HEAP + 0x300)
@@ -192,7 +192,7 @@ def test_an_object_that_the_dying_function_had_at_hand(pool: Pool) -> None:
     assert explained(found[2]) == ("has 0x5000000200 in %rbx, as the thread that died (heap)",)
 
 
-def test_what_most_threads_have_at_hand_says_nothing(pool: Pool) -> None:
+def test_object_that_most_threads_use_makes_no_suspects(pool: Pool) -> None:
     pool.thread(INTERN, r12=HEAP + 0x200, r13=HEAP + 0x400)
     for i in range(8):
         pool.thread(HELPER, MAIN, rbx=HEAP + 0x200, r13=HEAP + 0x400 if i == 3 else 0)
@@ -201,7 +201,7 @@ def test_what_most_threads_have_at_hand_says_nothing(pool: Pool) -> None:
     assert explained(found[5]) == ("has 0x5000000400 in %r13, as the thread that died (heap)",)
 
 
-def test_an_object_that_leads_to_it(pool: Pool) -> None:
+def test_object_that_points_to_the_object(pool: Pool) -> None:
     pool.thread(INTERN)
     pool.thread(OTHER, MAIN, rbx=HEAP + 0x1000)
     pool.target.ram.u64(HEAP + 0x1010, HEAP + 0x2000)
@@ -215,7 +215,7 @@ def test_an_object_that_leads_to_it(pool: Pool) -> None:
         "that died also used")
 
 
-def test_only_threads_in_the_same_library_are_asked_what_leads_to_it(pool: Pool) -> None:
+def test_object_that_points_to_the_object_in_another_library_is_ignored(pool: Pool) -> None:
     pool.thread(INTERN)
     pool.thread(HELPER, MAIN, rbx=HEAP + 0x1000)
     pool.target.ram.u64(HEAP + 0x1010, HEAP + 0x2000)
@@ -233,14 +233,14 @@ def test_the_same_python_object(version: str) -> None:
     for fake in rules.target.fakes:
         fake.frames = [((INTERN if fake.ref.number == 1 else HELPER) + AT, fake.stack)]
     found = pool.find()
-    assert list(found) == [3]  # numbers are shared by all
+    assert list(found) == [3]  # small integers are shared by all
     assert explained(found[3]) == (
         f"has the Python object {shared:#x} too: it is mine of work(), a list, and the other thread's items of work()",)
 
 
 # -- order, and what both had in common ----------------------------------------------------------------------------
 
-def test_the_likeliest_come_first(pool: Pool) -> None:
+def test_suspects_are_ordered_by_weight(pool: Pool) -> None:
     pool.thread(INTERN, TASK, WORKER)
     pool.thread(OTHER, MAIN)  # library
     pool.thread(CLEAR, MAIN)  # class
@@ -253,7 +253,7 @@ def test_the_likeliest_come_first(pool: Pool) -> None:
                                 "is in mesh::Cache::intern() too")
 
 
-def test_who_runs_is_likelier_than_who_sleeps(pool: Pool) -> None:
+def test_running_suspect_comes_before_a_blocked_one(pool: Pool) -> None:
     pool.thread(INTERN, MAIN)
     pool.target.blocked(pool.thread(CLEAR, MAIN), 0, 3)
     pool.target.fakes[1].frames = [(CLEAR + AT, pool.target.fakes[1].stack)]
@@ -334,7 +334,7 @@ def test_library_functions(function: str, expected: bool) -> None:
 # -- many threads --------------------------------------------------------------------------------------------------
 
 def test_many_threads(pool: Pool) -> None:
-    """All of them are in the library, and have heap of their own all over their stacks."""
+    """All are in the library, with heap addresses on their stacks."""
     pool.target.ram.map(HEAP, bytes(1 << 20))
     pool.thread(INTERN, TASK, WORKER)
     for i in range(200):

@@ -29,33 +29,33 @@ def call(target: int) -> bytes:
 
 @pytest.mark.parametrize("prefix", [b"", b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfa\xf2", b"\xf2"],
                          ids=["plain", "endbr64", "endbr64-bnd", "bnd"])
-def test_call_through_a_stub(prefix: bytes) -> None:
+def test_called_through_a_stub_returns_its_target(prefix: bytes) -> None:
     stub = prefix + b"\xff\x25" + rel(STUB + len(prefix) + 6, SLOT)
     assert called(memory_with(call(STUB), stub), CODE + 5) == FUNCTION
 
 
-def test_call_of_a_function_itself() -> None:
+def test_called_directly_returns_the_function() -> None:
     memory = memory_with(call(CODE + 0x20))
     assert called(memory, CODE + 5) == CODE + 0x20
 
 
-def test_call_through_a_slot() -> None:
+def test_called_through_a_slot_returns_its_value() -> None:
     assert called(memory_with(b"\xff\x15" + rel(CODE + 6, SLOT)), CODE + 6) == FUNCTION
 
 
 @pytest.mark.parametrize("code", [b"\xff\xd0", b"\x41\xff\xd4", b"\x48\x89\xc7"], ids=["rax", "r12", "no call"])
-def test_other_code(code: bytes) -> None:
+def test_called_after_other_code_returns_none(code: bytes) -> None:
     assert called(memory_with(code), CODE + len(code)) is None
 
 
-def test_unreadable() -> None:
+def test_called_when_unreadable_returns_none() -> None:
     assert called(FakeMemory(), CODE) is None
     assert called(memory_with(b"\xff\x15" + rel(CODE + 6, 0x10)), CODE + 6) is None
     with pytest.raises(MemoryUnreadable):
         behind_stub(FakeMemory(), STUB)
 
 
-def test_calls_of_a_function() -> None:
+def test_iter_calls_finds_direct_calls() -> None:
     code = NOP + b"\xe8" + rel(CODE + 6, STUB) + b"\xff\x15" + rel(CODE + 12, SLOT) + b"\xc3"
     memory = memory_with(code)
     assert list(iter_calls(memory, CODE, CODE + len(code))) == [(CODE + 6, STUB), (CODE + 12, FUNCTION)]

@@ -61,7 +61,7 @@ class Frames:
         return self.unwinder.rule(TEXT + 0x100 * function + offset)
 
 
-def test_rows_of_a_function_with_a_frame_pointer() -> None:
+def test_rule_of_a_function_with_a_frame_pointer() -> None:
     frames = Frames(FRAME_POINTER)
     assert frames.rule(0) == Rule(False, 8, -8, None)
     assert frames.rule(1) == frames.rule(3) == Rule(False, 16, -8, -16)
@@ -94,7 +94,7 @@ def test_rows_of_a_function_with_a_frame_pointer() -> None:
         "def_cfa_offset_sf", "offset_extended", "offset_extended_sf", "offset_extended_sf, above", "same_value",
         "undefined rbp", "restore", "restore_extended", "undefined return address", "other registers",
         "remember and restore", "nested remember", "expressions of other registers", "values of other registers"])
-def test_instructions(program: bytes, offset: int, expected: Rule) -> None:
+def test_call_frame_instructions(program: bytes, offset: int, expected: Rule) -> None:
     assert Frames(program).rule(offset) == expected
 
 
@@ -105,8 +105,8 @@ def test_instructions(program: bytes, offset: int, expected: Rule) -> None:
 ], ids=["CFA expression", "CFA of rbx", "rbp expression", "rbp in a register", "return address in a register",
         "return address unchanged", "return address expression", "set_loc", "window_save", "unknown", "restore without",
         "remember without end", "ends early", "expression ends early", "endless LEB128"])
-def test_what_the_debugger_must_do(program: bytes) -> None:
-    # padded with nothing that would complete an operand: the record ends where the program does
+def test_call_frame_instructions_of_unusual_frames_raise(program: bytes) -> None:
+    # padded at the start, so that the record ends with the program and padding completes no operand
     program = bytes(-(len(program) + 17) % 8) + program
     with pytest.raises(CannotUnwind):
         Frames(program).rule()
@@ -116,7 +116,7 @@ def test_what_the_debugger_must_do(program: bytes) -> None:
     (cie(b"zPLR", b"\x07\x9b\0\0\0\0\x1b\x1b"), True), (cie(b"zPLR", b"\x09\x03\0\0\0\0\x1b\x1b\0\0"), True),
     (b"\0\0\0\0\x03zR\0\x01\x78\x10\x01\x1b" + INITIAL, False),
 ], ids=["personality", "more data than is understood", "version 3"])
-def test_augmentations(common: bytes, lsda: bool) -> None:
+def test_augmentations_are_skipped(common: bytes, lsda: bool) -> None:
     assert Frames(FRAME_POINTER, common=common, lsda=lsda).rule(4) == Rule(True, 16, -8, -16)
 
 
@@ -126,12 +126,12 @@ def test_augmentations(common: bytes, lsda: bool) -> None:
     b"\0\0\0\0\x01" + b"z" * 39, b"\0\0\0\0\x01",
 ], ids=["signal frame", "return column", "old augmentation", "aligned pointers", "text-relative", "version 4", "no CIE",
         "augmentation without end", "short"])
-def test_common_information_that_is_not_handled(common: bytes) -> None:
+def test_unusual_common_information_raises(common: bytes) -> None:
     with pytest.raises(CannotUnwind):
         Frames(FRAME_POINTER, common=common).rule()
 
 
-def test_each_function_has_its_own_rules() -> None:
+def test_functions_have_separate_rules() -> None:
     frames = Frames(FRAME_POINTER, NO_ROWS, def_cfa_offset(64), b"\x07\x10")
     assert [frames.rule(0x80, i) for i in range(4)] == [
         Rule(True, 16, -8, -16), Rule(False, 8, -8, None), Rule(False, 64, -8, None),
@@ -141,22 +141,22 @@ def test_each_function_has_its_own_rules() -> None:
 
 
 @pytest.mark.parametrize("pc", [0, TEXT - 1, TEXT + 0x100, HEADER, 1 << 63])
-def test_pc_outside(pc: int) -> None:
+def test_rule_outside_of_the_module_raises(pc: int) -> None:
     unwinder = Frames(FRAME_POINTER).unwinder
     with pytest.raises(CannotUnwind):
         unwinder.rule(pc)
     assert unwinder.function_range(pc) is None
 
 
-def test_pc_between_functions() -> None:
+def test_rule_between_functions_raises() -> None:
     frames = Frames(FRAME_POINTER)
-    # the text goes on behind the only function that is described
+    # the section is larger than the only function with a description
     module = Module("/x", (Section(".text", TEXT, TEXT + 0x1000), *frames.module.sections[1:]))
     with pytest.raises(CannotUnwind):
         Unwinder(frames.memory, [module]).rule(TEXT + 0x100)
 
 
-def test_a_rule_is_worked_out_once() -> None:
+def test_rule_is_computed_once() -> None:
     frames = Frames(FRAME_POINTER)
     frames.rule(4)
     frames.memory.reads.clear()
@@ -167,7 +167,7 @@ def test_a_rule_is_worked_out_once() -> None:
             frames.unwinder.rule(TEXT + 0x100)
 
 
-def test_walk() -> None:
+def test_unwind_returns_pc_and_sp_of_each_frame() -> None:
     # leaf (return address on top) <- function with a frame pointer <- function without <- the outermost
     frames = Frames(NO_ROWS, FRAME_POINTER, def_cfa_offset(48), b"\x07\x10")
     memory = frames.memory
@@ -183,8 +183,8 @@ def test_walk() -> None:
     assert frames.unwinder.unwind({"rip": TEXT + 0x20, "rsp": STACK + 0x10, "rbp": inner_bp}, 2) == found[:2]
 
 
-def test_callers_rule_is_that_of_the_call() -> None:
-    # the call is the last instruction of its function (of one that does not return): what follows is another
+def test_unwind_uses_the_rule_of_the_call() -> None:
+    # the call, of a function that does not return, is the last instruction: another function follows
     frames = Frames(def_cfa_offset(32), def_cfa_offset(64))
     frames.memory.map(STACK, bytes(0x100))
     frames.memory.u64(STACK + 24, TEXT + 0x100)
@@ -193,13 +193,13 @@ def test_callers_rule_is_that_of_the_call() -> None:
         (TEXT + 0x20, STACK), (TEXT + 0x100, STACK + 32), (TEXT + 0x40, STACK + 64)]
 
 
-def test_null_return_address_ends_the_walk() -> None:
+def test_unwind_ends_at_a_null_return_address() -> None:
     frames = Frames(NO_ROWS)
     frames.memory.map(STACK, bytes(16))
     assert frames.unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 10) == [(TEXT, STACK)]
 
 
-def test_frame_that_does_not_grow() -> None:
+def test_unwind_of_a_frame_that_does_not_grow_raises() -> None:
     frames = Frames(FRAME_POINTER)
     frames.memory.map(STACK - 0x100, bytes(0x200))
     for bp in (0, STACK - 16, STACK - 0x100, STACK + (1 << 40)):
@@ -213,20 +213,20 @@ def test_frame_that_does_not_grow() -> None:
     b"\x11\x06\x80\x40",   # rbp likewise
     b"\x05\x06\x80\x08",
 ])
-def test_registers_kept_outside_the_frame(program: bytes) -> None:
-    """The debugger may know better; what is not in the frame is no answer, and no IndexError."""
+def test_unwind_with_registers_saved_outside_the_frame_raises(program: bytes) -> None:
+    """An address outside of the frame raises CannotUnwind, never IndexError: the debugger may unwind the frame."""
     frames = Frames(program)
     frames.memory.map(STACK, struct.pack("<Q", TEXT + 8) * 100)
     with pytest.raises(CannotUnwind):
         frames.unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 10)
 
 
-def test_unreadable_stack() -> None:
+def test_unwind_of_an_unreadable_stack_raises() -> None:
     with pytest.raises(MemoryUnreadable):
         Frames(NO_ROWS).unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 10)
 
 
-def test_recursion_without_end_is_cut() -> None:
+def test_unwind_stops_at_the_limit() -> None:
     frames = Frames(NO_ROWS)
     frames.memory.map(STACK, struct.pack("<Q", TEXT + 8) * 5000)
     assert len(frames.unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 1000)) == 1000
@@ -236,15 +236,15 @@ def test_recursion_without_end_is_cut() -> None:
     (0, b"\x02"), (1, b"\x50"), (2, b"\xff"), (3, b"\x1b"), (8, b"\xff\xff\xff\xff"), (8, b"\0\0\0\0"),
     (16, b"\xff\xff\xff\x7f"),
 ], ids=["version", "encoding", "count encoding", "table encoding", "too many", "none", "points nowhere"])
-def test_unusual_header(change: tuple[int, bytes]) -> None:
+def test_unusual_header_raises(change: tuple[int, bytes]) -> None:
     frames = Frames(FRAME_POINTER)
     frames.memory.write(HEADER + change[0], change[1])
     with pytest.raises(CannotUnwind):
         Unwinder(frames.memory, [frames.module]).rule(TEXT)
 
 
-def test_truncated_anywhere() -> None:
-    """Only errors of ours may come out, whatever is cut off."""
+def test_truncated_data_raises_only_errors_of_gdbext() -> None:
+    """Data cut off at any place raises GdbextError or nothing."""
     whole = Frames(FRAME_POINTER, def_cfa_offset(24), lsda=False)
     head = whole.module.sections[1]
     data = whole.memory.read(FRAMES, whole.module.sections[2].end - FRAMES)
@@ -259,7 +259,7 @@ def test_truncated_anywhere() -> None:
             Unwinder(memory, [whole.module]).rule(TEXT + 0x104)
 
 
-def test_bytes_changed_at_random() -> None:
+def test_changed_bytes_raise_only_errors_of_gdbext() -> None:
     whole = Frames(FRAME_POINTER, def_cfa_offset(24), b"\x0a\x0e\x40\x0b", lsda=True)
     chooser = random.Random(7)
     start = time.process_time()
@@ -280,7 +280,7 @@ def test_bytes_changed_at_random() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_noise(seed: int) -> None:
+def test_random_memory_raises_only_errors_of_gdbext(seed: int) -> None:
     memory = NoiseMemory(seed)
     at = seed * 0x340
     module = Module("/x", (Section(".text", 0, 1 << 40), Section(".eh_frame_hdr", at, at + 0x10000)))
@@ -334,7 +334,7 @@ BUILDS = ("-O2", "-O0", "-O2 -fno-omit-frame-pointer", "-Os -fomit-frame-pointer
 
 @dataclass(frozen=True)
 class Row:
-    """What readelf says of [start, end): the CFA, where rbp and the return address are."""
+    """The rows of [start, end) by readelf: the CFA, and the places of rbp and the return address."""
 
     start: int
     end: int
@@ -345,7 +345,7 @@ class Row:
 
 
 def readelf(*arguments: str) -> str:
-    # it fails when it finds no separate debug file, which is not asked for
+    # it fails if there is no separate debug file, which is not needed
     return subprocess.run(["readelf", *arguments], capture_output=True, text=True, check=False, timeout=120).stdout
 
 
@@ -396,7 +396,7 @@ def loaded(path: Path, bias: int) -> tuple[FakeMemory, Module]:
 
 
 def compare(path: Path, every_pc: bool) -> tuple[int, int]:
-    """How many program counters were compared, and how many of them are left to the debugger."""
+    """The number of program counters compared, and of those left to the debugger."""
     bias = 0x5555_0000_0000
     memory, module = loaded(path, bias)
     unwinder = Unwinder(memory, [module])
@@ -409,7 +409,7 @@ def compare(path: Path, every_pc: bool) -> tuple[int, int]:
         place = re.fullmatch(r"(rsp|rbp)\+(\d+)", row.cfa)
         for pc in range(row.start, row.end) if every_pc else (row.start, row.end - 1):
             compared += 1
-            # vfork keeps its return address in a register for some instructions
+            # for some instructions vfork has its return address in a register
             unusual = (row.signal or place is None or not re.fullmatch(r"u|s|c[+-]\d+", row.rbp)
                        or not re.fullmatch(r"c[+-]\d+", row.ra))
             if row.ra == "u" and not row.signal:
@@ -435,7 +435,7 @@ def need_tools(*tools: str) -> None:
 
 
 @pytest.mark.parametrize("options", BUILDS)
-def test_every_row_of_a_compiled_program_is_as_readelf_says(options: str, tmp_path: Path) -> None:
+def test_rules_of_a_compiled_program_agree_with_readelf(options: str, tmp_path: Path) -> None:
     need_tools("gcc", "readelf")
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(SOURCE, encoding="utf-8")
@@ -446,7 +446,7 @@ def test_every_row_of_a_compiled_program_is_as_readelf_says(options: str, tmp_pa
     assert left < compared // 2
 
 
-def test_every_row_of_the_c_library_is_as_readelf_says() -> None:
+def test_rules_of_the_c_library_agree_with_readelf() -> None:
     need_tools("readelf")
     library = next((path for path in (Path("/lib/x86_64-linux-gnu/libc.so.6"), Path("/lib64/libc.so.6"))
                     if path.exists()), None)
