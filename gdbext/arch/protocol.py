@@ -385,8 +385,13 @@ class Architecture(Protocol):
         """
         ...
 
-    def iter_branches(self, code: bytes, start: int) -> Iterator[tuple[int, bool]]:
-        """(address, whether it is that of a slot with the target) of each call and jump in code that is at `start`."""
+    def iter_branches(self, code: bytes, start: int) -> Iterator[tuple[int, int, bool, bool]]:
+        """(next address, address, whether that is a slot with the target, whether it is a call) of each call and jump.
+
+        Instructions are not decoded, so bytes that only look like a branch come too.
+
+        :param start: the address of the code.
+        """
         ...
 
     def constant_arguments(self, memory: Memory, start: int, call: int) -> frozenset[int]:

@@ -82,7 +82,7 @@ def _look(snapshot: Snapshot, addresses: Sequence[int], kind: LockKind | None) -
             raise GdbextError(f"there is no {what} at {addresses[0]:#x} ({found})",
                               "without an address the command lists every lock that a thread waits on")
         holders = {holder.thread for holder in lock.holders}
-        report = snapshot.report(lambda thread: thread.number in holders)
+        report = snapshot.report(lambda thread: thread.number in holders, lock)
         return _result(report, [other for other in report.locks if other.id == lock.id], note)
     chosen = {lock.id for lock in snapshot.locks() if kind in (None, lock.kind) and lock.waiters}
     holders = {holder.thread for lock in snapshot.locks() if lock.id in chosen for holder in lock.holders}

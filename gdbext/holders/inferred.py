@@ -63,7 +63,7 @@ class HolderFinder:
     # -- counted or merely mentioned -------------------------------------------------------------------------
 
     def _mentioning(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
-        return replace(view, candidates=tuple(sorted(self._mentions.of(view.address) - set(waiters))), why=view.why)
+        return replace(view, candidates=tuple(sorted(self._mentions.threads_with(view.address) - set(waiters))))
 
     def _readers(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
         """The threads whose code proves that they read; those that have the lock's address may be the others.
@@ -71,7 +71,7 @@ class HolderFinder:
         A thread that waits for the lock may read it as well.
         """
         count = view.count
-        mentioning = self._mentions.of(view.address) - set(waiters)
+        mentioning = self._mentions.threads_with(view.address) - set(waiters)
         proven = {seen.number for seen in self._threads
                   if seen.unavailable is None and self._proven.holds(seen, view.address)}
         if len(proven) > count:
@@ -95,7 +95,7 @@ class HolderFinder:
                        and self._waits.get(seen.number) not in ends)
         if self._threads.all_available and len(others) == view.count:
             return _inferred(view, others, because("as-many-others", missing=view.count))
-        mentioning = self._mentions.of(view.address) - set(waiters)
+        mentioning = self._mentions.threads_with(view.address) - set(waiters)
         return replace(view, candidates=tuple(sorted(mentioning)), why=because("maybe-not-arrived", missing=view.count))
 
     # -- inside a function -----------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class HolderFinder:
             helpers.update(own)
             if len(set(own)) < len(own):  # called again by the initialiser, in a call that the compiler made a jump
                 inside.add(number)
-        for number in self._mentions.of(view.address):
+        for number in self._mentions.threads_with(view.address):
             native = self._threads[number].native(self._code)
             for i in range(start.get(number, 0) + 1, len(native)):
                 pc = native[i][0]
@@ -167,8 +167,8 @@ class HolderFinder:
                               if self._code.cpu.is_signal_return(self._memory, pc)), len(native))
             if any(self._allocates(native, i) for i in range(start, len(native))):
                 high = min(native[-1][1] + OUTERMOST, native[start][1] + MAX_STACK_SCAN)
-                if (self._mentions.between(native[start][1], high, {view.address}) if start else
-                        seen.number in self._mentions.of(view.address)):
+                if (self._mentions.search_stack(native[start][1], high, {view.address}) if start else
+                        seen.number in self._mentions.threads_with(view.address)):
                     inside.add(seen.number)
         return self._one_inside(view, inside, "allocator")
 

@@ -19,6 +19,7 @@ from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
 from gdbext.record import record
 from gdbext.threads.code import Code
+from gdbext.threads.function_code import iter_branches
 
 #: Bounds: bytes of one function, instructions analysed of one function with its callees, callees that are followed,
 #: how deep calls are followed, separate parts of one function, rounds of the analysis for each block.
@@ -234,22 +235,15 @@ class LockFlow:
             return False
         if found[1] - found[0] > _MAX_SEARCH or len(self._relevant) > _MAX_SEARCHED:
             return True  # it is not known, so it counts as a release of any lock
+        callees = []
         try:
-            code = self._memory.read(found[0], found[1] - found[0])
+            for _, at, function, _ in iter_branches(self._memory, self._code, *found):
+                if function in self._primitives:
+                    return True
+                if function == at and not found[0] <= at < found[1]:
+                    callees.append(at)
         except GdbextError:
             return False
-        callees = []
-        for at, is_slot in self.cpu.iter_branches(code, found[0]):
-            if self._code.module(at) is None:
-                continue
-            try:
-                called = read_u64(self._memory, at) if is_slot else self.cpu.behind_stub(self._memory, at)
-            except GdbextError:
-                continue
-            if called in self._primitives:
-                return True
-            if called == at and not found[0] <= at < found[1]:
-                callees.append(at)
         return depth < _MAX_DEPTH and any(self.is_relevant(callee, depth + 1) for callee in dict.fromkeys(callees))
 
     def _function(self, found: tuple[int, int], depth: int) -> _Function | None:

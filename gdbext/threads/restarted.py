@@ -1,4 +1,4 @@
-"""Timed futex waits that a stop has interrupted before: the call's number is lost, and its arguments are not enough."""
+"""Timed futex waits that an earlier stop interrupted: the kernel has restarted them as ``restart_syscall``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gdbext.threads.threads import Threads
 
 
 def find_restarted_waits(memory: Memory, layouts: Layouts, code: Code, threads: Threads, sites: Sites) -> Threads:
-    """The threads, with the futex wait of each that was restarted in one."""
+    """The threads, with the futex waits that were restarted."""
     changed = []
     for seen in threads:
         if seen.futex is None and seen.call is not None and seen.call.blocked and seen.call.name is None:
@@ -31,10 +31,9 @@ def find_restarted_waits(memory: Memory, layouts: Layouts, code: Code, threads: 
 
 
 def _is_asleep(memory: Memory, wait: FutexWait, timeout: int) -> bool:
-    """Whether the arguments of some restarted call are those of a futex wait: the word is as it was expected."""
+    """Whether the arguments of a restarted call make sense for a futex wait: the word has the expected value."""
     try:
         seconds, nanoseconds = struct.unpack("<qq", memory.read(timeout, 16))  # struct timespec
-        return (read_u32(memory, wait.address) == wait.expected
-                and bool(seconds >= 0 and 0 <= nanoseconds < 10**9))
+        return bool(read_u32(memory, wait.address) == wait.expected and seconds >= 0 and 0 <= nanoseconds < 10**9)
     except GdbextError:
         return False

@@ -328,5 +328,5 @@ class OpenMP:
                                                        waiters.get(seen.number, -1) + 1)))
 
     def _mentioned(self, address: int, why: Reason) -> SeenLock:
-        found = self._mentions.of(address) - self._asleep[address]
+        found = self._mentions.threads_with(address) - self._asleep[address]
         return SeenLock(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)

@@ -13,7 +13,7 @@ from gdbext.inferior.signals import SI_TKILL, SI_USER, SIGABRT, SIGSEGV
 from gdbext.layout.select import glibc_layouts
 from gdbext.threads.code import Code, read_code
 from gdbext.threads.findings import Findings
-from gdbext.threads.interrupted import MAX_HANDLER, Interrupted, find_interrupted, take_back, was_sending
+from gdbext.threads.interrupted import MAX_HANDLER, Interrupted, find_interrupted, restore_interrupted, was_sending
 from gdbext.threads.threads import SeenThread, Threads, read_threads
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, ERESTARTSYS, LIBC_TEXT, NOT_IN_A_CALL, FakeTarget
 
@@ -211,7 +211,7 @@ def test_handler_that_had_returned(scene: Scene) -> None:
     assert scene.find() is None
 
 
-def test_thread_is_taken_back(scene: Scene) -> None:
+def test_interrupted_thread_is_restored(scene: Scene) -> None:
     scene.code("mov $0xca,%eax", "syscall")
     seen, threads = scene.seen()
     code = read_code(scene.target, Findings())
@@ -220,7 +220,7 @@ def test_thread_is_taken_back(scene: Scene) -> None:
     assert seen.futex is None
     frames = list(scene.thread.frames)
     findings = Findings()
-    threads = take_back(scene.target, code, threads, findings)
+    threads = restore_interrupted(scene.target, code, threads, findings)
     seen = threads[1]
     assert len(findings.notes) == 1
     assert (seen.handler, seen.native(code), seen.whole(code)) == (frames[:3], frames[3:], frames)
