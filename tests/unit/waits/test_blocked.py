@@ -489,7 +489,7 @@ def test_five_thousand_threads_in_read(live: FakeTarget, fake: FakeProc) -> None
     begin = time.process_time()
     blocked = Blocked(live, code, Sites(live.memory, code, ()))
     for seen in threads:
-        found = blocked.look(seen)
+        found = blocked.find(seen)
         assert found is not None
         assert found.lock is not None
         locks.append(found.lock)

@@ -115,7 +115,7 @@ class Process:
             self.look = OpenMP(cast(Target, self), cast(Code, self), cast(Threads, self))
         futex = self[thread].futex
         assert futex is not None
-        return self.look.view(self[thread], futex)
+        return self.look.find_lock(self[thread], futex)
 
     def wait(self, thread: int) -> SeenLock:
         found = self.view(thread)
@@ -595,7 +595,7 @@ COND_WAIT, SUSPEND = LIBC + 0x310, LIBOMP + 0x120
 def test_waits_of_llvm(process: Process, pcs: list[int], expected: str | None) -> None:
     process.names["__kmpc_barrier"] = LIBOMP
     look = OpenMP(cast(Any, process), cast(Code, process), cast(Threads, process))
-    assert said(look.of_condvar(process[process.thread(pcs)])) == expected
+    assert said(look.describe_condvar_wait(process[process.thread(pcs)])) == expected
 
 
 def test_name_by_which_llvm_is_called(process: Process) -> None:
@@ -603,5 +603,5 @@ def test_name_by_which_llvm_is_called(process: Process) -> None:
     call = process.call(BODY, LIBOMP + 0x700)
     look = OpenMP(cast(Any, process), cast(Code, process), cast(Threads, process))
     thread = process[process.thread([COND_WAIT, SUSPEND, call])]
-    assert said(look.of_condvar(thread)) == "OpenMP worker of libomp.so.5 in __kmpc_critical"
+    assert said(look.describe_condvar_wait(thread)) == "OpenMP worker of libomp.so.5 in __kmpc_critical"
 
