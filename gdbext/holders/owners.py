@@ -13,9 +13,7 @@ from gdbext.model.kinds import FUTEX, kind_of
 from gdbext.model.reasons import because
 from gdbext.record import record
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.threads import Threads
 from gdbext.waits.context import Context
-from gdbext.waits.parked import ParkedWaits
 from gdbext.waits.seen import SeenLock, SeenWait, held_by
 
 
@@ -27,16 +25,6 @@ class HolderContext:
     gone: GoneOwners
     frames: PythonFrames
     finder: HolderFinder
-
-    @property
-    def threads(self) -> Threads:
-        """The target's threads."""
-        return self.waits.threads
-
-    @property
-    def parked(self) -> ParkedWaits:
-        """Where threads are parked."""
-        return self.waits.parked
 
 
 def holder_context(context: Context, gone: GoneOwners, locks: Collection[SeenLock],
@@ -63,7 +51,7 @@ def named(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> S
 
 def recorded_tid(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The thread whose TID the lock records; or what happened to that thread."""
-    threads = context.threads
+    threads = context.waits.threads
     if lock.owner is None:
         return None
     if lock.owner in threads.number_of_tid:
@@ -120,7 +108,6 @@ def _may_be_first(context: HolderContext, owner: int) -> bool:
 
 
 def _name(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> str | None:
-    """The name of a lock's variable, or the library that uses it."""
     if lock.name is not None or lock.python is not None or lock.number is not None:
         return lock.name
     code, sites = context.waits.code, context.waits.sites
@@ -129,13 +116,13 @@ def _name(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> s
         symbol = code.symbol(lock.address).function
         if symbol is None and lock.kind == FUTEX and any(module is part for part in context.waits.library.modules):
             # an internal lock of the C library: the function that takes it shows its purpose
-            functions = sites.site(context.threads[next(iter(waiters))].native(code)).functions
+            functions = sites.site(context.waits.threads[next(iter(waiters))].native(code)).functions
             symbol = f"{functions[-1]}()" if functions else None
         return f"{symbol} in {module.name}" if symbol else f"in {module.name}"
     if kind_of(lock.kind).ends_thread:
         return None
     for waiter in waiters:
-        native = context.threads[waiter].native(code)
+        native = context.waits.threads[waiter].native(code)
         caller = sites.site(native).caller
         module = code.module(native[caller][0]) if caller is not None else None
         if module is not None:

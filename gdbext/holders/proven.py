@@ -74,7 +74,6 @@ class ProvenReaders:
         return [symbol.address for symbol in found if symbol is not None]
 
     def _linked(self, module: Module) -> Iterable[int]:
-        """The words of a file's global offset table."""
         for section in module.sections:
             if section.name in (".got", ".got.plt") and section.end - section.start <= _MAX_LINKS:
                 try:

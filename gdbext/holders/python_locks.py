@@ -18,6 +18,7 @@ from gdbext.errors import GdbextError
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because
+from gdbext.remembered import remembered
 from gdbext.threads.threads import Threads
 from gdbext.waits.python_locks import PythonLocks, Reader
 from gdbext.waits.seen import SeenLock, held_by
@@ -40,17 +41,12 @@ class PythonFrames:
         self._threads = threads
         self._locks = locks
         self._wanted = wanted
-        self._taken: dict[int, dict[int, TakenLock]] = {}
 
+    @remembered
     def taken_by(self, number: int) -> Mapping[int, TakenLock]:
         """The locks (``PyObject *``) that a thread has taken in `with` statements."""
-        known = self._taken.get(number)
-        if known is None:
-            known = self._taken[number] = {}
-            for reader, stack in self._locks.stacks_of(number):
-                # a recursive lock was taken in its outermost block
-                known.update((taken.lock, taken) for taken in reader.taken.of(stack))
-        return known
+        # a recursive lock was taken in its outermost block, which is the last
+        return {taken.lock: taken for reader, stack in self._locks.stacks(number) for taken in reader.taken.of(stack)}
 
     @cached_property
     def inside(self) -> Mapping[int, Sequence[tuple[int, TakenLock]]]:
@@ -67,7 +63,7 @@ class PythonFrames:
         known = _References(self._wanted)
         numbers: dict[str, set[int]] = {}
         for seen in self._threads:
-            for reader, stack in self._locks.stacks_of(seen.number):
+            for reader, stack in self._locks.stacks(seen.number):
                 for raw in stack:
                     for found in known.find(reader, raw):
                         numbers.setdefault(found.id, set()).add(seen.number)
@@ -76,18 +72,18 @@ class PythonFrames:
     def refers(self, number: int, lock: SeenLock) -> bool:
         """Whether a frame of a thread refers to a lock."""
         known = _References([lock])
-        return any(known.find(reader, raw) for reader, stack in self._locks.stacks_of(number) for raw in stack)
+        return any(known.find(reader, raw) for reader, stack in self._locks.stacks(number) for raw in stack)
 
     def is_searchable(self, number: int) -> bool:
         """Whether a thread has any Python frame."""
-        return any(stack for _, stack in self._locks.stacks_of(number))
+        return any(stack for _, stack in self._locks.stacks(number))
 
     def released_by_others(self, number: int, lock: SeenLock) -> bool:
         """Whether a thread other than the holder may release a lock; some programs use a lock to send a signal."""
         known = _References([lock])
         return any(reader.taken.releases(raw) and known.find(reader, raw)
                    for seen in self._threads if seen.number != number
-                   for reader, stack in self._locks.stacks_of(seen.number) for raw in stack)
+                   for reader, stack in self._locks.stacks(seen.number) for raw in stack)
 
 
 def python_owner(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
@@ -104,12 +100,13 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
         return replace(found, why=because(kind.no_owner))
     if not lock.locked:
         return replace(found, why=because("lock-about-to-be-taken"))
-    passed_on = next((context.parked.passed_on[word] for word in lock.words if word in context.parked.passed_on), None)
+    all_passed_on = context.waits.parked.passed_on
+    passed_on = next((all_passed_on[word] for word in lock.words if word in all_passed_on), None)
     if passed_on is not None:
         return replace(found, holders=held_by((passed_on,)))
     if lock.owner is None:
         return replace(found, why=because("held-by-another-process")) if lock.shared else None
-    number = context.threads.number_of_pthread.get(lock.owner)
+    number = context.waits.threads.number_of_pthread.get(lock.owner)
     if number is not None:
         taken = context.frames.taken_by(number).get(lock.address)
         # a thread handle records the ident of a thread that has not ended

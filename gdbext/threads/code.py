@@ -12,7 +12,7 @@ from functools import cached_property
 from gdbext import arch
 from gdbext.elf.dynamic import first_page
 from gdbext.elf.notes import build_id_at
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.modules import ModuleMap
@@ -130,7 +130,6 @@ class Code:
         return frames
 
     def _unknown_file(self, address: int) -> str | None:
-        """The path of the file mapped at an address, if the debugger does not have that file."""
         module = self.module(address)
         if module is not None and not module.by_mapping:
             return None
@@ -155,12 +154,10 @@ class Code:
         mapped = [module.name for module in self._target.modules() if module.by_mapping and ".so" in module.name]
         return list(dict.fromkeys([*mapped, *(path.rpartition("/")[2] for path in self.missing_libraries())]))
 
+    @if_unreadable(None)
     def return_address(self, sp: int) -> int | None:
-        """The word on top of a stack if it points into a loaded file, for a thread that jumped to what is not code."""
-        try:
-            after = read_u64(self._target.memory, sp)
-        except GdbextError:
-            return None
+        """The word on top of a stack if it points into a loaded file; for a thread that jumped to a bad address."""
+        after = read_u64(self._target.memory, sp)
         return after if self.module(after) is not None else None
 
 

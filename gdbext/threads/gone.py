@@ -106,7 +106,6 @@ class GoneOwners:
         return starts[0] <= starts[1]
 
     def _last_tid(self) -> int | None:
-        """The newest TID in the debugger's namespace."""
         text = self._target.read_host_file("/proc/loadavg", 256) or b""
         try:
             return int(text.split()[4])

@@ -19,7 +19,7 @@ from gdbext.cpython.runtime import (
 )
 from gdbext.cpython.stop_the_world import not_stopped
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import GdbextError, RuntimeNotFound
+from gdbext.errors import GdbextError, RuntimeNotFound, if_unreadable
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.layout.table import Struct
 from gdbext.model import RECORDED, Evidence, Gil, Interpreter, PythonState, Runtime, StopTheWorld
@@ -181,11 +181,9 @@ def _thread_names(memory: Memory, python: Python, interpreter: InterpreterState,
         return {}
 
 
+@if_unreadable(None)
 def _finalizing(memory: Memory, python: Python, number_of_pthread: Mapping[int, int], findings: Findings) -> int | None:
-    try:
-        address = python.runtime.finalizing(memory)
-    except GdbextError:
-        return None
+    address = python.runtime.finalizing(memory)
     number = next((number_of_pthread.get(tstate.thread_id) for interpreter in python.interpreters
                    for tstate in interpreter.threads if tstate.address == address), None)
     if number is not None:
@@ -194,7 +192,6 @@ def _finalizing(memory: Memory, python: Python, number_of_pthread: Mapping[int, 
 
 
 def _with_holder(gil: SeenGil, number_of_tstate: Mapping[int, int], gone: GoneOwners, findings: Findings) -> SeenGil:
-    """The GIL with its holder, or with the reason why it has none."""
     holder = gil.state.holder
     if holder is None:
         return gil

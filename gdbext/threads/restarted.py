@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FutexWait, decode_futex_wait
 from gdbext.glibc.pthread import pthread_of_join
 from gdbext.inferior.cache import read_u32
@@ -30,10 +30,8 @@ def find_restarted_waits(memory: Memory, layouts: Layouts, code: Code, threads: 
     return threads.replaced(changed)
 
 
+@if_unreadable(False)
 def _is_asleep(memory: Memory, wait: FutexWait, timeout: int) -> bool:
     """Whether the arguments of a restarted call make sense for a futex wait: the word has the expected value."""
-    try:
-        seconds, nanoseconds = struct.unpack("<qq", memory.read(timeout, 16))  # struct timespec
-        return bool(read_u32(memory, wait.address) == wait.expected and seconds >= 0 and 0 <= nanoseconds < 10**9)
-    except GdbextError:
-        return False
+    seconds, nanoseconds = struct.unpack("<qq", memory.read(timeout, 16))  # struct timespec
+    return bool(read_u32(memory, wait.address) == wait.expected and seconds >= 0 and 0 <= nanoseconds < 10**9)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
+from gdbext.remembered import remembered
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import iter_branches
 
@@ -28,14 +29,11 @@ class Section:
 
 
 class Sections:
-    """Determines whether a stack is inside a section; the code of each function is searched once."""
+    """Determines whether a stack is inside a section. Many threads have the same frames, each of which is read once."""
 
     def __init__(self, memory: Memory, code: Code) -> None:
         self._memory = memory
         self._code = code
-        # many threads have the same frames
-        self._calls: dict[int, list[tuple[int, int]]] = {}
-        self._known: dict[tuple[Section, int], bool] = {}
 
     def contains(self, section: Section, native: Sequence[tuple[int, int]], first: int) -> bool:
         """Whether any frame of a stack is inside a section.
@@ -45,13 +43,8 @@ class Sections:
         return any(self._is_inside(section, native[i][0] if i == 0 else native[i][0] - 1)
                    for i in range(first, len(native)))
 
+    @remembered
     def _is_inside(self, section: Section, pc: int) -> bool:
-        key = (section, pc)
-        if key not in self._known:
-            self._known[key] = self._covers(section, pc)
-        return self._known[key]
-
-    def _covers(self, section: Section, pc: int) -> bool:
         function = self._code.function_range(pc)
         if function is None:
             return False
@@ -65,23 +58,15 @@ class Sections:
                 opened = None
         return opened is not None and opened <= pc
 
+    @if_unreadable(False)
     def _concerns(self, section: Section, function: int, call: int) -> bool:
         """Whether a call that starts or ends a section is for this one."""
-        if section.argument is None or call in section.calls:
-            return True
-        try:
-            return section.argument in self._code.cpu.constant_arguments(self._memory, function, call)
-        except GdbextError:
-            return False
+        return (section.argument is None or call in section.calls
+                or section.argument in self._code.cpu.constant_arguments(self._memory, function, call))
 
-    def _calls_in(self, start: int, end: int) -> list[tuple[int, int]]:
+    @remembered
+    @if_unreadable(())
+    def _calls_in(self, start: int, end: int) -> Sequence[tuple[int, int]]:
         """(return address, function called) of each call in a function, by address."""
-        known = self._calls.get(start)
-        if known is None:
-            known = self._calls[start] = []
-            try:
-                branches = iter_branches(self._memory, self._code, start, min(end, start + _MAX_FUNCTION))
-                known += [(after, function) for after, _, function, is_call in branches if is_call]
-            except GdbextError:
-                pass
-        return known
+        branches = iter_branches(self._memory, self._code, start, min(end, start + _MAX_FUNCTION))
+        return [(after, function) for after, _, function, is_call in branches if is_call]

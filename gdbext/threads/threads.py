@@ -7,7 +7,7 @@ from dataclasses import field
 
 from gdbext import arch
 from gdbext.arch.protocol import Architecture, Syscall
-from gdbext.errors import GdbextError, ThreadUnavailable
+from gdbext.errors import GdbextError, ThreadUnavailable, if_unreadable
 from gdbext.glibc.futex import FutexWait, decode_futex_waits
 from gdbext.glibc.pthread import read_tid
 from gdbext.inferior.cache import CachedMemory
@@ -148,12 +148,10 @@ def _read_thread(target: Target, cpu: Architecture, layouts: Layouts | None, ref
     return SeenThread(ref, cpu, registers, pthread, tid, call, futex)
 
 
+@if_unreadable(None)
 def decode_futex(memory: Memory, call: Syscall | None) -> FutexWait | None:
     """The futex wait of a call; None if the call waits for any of several words, which is not a wait for a lock."""
-    try:
-        waits = decode_futex_waits(memory, call)
-    except GdbextError:
-        return None
+    waits = decode_futex_waits(memory, call)
     return waits[0] if len(waits) == 1 else None
 
 

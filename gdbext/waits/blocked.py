@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import decode_futex_waits
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc import Descriptor, FileLock, address_text
@@ -229,12 +229,10 @@ class Blocked:
         """A wait with no descriptors: for time, or for a signal."""
         return SeenWait(sleep if timed else because("waits-for-signal"), timed=timed)
 
+    @if_unreadable(None)
     def _connecting(self, address: int, size: int) -> Reason | None:
         """The address that a socket is connecting to, and the descriptors that listen there."""
-        try:
-            data = self._memory.read(address, min(size & 0xFFFFFFFF, _MAX_PATH))
-        except GdbextError:
-            return None
+        data = self._memory.read(address, min(size & 0xFFFFFFFF, _MAX_PATH))
         family, rest = int.from_bytes(data[:2], "little"), data[2:]
         protocol = "TCP"
         if family == socket.AF_UNIX and rest:
@@ -278,7 +276,6 @@ class Blocked:
         return self._wait_for_file(fd, conflicts)
 
     def _wait_for_file(self, fd: int, conflicts: Callable[[FileLock], bool]) -> SeenWait:
-        """A wait for a locked file."""
         return self._wait_on(fd, FILE_LOCK, False, self._descriptors.lockers(fd, conflicts), other_end=False)
 
     # -- waits without a descriptor --------------------------------------------------------------------------
@@ -344,18 +341,14 @@ class Blocked:
         wait = because(codes.get(name, "waits-for-semaphores"), number=_int(arguments[0]))
         return _with_timeout(wait, self._timed(name, arguments))
 
+    @if_unreadable(None)
     def _opening(self, path: int, flags: int) -> SeenWait | None:
-        try:
-            text = read_cstring(self._memory, path, _MAX_PATH).decode("utf-8", "backslashreplace")
-        except GdbextError:
-            return None
+        text = read_cstring(self._memory, path, _MAX_PATH).decode("utf-8", "backslashreplace")
         return SeenWait(because("opens", path=text, access=flags & 3))
 
+    @if_unreadable(None)
     def _futex_waitv(self, seen: SeenThread) -> SeenWait | None:
-        try:
-            waits = decode_futex_waits(self._memory, seen.call)
-        except GdbextError:
-            return None
+        waits = decode_futex_waits(self._memory, seen.call)
         if not waits:
             return None
         words = tuple([wait.address for wait in waits[:MANY]])
@@ -379,20 +372,16 @@ class Blocked:
             return "nanosleep" if self._timespec(first) is not None else None
         return "poll" if self._is_polled(first, second) else None
 
+    @if_unreadable(False)
     def _is_polled(self, array: int, count: int) -> bool:
-        try:
-            entries = list(_POLLFD.iter_unpack(self._memory.read(array, count * _POLLFD.size)))
-        except GdbextError:
-            return False
+        entries = list(_POLLFD.iter_unpack(self._memory.read(array, count * _POLLFD.size)))
         return bool(entries) and all(-1 <= fd < _MAX_FD and 0 < events < _MAX_EVENTS for fd, events, _ in entries)
 
     # -- memory ----------------------------------------------------------------------------------------------
 
+    @if_unreadable(None)
     def _unpack(self, form: struct.Struct, at: int) -> tuple[int, ...] | None:
-        try:
-            return form.unpack(self._memory.read(at, form.size))
-        except GdbextError:
-            return None
+        return form.unpack(self._memory.read(at, form.size))
 
     def _timespec(self, at: int) -> float | None:
         """A ``struct timespec`` in seconds; None if it is unreadable or invalid."""
@@ -422,7 +411,6 @@ def _int(value: int) -> int:
 
 
 def _fd(value: int) -> int | None:
-    """A register as a descriptor; None if it cannot be one."""
     fd = _int(value)
     return fd if fd >= 0 else None
 

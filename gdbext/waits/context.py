@@ -20,7 +20,7 @@ from gdbext.waits.seen import SeenLock
 
 @record
 class Context:
-    """A target's threads, and readers of what they may wait for.
+    """The threads of a target, and readers for all that they may wait for.
 
     `words` is for futex words of the C library; None if its layouts are not known. `locks` caches the lock of each
     futex wait, which many threads share.

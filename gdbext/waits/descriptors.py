@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from gdbext.inferior.proc import Descriptor, FileLock, Proc, is_path
 from gdbext.inferior.protocol import Target
 from gdbext.model.reasons import Reason, because
+from gdbext.remembered import remembered
 
 #: Most time to search for other ends, in seconds: the process is paused meanwhile.
 SECONDS = 0.3
@@ -30,18 +31,13 @@ class Descriptors:
     def __init__(self, target: Target) -> None:
         self.proc = target.proc
         self._kind = target.kind
-        self._names: dict[int, str] = {}
-        self._ends: dict[int, Reason | None] = {}
         self._spent = 0.0
 
+    @remembered
     def name(self, fd: int) -> str:
-        """Its number and what it is: ``fd 5, pipe:[1234]``."""
-        name = self._names.get(fd)
-        if name is None:
-            link = self.proc.link(fd) if self.proc is not None else None
-            what = _what(self.proc, link) if self.proc is not None and link is not None else None
-            name = self._names[fd] = f"fd {fd}" if what is None else f"fd {fd}, {what}"
-        return name
+        """The number of a descriptor and its file: ``fd 5, pipe:[1234]``."""
+        link = self.proc.link(fd) if self.proc is not None else None
+        return f"fd {fd}" if self.proc is None or link is None else f"fd {fd}, {_what(self.proc, link)}"
 
     def unknown(self, fd: int) -> Reason | None:
         """Why a descriptor is unknown; None if it is known."""
@@ -49,19 +45,18 @@ class Descriptors:
             return because("descriptor-not-in-core" if self._kind == "core" else "descriptor-not-visible")
         return because("descriptor-unreadable") if self.proc.link(fd) is None else None
 
+    @remembered
     def end(self, fd: int) -> Reason | None:
         """The processes that have the other end of a descriptor, or what it watches; None if it has neither."""
-        if fd not in self._ends:
-            link = self.proc.link(fd) if self.proc is not None else None
-            if self.proc is None or link is None:
-                self._ends[fd] = self.unknown(fd)
-            elif self._spent > SECONDS:
-                self._ends[fd] = because("other-end-not-searched")
-            else:
-                begin = time.monotonic()
-                self._ends[fd] = self._end(self.proc, fd, link)
-                self._spent += time.monotonic() - begin
-        return self._ends[fd]
+        link = self.proc.link(fd) if self.proc is not None else None
+        if self.proc is None or link is None:
+            return self.unknown(fd)
+        if self._spent > SECONDS:
+            return because("other-end-not-searched")
+        begin = time.monotonic()
+        end = self._end(self.proc, fd, link)
+        self._spent += time.monotonic() - begin
+        return end
 
     def process(self, pid: int) -> Reason:
         """A process by its id on this machine, with its name."""

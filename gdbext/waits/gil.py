@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FutexWait
 from gdbext.model import DERIVED
 from gdbext.model.reasons import because
@@ -110,6 +110,7 @@ def _static_name(context: Context, gil: SeenGil, address: int) -> str | None:
     return context.code.symbol(address).function
 
 
+@if_unreadable(False)
 def _in_wait_for(context: Context, gil: SeenGil, seen: SeenThread) -> bool:
     """Whether a thread is awake inside a function of the C library in which it waits for the GIL.
 
@@ -124,10 +125,7 @@ def _in_wait_for(context: Context, gil: SeenGil, seen: SeenThread) -> bool:
     low, high = seen.sp & ~7, native[depth][1]
     if not 0 < high - low <= _MAX_WAIT_FRAMES:
         return False
-    try:
-        words = struct.unpack(f"<{(high - low) // 8}Q", context.memory.read(low, (high - low) // 8 * 8))
-    except GdbextError:
-        return False
+    words = struct.unpack(f"<{(high - low) // 8}Q", context.memory.read(low, (high - low) // 8 * 8))
     return any(gil.state.is_waited_for(word, True, _static_name(context, gil, word))
                for word in {*words, *seen.registers.values()})
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.errors import MemoryUnreadable, if_unreadable
 from gdbext.glibc import barrier, condvar, linker, mutex, pthread, rwlock, semaphore, stdio
 from gdbext.glibc.futex import (
     FUTEX_LOCK_PI,
@@ -327,11 +327,9 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
     return None, None
 
 
+@if_unreadable(None)
 def _file_lock(context: Context, lock: int, file: int, descriptor: int) -> SeenLock | None:
-    try:
-        state = stdio.decode_file_lock(context.memory, context.layouts, lock)
-    except GdbextError:
-        return None
+    state = stdio.decode_file_lock(context.memory, context.layouts, lock)
     return SeenLock("stdio", lock, "locked" if state.word else "free",
                 holders=held_by((context.descriptors.get(state.owner or 0) if state.word else None,)),
                 name=f"FILE {file:#x}" + (f", fd {descriptor}" if descriptor >= 0 else ""))

@@ -158,7 +158,6 @@ class OpenMP:
 
     @functools.cached_property
     def _asleep(self) -> dict[int, set[int]]:
-        """Futex word -> numbers of the threads that sleep on it."""
         found: dict[int, set[int]] = {}
         for seen in self._threads:
             if seen.futex is not None:
@@ -174,7 +173,6 @@ class OpenMP:
         return {seen.number for seen in self._readable}
 
     def _inside(self, library: _Library, seen: SeenThread) -> bool:
-        """Whether a thread sleeps, spins or works in a libgomp: its innermost frame is there."""
         return self._code.module(seen.pc) is library.module
 
     def _users(self, library: _Library, among: Collection[int]) -> set[int]:

@@ -239,7 +239,6 @@ class ParkedWaits:
         return self._threads.number_of_pthread.get(owner)
 
     def _member(self, python: Python, address: int) -> str | None:
-        """The member of an interpreter or of the runtime at an address."""
         known = self._members.get(id(python))
         if known is None:
             known = self._members[id(python)] = list(self._iter_members(python))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,11 @@ from gdbext.cpython.naming import Names
 from gdbext.cpython.taken import TakenLocks
 from gdbext.cpython.waited import DEPTH, WaitedLocks
 from gdbext.cpython.with_blocks import WithBlocks
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because_of
+from gdbext.remembered import remembered
 from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.parked import ParkedWaits
@@ -65,7 +66,6 @@ class PythonLocks:
         self._searched: dict[str, int] = {}
         # by runtime and futex word: the id of the lock
         self._by_word: dict[tuple[int, int], str] = {}
-        self._stacks: dict[int, list[tuple[Reader, list[RawFrame]]]] = {}
 
     def reader(self, python: Python) -> Reader:
         """The reader of a runtime's locks."""
@@ -107,12 +107,9 @@ class PythonLocks:
         self._by_word[(id(reader), word)] = found.id
         return found
 
-    def _native_words(self, seen: SeenThread) -> list[int]:
-        """Words on top of a thread's native stack that may point to objects."""
-        try:
-            data = self._memory.read(seen.sp & ~7, _NATIVE)
-        except GdbextError:
-            return []
+    @if_unreadable(())
+    def _native_words(self, seen: SeenThread) -> Sequence[int]:
+        data = self._memory.read(seen.sp & ~7, _NATIVE)
         return [word for word in struct.unpack(f"<{len(data) // 8}Q", data) if word and not word & 7]
 
     def waits_in_with(self, seen: SeenThread) -> bool:
@@ -150,7 +147,7 @@ class PythonLocks:
     def find_name(self, address: int, numbers: Iterable[int]) -> str | None:
         """The name of an object (``PyObject *``) in the innermost frames of the threads; None if none has it."""
         for number in numbers:
-            for reader, stack in self.stacks_of(number):
+            for reader, stack in self.stacks(number):
                 named = reader.names.find(stack, [address])
                 if named is not None:
                     return named[0]
@@ -170,18 +167,17 @@ class PythonLocks:
                 return _seen_lock(lock)
         return None
 
-    def stacks_of(self, number: int) -> list[tuple[Reader, list[RawFrame]]]:
-        """The Python frames of a thread in each interpreter that it is in."""
-        known = self._stacks.get(number)
-        if known is None:
-            known = self._stacks[number] = []
-            for python, tstate in self._side.thread(number).tstates:
-                reader = self.reader(python)
-                try:
-                    known.append((reader, reader.frames.raw(tstate.address)))
-                except GdbextError:
-                    continue  # reported where the stack is shown
-        return known
+    @remembered
+    def stacks(self, number: int) -> list[tuple[Reader, list[RawFrame]]]:
+        """The Python frames of a thread in each of its interpreters."""
+        found = []
+        for python, tstate in self._side.thread(number).tstates:
+            reader = self.reader(python)
+            try:
+                found.append((reader, reader.frames.raw(tstate.address)))
+            except GdbextError:
+                continue  # reported where the stack is shown
+        return found
 
 
 def _seen_lock(lock: PyLock) -> SeenLock:

@@ -53,7 +53,7 @@ def test_thread_without_registers_mentions_nothing() -> None:
     assert mentions_of(target).threads_with(LOCK) == set()
 
 
-def test_addresses_that_are_known_before_are_looked_for_together() -> None:
+def test_announced_addresses_are_searched_together() -> None:
     target = FakeTarget()
     target.remember(target.thread(), LOCK)
     target.remember(target.thread(), OTHER)
