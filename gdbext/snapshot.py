@@ -1,8 +1,8 @@
-"""One look at a target: all threads, what they hold and wait for, locks, runtimes, deadlocks, problems.
+"""The snapshot of a target: all threads, what they hold and wait for, locks, runtimes, deadlocks, problems.
 
-The look is made in the order of what each step needs, cheapest first: registers of all threads, thread
-descriptors, futex waits, the Python runtimes and their GILs, native stacks of the waiters, locks, owners, the
-wait-for graph. Stacks are merged and named last, and only those that the report shows.
+Each step uses the results of the steps before it: registers and thread descriptors, futex waits, the Python runtimes
+and their GILs, native stacks of the waiting threads, locks, holders, the wait-for graph. Stacks are merged and named
+last, and only those that the report shows.
 """
 
 from __future__ import annotations
@@ -14,24 +14,14 @@ from gdbext.cpython.values import DEFAULT_LIMITS, Limits
 from gdbext.errors import GdbextError
 from gdbext.glibc.version import find_c_library
 from gdbext.holders.locks import FoundLocks, find_locks
-from gdbext.model import (
-    Crash,
-    Local,
-    Lock,
-    MixedStack,
-    Report,
-    TargetInfo,
-    Thread,
-    ThreadStatus,
-    Wait,
-)
+from gdbext.model import Crash, Local, Lock, MixedStack, Problem, Report, TargetInfo, Thread, ThreadStatus, Wait
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because
 from gdbext.stacks.mixed import MixedStacks
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
 from gdbext.threads.gone import GoneOwners
-from gdbext.threads.interrupted import take_back
+from gdbext.threads.interrupted import restore_interrupted
 from gdbext.threads.python_side import TargetWithTypes, read_python_side
 from gdbext.threads.restarted import find_restarted_waits
 from gdbext.threads.site import Sites
@@ -46,13 +36,10 @@ from gdbext.waits.seen import SeenWait
 
 
 def take_snapshot(target: TargetWithTypes) -> Snapshot:
-    """Read the threads, what each waits for, and which threads hold that.
+    """Read the threads, what each of them waits for, and which threads hold it.
 
-    :raises GdbextError: nothing at all can be told: all threads run, or the architecture is unknown.
+    :raises GdbextError: all threads are running, or the architecture is not supported.
     """
-    if target.architecture != "x86_64":
-        raise GdbextError(f"the target's architecture is {target.architecture}",
-                          "only x86-64 is decoded so far")
     memory, findings = target.memory, Findings()
     for where, what, why in target.problems():
         findings.problem(where, what, because("text", text=why))
@@ -62,7 +49,7 @@ def take_snapshot(target: TargetWithTypes) -> Snapshot:
         unknown = because("libraries-unlisted") if code.unlisted is not None else library.why
         findings.problem("C library", "not applicable", because("locks-not-decoded", why=unknown))
     sites = Sites(memory, code, library.modules)
-    threads = take_back(target, code, read_threads(target, library.layouts, findings), findings)
+    threads = restore_interrupted(target, code, read_threads(target, library.layouts, findings), findings)
     if library.layouts is not None:
         threads = find_restarted_waits(memory, library.layouts, code, threads, sites)
     gone = GoneOwners(target, library.layouts, threads)
@@ -73,7 +60,7 @@ def take_snapshot(target: TargetWithTypes) -> Snapshot:
 
 
 class Snapshot:
-    """What was found in a target, which must stay stopped while this lives; stacks are read when asked for."""
+    """What was found in a target, which must stay stopped meanwhile. Stacks are read on request."""
 
     def __init__(self, context: Context, waits: Mapping[int, SeenWait], locks: FoundLocks) -> None:
         self._context = context
@@ -85,20 +72,19 @@ class Snapshot:
         self._python = context.python
         self._waits = waits
         self._found = locks
-        self._locks = dict(locks.locks)
         self._mixed = MixedStacks(self._code, self._python.interpreter_code.__getitem__)
         self._stacks: dict[int, MixedStack] = {}
-        #: How much of a variable is told where variables are asked for.
+        #: How much of a variable is shown.
         self.limits = DEFAULT_LIMITS
 
     @property
     def incomplete(self) -> GdbextError | None:
-        """What keeps the report from being whole, for a user who must do something about it first."""
+        """Why the report is incomplete, where the user can do something about it."""
         return self._findings.incomplete
 
     @property
     def unlisted(self) -> str | None:
-        """Why libraries, and a Python in them, are not known although the executable is; None if they are."""
+        """Why libraries, and a Python in them, are unknown although the executable is known; None if they are known."""
         return self._code.unlisted
 
     def numbers(self) -> list[int]:
@@ -107,22 +93,23 @@ class Snapshot:
 
     def gils(self) -> list[Lock]:
         """The distinct GILs of the process."""
-        return [self._locks[gil.lock] for gil in self._python.gils]
+        return [self._found.locks[gil.lock] for gil in self._python.gils]
 
     def locks(self) -> list[Lock]:
         """All locks that a thread waits for, and the GILs."""
-        return list(self._locks.values())
+        return list(self._found.locks.values())
 
     def lock_at(self, address: int, kind: str | None = None) -> tuple[Lock | None, Reason | None]:
-        """The lock at an address, or that has a member there, and what to tell the user about the address.
+        """Find the lock at an address, or the lock with a member there.
 
-        :param kind: what the user takes it for, if they said.
+        :param kind: the kind that the user expects, None if any.
+        :return: the lock if there is one, and a note about the address.
         :raises MemoryUnreadable: the address is not readable.
         """
         self._target.memory.read(address, 4)
         sizes = {gil.lock: gil.state.size for gil in self._python.gils}
         layouts = self._library.layouts
-        for lock in self._locks.values():
+        for lock in self._found.locks.values():
             size = sizes.get(lock.id) or size_of_lock(layouts, lock.kind)
             if lock.address <= address < lock.address + size:
                 note = None
@@ -130,16 +117,13 @@ class Snapshot:
                     note = because("address-inside", address=address, base=lock.address, structure=lock.kind,
                                    member=member_of_lock(layouts, lock, address))
                 return lock, note
-        view, note = self._context.python_locks.at(address) if kind is None else None, None
-        if view is None and self._context.words is not None:
-            view, note = recognise_address(self._context.words, address, kind)
-        if view is None:
-            return None, note
-        found = self._locks[view.id] = self._found.find_more(view)
-        return found, note
+        free, note = self._context.python_locks.at(address) if kind is None else None, None
+        if free is None and self._context.words is not None:
+            free, note = recognise_address(self._context.words, address, kind)
+        return self._found.find_more(free) if free is not None else None, note
 
     def mixed(self, number: int, limits: Limits | None = None) -> MixedStack:
-        """The stack of a thread in all languages, with variables where limits for them are given."""
+        """The stack of a thread in all languages, with variables if `limits` are given."""
         seen = self._threads[number]
         if seen.unavailable is not None:
             return MixedStack()
@@ -154,62 +138,63 @@ class Snapshot:
         return known
 
     def crash(self, report: Report) -> Crash:
-        """Why a thread died.
+        """Find out why a thread died.
 
-        :param report: what else is known.
-        :raises GdbextError: none was stopped by a signal that ends programs.
+        :raises GdbextError: no thread was stopped by a signal that ends programs.
         """
-        # no other command needs it, and what is loaded with it takes as long as a small look
+        # no other command needs these modules, and importing them takes as long as a small snapshot
         from gdbext.crash.reader import CrashReader
 
         return CrashReader(self._target, self._code, self._threads, self._python, self._context.sites, self._mixed,
                            self._library.modules).read(report, self.limits)
 
     def tasks(self) -> AsyncioTasks:
-        """Event loops and tasks of asyncio; to be asked for before the report, which tells what could not be read."""
+        """Event loops and tasks of asyncio. A report made afterwards includes what could not be read of them."""
         return find_tasks(self._target.memory, self._python.pythons, self._python.number_of_tstate,
                           self._code.modules, self._findings)
 
-    def report(self, stacks: Callable[[Thread], bool]) -> Report:
-        """All that was found out; only threads that `stacks` chooses come with their stacks."""
+    def report(self, stacks: Callable[[Thread], bool], looked_up: Lock | None = None) -> Report:
+        """Make the report.
+
+        :param stacks: chooses the threads whose stacks are included, besides those of deadlocked threads.
+        :param looked_up: a lock from `lock_at`, which is included although no thread may wait for it.
+        """
+        locks = self._found.locks if looked_up is None else {**self._found.locks, looked_up.id: looked_up}
         threads = [self._thread(seen) for seen in self._threads]
-        deadlocks = find_deadlocks(threads, self._locks.values()) or standstill(
-            self._context, self._waits, self._locks, threads)
+        deadlocks = find_deadlocks(threads, locks.values()) or standstill(self._context, self._waits, locks, threads)
         involved = {number for deadlock in deadlocks for number in deadlock.involved}
-        filled = []
-        for thread in threads:
+        not_interleaved = []
+        for index, thread in enumerate(threads):
             if thread.number in involved or stacks(thread):
                 mixed = self.mixed(thread.number)
-                thread = replace(thread, stack=mixed.frames, parts=mixed.parts, unmerged=mixed.unmerged)
+                threads[index] = replace(thread, stack=mixed.frames, parts=mixed.parts, unmerged=mixed.unmerged)
                 if mixed.unmerged:
-                    self._findings.problem(f"thread {thread.number}", "not applicable",
-                                           because("not-interleaved", why=mixed.unmerged))
-            filled.append(thread)
+                    not_interleaved.append(Problem(f"thread {thread.number}", "not applicable",
+                                                   because("not-interleaved", why=mixed.unmerged)))
         target = self._target
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name)
-        waiters = {gil.lock: [waiter.thread for waiter in self._locks[gil.lock].waiters] for gil in self._python.gils}
-        return Report(info, self._python.runtimes(waiters), tuple(filled), tuple(self._locks.values()), deadlocks,
-                      tuple(self._findings.problems), tuple(self._findings.notes),
-                      why_no_verdict(self._context, self._locks) or (None if deadlocks else why_unknown_holders(
-                          self._context, self._waits, self._locks)))
+        waiters = {gil.id: [waiter.thread for waiter in gil.waiters] for gil in self.gils()}
+        return Report(info, self._python.runtimes(waiters), tuple(threads), tuple(locks.values()), deadlocks,
+                      (*self._findings.problems, *not_interleaved), tuple(self._findings.notes),
+                      why_no_verdict(self._context, locks) or (
+                          None if deadlocks else why_unknown_holders(self._context, self._waits, locks)))
 
     def _thread(self, seen: SeenThread) -> Thread:
+        number, call = seen.number, seen.call
+        wait, python = self._waits.get(number), self._python.thread(number)
+        lock = wait.lock if wait is not None else None
         status: ThreadStatus = "unknown"
         syscall = None
-        wait, python = self._waits.get(seen.number), self._python.thread(seen.number)
-        lock = wait.lock if wait is not None else None
-        if seen.unavailable is None:
-            # a thread that only repeats its wait for the GIL is blocked also in the moment between two of them
+        if seen.unavailable is None and (wait is None or wait.is_known):
+            # between two timed waits for the GIL a thread is blocked too
             waits = lock is not None and not kind_of(lock.kind).spins
-            status = "blocked" if waits or (seen.call and seen.call.blocked) else "running"
-            if wait is not None and not wait.is_known:
-                status = "unknown"
-            if seen.call is not None and status != "running":
-                syscall = seen.call.name or (wait.syscall if wait is not None and wait.text is not None else
-                                             "futex" if lock is not None else None)
-        return Thread(seen.number, seen.ref.lwp, seen.tid, seen.ref.name, python.name,
+            status = "blocked" if waits or (call and call.blocked) else "running"
+        if call is not None and status != "running":
+            syscall = call.name or (wait.syscall if wait is not None and wait.text is not None else
+                                    "futex" if lock is not None else None)
+        return Thread(number, seen.ref.lwp, seen.tid, seen.ref.name, python.name,
                       python.tstate.address if python.tstate is not None else None, self._python.state(seen), status,
-                      syscall, tuple(self._found.holds.get(seen.number, ())),
+                      syscall, tuple(self._found.holds.get(number, ())),
                       Wait(lock.id, wait.mode, wait.timed, wait.evidence, wait.why) if wait and lock else None,
                       blocked_on=wait.text if wait is not None else None,
-                      critical_sections=self._context.parked.sections(seen.number))
+                      critical_sections=self._context.parked.sections(number))

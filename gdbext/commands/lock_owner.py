@@ -25,9 +25,9 @@ address of the futex word inside the lock, which is in the registers of a blocke
 thread, is accepted too; the command then says so. Without ADDRESS, the command shows
 every rwlock that a thread waits for.
 
-The lock records its writer. It only counts its readers: threads with the lock's
-address on their stacks are shown as holders if their number equals the lock's count
-(inferred), and as candidates otherwise.
+The lock records its writer. It only counts its readers: a thread is shown as a reader
+if its machine code proves that it holds the lock (derived). A thread that only has the
+lock's address on its stack is a candidate.
 
 The command does not use debug information, which may describe the pthread_rwlock_t of
 another C library.
@@ -58,14 +58,16 @@ Related: rwlock-owner, py-deadlocks, py-threads-locks."""
 
 
 def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int], kind: LockKind | None) -> Result:
+    found: Lock | None = None
+    note: Reason | None = None
     if addresses:
-        lock, note = _lock_at(snapshot, addresses[0], kind)
-        chosen = {lock.id}
+        found, note = _lock_at(snapshot, addresses[0], kind)
+        asked = [found]
     else:
-        note = None
-        chosen = {lock.id for lock in snapshot.locks() if kind in (None, lock.kind) and lock.waiters}
-    holders = {holder.thread for lock in snapshot.locks() if lock.id in chosen for holder in lock.holders}
-    report = snapshot.report(lambda thread: thread.number in holders)
+        asked = [lock for lock in snapshot.locks() if kind in (None, lock.kind) and lock.waiters]
+    chosen = {lock.id for lock in asked}
+    holders = {holder.thread for lock in asked for holder in lock.holders}
+    report = snapshot.report(lambda thread: thread.number in holders, found)
     locks = [lock for lock in report.locks if lock.id in chosen]
     involved = {waiter.thread for lock in locks for waiter in lock.waiters}
     involved |= {holder.thread for lock in locks for holder in lock.holders}

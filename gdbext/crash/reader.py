@@ -135,7 +135,7 @@ class CrashReader:
             below = self._below_handler(seen, info.number)
             if below is not None:
                 return below
-        if seen.is_taken_back and not seen.handler:
+        if seen.is_restored and not seen.handler:
             info = replace(info, code=None, pid=None, uid=None)  # the signal of its own handler, which has returned
         return FaultSite(seen.ref, info, self._target.registers(seen.ref, self._cpu.FRAME),
                          by_others=not seen.handler and not is_sending(self._cpu, seen.registers))

@@ -1,1 +1,1 @@
-"""Which threads hold a lock: recorded, derived, inferred; and candidates."""
+"""Holders of locks: recorded, derived or inferred; and candidates."""

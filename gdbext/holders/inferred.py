@@ -1,7 +1,7 @@
-"""Who may hold a lock that does not say so: what the threads' stacks and registers tell.
+"""Finds the holders of locks without a recorded owner, from the stacks and registers of the threads.
 
-Circumstance that singles the holders out makes them holders (`INFERRED`); otherwise they are candidates, on which no
-deadlock rests.
+If these identify the holders the evidence is `INFERRED`. Otherwise the threads are candidates, which are never part of
+a deadlock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READER
 
 
 class HolderFinder:
-    """Finds holders by circumstance, in the ways that `lock_kinds` names."""
+    """Finds holders in the way that a lock's `find_holders` names."""
 
     def __init__(self, target: Target, code: Code, threads: Threads, sites: Sites, library: Sequence[Module],
                  locks: Iterable[SeenLock], waits: Mapping[int, str]) -> None:
@@ -44,75 +44,75 @@ class HolderFinder:
             INITIALISES: self._initialising, ALLOCATES: self._allocating, MENTIONS: self._mentioning,
         }
 
-    def find(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
-        """A lock with the threads that hold it, or may.
+    def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
+        """The lock with its holders or candidates.
 
         :param waiters: numbers of the threads that wait for it.
         """
-        return self._ways[view.find_holders or MENTIONS](view, waiters)
+        return self._ways[lock.find_holders or MENTIONS](lock, waiters)
 
-    def _one_inside(self, view: SeenLock, inside: Collection[int], where: str) -> SeenLock:
-        """What threads inside a piece of code that only one can be in tell."""
+    def _one_inside(self, lock: SeenLock, inside: Collection[int], where: str) -> SeenLock:
+        """The lock with the thread that is inside code for which only one thread can hold the lock."""
         numbers = tuple(sorted(inside))
         if len(numbers) == 1 and self._threads.all_available:
-            return _inferred(view, numbers, because("only-thread-inside", where=where))
+            return _inferred(lock, numbers, because("only-thread-inside", where=where))
         if not numbers:
-            return replace(view, why=because("nobody-inside", where=where))
-        return replace(view, candidates=numbers, why=because("maybe-inside", where=where))
+            return replace(lock, why=because("nobody-inside", where=where))
+        return replace(lock, candidates=numbers, why=because("maybe-inside", where=where))
 
-    # -- counted or merely mentioned -------------------------------------------------------------------------
+    # -- counted, or with the address on the stack ------------------------------------------------------------
 
-    def _mentioning(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
-        return replace(view, candidates=tuple(sorted(self._mentions.of(view.address) - set(waiters))), why=view.why)
+    def _mentioning(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
+        return replace(lock, candidates=tuple(sorted(self._mentions.threads_with(lock.address) - set(waiters))))
 
-    def _readers(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
-        """The threads whose code proves that they read; those that have the lock's address may be the others.
+    def _readers(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
+        """The threads whose code proves that they hold a read lock; others with the lock's address are candidates.
 
-        A thread that waits for the lock may read it as well.
+        A thread that waits for the lock may hold it too.
         """
-        count = view.count
-        mentioning = self._mentions.of(view.address) - set(waiters)
+        count = lock.count
+        mentioning = self._mentions.threads_with(lock.address) - set(waiters)
         proven = {seen.number for seen in self._threads
-                  if seen.unavailable is None and self._proven.holds(seen, view.address)}
+                  if seen.unavailable is None and self._proven.holds(seen, lock.address)}
         if len(proven) > count:
-            return replace(view, candidates=tuple(sorted(proven | mentioning)),
+            return replace(lock, candidates=tuple(sorted(proven | mentioning)),
                            why=because("too-many-readers", count=count, threads=len(proven)))
         candidates = tuple(sorted(mentioning - proven)) if len(proven) < count else ()
         if proven:
             why = because("proven-readers", count=count, threads=len(proven))
-            return replace(view, holders=held_by(sorted(proven), DERIVED, why, SHARED), candidates=candidates, why=why)
-        return replace(view, candidates=candidates,
+            return replace(lock, holders=held_by(sorted(proven), DERIVED, why, SHARED), candidates=candidates, why=why)
+        return replace(lock, candidates=candidates,
                        why=because("readers-not-recorded", count=count, candidates=len(candidates)))
 
-    def _arriving(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
-        """Who has not come to a barrier: all other threads, if they are just as many.
+    def _arriving(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
+        """The threads that have not arrived at a barrier: all other threads, if their number is that of the missing.
 
-        A thread with the barrier's address on its stack may as well have made it, or use what lies beside it. Who waits
-        for one of those at the barrier to end does not come before they have gone on.
+        A thread with the barrier's address on its stack may have created it, or use adjacent memory. A thread that
+        joins one of those at the barrier cannot arrive before they continue.
         """
         ends = {id_of_lock(THREAD_EXIT, self._threads[number].pthread) for number in waiters}
         others = tuple(seen.number for seen in self._threads if seen.number not in waiters
                        and self._waits.get(seen.number) not in ends)
-        if self._threads.all_available and len(others) == view.count:
-            return _inferred(view, others, because("as-many-others", missing=view.count))
-        mentioning = self._mentions.of(view.address) - set(waiters)
-        return replace(view, candidates=tuple(sorted(mentioning)), why=because("maybe-not-arrived", missing=view.count))
+        if self._threads.all_available and len(others) == lock.count:
+            return _inferred(lock, others, because("as-many-others", missing=lock.count))
+        mentioning = self._mentions.threads_with(lock.address) - set(waiters)
+        return replace(lock, candidates=tuple(sorted(mentioning)), why=because("maybe-not-arrived", missing=lock.count))
 
     # -- inside a function -----------------------------------------------------------------------------------
 
-    def _running_once(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
-        """Whose stack has the functions in which the others wait as callers of the initialiser."""
+    def _running_once(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
+        """The thread on whose stack the functions in which the others wait are callers of the initialiser."""
         helpers: set[int] = set()
         inside = set()
-        start: dict[int, int] = {}  # where the stack of a waiter goes on outside of its own wait
+        start: dict[int, int] = {}  # the first frame of each waiter outside its own wait
         for number in waiters:
             native = self._threads[number].native(self._code)
             start[number] = self._sites.site(native).caller or 0
             own = self._starts([pc - (i > 0) for i, (pc, _) in enumerate(native[:start[number]])])
             helpers.update(own)
-            if len(set(own)) < len(own):  # called again by the initialiser, in a call that the compiler made a jump
+            if len(set(own)) < len(own):  # the initialiser has called it again, by a jump
                 inside.add(number)
-        for number in self._mentions.of(view.address):
+        for number in self._mentions.threads_with(lock.address):
             native = self._threads[number].native(self._code)
             for i in range(start.get(number, 0) + 1, len(native)):
                 pc = native[i][0]
@@ -120,16 +120,16 @@ class HolderFinder:
                         and helpers.intersection(self._starts([pc - 1]))):
                     inside.add(number)
                     break
-        return self._one_inside(view, inside, "initialiser")
+        return self._one_inside(lock, inside, "initialiser")
 
     def _starts(self, pcs: Iterable[int]) -> list[int]:
         return [found[0] for found in map(self._code.function_range, pcs) if found is not None]
 
-    def _initialising(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
-        """Whose stack is between the acquisition of a guard and its release."""
-        # function that acquires, function that releases -> return addresses of the waiters' own calls
+    def _initialising(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
+        """The thread whose stack is between the acquisition of a guard and its release."""
+        # acquiring function, releasing function -> return addresses of the waiters' calls
         calls: dict[tuple[int, int], set[int]] = {}
-        outside: dict[int, int] = {}  # where the stack of a waiter goes on outside of its own wait
+        outside: dict[int, int] = {}  # the first frame of each waiter outside its own wait
         for number in waiters:
             native = self._threads[number].native(self._code)
             depth = self._guard_depth(native)
@@ -140,12 +140,12 @@ class HolderFinder:
             release = find_dynamic_symbol(self._memory, module, "__cxa_guard_release") if module else None
             calls.setdefault((acquire[0], release.address if release else 0), set()).add(native[depth + 1][0])
             outside[number] = depth + 2
-        sections = [Section(acquire, release, view.address, frozenset(own))
+        sections = [Section(acquire, release, lock.address, frozenset(own))
                     for (acquire, release), own in calls.items()]
         inside = {seen.number for seen in self._threads if seen.unavailable is None
                   and any(self._sections.contains(section, seen.native(self._code), outside.get(seen.number, 1))
                           for section in sections)}
-        return self._one_inside(view, inside, "static-initialiser")
+        return self._one_inside(lock, inside, "static-initialiser")
 
     def _guard_depth(self, native: Sequence[tuple[int, int]]) -> int | None:
         """Index of the frame of `__cxa_guard_acquire`: it calls `syscall` of the C library."""
@@ -154,8 +154,8 @@ class HolderFinder:
                 return i
         return None
 
-    def _allocating(self, view: SeenLock, waiters: Collection[int]) -> SeenLock:
-        """Who is inside the allocator with the arena; a waiter is, if a signal interrupted it there before."""
+    def _allocating(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
+        """The threads inside the allocator with the arena; also a waiter that a signal interrupted in the allocator."""
         inside = set()
         for seen in self._threads:
             if seen.unavailable is not None:
@@ -167,13 +167,13 @@ class HolderFinder:
                               if self._code.cpu.is_signal_return(self._memory, pc)), len(native))
             if any(self._allocates(native, i) for i in range(start, len(native))):
                 high = min(native[-1][1] + OUTERMOST, native[start][1] + MAX_STACK_SCAN)
-                if (self._mentions.between(native[start][1], high, {view.address}) if start else
-                        seen.number in self._mentions.of(view.address)):
+                if (self._mentions.search_stack(native[start][1], high, {lock.address}) if start else
+                        seen.number in self._mentions.threads_with(lock.address)):
                     inside.add(seen.number)
-        return self._one_inside(view, inside, "allocator")
+        return self._one_inside(lock, inside, "allocator")
 
     def _allocates(self, native: Sequence[tuple[int, int]], index: int) -> bool:
-        """Whether a frame is a function of the allocator, or calls one."""
+        """Whether a frame is in a function of the allocator, or calls one."""
         pc = native[index][0]
         if self._sites.in_runtime(pc):
             function = self._code.symbol(pc, index).function
@@ -185,5 +185,5 @@ class HolderFinder:
         return function is not None and public_name(function) in MALLOC
 
 
-def _inferred(view: SeenLock, numbers: Collection[int], why: Reason) -> SeenLock:
-    return replace(view, holders=held_by(numbers, INFERRED, why), why=why)
+def _inferred(lock: SeenLock, numbers: Collection[int], why: Reason) -> SeenLock:
+    return replace(lock, holders=held_by(numbers, INFERRED, why), why=why)

@@ -1,9 +1,8 @@
-"""Which locks a function holds at a place in its code: a data-flow analysis of machine code, without symbols.
+"""Data-flow analysis of machine code: the locks that a function holds at a place in its code, without symbols.
 
-The analysis follows every way from the function's entry. It knows which calls acquire a lock and which release one,
-and it follows the value that each of them gets as its argument through registers and memory. A lock counts as held
-at a place if every way to that place acquires it, and none releases it afterwards. What cannot be followed proves
-nothing: a release of an unknown lock ends the proof for all locks that it may concern.
+The analysis follows every path from the function's entry. It knows the functions that acquire and release locks, and
+tracks their arguments through registers and memory. A lock is held at a place if every path to that place acquires it,
+and none releases it afterwards. The release of an unknown lock ends the proof for all locks that it may be.
 """
 
 from __future__ import annotations
@@ -14,27 +13,28 @@ from dataclasses import field
 from typing import NamedTuple, Union
 
 from gdbext.arch.protocol import Architecture, Assignment, Instruction, MemoryOperand
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
 from gdbext.record import record
 from gdbext.threads.code import Code
+from gdbext.threads.function_code import iter_branches
 
-#: Bounds: bytes of one function, instructions analysed of one function with its callees, callees that are followed,
-#: how deep calls are followed, separate parts of one function, rounds of the analysis for each block.
+#: Bounds: bytes of one function, callees that are analysed, depth of calls, separate parts of one function,
+#: rounds of the analysis for each block.
 _MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH, _MAX_PARTS, _MAX_ROUNDS = 1 << 14, 200, 4, 4, 24
 _MAX_TABLE = 512
-#: How many bytes of one function, and how many functions, are searched for calls.
+#: Most bytes of one function, and most functions, that are searched for calls.
 _MAX_SEARCH, _MAX_SEARCHED = 1 << 20, 5000
 
 Base = tuple[object, ...]
 
 
 class Value(NamedTuple):
-    """An address that the analysis follows: an unknown `base` plus a known `offset`.
+    """An address that the analysis tracks: an unknown `base` plus a known `offset`.
 
-    `base` tells where the unknown part was first seen: the function's entry, an instruction, or a place where several
-    ways meet. With the base `CONSTANT` the offset is the address itself.
+    `base` is the place where the unknown part first appears: the function's entry, an instruction, or a place where
+    several paths meet. With the base `CONSTANT` the offset is the address itself.
     """
 
     base: Base
@@ -46,23 +46,23 @@ class Value(NamedTuple):
 
 
 CONSTANT: Base = ("constant",)
-#: Locks with the addresses that each cannot have; see `State`.
+#: Locks, each with the addresses that it cannot have; see `State`.
 Held = dict[Value, frozenset[int]]
-#: Where a value is kept: a register by name, or the word of memory at an address.
+#: Where a value is stored: a register by name, or the word of memory at an address.
 Place = Union[str, Value]
 
 
 def entry(register: str) -> Value:
-    """What a register has when the function begins."""
+    """The value of a register at the function's entry."""
     return Value(("entry", register), 0)
 
 
 class State:
-    """What is known at one place in the code: values of registers and memory, and the locks that are held.
+    """The known values of registers and memory, and the held locks, at one place in the code.
 
-    A register or word that is not among `values` has a value of which nothing is known. Each lock that is `held` comes
-    with addresses that were released since: it is held unless it has one of these addresses. `is_zero` is the result
-    of the last comparison with zero, None where that depends on more than constants.
+    The value of any other register or word is unknown. Each lock in `held` comes with the addresses that were released
+    since: the lock is held unless it has one of these addresses. `is_zero` is the result of the last comparison with
+    zero, None if it is unknown.
     """
 
     def __init__(self, cpu: Architecture, values: dict[Place, Value], held: Held | None = None,
@@ -74,36 +74,36 @@ class State:
 
     @classmethod
     def at_entry(cls, cpu: Architecture) -> State:
-        """The state in which a function begins."""
+        """The state at a function's entry."""
         return cls(cpu, {name: entry(name) for name in cpu.GENERAL})
 
     def copy(self) -> State:
-        """A copy that can be changed."""
+        """A copy, to be changed."""
         return State(self.cpu, dict(self.values), dict(self.held), self.is_zero)
 
     def forget(self, bases: Collection[Base]) -> None:
-        """Drop all that is known in terms of bases that are about to stand for new values."""
+        """Drop all values that use these bases, which will stand for new values."""
         self.values = {place: value for place, value in self.values.items()
                        if value.base not in bases and not (isinstance(place, Value) and place.base in bases)}
         self.held = {lock: released for lock, released in self.held.items() if lock.base not in bases}
 
     def fresh(self, address: int, place: Place) -> Value:
-        """A new unknown value, which the instruction at an address puts somewhere."""
+        """A new unknown value, which the instruction at an address stores."""
         base = ("made", address, place)
         self.forget((base,))
         return Value(base, 0)
 
     def register(self, name: str, address: int) -> Value:
-        """What a register has when the instruction at an address runs."""
+        """The value of a register before the instruction at an address."""
         if name not in self.values:
             self.values[name] = self.fresh(address, name)
         return self.values[name]
 
     def store(self, at: Value | None, size: int | None, value: Value | None) -> None:
-        """Write memory: what may overlap is no longer known.
+        """Write memory, after which all words that may overlap are unknown.
 
-        Pointers of different origin may be equal, but none is taken to point to the function's own frame that is not
-        made from the stack pointer.
+        Pointers of different origin may be equal. Only those made from the stack pointer are assumed to point to the
+        function's own frame.
         """
         for place in [place for place in self.values if isinstance(place, Value)]:
             if at is not None and place.base == at.base:
@@ -115,7 +115,7 @@ class State:
             self.values[at] = value
 
     def release(self, lock: Value | None) -> None:
-        """Drop a lock that is released, and each that may be the same one; None is any lock."""
+        """Release a lock, and all locks that may be the same; None is any lock."""
         if lock is None:
             self.held = {}
         elif lock.base == CONSTANT:
@@ -126,12 +126,12 @@ class State:
                          if known.base == lock.base and known.offset != lock.offset}
 
     def is_stack(self, address: Value) -> bool:
-        """Whether an address is made from the stack pointer that the function began with."""
+        """Whether an address is made from the stack pointer at the function's entry."""
         return address.base == ("entry", self.cpu.STACK_POINTER)
 
 
 def _meet(address: int, known: State | None, other: State) -> State:
-    """What holds in both of two states that meet at an address, `known` being what met there before."""
+    """Merge two states at an address where paths meet; `known` is the result of the paths before."""
     if known is None:
         return other.copy()
     differ: set[str] = set()
@@ -155,7 +155,7 @@ def _meet(address: int, known: State | None, other: State) -> State:
 
 
 def _in_both(known: Held | None, other: Held) -> Held:
-    """Locks that are held on two ways."""
+    """Locks that are held on both of two paths."""
     if known is None:
         return other
     return {lock: released | other[lock] for lock, released in known.items() if lock in other}
@@ -163,9 +163,9 @@ def _in_both(known: Held | None, other: Held) -> Held:
 
 @record
 class Effect:
-    """What a call of a function does to locks, in terms of what its registers have at the call.
+    """The effect of a function's call on locks, in terms of the registers at the call.
 
-    `acquires` are locks that it holds when it returns; `guards` are words of memory that have the address of such a
+    `acquires` are locks that it holds when it returns; `guards` are words of memory that contain the address of such a
     lock then. It may release `releases`, and any lock if `releases_unknown`.
     """
 
@@ -180,102 +180,92 @@ _ANY = Effect(releases_unknown=True)
 
 
 class _TooLarge(GdbextError):
-    """The code cannot be analysed within the bounds."""
+    """The code exceeds the bounds of the analysis."""
 
 
 class LockFlow:
-    """Finds out which locks functions hold.
+    """Finds the locks that functions hold.
 
-    :param acquiring: addresses of functions that return with the lock held that their first argument points to.
+    :param acquiring: addresses of functions that acquire the lock that their first argument points to.
     :param releasing: addresses of functions that release the lock that their first argument points to.
     """
 
     def __init__(self, target: Target, code: Code, acquiring: Iterable[int], releasing: Iterable[int]) -> None:
         self._target = target
         self._memory = target.memory
-        self._code = code
+        self.code = code
         self.cpu = code.cpu
         lock = entry(self.cpu.ARGUMENTS[0])
         self._known: dict[int, Effect] = dict.fromkeys(acquiring, Effect(acquires={lock: frozenset()}))
         self._known.update(dict.fromkeys(releasing, Effect(releases=(lock,))))
         self._primitives = frozenset(self._known)
-        #: What those do that are given: nothing to memory but to the lock.
+        #: The effects of these functions, which change no memory but the lock.
         self.primitive_effects = [*self._known.values()]
         self._functions: dict[int, _Function | None] = {}
         self._relevant: dict[tuple[int, int], bool] = {}
         self._callees = 0
 
     def held_at(self, pc: int) -> State | None:
-        """What is known before the instruction at a program counter runs; None if its function cannot be analysed.
+        """The state before the instruction at a program counter; None if its function cannot be analysed.
 
-        :param pc: of a caller, the address of its call or any byte of it.
+        :param pc: for a caller, the address of any byte of its call.
         """
-        found = self._code.function_range(pc)
+        found = self.code.function_range(pc)
         if found is None or not self.is_relevant(found[0]):
             return None
         function = self._function(found, 0)
         return function.before(pc) if function is not None else None
 
     def is_relevant(self, start: int, depth: int = 0) -> bool:
-        """Whether the code of a function, or of one that it calls, may call a function that acquires or releases.
+        """Whether a function, or one that it calls, may call a function that acquires or releases.
 
-        The bytes are searched without decoding them, so more than what really calls may be found, and not less.
+        The bytes are searched without decoding them, so the answer may be true for a function that makes no such call.
         """
         key = start, depth
         known = self._relevant.get(key)
         if known is None:
-            self._relevant[key] = False  # of a recursion the outer call decides
+            self._relevant[key] = False  # for a recursive call; the outer call decides
             known = self._relevant[key] = self._search(start, depth)
         return known
 
     def _search(self, start: int, depth: int) -> bool:
-        found = self._code.function_range(start)
+        found = self.code.function_range(start)
         if found is None:
             return False
         if found[1] - found[0] > _MAX_SEARCH or len(self._relevant) > _MAX_SEARCHED:
-            return True  # it is not known, so it counts as a release of any lock
+            return True  # unknown, so it counts as a release of any lock
+        callees = []
         try:
-            code = self._memory.read(found[0], found[1] - found[0])
+            for _, at, function, _ in iter_branches(self._memory, self.code, *found):
+                if function in self._primitives:
+                    return True
+                if function == at and not found[0] <= at < found[1]:
+                    callees.append(at)
         except GdbextError:
             return False
-        callees = []
-        for at, is_slot in self.cpu.iter_branches(code, found[0]):
-            if self._code.module(at) is None:
-                continue
-            try:
-                called = read_u64(self._memory, at) if is_slot else self.cpu.behind_stub(self._memory, at)
-            except GdbextError:
-                continue
-            if called in self._primitives:
-                return True
-            if called == at and not found[0] <= at < found[1]:
-                callees.append(at)
         return depth < _MAX_DEPTH and any(self.is_relevant(callee, depth + 1) for callee in dict.fromkeys(callees))
 
     def _function(self, found: tuple[int, int], depth: int) -> _Function | None:
         start = found[0]
         if start not in self._functions:
-            self._functions[start] = None
-            try:
-                self._functions[start] = _Function(self, found, depth)
-            except GdbextError:
-                pass
+            self._functions[start] = None  # for a recursive call
+            self._functions[start] = _analyse(self, found, depth)
         return self._functions[start]
 
     def effect(self, address: int, depth: int) -> Effect:
-        """What a call of the function at an address, or of the one behind its stub, does to locks."""
+        """The effect of a call of the function at an address, or behind the stub there."""
         try:
             address = self.cpu.behind_stub(self._memory, address)
         except GdbextError:
             return NO_EFFECT
         known = self._known.get(address)
         if known is None:
-            self._known[address] = _ANY  # what a recursive call sees
+            self._known[address] = _ANY  # for a recursive call
             known = self._known[address] = self._effect_of(address, depth)
         return known
 
     def _effect_of(self, address: int, depth: int) -> Effect:
-        found = self._code.function_range(address)
+        found = self.code.function_range(address)
         if found is None or found[0] != address or not self.is_relevant(address, depth):
             return NO_EFFECT
         self._callees += 1
@@ -284,7 +274,7 @@ class LockFlow:
         function = self._function(found, depth)
         return function.effect() if function is not None else _ANY
 
-    # -- for one function ------------------------------------------------------------------------------------
+    # -- for the analysis of one function ---------------------------------------------------------------------
 
     def instructions(self, start: int, end: int) -> list[Instruction]:
         """The instructions of a piece of code.
@@ -293,64 +283,62 @@ class LockFlow:
         """
         if end - start > _MAX_FUNCTION:
             raise _TooLarge("the function is too large")
-        self._memory.read(start, end - start)  # the debugger may disassemble what it only takes for zeros
+        self._memory.read(start, end - start)  # the debugger may disassemble unreadable memory as zeros
         return [self.cpu.parse(*each) for each in self._target.disassemble(start, end)]
 
-    def part_at(self, address: int) -> tuple[int, int] | None:
-        """Where the piece of code begins and ends that an address lies in."""
-        return self._code.function_range(address)
-
+    @if_unreadable(None)
     def slot(self, address: int) -> int | None:
-        """The word at an address, if it cannot have changed: it lies in a table of the dynamic linker."""
-        module = self._code.module(address)
-        if module is None or not self._is_fixed(module, address):
-            return None
-        try:
-            return read_u64(self._memory, address)
-        except GdbextError:
-            return None
+        """The word at an address, if it cannot have changed: it is in a table of the dynamic linker."""
+        module = self.code.module(address)
+        return read_u64(self._memory, address) if module is not None and self._is_fixed(module, address) else None
 
     def _is_fixed(self, module: Module, address: int) -> bool:
         section = next((each for each in module.sections if each.start <= address < each.end), None)
         if section is not None and section.name in (".got", ".got.plt", ".data.rel.ro", ".rodata"):
             return True
-        region = self._code.space.find(address)
+        region = self.code.space.find(address)
         return region is not None and region.permissions is not None and "w" not in region.permissions
 
+    @if_unreadable(None)
     def table_entry(self, table: int, index: int) -> int | None:
-        """Where an entry of a table of distances leads."""
-        try:
-            return table + int.from_bytes(self._memory.read(table + 4 * index, 4), "little", signed=True)
-        except GdbextError:
-            return None
+        """The target of an entry in a table of distances."""
+        return table + int.from_bytes(self._memory.read(table + 4 * index, 4), "little", signed=True)
+
+
+@if_unreadable(None)
+def _analyse(flow: LockFlow, found: tuple[int, int], depth: int) -> _Function | None:
+    """Analyse a function; None if its code cannot be read, or exceeds the bounds."""
+    function = _Function(flow, found[0], depth)
+    function.add_part(*found)
+    function.settle()
+    return function
 
 
 class _Function:
-    """One function's code with the state before each of its blocks.
+    """One function's code with the state before each of its blocks."""
 
-    :raises GdbextError: its code cannot be read, or not be analysed within the bounds.
-    """
-
-    def __init__(self, flow: LockFlow, found: tuple[int, int], depth: int) -> None:
+    def __init__(self, flow: LockFlow, start: int, depth: int) -> None:
         self._flow = flow
         self._depth = depth
-        self._start = found[0]
+        self._start = start
         self._code: dict[int, Instruction] = {}
-        #: Where blocks begin; a block ends before the next one.
-        self._leaders = {found[0]}
+        #: The first instructions of blocks; a block ends before the next one.
+        self._leaders = {start}
         self._parts: list[tuple[int, int]] = []
-        #: Where tables of jumps may lie: addresses that the code makes.
+        #: Possible jump tables: the addresses that the code computes.
         self._tables: set[int] = set()
         self._states: dict[int, State] = {}
         self._work: set[int] = set()
-        #: What is noted once all states are settled: where the function ends, and what it releases on the way.
+        #: Recorded after all states are settled: the states at the exits, and the released locks.
         self._settled = False
         self._exits: list[State] = []
         self._released: list[Value | None] = []
-        self._add_part(*found)
+
+    def settle(self) -> None:
+        """Compute the state before each block, and add the parts and blocks that the states lead to."""
         for _ in range(2 * _MAX_PARTS):
             before = len(self._parts), len(self._leaders)
-            self._settle()
+            self._compute_states()
             if before == (len(self._parts), len(self._leaders)):
                 break
         else:
@@ -359,7 +347,8 @@ class _Function:
         for address in sorted(self._states):
             self._block(address)
 
-    def _add_part(self, start: int, end: int) -> None:
+    def add_part(self, start: int, end: int) -> None:
+        """Add a range of the function's code."""
         if len(self._parts) >= _MAX_PARTS:
             raise _TooLarge("the function has too many parts")
         self._parts.append((start, end))
@@ -375,8 +364,7 @@ class _Function:
                 if made.is_address and place is not None and place[0] is None:
                     self._tables.add(place[1])
 
-    def _settle(self) -> None:
-        """Work out the state before each block, until nothing changes any more."""
+    def _compute_states(self) -> None:
         rounds = 0
         self._states = {self._start: State.at_entry(self._flow.cpu)}
         self._work = {self._start}
@@ -386,9 +374,9 @@ class _Function:
                 self._work.remove(address)
                 rounds += 1
                 if rounds > _MAX_ROUNDS * len(self._leaders):
-                    raise _TooLarge("the analysis does not come to an end")
+                    raise _TooLarge("the analysis does not end")
                 self._block(address)
-            # code that no jump leads to handles exceptions; nothing is known where it begins
+            # code without a jump to it handles exceptions; nothing is known at its start
             hidden = self._hidden()
             if hidden is None:
                 return
@@ -397,7 +385,7 @@ class _Function:
             self._work.add(hidden)
 
     def _hidden(self) -> int | None:
-        """The first instruction that no known way leads to, whether or not that way is ever taken."""
+        """The first instruction that no path leads to, also counting paths that are never taken."""
         covered: set[int] = set()
         leaders = list(self._states)
         while leaders:
@@ -426,7 +414,6 @@ class _Function:
                 return
 
     def _reach(self, address: int, state: State) -> None:
-        """Let a block begin with a state as well."""
         if self._settled or address not in self._code:
             return
         known = self._states.get(address)
@@ -436,7 +423,7 @@ class _Function:
             self._work.add(address)
 
     def before(self, pc: int) -> State | None:
-        """The state before the instruction that covers a program counter; None where there is none."""
+        """The state before the instruction that covers a program counter; None if there is no such instruction."""
         leader = max((address for address in self._states if address <= pc), default=None)
         if leader is None:
             return None
@@ -452,7 +439,7 @@ class _Function:
         return None
 
     def effect(self) -> Effect:
-        """What a call of the function does to locks."""
+        """The effect of a call of the function."""
         if not self._exits:
             return NO_EFFECT if not self._released else _ANY
         acquires: Held | None = None
@@ -469,7 +456,7 @@ class _Function:
         return Effect(acquires or {}, guards or {}, releases, unknown)
 
     def _is_passed(self, value: Value) -> bool:
-        """Whether a value is a constant, or made of what a register of arguments has at the function's entry."""
+        """Whether a value is a constant, or computed from an argument of the function."""
         return value.base == CONSTANT or value.base[0] == "entry" and value.base[1] in self._flow.cpu.ARGUMENTS
 
     # -- one instruction -------------------------------------------------------------------------------------
@@ -481,7 +468,7 @@ class _Function:
         elif instruction.kind == "jump":
             self._jump(instruction, state)
         elif instruction.kind == "return":
-            self._leave(state)
+            self._exit(state)
         elif instruction.comparison is not None:
             self._compare(instruction, *instruction.comparison, state)
         else:
@@ -493,14 +480,12 @@ class _Function:
                 self._other(instruction, state)
 
     def _compare(self, instruction: Instruction, limit: object, compared: object, state: State) -> None:
-        """A comparison with zero: of a constant it is known how it ends."""
         state.is_zero = None
         if limit == 0 and compared is not None:
             value = self._source(compared, instruction, state, "compared")
             state.is_zero = value.offset == 0 if value.base == CONSTANT else None
 
     def _address(self, operand: MemoryOperand, instruction: Instruction, state: State) -> Value | None:
-        """The address of a memory operand, None if it depends on an index."""
         place = operand.simple(instruction.next_address)
         if place is None:
             return None
@@ -509,7 +494,6 @@ class _Function:
             register, instruction.address).plus(distance)
 
     def _load(self, operand: MemoryOperand, instruction: Instruction, state: State, register: str) -> Value:
-        """What a load of 8 bytes gives."""
         at = self._address(operand, instruction, state)
         if at is None:
             return state.fresh(instruction.address, register)
@@ -523,7 +507,6 @@ class _Function:
         return value
 
     def _assign(self, made: Assignment, instruction: Instruction, state: State) -> None:
-        """Do one assignment of an instruction that moves addresses."""
         if made.sets_flags:
             state.is_zero = None
         name = made.target if isinstance(made.target, str) else ""
@@ -547,9 +530,9 @@ class _Function:
         return state.fresh(instruction.address, register or "pushed")
 
     def _other(self, instruction: Instruction, state: State) -> None:
-        """Any other instruction: what it writes is unknown."""
+        """Apply any other instruction, after which all that it writes is unknown."""
         if not instruction.operands and len(instruction.text.split()) > len(instruction.prefixes) + 1:
-            state.values = {}  # operands that are not understood
+            state.values = {}  # operands that are not parsed
             return
         for access in instruction.accesses():
             if access.kind == "write":
@@ -560,7 +543,6 @@ class _Function:
     # -- calls, jumps, returns -------------------------------------------------------------------------------
 
     def _called(self, instruction: Instruction) -> int | None:
-        """The function that a call or jump leads to, None if that is not known."""
         operand = instruction.operands[0] if instruction.operands else None
         if isinstance(operand, int):
             return operand
@@ -578,7 +560,7 @@ class _Function:
             state.values.pop(name, None)
 
     def _call_writes(self, arguments: Iterable[Value], state: State) -> None:
-        """A call may change all memory but the function's own frame, and of that what its arguments point to."""
+        """Forget the memory that a call may change: all but the own frame below the lowest pointer argument."""
         lowest = min((value.offset for value in arguments if state.is_stack(value)), default=None)
         for place in [place for place in state.values if isinstance(place, Value)]:
             if not state.is_stack(place) or lowest is not None and place.offset >= lowest:
@@ -611,27 +593,27 @@ class _Function:
             is_switch = self._switch(instruction, state)
             if leaves:
                 self._call(instruction, state, self._called(instruction))
-                self._leave(state)
+                self._exit(state)
             elif not is_switch:
-                raise _TooLarge("a jump leads to an unknown place")
+                raise _TooLarge("the target of a jump is unknown")
         elif any(start <= target < end for start, end in self._parts):
             self._reach(target, state)
         elif leaves:
             outside = state.copy()
             self._call(instruction, outside, target)
-            self._leave(outside)
+            self._exit(outside)
         else:  # a part that the compiler has put elsewhere
-            part = self._flow.part_at(target)
+            part = self._flow.code.function_range(target)
             if part is None:
                 raise _TooLarge("a jump leads to code without a frame description")
-            self._add_part(*part)
+            self.add_part(*part)
             self._leaders.add(target)
             self._reach(target, state)
 
     def _switch(self, instruction: Instruction, state: State) -> bool:
-        """A jump through a table: to each address that a table has which the code knows. False if there is none.
+        """Follow a jump through a table to each of its entries; False if there is no table.
 
-        Without a comparison before it a table ends where an entry leads to no instruction of the function.
+        Without a comparison before the jump, the table ends at the first entry that is not an instruction's address.
         """
         memory, count = instruction.memory, self._cases(instruction)
         targets: set[int] = set()
@@ -639,7 +621,7 @@ class _Function:
             table = memory.displacement & 0xFFFFFFFF  # of addresses, in code that is not position-independent
             targets.update(self._entries(lambda i: self._flow.slot(table + 8 * i), count))
         elif memory is None:
-            # of distances from the table, whose address is added to them and still in a register
+            # of distances from the table, whose address is still in a register
             known = {value.offset for value in state.values.values() if value.base == CONSTANT}
             for table in known & self._tables:
                 targets.update(self._entries(functools.partial(self._flow.table_entry, table), count))
@@ -654,13 +636,13 @@ class _Function:
             target = read(i)
             if target is None or target not in self._code:
                 if count is not None:
-                    raise _TooLarge("a jump leads to an unknown place")
-                break  # behind the end of the table
+                    raise _TooLarge("the target of a jump is unknown")
+                break  # after the end of the table
             found.append(target)
         return found
 
     def _cases(self, jump: Instruction) -> int | None:
-        """How many entries the table of a jump has: as a comparison shortly before it says."""
+        """The number of entries in the table of a jump, from a comparison shortly before it."""
         before = sorted((each for each in self._code.values() if jump.address - 64 <= each.address < jump.address),
                         key=lambda each: each.address)
         for first, second in zip(before, before[1:]):
@@ -669,13 +651,13 @@ class _Function:
                 return limit + 1
         return None
 
-    def _leave(self, state: State) -> None:
+    def _exit(self, state: State) -> None:
         if self._settled:
             self._exits.append(state.copy())
 
 
 def _translate(value: Value, arguments: Mapping[str, Value]) -> Value | None:
-    """A value of a callee in terms of its caller; None if it is made of more than the arguments."""
+    """A value of a callee in terms of its caller; None if it depends on more than the arguments."""
     if value.base == CONSTANT:
         return value
     name = value.base[1]
@@ -683,9 +665,7 @@ def _translate(value: Value, arguments: Mapping[str, Value]) -> Value | None:
 
 
 
-
 def _is_taken(instruction: Instruction, state: State) -> bool | None:
-    """Whether a conditional jump is taken; None where that is not known, and of all other instructions."""
     if state.is_zero is None or instruction.condition not in ("equal", "unequal"):
         return None
     return state.is_zero == (instruction.condition == "equal")

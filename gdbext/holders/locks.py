@@ -10,56 +10,57 @@ from gdbext.model import Hold, Lock, Waiter
 from gdbext.record import record
 from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
-from gdbext.waits.gil import view_gil
+from gdbext.waits.gil import gil_lock
 from gdbext.waits.native import read_robust_mutexes
 from gdbext.waits.seen import SeenLock, SeenWait, merge
 
-#: How many of the waiters of an object's lock are asked what they call the object.
-_MAX_LOOKS = 4
+#: Most waiters of an object's lock whose frames are searched for a name of the object.
+_MAX_NAMING = 4
 
 
 @record
 class FoundLocks:
-    """The locks that threads wait for or hold, by id, and by the thread's number what each thread holds."""
+    """The locks that threads wait for or hold, by id; and what each thread holds, by its number."""
 
     locks: Mapping[str, Lock]
     holds: Mapping[int, Sequence[Hold]]
     context: HolderContext
 
-    def find_more(self, view: SeenLock) -> Lock:
-        """A lock that no thread waits for, with its holders."""
-        return find_holders(view, (), self.context)
+    def find_more(self, lock: SeenLock) -> Lock:
+        """Find the holders of a lock that no thread waits for."""
+        return find_holders(lock, (), self.context)
 
 
 def find_locks(context: Context, waits: Mapping[int, SeenWait], gone: GoneOwners) -> FoundLocks:
-    """Find the holders of each lock that a thread waits for, and the locks that threads are known to hold anyway."""
+    """Find the holders of each lock that a thread waits for, and the other locks that threads are known to hold."""
     waiters: dict[str, list[Waiter]] = {}
-    ways: dict[str, dict[SeenLock, None]] = {}
-    for view in [*context.parked.held(), *read_robust_mutexes(context)]:
-        ways.setdefault(view.id, {})[view] = None
+    # many threads have the same value for their lock
+    by_id: dict[str, dict[int, SeenLock]] = {}
+    for lock in [*context.parked.held, *read_robust_mutexes(context)]:
+        by_id.setdefault(lock.id, {})[id(lock)] = lock
     for number, wait in waits.items():
         if wait.lock is not None:
-            ways.setdefault(wait.lock.id, {})[wait.lock] = None
+            by_id.setdefault(wait.lock.id, {})[id(wait.lock)] = wait.lock
             waiters.setdefault(wait.lock.id, []).append(Waiter(number, wait.mode))
     for gil in context.python.gils:
-        view = view_gil(gil)
-        ways[view.id] = {view: None}
-    views = [merge(list(each)) for each in ways.values()]
-    finding = holder_context(context, gone, views, waits)
-    locks = {view.id: _named(find_holders(view, waiters.get(view.id, ()), finding), context) for view in views}
+        by_id[gil.lock] = {0: gil_lock(gil)}
+    merged = [merge(list(each.values())) for each in by_id.values()]
+    finding = holder_context(context, gone, merged, waits)
+    locks = {lock.id: _with_name_of_object(lock, find_holders(lock, waiters.get(lock.id, ()), finding), context)
+             for lock in merged}
     holds: dict[int, list[Hold]] = {}
-    for lock in locks.values():
-        for holder in lock.holders:
+    for found in locks.values():
+        for holder in found.holders:
             holds.setdefault(holder.thread, []).append(Hold(
-                lock.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
+                found.id, holder.mode, holder.evidence, holder.why, holder.taken_at))
     return FoundLocks(locks, holds, finding)
 
 
-def _named(lock: Lock, context: Context) -> Lock:
-    """A lock of an object as the frames of its waiters and holders call the object."""
-    if not lock.waiters or lock.address not in context.parked.objects:
+def _with_name_of_object(seen: SeenLock, lock: Lock, context: Context) -> Lock:
+    """The lock of an object, with the name of the object in the frames of waiters and holders."""
+    if not lock.waiters or seen.guards is None:
         return lock
-    at, kind = context.parked.objects[lock.address]
-    threads = [*(waiter.thread for waiter in lock.waiters[:_MAX_LOOKS]), *(holder.thread for holder in lock.holders)]
-    name = context.python_locks.name_of(at, threads)
+    at, kind = seen.guards
+    threads = [*(waiter.thread for waiter in lock.waiters[:_MAX_NAMING]), *(holder.thread for holder in lock.holders)]
+    name = context.python_locks.find_name(at, threads)
     return lock if name is None else replace(lock, name=f"{name} ({kind})")

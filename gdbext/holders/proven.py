@@ -1,4 +1,4 @@
-"""Threads that are proven to hold a lock that records no owner: by the code that their frames are in."""
+"""Finds threads that provably hold a lock without a recorded owner, by the machine code of their frames."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from gdbext.inferior.protocol import Module, Target
 from gdbext.threads.code import Code
 from gdbext.threads.threads import SeenThread
 
-#: Functions that return with the lock held to which their first argument points, and those that release it. Code that
-#: takes a lock of one of several kinds took this one as what it is, an rwlock; no other function releases one.
+#: Functions that acquire the lock that their first argument points to, and functions that release it. Code may call
+#: these for locks of several kinds. The lock in question is a rwlock, which no other function releases.
 ACQUIRING = ("pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_mutex_lock")
 RELEASING = ("pthread_rwlock_unlock",)
-#: What a file calls that has read locks.
+#: Functions that a file must call to have read locks.
 _READING = ("pthread_rwlock_rdlock",)
 #: Most frames of one thread that are examined, and the largest table of a module's links, in bytes.
 _MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
 
 
 class ProvenReaders:
-    """Finds threads that read-lock an rwlock, as the machine code of their frames proves.
+    """Finds threads that provably hold a read lock.
 
-    A frame proves it if on every way to the call that it is in the code acquires the lock and does not release it
-    afterwards, and the address of the lock can be recomputed: from constants, and from registers and stack slots that
-    still hold it.
+    A frame proves it if on every path to its call the code acquires the lock and does not release it afterwards, and
+    the address of the lock can be recomputed: from constants, or from registers and stack slots that still contain it.
     """
 
     def __init__(self, target: Target, code: Code, library: Sequence[Module]) -> None:
@@ -58,7 +57,7 @@ class ProvenReaders:
                    for lock, released in state.held.items())
 
     def _may_read(self, module: Module) -> bool:
-        """Whether the functions of a file can take read locks: it is linked with what takes them."""
+        """Whether the functions of a file can acquire read locks: the file is linked with a function that does."""
         if self._flow is None:
             found = {name: self._addresses(name) for name in (*ACQUIRING, *RELEASING)}
             self._flow = LockFlow(self._target, self._code, [each for name in ACQUIRING for each in found[name]],
@@ -75,7 +74,6 @@ class ProvenReaders:
         return [symbol.address for symbol in found if symbol is not None]
 
     def _linked(self, module: Module) -> Iterable[int]:
-        """The words of a file's tables of links."""
         for section in module.sections:
             if section.name in (".got", ".got.plt") and section.end - section.start <= _MAX_LINKS:
                 try:
@@ -85,7 +83,7 @@ class ProvenReaders:
                 yield from memoryview(data).cast("Q")
 
     def _registers(self, seen: SeenThread, index: int, frame: tuple[int, int]) -> Mapping[str, int]:
-        """The registers that are known in a frame; none if the debugger unwinds the stack in another way."""
+        """The known registers of a frame; none if the debugger unwinds the stack differently."""
         try:
             if index == 0:
                 return self._target.registers(seen.ref, seen.cpu.FRAME)
@@ -96,7 +94,7 @@ class ProvenReaders:
         return registers if (pc, sp) == frame else {}
 
     def _recompute(self, lock: Value, state: State, registers: Mapping[str, int]) -> int | None:
-        """The address that a value of the analysis stands for; None if nothing holds it any more."""
+        """The address that a value of the analysis stands for; None if no register or stack slot contains it."""
         if lock.base == CONSTANT:
             return lock.offset
         found: set[int] = set()

@@ -1,7 +1,7 @@
-"""Which threads hold a lock of Python's.
+"""Finds the holders of Python locks.
 
-Some kinds record their owner. A plain `_thread.lock` does not: it is held by the thread that is inside of a `with`
-block of it (`DERIVED`), or else no more is known than which threads' frames know the lock (candidates).
+Some kinds record their owner. A plain `_thread.lock` does not: its holder is the thread inside a `with` block of the
+lock (`DERIVED`). Otherwise the threads whose frames refer to the lock are candidates.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gdbext.errors import GdbextError
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because
+from gdbext.remembered import remembered
 from gdbext.threads.threads import Threads
 from gdbext.waits.python_locks import PythonLocks, Reader
 from gdbext.waits.seen import SeenLock, held_by
@@ -25,13 +26,13 @@ from gdbext.waits.seen import SeenLock, held_by
 if TYPE_CHECKING:
     from gdbext.holders.owners import HolderContext
 
-#: What follows the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
+#: The character after the variable in an expression such as ``forks[1]`` and ``Pool.lock``.
 _VARIABLE = re.compile(r"[.\[]")
 _INSIDE = because("in-with-block")
 
 
 class PythonFrames:
-    """What the Python frames of all threads show of locks; each stack is read once.
+    """The locks in the Python frames of all threads; each stack is read once.
 
     :param wanted: the locks that threads wait for.
     """
@@ -40,17 +41,12 @@ class PythonFrames:
         self._threads = threads
         self._locks = locks
         self._wanted = wanted
-        self._taken: dict[int, dict[int, TakenLock]] = {}
 
+    @remembered
     def taken_by(self, number: int) -> Mapping[int, TakenLock]:
         """The locks (``PyObject *``) that a thread has taken in `with` statements."""
-        known = self._taken.get(number)
-        if known is None:
-            known = self._taken[number] = {}
-            for reader, stack in self._locks.stacks_of(number):
-                # of a recursive lock the outermost block is where it was taken
-                known.update((taken.lock, taken) for taken in reader.taken.of(stack))
-        return known
+        # a recursive lock was taken in its outermost block, which is the last
+        return {taken.lock: taken for reader, stack in self._locks.stacks(number) for taken in reader.taken.of(stack)}
 
     @cached_property
     def inside(self) -> Mapping[int, Sequence[tuple[int, TakenLock]]]:
@@ -63,35 +59,35 @@ class PythonFrames:
 
     @cached_property
     def users(self) -> Mapping[str, Collection[int]]:
-        """By id of a lock that threads wait for: the threads whose frames know it."""
-        known = _Known(self._wanted)
+        """By id of a lock that threads wait for: the threads whose frames refer to it."""
+        known = _References(self._wanted)
         numbers: dict[str, set[int]] = {}
         for seen in self._threads:
-            for reader, stack in self._locks.stacks_of(seen.number):
+            for reader, stack in self._locks.stacks(seen.number):
                 for raw in stack:
-                    for found in known.to(reader, raw):
+                    for found in known.find(reader, raw):
                         numbers.setdefault(found.id, set()).add(seen.number)
         return numbers
 
     def refers(self, number: int, lock: SeenLock) -> bool:
         """Whether a frame of a thread refers to a lock."""
-        known = _Known([lock])
-        return any(known.to(reader, raw) for reader, stack in self._locks.stacks_of(number) for raw in stack)
+        known = _References([lock])
+        return any(known.find(reader, raw) for reader, stack in self._locks.stacks(number) for raw in stack)
 
     def is_searchable(self, number: int) -> bool:
         """Whether a thread has any Python frame."""
-        return any(stack for _, stack in self._locks.stacks_of(number))
+        return any(stack for _, stack in self._locks.stacks(number))
 
     def released_by_others(self, number: int, lock: SeenLock) -> bool:
-        """Whether another thread may release a lock whose taker waits for it: some programs use one as a signal."""
-        known = _Known([lock])
-        return any(reader.taken.releases(raw) and known.to(reader, raw)
+        """Whether a thread other than the holder may release a lock; some programs use a lock to send a signal."""
+        known = _References([lock])
+        return any(reader.taken.releases(raw) and known.find(reader, raw)
                    for seen in self._threads if seen.number != number
-                   for reader, stack in self._locks.stacks_of(seen.number) for raw in stack)
+                   for reader, stack in self._locks.stacks(seen.number) for raw in stack)
 
 
 def python_owner(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
-    """The recorded owner of a lock of Python's; None if none is recorded though the lock is held.
+    """The recorded owner of a Python lock; None if the lock is held without a recorded owner.
 
     The owner is recorded as a thread's ident. If the owner exits without releasing the lock, a new thread may get
     that ident. So a thread is the owner only if one of its frames refers to the lock.
@@ -104,15 +100,16 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
         return replace(found, why=because(kind.no_owner))
     if not lock.locked:
         return replace(found, why=because("lock-about-to-be-taken"))
-    passed_on = next((context.parked.passed_on[word] for word in lock.words if word in context.parked.passed_on), None)
+    all_passed_on = context.waits.parked.passed_on
+    passed_on = next((all_passed_on[word] for word in lock.words if word in all_passed_on), None)
     if passed_on is not None:
         return replace(found, holders=held_by((passed_on,)))
     if lock.owner is None:
         return replace(found, why=because("held-by-another-process")) if lock.shared else None
-    number = context.threads.number_of_pthread.get(lock.owner)
+    number = context.waits.threads.number_of_pthread.get(lock.owner)
     if number is not None:
         taken = context.frames.taken_by(number).get(lock.address)
-        # a handle to join a thread records the ident of a thread that has not ended
+        # a thread handle records the ident of a thread that has not ended
         if not kind.ends_thread and taken is None and not context.frames.refers(number, found):
             if not context.frames.is_searchable(number):
                 why = because("owner-ident-compiled", thread=number)
@@ -124,7 +121,7 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
 
 
 def inside_with(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
-    """The thread that is inside of a `with` block of a lock of Python's, as far as that is certain."""
+    """The thread inside a `with` block of a Python lock, if that is certain."""
     takers = context.frames.inside.get(found.python.address, ()) if found.python is not None else ()
     if len(takers) > 1:
         return replace(found, candidates=tuple(sorted(number for number, _ in takers)),
@@ -139,7 +136,7 @@ def inside_with(found: SeenLock, waiters: Collection[int], context: HolderContex
 
 
 def known_by_frames(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
-    """The threads that may hold a lock of Python's of which nothing more is known: those whose frames know it."""
+    """The threads whose frames refer to a Python lock, as candidates."""
     if found.python is None:
         return None
     users = context.frames.users.get(found.id, ())
@@ -147,19 +144,19 @@ def known_by_frames(found: SeenLock, waiters: Collection[int], context: HolderCo
                    why=because("records-no-owner", what="python-lock"))
 
 
-class _Known:
-    """Tells which of some locks a frame knows: as a variable, as an attribute of one, or as a global that it uses."""
+class _References:
+    """Finds the locks that a frame refers to: by a variable, an attribute of one, or a global that it uses."""
 
     def __init__(self, wanted: Iterable[SeenLock]) -> None:
         self._by_object: dict[int, list[SeenLock]] = {}
         for found in wanted:
             for address in found.known_by:
                 self._by_object.setdefault(address, []).append(found)
-        # by ``dict`` of globals: the names of those of them that are global variables
+        # by ``dict`` of globals: the names of those that are global variables
         self._globals: dict[int, list[tuple[str, int]]] = {}
 
-    def to(self, reader: Reader, raw: RawFrame) -> list[SeenLock]:
-        """The locks that a frame knows; those of them that can be read."""
+    def find(self, reader: Reader, raw: RawFrame) -> list[SeenLock]:
+        """The locks that a frame refers to; none if it cannot be read."""
         try:
             objects = self._by_object.keys() & reader.frames.variable_values(raw)
             used = self._used_globals(reader, reader.frames.globals(raw))

@@ -1,6 +1,6 @@
-"""What lies at an address: the module, the symbol, whether it is the interpreter; and native stacks.
+"""The code at an address: its module and symbol, whether it belongs to the interpreter; and native stacks.
 
-Of a core some files may be missing or of another build: nothing is concluded from those.
+Files of a core may be missing or of another build. Such files are not used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property
 from gdbext import arch
 from gdbext.elf.dynamic import first_page
 from gdbext.elf.notes import build_id_at
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.modules import ModuleMap
@@ -24,7 +24,7 @@ from gdbext.threads.findings import Findings
 
 #: Most native frames of one thread.
 MAX_NATIVE_FRAMES = 20_000
-#: How far a file's first section may lie from where the file is mapped, in bytes.
+#: Most bytes between the start of a file's mapping and its first section.
 _NEARBY = 1 << 16
 _PYTHON_PROGRAM = re.compile(r"^python[0-9.]*[a-z]*(-dbg)?$")
 _PYTHON_FUNCTION = re.compile(r"^_?Py[A-Z_]|^_Py")
@@ -32,11 +32,11 @@ _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Inclu
 
 
 class Code:
-    """The loaded files of a target. `modules` are those whose files may be relied on.
+    """The loaded files of a target. `modules` are those whose files are of the right build.
 
     :param listed: all files that the debugger lists.
-    :param wrong: those of them that the core was not made with.
-    :param truncated: how much of a truncated core is left; None of a whole core and of a process.
+    :param wrong: those of them that are of another build than in the core.
+    :param truncated: how much of a truncated core is left; None for a whole core and for a process.
     """
 
     def __init__(self, target: Target, findings: Findings, listed: Sequence[Module], wrong: Sequence[Module],
@@ -54,47 +54,46 @@ class Code:
 
     @cached_property
     def unlisted(self) -> str | None:
-        """Why libraries, and a Python in them, are not known although the executable is; None if they are."""
+        """Why libraries, and a Python in them, are unknown although the executable is known; None if they are known."""
         if self.truncated is None or not self._target.modules() or not self.unlisted_libraries():
             return None
         return f"{self.truncated}, without the dynamic linker's list of libraries"
 
     @cached_property
     def space(self) -> AddressSpace:
-        """What the target's addresses are mapped to."""
+        """The mappings of the target."""
         return AddressSpace(self._target.regions())
 
     def module(self, address: int) -> Module | None:
-        """The module that an address lies in, whether its file is right or not."""
+        """The module at an address, also if its file is of another build."""
         return self._ranges.find(address)
 
     def symbol(self, address: int, index: int = 0) -> Symbol:
-        """What is at an address; of a caller (index above 0) it is the call before the return address that counts."""
+        """The symbol at an address; for a caller (index above 0), that of the call before the return address."""
         if self._foreign:
             module = self._ranges.find(address)
             if module is not None and not any(module is other for other in self.modules):
                 return Symbol(None)
-        # a handler of a signal returns to the first instruction of a function that has called nothing
+        # a signal handler returns to the first instruction of the trampoline, which has called nothing
         is_call = index > 0 and not self.cpu.is_signal_return(self._target.memory, address)
         return self._target.symbol(max(address - 1, 0) if is_call else address)
 
     def frame(self, pc: int, index: int) -> NativeFrame:
-        """The native frame of a program counter, the `index`-th of its stack."""
+        """The native frame of a program counter.
+
+        :param index: of the frame in its stack: 0 for the innermost, any other number for a caller.
+        """
         known = self._frames.get((pc, index == 0))
         if known is None:
             symbol = self.symbol(pc, index)
             function = public_name(symbol.function) if symbol.function else None
             module = self._ranges.find(pc)
-            known = self._frames[(pc, index == 0)] = NativeFrame(
-                function, module.name if module else self._missing_name(pc), pc, symbol.file, symbol.line)
+            name = module.name if module is not None else (self._unknown_file(pc) or "").rpartition("/")[2] or None
+            known = self._frames[(pc, index == 0)] = NativeFrame(function, name, pc, symbol.file, symbol.line)
         return known
 
-    def _missing_name(self, address: int) -> str | None:
-        path = self._unknown_file(address)
-        return path.rpartition("/")[2] if path is not None else None
-
     def function_range(self, pc: int) -> tuple[int, int] | None:
-        """Start and end of the function that covers a program counter (of a caller: less one); no symbols needed."""
+        """Start and end of the function of a program counter (of a caller: less one), without the use of symbols."""
         return self._unwinder.function_range(pc)
 
     def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
@@ -109,16 +108,16 @@ class Code:
             return self._unwinder.unwind(registers, MAX_NATIVE_FRAMES)
         except GdbextError:
             innermost = [(registers[self.cpu.PROGRAM_COUNTER], registers[self.cpu.STACK_POINTER])]
-        if self._foreign:  # the debugger would go by the wrong files
+        if self._foreign:  # the debugger would use the wrong files
             return innermost
         try:
-            return self._believable(thread, self._target.unwind(thread, MAX_NATIVE_FRAMES))
+            return self._reliable(thread, self._target.unwind(thread, MAX_NATIVE_FRAMES))
         except GdbextError as error:
             self._findings.problem(f"thread {thread.number}", "unreadable", because_of(error, "native-stack"))
             return innermost
 
-    def _believable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The frames up to one in a file that the debugger does not have: it can only guess who called it."""
+    def _reliable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The frames up to the first in a file that the debugger does not have, whose caller it can only guess."""
         for i, (pc, _) in enumerate(frames):
             path = self._unknown_file(pc)
             if path is not None:
@@ -131,7 +130,6 @@ class Code:
         return frames
 
     def _unknown_file(self, address: int) -> str | None:
-        """The path of the file mapped at an address, if the debugger does not have that file."""
         module = self.module(address)
         if module is not None and not module.by_mapping:
             return None
@@ -144,29 +142,27 @@ class Code:
         return None if path is None or self._target.has_file(path) else path
 
     def missing_libraries(self) -> dict[str, int]:
-        """Shared libraries that were mapped and that the debugger does not have: where, by their paths."""
+        """Shared libraries that were mapped and that the debugger does not have: path -> address."""
         loaded = [first_page(module) for module in self._target.modules() if module.sections and not module.by_mapping]
-        # one may be loaded by the name of a link to it: then its first section lies near
+        # one may be loaded by the name of a link to it; its first section is close then
         return {path: start for start, path in self._target.mapped_files()
                 if ".so" in path.rpartition("/")[2] and self.missing_file(start) == path
                 and not any(0 <= page - start < _NEARBY for page in loaded)}
 
     def unlisted_libraries(self) -> list[str]:
-        """Names of the shared libraries that were mapped and that the debugger does not list, whether here or not."""
+        """Names of the shared libraries that were mapped and that the debugger does not list."""
         mapped = [module.name for module in self._target.modules() if module.by_mapping and ".so" in module.name]
         return list(dict.fromkeys([*mapped, *(path.rpartition("/")[2] for path in self.missing_libraries())]))
 
+    @if_unreadable(None)
     def return_address(self, sp: int) -> int | None:
-        """The word on top of a stack if it lies in a loaded file: who called what is no code, and so has no frame."""
-        try:
-            after = read_u64(self._target.memory, sp)
-        except GdbextError:
-            return None
+        """The word on top of a stack if it points into a loaded file; for a thread that jumped to a bad address."""
+        after = read_u64(self._target.memory, sp)
         return after if self.module(after) is not None else None
 
 
 def read_code(target: Target, findings: Findings) -> Code:
-    """Find out which files are loaded, and which of them are not those that a core was made with."""
+    """Find the loaded files, and those of them that are of another build than in the core."""
     listed = list(target.modules())
     if not listed:
         findings.fail("the executable is not known to GDB, so neither libraries nor Python can be told",
@@ -180,20 +176,17 @@ def read_code(target: Target, findings: Findings) -> Code:
 
 
 def _wrong_files(target: Target, modules: Sequence[Module], findings: Findings) -> list[Module]:
-    """The modules whose files are not those that a core was made with.
-
-    Their symbols, frame descriptions and read-only data would be those of another build.
-    """
+    """The modules whose files are of another build than in the core: their symbols and frame descriptions are wrong."""
     starts: dict[str, list[int]] = {}
     for start, path in target.mapped_files():
         starts.setdefault(path.rpartition("/")[2], []).append(start)
     everywhere = [at for found in starts.values() for at in found]
     wrong: list[Module] = []
     for module in modules:
-        if not module.sections or not module.path.startswith("/"):  # the vdso comes from no file
+        if not module.sections or not module.path.startswith("/"):  # the vdso has no file
             continue
         page = first_page(module)
-        # a module may be known by a link's name (libz.so.1), the core has the file's (libz.so.1.2.13)
+        # the module's name may be that of a link (libz.so.1), the core has that of the file (libz.so.1.2.13)
         named = starts.get(module.name) or [at for at in everywhere if abs(at - page) <= _NEARBY]
         why = _mismatch(target, module, page, min(named, key=lambda at: abs(at - page))) if named else None
         if why is not None:
@@ -202,7 +195,7 @@ def _wrong_files(target: Target, modules: Sequence[Module], findings: Findings) 
     if wrong:
         names = ", ".join(module.name for module in wrong[:3]) + (" and others" if len(wrong) > 3 else "")
         findings.fail(f"{names}: not the files that the core was made with",
-                      "use `set sysroot DIR` or `set solib-search-path DIR` before the core is loaded", told=True)
+                      "use `set sysroot DIR` or `set solib-search-path DIR` before the core is loaded", reported=True)
     return wrong
 
 
@@ -210,15 +203,15 @@ def _mismatch(target: Target, module: Module, page: int, start: int) -> Reason |
     loaded, file = build_id_at(target.memory, start), target.file_build_id(module)
     if loaded is not None and file is not None and loaded != file:
         return because("build-differs", core=loaded, path=module.path, file=file)
-    if page < start:  # a debugger shifts a file whose `.dynamic` is not where the process had it
+    if page < start:  # the debugger moves a file whose `.dynamic` is elsewhere than in the process
         return because("file-does-not-fit", path=module.path)
     return None
 
 
 class InterpreterCode(dict[int, bool]):
-    """Whether a program counter lies in the interpreter; a dict, since it is asked for each native frame.
+    """Whether each program counter is in the interpreter. It is a dict because each native frame is looked up.
 
-    :param runtimes: the modules that hold a CPython runtime.
+    :param runtimes: the modules that contain a CPython runtime.
     """
 
     def __init__(self, code: Code, runtimes: Sequence[Module]) -> None:
@@ -235,12 +228,12 @@ class InterpreterCode(dict[int, bool]):
         if module is None or not self._runtimes:
             return False
         if module.is_main and _PYTHON_PROGRAM.match(module.name):
-            return True  # the whole interpreter, or the small program that only calls libpython
+            return True  # the whole interpreter, or the small program that calls libpython
         if not any(module is other for other in self._runtimes):
             return False
         if not module.is_main:
             return True
-        # a program that Python is linked into: its own functions are to be seen
+        # a program that Python is linked into: its own functions are not the interpreter's
         symbol = self._code.symbol(pc, 1)
         return (symbol.function is not None and _PYTHON_FUNCTION.match(symbol.function) is not None
                 or symbol.file is not None and _PYTHON_SOURCE.search(symbol.file) is not None)

@@ -1,7 +1,7 @@
-"""Writes that the stop of a thread has cut short: they return how much was written, as if the thread had been running.
+"""Blocked writes that a stop has cut short. The thread then seems to be running.
 
-A write of more than fits into a pipe or socket blocks after the first part. When the thread is then interrupted, as by
-attaching to its process, the kernel cannot repeat the call: it ends with the size of that part.
+A write of more bytes than fit into a pipe or socket blocks after the first part. If the thread is then interrupted, as
+by attaching to its process, the kernel cannot restart the call: it returns the size of that part.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gdbext.inferior.protocol import Memory
 _SIZES = {"write": 2, "pwrite64": 2, "sendto": 2, "sendmmsg": 2}
 #: Which arguments are a ``struct iovec *`` and the number of its elements.
 _VECTORS = {"writev": (1, 2), "pwritev": (1, 2), "pwritev2": (1, 2)}
-#: Calls that end early for other reasons too, as the end of a file, by the argument that is the size.
+#: Which argument is the size, of calls that also end early for other reasons, such as the end of a file.
 _COPIES = {"sendfile": 3, "splice": 4}
-#: Which argument is the flags of a call on a socket.
+#: Which argument is the flags, of calls on a socket.
 _FLAGS = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 _MSG_DONTWAIT, _MSG_WAITALL = 0x40, 0x100
 _MSGHDR = struct.Struct("<16xQQ")  # struct msghdr: name, its size, struct iovec *, number of elements
@@ -33,7 +33,7 @@ _STREAMS = ("pipe:", "socket:", "/dev/pts/", "/dev/tty")
 def is_cut_short(memory: Memory, proc: Proc | None, call: Syscall) -> bool | None:
     """Whether a call that has returned was blocked until the thread was stopped; None if that is not known.
 
-    :param proc: the process, None if only a core of it is left: whether its descriptors block is not known then.
+    :param proc: the process; None for a core, which does not show whether descriptors block.
     """
     if call.blocked or call.result <= 0 or call.name is None:
         return False
@@ -50,7 +50,7 @@ def is_cut_short(memory: Memory, proc: Proc | None, call: Syscall) -> bool | Non
 
 
 def _size(memory: Memory, name: str, arguments: Sequence[int]) -> int | None:
-    """How much a call was to write; None if it does not write, or if the size cannot be read."""
+    """How much a call should write; None if it does not write, or if the size cannot be read."""
     if name in _SIZES:
         return arguments[_SIZES[name]]
     try:
@@ -75,4 +75,4 @@ def _blocks(proc: Proc, fd: int) -> bool | None:
         return None
     if info.nonblocking:
         return False
-    return True if link.startswith(_STREAMS) else None  # a path may be that of a named pipe
+    return True if link.startswith(_STREAMS) else None  # a path may name a pipe

@@ -1,4 +1,4 @@
-"""What a look at a target could not find out, and what else a reader should be told."""
+"""Problems and notes that are found while a snapshot is made."""
 
 from __future__ import annotations
 
@@ -8,32 +8,36 @@ from gdbext.model.reasons import Reason, because
 
 
 class Findings:
-    """Problems and notes of one look.
+    """Problems and notes of one snapshot.
 
-    `incomplete` is set when the user must do something about it first; `doubts` are other reasons why no deadlock can
-    be ruled out.
+    `incomplete` is set if the user must do something before the report can be complete. `doubts` are further reasons
+    why a deadlock cannot be ruled out.
     """
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self._known: set[Problem] = set()
         self.notes: list[Reason] = []
         self.doubts: list[Reason] = []
         self.incomplete: GdbextError | None = None
 
     def problem(self, where: str, what: ProblemKind, why: Reason) -> None:
-        """Note that something is not known; see `Problem`."""
-        self.problems.append(Problem(where, what, why))
+        """Add a problem, unless it has been added before: stacks are read on request, perhaps more than once."""
+        problem = Problem(where, what, why)
+        if problem not in self._known:
+            self._known.add(problem)
+            self.problems.append(problem)
 
     def doubt(self, where: str, why: Reason) -> None:
-        """Note that something could not be read that a deadlock may rest on."""
+        """Add a problem with something unreadable that may matter for a deadlock."""
         self.problem(where, "unreadable", why)
         self.doubts.append(because("doubt", where=where, why=why))
 
-    def fail(self, what: str, hint: str, *, told: bool = False) -> None:
-        """Note that the report is not whole.
+    def fail(self, what: str, hint: str, *, reported: bool = False) -> None:
+        """Mark the report as incomplete.
 
-        :param told: a problem says so already.
+        :param reported: whether a problem says so already.
         """
         self.incomplete = self.incomplete or GdbextError(what, hint)
-        if not told:
+        if not reported:
             self.problem("target", "not applicable", because("text", text=what))

@@ -1,8 +1,8 @@
-"""Owners that are not threads of the process: whether they have exited or fork left them behind, and how that is known.
+"""Owners of locks that are not threads of the process: threads that exited, or that a fork left behind.
 
-A lock's owner field alone does not prove either: the word may be damaged, or belong to another process. Proof is in the
-owner's thread descriptor, in the parent process, or in the number itself. Without proof the owner is only "not a living
-thread", and what rests on that is inferred.
+A lock's owner field alone proves neither: the word may be damaged, or be the TID of a thread of another process. Proof
+is in the owner's thread descriptor, in the parent process, or in the number itself. Without proof the owner is only
+"not a living thread", and conclusions from that are inferred.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from gdbext.threads.threads import Threads
 
 LEFT_BEHIND, EXITED = because("left-behind-by-fork"), because("thread-exited")
 NOT_LIVING = because("not-a-living-thread")
-#: The largest TID that Linux gives (PID_MAX_LIMIT, Linux 6.1 include/linux/threads.h).
+#: The largest TID of Linux (PID_MAX_LIMIT, Linux 6.1 include/linux/threads.h).
 _MAX_TID = 1 << 22
-#: What a descriptor's address is a multiple of (glibc 2.36 sysdeps/x86_64/nptl/tls.h, TCB_ALIGNMENT), and its limits.
+#: Alignment of descriptors (glibc 2.36 sysdeps/x86_64/nptl/tls.h, TCB_ALIGNMENT), and limits of their addresses.
 _ALIGNMENT, _LOWEST, _HIGHEST = 64, 1 << 16, 1 << 47
 
 
 class Gone(NamedTuple):
-    """What is known of an owner that is not a thread of the process.
+    """An owner that is not a thread of the process.
 
     `orphan` is a reason of `Lock.orphan`, or None if the owner may be alive or the field cannot name a thread.
     """
@@ -48,7 +48,7 @@ class GoneOwners:
         self._threads = threads
 
     def by_descriptor(self, pthread: int) -> Gone:
-        """An owner that is recorded as ``pthread_t``.
+        """Determine what happened to an owner that is recorded as ``pthread_t``.
 
         :param pthread: ``struct pthread *``, not that of a thread of the process.
         """
@@ -65,7 +65,7 @@ class GoneOwners:
         return Gone(None, RECORDED, because("not-a-descriptor", pthread=pthread))
 
     def by_tid(self, tid: int) -> Gone:
-        """An owner that is recorded as a TID which no thread of the process has."""
+        """Determine what happened to an owner that is recorded as a TID, which no thread of the process has."""
         if not self._threads.all_tids_known:
             return Gone(None, RECORDED, because("tid-maybe-unread", tid=tid))
         if not 0 < tid <= _MAX_TID:
@@ -79,7 +79,7 @@ class GoneOwners:
         return Gone(NOT_LIVING, INFERRED, because("tid-not-here", tid=tid))
 
     def _by_host(self, tid: int) -> Gone:
-        """What the kernel says of a TID of a live process."""
+        """Determine from /proc what happened to an owner, in a live process."""
         status = self._target.read_host_file(f"/proc/{tid}/status", 4096)
         if status is not None and f"\nTgid:\t{self._target.pid}\n".encode() in status:
             return Gone(None, RECORDED, because("tid-not-listed", tid=tid))
@@ -95,18 +95,17 @@ class GoneOwners:
         return Gone(NOT_LIVING, INFERRED, because("tid-not-here", tid=tid))
 
     def _started_before(self, tid: int) -> bool:
-        """Whether a task of the host started before this process did, or that is not known."""
+        """Whether a task of the host started before this process; also true if that is not known."""
         starts = []
         for number in (tid, self._target.pid):
             text = self._target.read_host_file(f"/proc/{number}/stat", 4096) or b""
-            try:  # field 22; the name, which is in parentheses, is field 2 and may have any character
+            try:  # field 22; field 2, the name in parentheses, may contain any character
                 starts.append(int(text.rpartition(b")")[2].split()[19]))
             except (ValueError, IndexError):
                 return True
         return starts[0] <= starts[1]
 
     def _last_tid(self) -> int | None:
-        """The TID that the kernel gave last, in the debugger's namespace."""
         text = self._target.read_host_file("/proc/loadavg", 256) or b""
         try:
             return int(text.split()[4])
@@ -114,9 +113,9 @@ class GoneOwners:
             return None
 
     def first_was_started(self) -> bool | None:
-        """Whether the first thread was made by pthread_create: then its process is a child of fork. None if not known.
+        """Whether pthread_create started the first thread: then the process is a child of fork. None if not known.
 
-        glibc notes a stack block only for threads that pthread_create made (glibc 2.36 nptl/allocatestack.c).
+        glibc records a stack block only for threads of pthread_create (glibc 2.36 nptl/allocatestack.c).
         """
         if self._layouts is None or not self._threads.first:
             return None

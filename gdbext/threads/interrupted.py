@@ -1,8 +1,8 @@
-"""A thread that died in a handler of a signal: what it did when the signal came.
+"""Threads that died in a signal handler: their state when the signal arrived.
 
-Handlers such as those of faulthandler and of Abseil print something and send the signal again, so that the process ends
-as it would have without them. A program that hung and was made to leave a core by `kill -ABRT` then seems to run. What
-it hung in is outside of the handler's frames, with the registers that the kernel saved for the return from it.
+Handlers such as those of faulthandler and of Abseil print something and send the signal again, so that the process
+ends as it would have without them. A program that hung and was killed with `kill -ABRT` then seems to be running. The
+call it hung in is below the handler's frames, with the registers that the kernel saved for the return from the handler.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gdbext.arch.protocol import Architecture
+from gdbext.arch.protocol import Architecture, Syscall
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory, Target
 from gdbext.inferior.signals import CORE_SIGNALS, SI_TKILL
@@ -20,17 +20,17 @@ from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 from gdbext.threads.threads import SeenThread, Threads, decode_futex
 
-#: How many frames a handler may have.
+#: Most frames of a handler.
 MAX_HANDLER = 64
-# raise() may block signals as it sends one, which then comes when it lets them in again (glibc 2.31
+# raise() may block signals while it sends one; the signal arrives when raise() unblocks them (glibc 2.31
 # sysdeps/unix/sysv/linux/raise.c)
 _SENDS = frozenset(("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "rt_sigprocmask"))
 
 
 class Interrupted(NamedTuple):
-    """Where a thread was: its registers, as a debugger would have shown them then, with those of a system call.
+    """The state of a thread when a signal arrived: the registers that a debugger would have shown then.
 
-    `handler` is how many of its frames are the handler's, `signal` the number of the signal that it sent.
+    `handler` is the number of the handler's frames, `signal` the number of the signal that the handler sent.
     """
 
     registers: Mapping[str, int]
@@ -38,8 +38,8 @@ class Interrupted(NamedTuple):
     signal: int
 
 
-def take_back(target: Target, code: Code, threads: Threads, findings: Findings) -> Threads:
-    """The threads, those that died in a handler as they were when its signal came."""
+def restore_interrupted(target: Target, code: Code, threads: Threads, findings: Findings) -> Threads:
+    """The threads, those that died in a handler in their state when its signal arrived."""
     changed = []
     for seen in threads:
         interrupted = find_interrupted(target, code, seen) if seen.unavailable is None else None
@@ -48,24 +48,24 @@ def take_back(target: Target, code: Code, threads: Threads, findings: Findings) 
         native, depth, registers = seen.native(code), interrupted.handler, interrupted.registers
         call = seen.cpu.system_call(registers)
         changed.append(replace(seen, registers=registers, call=call, futex=decode_futex(target.memory, call),
-                               is_taken_back=True, handler=native[:depth], frames=native[depth:]))
+                               is_restored=True, handler=native[:depth], frames=native[depth:]))
         findings.notes.append(because("died-in-handler", thread=seen.number, signal=CORE_SIGNALS[interrupted.signal]))
     return threads.replaced(changed)
 
 
 def find_interrupted(target: Target, code: Code, seen: SeenThread) -> Interrupted | None:
-    """What a thread did when a signal came from whose handler it sends one that has ended the program."""
+    """The state of a thread when a signal arrived whose handler sends the signal that ended the program."""
     cpu, memory = code.cpu, target.memory
     returned = seen.call is None
-    # a debugger is asked for the signal of few threads only: it has to switch to each
-    if not (cpu.is_at_system_call(memory, seen.pc) if returned else is_sending(cpu, seen.registers)):
+    # to read a thread's signal the debugger has to switch to the thread, so only a few are asked for it
+    if not (cpu.is_at_system_call(memory, seen.pc) if returned else _sends_signal(seen.call)):
         return None
     info = target.signal(seen.ref)
     if info is None or info.number not in CORE_SIGNALS:
         return None
     native = seen.native(code)
     if returned:
-        # one that was blocked in the handler that sent it came when that had returned
+        # the signal was blocked in the handler that sent it, and arrived when the handler had returned
         registers = {**seen.registers, **_call(target, code, seen.registers, native)}
         was_called = info.code == SI_TKILL and cpu.system_call(registers) is not None
         return Interrupted(registers, 0, info.number) if was_called else None
@@ -91,14 +91,17 @@ def handlers(cpu: Architecture, memory: Memory, native: Sequence[tuple[int, int]
 
 def is_sending(cpu: Architecture, registers: Mapping[str, int]) -> bool:
     """Whether a thread is in a call that sends a signal."""
-    call = cpu.system_call(registers)
+    return _sends_signal(cpu.system_call(registers))
+
+
+def _sends_signal(call: Syscall | None) -> bool:
     return call is not None and call.name in _SENDS
 
 
 def was_sending(target: Target, code: Code, registers: Mapping[str, int]) -> bool:
-    """Whether a thread was interrupted as it sent a signal, which then was the one that came.
+    """Whether a signal interrupted a thread that was sending one, which then is the signal that arrived.
 
-    :param registers: that a handler will return to.
+    :param registers: the registers that the handler returns to.
     """
     return is_sending(code.cpu, _call(target, code, registers, ()))
 

@@ -1,4 +1,4 @@
-"""Which threads have an address on their stack or in a register: a hint at who uses it, never proof."""
+"""Threads that have an address on their stack or in a register. This hints at a user of a lock and proves nothing."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gdbext.threads.threads import SeenThread, Threads
 
 #: Most bytes of a stack that are searched for an address.
 MAX_STACK_SCAN = 1 << 20
-#: How much of a stack lies above the stack pointer of its outermost frame at most, in bytes.
+#: Most bytes of a stack above the stack pointer of its outermost frame.
 OUTERMOST = 256
 
 
 class Mentions:
-    """Which threads have an address on their stack, or in a register that their caller's frame may keep it in.
+    """Finds the threads that have an address on their stack, or in a register that calls preserve.
 
-    :param addresses: what will be asked for, so that each stack is read once for all of it.
+    :param addresses: all addresses that will be searched for, so that each stack is read only once.
     """
 
     def __init__(self, target: Target, code: Code, threads: Threads, addresses: Iterable[int] = ()) -> None:
@@ -29,20 +29,20 @@ class Mentions:
         self._announced = set(addresses)
         self._known: dict[int, set[int]] = {}
 
-    def of(self, address: int) -> set[int]:
-        """Numbers of the threads that mention an address."""
+    def threads_with(self, address: int) -> set[int]:
+        """Numbers of the threads that have an address."""
         if address not in self._known:
             wanted = (self._announced | {address}) - set(self._known)
             self._known.update((at, set()) for at in wanted)
             for seen in self._threads:
                 if seen.unavailable is None:
-                    for at in self._on(seen, wanted):
+                    for at in self._search_thread(seen, wanted):
                         self._known[at].add(seen.number)
         return self._known[address]
 
-    def _on(self, seen: SeenThread, wanted: set[int]) -> set[int]:
+    def _search_thread(self, seen: SeenThread, wanted: set[int]) -> set[int]:
         low = seen.sp & ~7
-        found = self.between(low, min(seen.native(self._code)[-1][1] + OUTERMOST, low + MAX_STACK_SCAN), wanted)
+        found = self.search_stack(low, min(seen.native(self._code)[-1][1] + OUTERMOST, low + MAX_STACK_SCAN), wanted)
         if len(found) < len(wanted):
             try:
                 found.update(wanted.intersection(self._target.registers(seen.ref, seen.cpu.CALLEE_SAVED).values()))
@@ -50,8 +50,8 @@ class Mentions:
                 pass
         return found
 
-    def between(self, low: int, high: int, wanted: set[int]) -> set[int]:
-        """Which of some addresses lie, as aligned words, in a part of a stack, as far as it can be read."""
+    def search_stack(self, low: int, high: int, wanted: set[int]) -> set[int]:
+        """The addresses that the readable part of a stack contains as aligned words."""
         found: set[int] = set()
         for at in range(low & ~7, high, 1 << 16):
             size = min(1 << 16, high - at) & ~7

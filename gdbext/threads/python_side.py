@@ -1,4 +1,4 @@
-"""Python in a target: runtimes, which thread has which thread state, GILs, who waits for them, Python stacks."""
+"""Python in a target: runtimes, the Python thread states of threads, GILs, Python stacks."""
 
 from __future__ import annotations
 
@@ -19,18 +19,10 @@ from gdbext.cpython.runtime import (
 )
 from gdbext.cpython.stop_the_world import not_stopped
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import GdbextError, RuntimeNotFound
+from gdbext.errors import GdbextError, RuntimeNotFound, if_unreadable
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.layout.table import Struct
-from gdbext.model import (
-    RECORDED,
-    Evidence,
-    Gil,
-    Interpreter,
-    PythonState,
-    Runtime,
-    StopTheWorld,
-)
+from gdbext.model import RECORDED, Evidence, Gil, Interpreter, PythonState, Runtime, StopTheWorld
 from gdbext.model.kinds import GIL
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.record import record
@@ -42,19 +34,19 @@ from gdbext.threads.threads import SeenThread, Threads
 
 
 class TargetWithTypes(Target, Protocol):
-    """A target whose debug information can be asked."""
+    """A target with debug information."""
 
     def debug_structs(self, module: Module) -> Mapping[str, Struct]:
-        """CPython's structures as the module's debug information describes them; empty where it has none."""
+        """CPython's structures from the module's debug information; empty if it has none."""
         ...
 
 
 @record
 class Python:
-    """A runtime with what reads it, and what was read.
+    """A runtime with its readers and interpreters.
 
-    `eval_loop` is where the function of that name begins and ends; `finalizing` the thread that shuts the runtime
-    down, so that the others end or hang when they want the GIL.
+    `eval_loop` is the start and the end of the evaluation function. `finalizing` is the thread that finalizes the
+    runtime, after which other threads exit or hang when they take the GIL.
     """
 
     runtime: PythonRuntime
@@ -65,18 +57,18 @@ class Python:
     finalizing: int | None = None
 
     def is_eval(self, code: Code, pc: int) -> bool:
-        """Whether a program counter lies in the eval loop."""
+        """Whether a program counter is in the eval loop."""
         low, high = self.eval_loop
         if low <= pc < high:
             return True
-        # the part of it that the compiler thought to be run rarely lies elsewhere, and only .symtab names it
+        # the compiler puts its rarely executed part elsewhere, where only .symtab names it
         return (code.module(pc) is self.runtime.module
                 and (code.symbol(pc, 1).function or "").startswith("_PyEval_EvalFrameDefault"))
 
 
 @record
 class PythonThread:
-    """Python in one thread: in which interpreters it has a thread state, and the one that it runs in."""
+    """Python in one thread: its thread state in each interpreter, and the one that it runs in."""
 
     tstates: Sequence[tuple[Python, ThreadState]] = ()
     python: Python | None = None
@@ -89,7 +81,7 @@ NO_PYTHON = PythonThread()
 
 @record
 class SeenGil:
-    """A distinct GIL, by `number`: interpreters that share it share this. `why` says why it has no holder."""
+    """A distinct GIL, which several interpreters may share. `why` explains why it has no holder."""
 
     number: int
     state: GilState
@@ -106,7 +98,7 @@ class SeenGil:
 
 
 def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int], findings: Findings) -> list[Python]:
-    """The CPython runtimes of a target with their interpreters and thread states; none where there is no Python.
+    """Read the CPython runtimes of a target with their interpreters and thread states.
 
     :param pthreads: ``pthread_self()`` of the threads, to check layouts that were made for another build.
     """
@@ -121,7 +113,7 @@ def read_pythons(target: TargetWithTypes, code: Code, pthreads: Collection[int],
         others = find_other_pythons(target.memory, code.modules, [runtime.module for runtime in runtimes])
         findings.doubts += [because("other-python", name=name, module=module.name) for name, module in others]
     for trouble in troubles:
-        if code.unlisted is not None:  # what is lost is a matter of the whole core, and reported as one
+        if code.unlisted is not None:  # this is reported once for the whole core
             findings.problem("Python", "unreadable", because_of(trouble))
         elif code.truncated is not None:
             findings.fail(f"{trouble}; {code.truncated}", "")
@@ -149,7 +141,7 @@ def _read_python(memory: Memory, runtime: PythonRuntime, findings: Findings) -> 
 
 def read_python_side(target: TargetWithTypes, code: Code, threads: Threads, gone: GoneOwners,
                      findings: Findings) -> PythonSide:
-    """Read the runtimes, which thread has which thread state, and the GILs."""
+    """Read the runtimes, the thread states of each thread, and the GILs."""
     memory, number_of = target.memory, threads.number_of_pthread
     pythons = [replace(python, finalizing=_finalizing(memory, python, number_of, findings))
                for python in read_pythons(target, code, number_of, findings)]
@@ -189,11 +181,9 @@ def _thread_names(memory: Memory, python: Python, interpreter: InterpreterState,
         return {}
 
 
+@if_unreadable(None)
 def _finalizing(memory: Memory, python: Python, number_of_pthread: Mapping[int, int], findings: Findings) -> int | None:
-    try:
-        address = python.runtime.finalizing(memory)
-    except GdbextError:
-        return None
+    address = python.runtime.finalizing(memory)
     number = next((number_of_pthread.get(tstate.thread_id) for interpreter in python.interpreters
                    for tstate in interpreter.threads if tstate.address == address), None)
     if number is not None:
@@ -202,12 +192,11 @@ def _finalizing(memory: Memory, python: Python, number_of_pthread: Mapping[int, 
 
 
 def _with_holder(gil: SeenGil, number_of_tstate: Mapping[int, int], gone: GoneOwners, findings: Findings) -> SeenGil:
-    """A GIL with the thread that holds it, or why none does."""
     holder = gil.state.holder
     if holder is None:
         return gil
     tstates = [(interpreter, tstate) for interpreter in gil.python.interpreters for tstate in interpreter.threads]
-    # since 3.13 each thread state notes itself whether it holds the GIL
+    # since 3.13 each thread state records whether it holds the GIL
     noted = {tstate.address for interpreter, tstate in tstates if tstate.holds_gil
              and interpreter.gil is not None and interpreter.gil.address == gil.state.address}
     if noted and holder not in noted:
@@ -226,7 +215,7 @@ def _with_holder(gil: SeenGil, number_of_tstate: Mapping[int, int], gone: GoneOw
 
 
 def combined_stack(tstates: Sequence[tuple[Python, ThreadState]], current: ThreadState | None) -> PyStack:
-    """The Python stack of a thread, in all interpreters that it is in: one may have called into another.
+    """The Python stack of a thread in all its interpreters: one may have called into another.
 
     :param current: the thread state that the thread runs in now.
     """
@@ -238,9 +227,8 @@ def combined_stack(tstates: Sequence[tuple[Python, ThreadState]], current: Threa
             stacks.append(PyStack((), (), str(error)))
     if len(stacks) == 1:
         return stacks[0]
-    # the stack grows down, so the innermost call has the lowest anchor; without anchors the thread state that
-    # runs now comes first
-    order = [(0 if tstate is current else 1) for _, tstate in tstates]
+    # the stack grows down: the innermost call has the lowest anchor; without anchors the current thread state is first
+    order = [tstate is not current for _, tstate in tstates]
     stacks = [stack for _, stack in sorted(zip(order, stacks), key=lambda pair: (
         min((anchor for _, anchor in pair[1].calls if anchor is not None), default=0), pair[0]))]
     problems = [stack.problem for stack in stacks if stack.problem]
@@ -250,9 +238,7 @@ def combined_stack(tstates: Sequence[tuple[Python, ThreadState]], current: Threa
 
 def choose_tstate(tstates: Sequence[tuple[Python, ThreadState]],
                   holders: Collection[int | None]) -> tuple[Python, ThreadState]:
-    """The thread state that a thread runs in, of those that it has in several interpreters.
-
-    It holds a GIL, or is attached.
+    """The current thread state of a thread that has one in several interpreters: it holds a GIL, or is attached.
 
     :param holders: the thread states (``PyThreadState *``) that hold a GIL.
     """
@@ -280,7 +266,7 @@ class PythonSide:
         return self._threads.get(number, NO_PYTHON)
 
     def is_eval(self, pc: int) -> bool:
-        """Whether a program counter lies in the eval loop of any runtime."""
+        """Whether a program counter is in the eval loop of any runtime."""
         return any(python.is_eval(self._code, pc) for python in self.pythons)
 
     # -- for the report --------------------------------------------------------------------------------------
@@ -299,11 +285,11 @@ class PythonSide:
         tstate = self.thread(seen.number).tstate
         if tstate is None or tstate.state is not None:
             return tstate.state if tstate is not None else None
-        # before 3.13 nothing records it, and who holds the GIL is attached
+        # before 3.13 nothing records it; the thread that holds the GIL is attached
         return "attached" if any(gil.state.holder == tstate.address for gil in self.gils) else "detached"
 
     def runtimes(self, waiters: Mapping[str, Sequence[int]]) -> tuple[Runtime, ...]:
-        """All runtimes as the report has them.
+        """All runtimes for the report.
 
         :param waiters: numbers of the threads that wait for each GIL.
         """
@@ -327,7 +313,7 @@ class PythonSide:
     def _stop_the_world(self, python: Python, interpreter: InterpreterState) -> StopTheWorld:
         stop = interpreter.stop_the_world
         if stop is None or not stop.requested:
-            # one of the whole runtime stops the threads of each interpreter
+            # a stop of the whole runtime stops the threads of all interpreters
             stop = python.runtime.stop_the_world(self._memory)
         if stop is None or not stop.requested:
             return StopTheWorld(False)

@@ -1,11 +1,11 @@
-"""Timed futex waits that a stop has interrupted before: the call's number is lost, and its arguments are not enough."""
+"""Timed futex waits that an earlier stop interrupted: the kernel has restarted them as ``restart_syscall``."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import replace
 
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FutexWait, decode_futex_wait
 from gdbext.glibc.pthread import pthread_of_join
 from gdbext.inferior.cache import read_u32
@@ -17,7 +17,7 @@ from gdbext.threads.threads import Threads
 
 
 def find_restarted_waits(memory: Memory, layouts: Layouts, code: Code, threads: Threads, sites: Sites) -> Threads:
-    """The threads, with the futex wait of each that was restarted in one."""
+    """The threads, with the futex waits that were restarted."""
     changed = []
     for seen in threads:
         if seen.futex is None and seen.call is not None and seen.call.blocked and seen.call.name is None:
@@ -30,11 +30,8 @@ def find_restarted_waits(memory: Memory, layouts: Layouts, code: Code, threads: 
     return threads.replaced(changed)
 
 
+@if_unreadable(False)
 def _is_asleep(memory: Memory, wait: FutexWait, timeout: int) -> bool:
-    """Whether the arguments of some restarted call are those of a futex wait: the word is as it was expected."""
-    try:
-        seconds, nanoseconds = struct.unpack("<qq", memory.read(timeout, 16))  # struct timespec
-        return (read_u32(memory, wait.address) == wait.expected
-                and bool(seconds >= 0 and 0 <= nanoseconds < 10**9))
-    except GdbextError:
-        return False
+    """Whether the arguments of a restarted call make sense for a futex wait: the word has the expected value."""
+    seconds, nanoseconds = struct.unpack("<qq", memory.read(timeout, 16))  # struct timespec
+    return bool(read_u32(memory, wait.address) == wait.expected and seconds >= 0 and 0 <= nanoseconds < 10**9)

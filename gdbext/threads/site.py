@@ -1,4 +1,4 @@
-"""Where in a run-time library a thread waits: the library's functions on top of its stack, and who called it."""
+"""Where in a run-time library a thread waits: the library's functions on top of its stack, and their caller."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gdbext.record import record
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
 
-#: How many frames of a waiter are looked at; a blocking call is rarely more than five frames deep in a library.
+#: Most frames that are examined; a blocking call is rarely more than five frames deep in a library.
 MAX_DEPTH = 12
-#: Libraries in which threads block on behalf of whoever called them.
+#: Libraries in which threads block on behalf of their callers.
 _RUNTIME = re.compile(r"^(?:libc|libpthread|libdl|librt|ld-linux-x86-64|libstdc\+\+|libc\+\+|libc\+\+abi|libgomp|"
                       r"libomp|libiomp5|libgcc_s|libtsan|libasan|liblsan|libubsan)(?:-[0-9a-f.]+)?\.so[.0-9]*$"
                       r"|^ld-2\.\d+\.so$")
-#: The C++ half of a wait: what of a frame's function name is left out.
+#: The part of a C++ function's name that is left out.
 _TEMPLATE = re.compile(r"[<(].*", re.DOTALL)
 
 
@@ -24,9 +24,9 @@ _TEMPLATE = re.compile(r"[<(].*", re.DOTALL)
 class Site:
     """Where a thread waits.
 
-    `functions` are public names of the run-time libraries' functions on top of its stack, innermost first: symbols
-    tell them, and where there are none, the calls into the library. `caller` is the index of the first frame outside
-    of these libraries, None if the frames looked at have none.
+    `functions` are public names of the run-time libraries' functions on top of its stack, innermost first: from
+    symbols, and from the calls into the library. `caller` is the index of the first frame outside of these libraries,
+    None if none of the examined frames is.
     """
 
     functions: tuple[str, ...]
@@ -37,7 +37,7 @@ NOWHERE = Site((), None)
 
 
 class Sites:
-    """Finds out where threads wait; what threads of the same stack share is worked out once."""
+    """Finds where threads wait; threads with equal stacks share the result."""
 
     def __init__(self, memory: Memory, code: Code, library: Sequence[Module]) -> None:
         self._memory = memory
@@ -47,15 +47,15 @@ class Sites:
         self._is_runtime: dict[str, bool] = {}
 
     def site(self, native: Sequence[tuple[int, int]]) -> Site:
-        """Where the thread waits that has these native frames."""
+        """Find where the thread with these native frames waits."""
         top = tuple([pc for pc, _ in native[:MAX_DEPTH]])
         known = self._known.get(top)
         if known is None:
-            known = self._known[top] = self._look(top)
+            known = self._known[top] = self._find(top)
         return known
 
     def in_runtime(self, pc: int) -> bool:
-        """Whether a program counter lies in a run-time library."""
+        """Whether a program counter is in a run-time library."""
         module = self._code.module(pc)
         if module is None:
             return False
@@ -65,11 +65,11 @@ class Sites:
             self._is_runtime[module.path] = known
         return known
 
-    def _look(self, top: Sequence[int]) -> Site:
+    def _find(self, top: Sequence[int]) -> Site:
         names: list[str] = []
         for i, pc in enumerate(top):
             if i and self._code.module(pc) is not self._code.module(top[i - 1]):
-                # the name that the next module outwards calls the library by
+                # the name by which the calling module calls the library
                 target = self._code.cpu.called(self._memory, pc)
                 if target is not None:
                     self._add(names, self._code.symbol(target).function)

@@ -1,4 +1,4 @@
-"""The threads of a target: registers, system call, futex wait, TID; and which thread a TID means."""
+"""The threads of a target: registers, system call, futex wait, TID; and the thread of a TID."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import field
 
 from gdbext import arch
 from gdbext.arch.protocol import Architecture, Syscall
-from gdbext.errors import GdbextError, ThreadUnavailable
+from gdbext.errors import GdbextError, ThreadUnavailable, if_unreadable
 from gdbext.glibc.futex import FutexWait, decode_futex_waits
 from gdbext.glibc.pthread import read_tid
 from gdbext.inferior.cache import CachedMemory
@@ -18,7 +18,7 @@ from gdbext.record import record
 from gdbext.threads.code import Code
 from gdbext.threads.findings import Findings
 
-#: How much of a stack is fetched in one read.
+#: How much of each stack is fetched in advance, in bytes.
 _STACK_PREFETCH = 8192
 
 
@@ -26,9 +26,9 @@ _STACK_PREFETCH = 8192
 class SeenThread:
     """A thread as its registers show it.
 
-    `unavailable` says why nothing is known of it, None if it could be read. A thread that died of what a handler of a
-    signal did `is_taken_back`: all is about when the signal came, except the `handler`'s frames. `frames` are its
-    native frames where they were found in another way than by unwinding from its registers.
+    `unavailable` says why the thread could not be read. The state of a thread that a signal handler ended
+    `is_restored`: it is the state when the signal arrived, except for the `handler`'s frames. `frames` are its native
+    frames if they cannot be unwound from `registers`.
     """
 
     ref: ThreadRef
@@ -39,7 +39,7 @@ class SeenThread:
     call: Syscall | None = None
     futex: FutexWait | None = None
     unavailable: Reason | None = None
-    is_taken_back: bool = False
+    is_restored: bool = False
     handler: Sequence[tuple[int, int]] = ()
     frames: Sequence[tuple[int, int]] | None = None
 
@@ -63,7 +63,7 @@ class SeenThread:
         return self.frames if self.frames is not None else code.unwind(self.ref, self.registers)
 
     def whole(self, code: Code) -> list[tuple[int, int]]:
-        """The same with the frames of the handler in which it died."""
+        """Its native frames with those of the handler in which it died."""
         return [*self.handler, *self.native(code)]
 
 
@@ -76,20 +76,20 @@ class Threads:
     def __init__(self, threads: Iterable[SeenThread], pid: int) -> None:
         self._pid = pid
         self._by_number = {seen.number: seen for seen in threads}
-        #: Whether each thread could be read, so that what no thread has nobody has.
+        #: Whether each thread could be read.
         self.all_available = all(seen.unavailable is None for seen in self)
         #: ``struct pthread *`` -> number.
         self.number_of_pthread = {seen.pthread: seen.number for seen in self if seen.pthread}
         #: TID in an owner field -> number.
         self.number_of_tid = {seen.tid: seen.number for seen in self if seen.tid}
-        #: Whether the debugger numbers threads as they do themselves.
+        #: Whether the debugger's numbers of the threads are their TIDs.
         self.same_namespace = bool(self.number_of_tid) and all(seen.tid in (None, seen.ref.lwp) for seen in self)
         self.all_tids_known = self.same_namespace or all(seen.tid is not None for seen in self)
         if self.same_namespace:
-            # the debugger's own numbers will do for the threads that do not tell theirs
+            # these also serve for threads whose TID could not be read
             self.number_of_tid.update((seen.ref.lwp, seen.number) for seen in self)
         first = next((seen for seen in self if seen.ref.lwp == pid), None)
-        #: The number of the process, as its threads see it: that of its first thread; and that thread's number.
+        #: The TID of the first thread, which is the process id inside its PID namespace; and that thread's number.
         self.process_tid = (first.tid or first.ref.lwp) if first else min(self.number_of_tid, default=0)
         self.first = first.number if first else 0
 
@@ -103,7 +103,7 @@ class Threads:
         return self._by_number[number]
 
     def replaced(self, threads: Sequence[SeenThread]) -> Threads:
-        """The threads with other values for some of them."""
+        """The threads, with these in place of those of the same numbers."""
         if not threads:
             return self
         return Threads({**self._by_number, **{seen.number: seen for seen in threads}}.values(), self._pid)
@@ -115,7 +115,8 @@ def read_threads(target: Target, layouts: Layouts | None, findings: Findings) ->
     :param layouts: the C library's, None if they are not known.
     :raises ThreadUnavailable: no thread has registers.
     """
-    seen = _without_ghosts([_read_thread(target, layouts, ref) for ref in target.threads()])
+    cpu = arch.of(target.architecture)
+    seen = _without_ghosts([_read_thread(target, cpu, layouts, ref) for ref in target.threads()])
     for each in seen:
         if each.unavailable is not None:
             findings.problem(f"thread {each.number}", "unreadable", each.unavailable)
@@ -123,13 +124,12 @@ def read_threads(target: Target, layouts: Layouts | None, findings: Findings) ->
         raise ThreadUnavailable("no thread has registers: all of them run")
     threads = Threads(seen, target.pid)
     if not threads.all_tids_known and layouts is not None:
-        untold = sum(each.tid is None for each in seen)
-        findings.doubt("threads", because("tids-unknown", count=untold, total=len(seen)))
+        missing = sum(each.tid is None for each in seen)
+        findings.doubt("threads", because("tids-unknown", count=missing, total=len(seen)))
     return threads
 
 
-def _read_thread(target: Target, layouts: Layouts | None, ref: ThreadRef) -> SeenThread:
-    cpu = arch.of(target.architecture)
+def _read_thread(target: Target, cpu: Architecture, layouts: Layouts | None, ref: ThreadRef) -> SeenThread:
     try:
         registers = target.registers(ref)
     except ThreadUnavailable as error:
@@ -144,24 +144,22 @@ def _read_thread(target: Target, layouts: Layouts | None, ref: ThreadRef) -> See
         try:
             tid = read_tid(target.memory, layouts, pthread) or None
         except GdbextError:
-            pass  # `read_threads` reports it, together with the others
+            pass  # `read_threads` reports all of them together
     return SeenThread(ref, cpu, registers, pthread, tid, call, futex)
 
 
+@if_unreadable(None)
 def decode_futex(memory: Memory, call: Syscall | None) -> FutexWait | None:
-    """The only futex wait of a call; one for any of several words is no lock's."""
-    try:
-        waits = decode_futex_waits(memory, call)
-    except GdbextError:
-        return None
+    """The futex wait of a call; None if the call waits for any of several words, which is not a wait for a lock."""
+    waits = decode_futex_waits(memory, call)
     return waits[0] if len(waits) == 1 else None
 
 
 def _without_ghosts(seen: Sequence[SeenThread]) -> list[SeenThread]:
-    """The threads without those that a debugger has made up.
+    """The threads without those that only the debugger lists.
 
-    Of a process in a PID namespace GDB lists each thread of a core twice: as the core has it, and by the number in
-    its descriptor, which is another inside; the second has no registers (GDB 13, libthread_db).
+    If the process of a core was in a PID namespace, GDB lists each thread twice: by the LWP in the core, and by the
+    TID in the thread's descriptor. The second has no registers (GDB 13, libthread_db).
     """
     inside = {each.tid for each in seen if each.tid and each.tid != each.ref.lwp}
     return [each for each in seen if each.unavailable is None or each.ref.lwp not in inside]

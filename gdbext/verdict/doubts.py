@@ -30,7 +30,7 @@ def standstill(context: Context, waits: Mapping[int, SeenWait], locks: Mapping[s
                threads: Sequence[Thread]) -> tuple[Deadlock, ...]:
     """All threads as one deadlock, if none can continue and nothing outside can wake one; otherwise nothing."""
     first = context.threads.first
-    wants_alone = bool(first) and _waits_in_python(waits, first) and context.python_locks.wants_alone(
+    wants_alone = bool(first) and _waits_in_python(waits, first) and context.python_locks.waits_in_with(
         context.threads[first])
     found = find_standstill(threads, locks.values(), first, wants_alone)
     if found is None or why_no_verdict(context, locks) or not _all_would_sleep_again(context):

@@ -1,7 +1,8 @@
-"""What a blocked thread waits for that sleeps in no futex call: descriptors, files locked by others, time, signals ...
+"""Waits in system calls other than futex calls: for descriptors, locked files, time, signals and more.
 
-A wait on a descriptor is shown as one for a lock of kind ``descriptor``, which nobody ever holds, so that no deadlock
-rests on it; any other is words only. What a descriptor is and who has its other end is known of live processes only.
+A wait on a descriptor is reported as a wait for a lock of kind ``descriptor``, which has no holder, so it is never part
+of a deadlock. Any other wait is reported as text. Only a live process shows what a descriptor is and which processes
+have its other end.
 
 Sources: Linux 6.1 include/uapi/asm-generic/poll.h, include/uapi/linux/{fcntl,io_uring,time_types,wait}.h.
 """
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import decode_futex_waits
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc import Descriptor, FileLock, address_text
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
 READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
 FILE_LOCK, DISK = "waiting for a file lock", "waiting for the disk"
 
-#: Most descriptors of one ``poll`` or ``select`` that are looked at.
+#: Most descriptors of one ``poll`` or ``select`` that are read.
 _MAX_DESCRIPTORS = 4096
 _MAX_PATH = 256
-#: Below what clocks, descriptors and events of ``poll`` are, where arguments have to tell which call it was.
+#: Limits of clocks, descriptors and events of ``poll``, to recognise a call by its arguments.
 _MAX_CLOCK = 16
 _MAX_FD = 1 << 20
 _MAX_EVENTS = 1 << 14
@@ -59,7 +60,7 @@ _TIMER_ABSTIME = 1
 _IORING_ENTER_EXT_ARG = 8
 _SEEK_SET = 0
 
-#: Calls on the descriptor that is their first argument, and what they wait for.
+#: What a call waits for whose first argument is a descriptor.
 _STATES = {
     **dict.fromkeys(("read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg",
                      "mq_timedreceive"), READ),
@@ -74,11 +75,11 @@ _STATES = {
 }
 #: Which argument is the other descriptor of a call that copies.
 _COPIES_TO = {"splice": 2, "tee": 1, "copy_file_range": 2}
-#: Which argument is the time after which a call ends by itself: milliseconds, or a ``struct timespec *``.
+#: Which argument is the timeout of a call: milliseconds, or a ``struct timespec *``.
 _MILLISECONDS = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}
 _TIMESPECS = {"ppoll": 2, "select": 4, "pselect6": 4, "epoll_pwait2": 3, "mq_timedsend": 4, "mq_timedreceive": 4,
               "rt_sigtimedwait": 2, "semtimedop": 3, "io_getevents": 4}
-#: The calls that are restarted under another number, by the names of the functions that make them.
+#: Calls that the kernel restarts as ``restart_syscall``, by the names of the functions that make them.
 _RESTARTED = {"poll": "poll", "poll_chk": "poll", "nanosleep": "clock_nanosleep",
               "clock_nanosleep": "clock_nanosleep", "sleep": "clock_nanosleep", "usleep": "clock_nanosleep",
               "thrd_sleep": "clock_nanosleep"}
@@ -86,7 +87,7 @@ _INTERNAL = re.compile(r"^_*(?:GI_)?_*")
 
 
 class Blocked:
-    """The waits of a target's threads that are no locks."""
+    """Recognises the waits of a target's threads in system calls other than futex calls."""
 
     def __init__(self, target: Target, code: Code, sites: Sites) -> None:
         self._memory = target.memory
@@ -98,16 +99,20 @@ class Blocked:
             **dict.fromkeys(("poll", "ppoll"), self._poll),
             **dict.fromkeys(("select", "pselect6"), self._select),
             "ioctl": self._ioctl, "flock": self._flock, "fcntl": self._fcntl,
-            "wait4": self._wait4, "waitid": self._waitid,
-            "nanosleep": self._nanosleep, "clock_nanosleep": self._clock_nanosleep,
-            **dict.fromkeys(("pause", "rt_sigsuspend"), self._signal),
+            "wait4": lambda name, arguments: self._child(_int(arguments[0])), "waitid": self._waitid,
+            "nanosleep": lambda name, arguments: SeenWait(self._sleep(arguments[0]), timed=True),
+            "clock_nanosleep": self._clock_nanosleep,
+            **dict.fromkeys(("pause", "rt_sigsuspend"), lambda name, arguments: SeenWait(because("waits-for-signal"))),
             "rt_sigtimedwait": self._sigtimedwait,
             **dict.fromkeys(("semop", "semtimedop", "msgrcv", "msgsnd"), self._system_v),
-            "io_getevents": self._io_getevents, "open": self._open, "openat": self._openat,
+            "io_getevents": lambda name, arguments: _with_timeout(
+                because("waits-for-aio"), self._timed(name, arguments)),
+            "open": lambda name, arguments: self._opening(*arguments[:2]),
+            "openat": lambda name, arguments: self._opening(*arguments[1:3]),
         }
 
-    def look(self, seen: SeenThread) -> SeenWait | None:
-        """What a thread is blocked on that sleeps on no futex word; None if it is not blocked, or nothing is known."""
+    def find(self, seen: SeenThread) -> SeenWait | None:
+        """What a thread waits for other than a futex word; None if it is not blocked, or in an unknown call."""
         call = seen.call
         if call is None or seen.futex is not None:
             return None
@@ -141,9 +146,9 @@ class Blocked:
         elif name in _COPIES_TO:
             other = _fd(arguments[_COPIES_TO[name]])
             more = because("copies-to", name=self._descriptors.name(other)) if other is not None else None
-        return self._on(fd, state, self._timed(name, arguments), more, other_end=state != DISK)
+        return self._wait_on(fd, state, self._timed(name, arguments), more, other_end=state != DISK)
 
-    def _on(self, fd: int, state: str, timed: bool = False, more: Reason | None = None, *,
+    def _wait_on(self, fd: int, state: str, timed: bool = False, more: Reason | None = None, *,
             other_end: bool = True) -> SeenWait:
         name = self._descriptors.name(fd)
         known = self._descriptors.end(fd) if other_end else self._descriptors.unknown(fd)
@@ -164,7 +169,7 @@ class Blocked:
         fd = _fd(arguments[0])
         if fd is None:
             return None
-        return self._on(fd, "waiting in ioctl", False, because("ioctl-request", request=arguments[1] & 0xFFFFFFFF),
+        return self._wait_on(fd, "waiting in ioctl", False, because("ioctl-request", request=arguments[1] & 0xFFFFFFFF),
                         other_end=False)
 
     def _poll(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
@@ -178,13 +183,13 @@ class Blocked:
             except GdbextError:
                 data = None
             if data is None:
-                return self._onjoined([], array, timed, f"{count} descriptors")
+                return self._wait_on_any([], array, timed, f"{count} descriptors")
             fds = [fd for fd, _, _ in _POLLFD.iter_unpack(data) if fd >= 0]
         if fds:
-            return self._onjoined(fds, array, timed)
+            return self._wait_on_any(fds, array, timed)
         if name == "ppoll":
-            return self._nothing(self._left(arguments[2]), timed)
-        return self._nothing(because("sleeps-for", seconds=_seconds(_int(arguments[2]) / 1000)), timed)
+            return self._plain_wait(self._left(arguments[2]), timed)
+        return self._plain_wait(because("sleeps-for", seconds=_seconds(_int(arguments[2]) / 1000)), timed)
 
     def _select(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         count = max(_int(arguments[0]), 0)
@@ -197,19 +202,19 @@ class Blocked:
             except GdbextError:
                 data = None
             if data is None:
-                return self._onjoined([], at, timed, "several descriptors")
+                return self._wait_on_any([], at, timed, "several descriptors")
             waited |= int.from_bytes(data, "little")
-        # the count is any number where there is no set
+        # without a set the count may be any number
         fds = [fd for fd in range(min(count, waited.bit_length())) if waited >> fd & 1]
         if fds:
-            return self._onjoined(fds, sets[0], timed)
-        return self._nothing(self._left(arguments[4]), timed)
+            return self._wait_on_any(fds, sets[0], timed)
+        return self._plain_wait(self._left(arguments[4]), timed)
 
-    def _onjoined(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> SeenWait:
-        """A wait for any of several descriptors, or of one; the address is that of the array or set."""
+    def _wait_on_any(self, fds: Sequence[int], address: int, timed: bool, name: str = "") -> SeenWait:
+        """A wait for any of several descriptors, or for one; the address is that of the array or set."""
         fds = list(dict.fromkeys(fds))
         if len(fds) == 1:
-            return self._on(fds[0], EVENTS, timed)
+            return self._wait_on(fds[0], EVENTS, timed)
         more = [f"{len(fds) - MANY} more"] if len(fds) > MANY else []
         name = name or "; ".join([self._descriptors.name(fd) for fd in fds[:MANY]] + more)
         if fds and self._proc is None:
@@ -220,20 +225,18 @@ class Blocked:
         return SeenWait(because("descriptor", name=name), _lock(address, name, EVENTS, why), timed)
 
     @staticmethod
-    def _nothing(sleep: Reason, timed: bool) -> SeenWait:
-        """A wait for none of no descriptors."""
+    def _plain_wait(sleep: Reason, timed: bool) -> SeenWait:
+        """A wait with no descriptors: for time, or for a signal."""
         return SeenWait(sleep if timed else because("waits-for-signal"), timed=timed)
 
+    @if_unreadable(None)
     def _connecting(self, address: int, size: int) -> Reason | None:
-        """Where a socket is being connected to, and who listens there."""
-        try:
-            data = self._memory.read(address, min(size & 0xFFFFFFFF, _MAX_PATH))
-        except GdbextError:
-            return None
+        """The address that a socket is connecting to, and the descriptors that listen there."""
+        data = self._memory.read(address, min(size & 0xFFFFFFFF, _MAX_PATH))
         family, rest = int.from_bytes(data[:2], "little"), data[2:]
         protocol = "TCP"
         if family == socket.AF_UNIX and rest:
-            # an abstract name begins with a NUL and goes to the end
+            # an abstract name begins with a NUL and extends to the end
             raw = rest.partition(b"\0")[0] if rest[0] else rest.replace(b"\0", b"@")
             protocol, place = "unix", raw.decode("utf-8", "backslashreplace")
         elif family == socket.AF_INET and len(rest) >= 6:
@@ -248,9 +251,8 @@ class Blocked:
 
     def _flock(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         fd, shared = _fd(arguments[0]), bool(arguments[1] & _LOCK_SH)
-        if fd is None:
-            return None
-        return self._on_file(fd, lambda lock: lock.kind == "FLOCK" and (lock.write or not shared))
+        return None if fd is None else self._wait_for_file(
+            fd, lambda lock: lock.kind == "FLOCK" and (lock.write or not shared))
 
     def _fcntl(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
         fd, command = _fd(arguments[0]), _int(arguments[1])
@@ -260,27 +262,23 @@ class Blocked:
         kind, first, last = None, 0, None
         if values is not None:
             kind, whence, start, length = values
-            if whence == _SEEK_SET:  # what the others are relative to changes while the thread waits
+            if whence == _SEEK_SET:  # the others are relative to what may change while the thread waits
                 first = min(start, start + length)
                 last = max(start, start + length) - 1 if length else None
 
         def conflicts(lock: FileLock) -> bool:
-            if lock.kind == "POSIX":  # of a process, so never in its own way
+            if lock.kind == "POSIX":  # of a process; it never conflicts with another of the same process
                 mine = command == _F_SETLKW and self._proc is not None and lock.pid == self._proc.pid
             else:
                 mine = lock.kind != "OFDLCK"
             return not mine and (lock.write or kind != _F_RDLCK) and lock.overlaps(first, last)
 
-        return self._on_file(fd, conflicts)
+        return self._wait_for_file(fd, conflicts)
 
-    def _on_file(self, fd: int, conflicts: Callable[[FileLock], bool]) -> SeenWait:
-        """A wait for a file that is locked; `conflicts` tells which locks stand in the way."""
-        return self._on(fd, FILE_LOCK, False, self._descriptors.lockers(fd, conflicts), other_end=False)
+    def _wait_for_file(self, fd: int, conflicts: Callable[[FileLock], bool]) -> SeenWait:
+        return self._wait_on(fd, FILE_LOCK, False, self._descriptors.lockers(fd, conflicts), other_end=False)
 
     # -- waits without a descriptor --------------------------------------------------------------------------
-
-    def _wait4(self, name: str, arguments: Sequence[int]) -> SeenWait:
-        return self._child(_int(arguments[0]))
 
     def _waitid(self, name: str, arguments: Sequence[int]) -> SeenWait:
         kind, number = arguments[0] & 0xFFFFFFFF, _int(arguments[1])
@@ -311,9 +309,6 @@ class Blocked:
             return SeenWait(because("waits-for-children", children=named, count=len(children)))
         return SeenWait(because("waits-for-group", group=-number) if number else because("waits-for-own-group"))
 
-    def _nanosleep(self, name: str, arguments: Sequence[int]) -> SeenWait:
-        return SeenWait(self._sleep(arguments[0]), timed=True)
-
     def _clock_nanosleep(self, name: str, arguments: Sequence[int]) -> SeenWait:
         if arguments[1] & _TIMER_ABSTIME:
             until, now = self._timespec(arguments[2]), self._proc.now(arguments[0]) if self._proc is not None else None
@@ -326,16 +321,13 @@ class Blocked:
         return because("sleeps") if seconds is None else because("sleeps-for", seconds=_seconds(seconds))
 
     def _left(self, at: int) -> Reason:
-        """A sleep in ``select`` or ``ppoll``, into whose time the kernel writes what is left of it."""
+        """A sleep in ``select`` or ``ppoll``, into whose timeout the kernel writes the remaining time."""
         seconds = self._timespec(at)
         return self._more(seconds) if seconds is not None else because("sleeps")
 
     @staticmethod
     def _more(seconds: float) -> Reason:
         return because("sleeps-more", seconds=_seconds(round(max(seconds, 0), 1)))
-
-    def _signal(self, name: str, arguments: Sequence[int]) -> SeenWait:
-        return SeenWait(because("waits-for-signal"))
 
     def _sigtimedwait(self, name: str, arguments: Sequence[int]) -> SeenWait:
         values = self._unpack(_UINT64, arguments[0])
@@ -349,27 +341,14 @@ class Blocked:
         wait = because(codes.get(name, "waits-for-semaphores"), number=_int(arguments[0]))
         return _with_timeout(wait, self._timed(name, arguments))
 
-    def _io_getevents(self, name: str, arguments: Sequence[int]) -> SeenWait:
-        return _with_timeout(because("waits-for-aio"), self._timed(name, arguments))
-
-    def _open(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
-        return self._opening(*arguments[:2])
-
-    def _openat(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
-        return self._opening(*arguments[1:3])
-
+    @if_unreadable(None)
     def _opening(self, path: int, flags: int) -> SeenWait | None:
-        try:
-            text = read_cstring(self._memory, path, _MAX_PATH).decode("utf-8", "backslashreplace")
-        except GdbextError:
-            return None
+        text = read_cstring(self._memory, path, _MAX_PATH).decode("utf-8", "backslashreplace")
         return SeenWait(because("opens", path=text, access=flags & 3))
 
+    @if_unreadable(None)
     def _futex_waitv(self, seen: SeenThread) -> SeenWait | None:
-        try:
-            waits = decode_futex_waits(self._memory, seen.call)
-        except GdbextError:
-            return None
+        waits = decode_futex_waits(self._memory, seen.call)
         if not waits:
             return None
         words = tuple([wait.address for wait in waits[:MANY]])
@@ -378,11 +357,11 @@ class Blocked:
     # -- calls whose number is lost --------------------------------------------------------------------------
 
     def _restarted(self, seen: SeenThread, arguments: Sequence[int]) -> str | None:
-        """Which call a restarted one was, as far as who made it tells, or else its arguments; None if unknown."""
+        """The original call of a restarted one, from the calling function or else from its arguments."""
         functions = [_INTERNAL.sub("", name) for name in self._sites.site(seen.native(self._code)).functions]
         if functions:
             name = next((_RESTARTED[function] for function in functions if function in _RESTARTED), None)
-            # the C library had `nanosleep` make the call of that name before 2.31
+            # before glibc 2.31 the function `nanosleep` made the call of that name
             return "nanosleep" if name == "clock_nanosleep" and arguments[0] >= _MAX_CLOCK else name
         first, second, third = arguments[:3]
         if first < _MAX_CLOCK and second == 0 and self._timespec(third) is not None:
@@ -393,23 +372,19 @@ class Blocked:
             return "nanosleep" if self._timespec(first) is not None else None
         return "poll" if self._is_polled(first, second) else None
 
+    @if_unreadable(False)
     def _is_polled(self, array: int, count: int) -> bool:
-        try:
-            entries = list(_POLLFD.iter_unpack(self._memory.read(array, count * _POLLFD.size)))
-        except GdbextError:
-            return False
+        entries = list(_POLLFD.iter_unpack(self._memory.read(array, count * _POLLFD.size)))
         return bool(entries) and all(-1 <= fd < _MAX_FD and 0 < events < _MAX_EVENTS for fd, events, _ in entries)
 
     # -- memory ----------------------------------------------------------------------------------------------
 
+    @if_unreadable(None)
     def _unpack(self, form: struct.Struct, at: int) -> tuple[int, ...] | None:
-        try:
-            return form.unpack(self._memory.read(at, form.size))
-        except GdbextError:
-            return None
+        return form.unpack(self._memory.read(at, form.size))
 
     def _timespec(self, at: int) -> float | None:
-        """A ``struct timespec`` in seconds; None where there is none that makes sense."""
+        """A ``struct timespec`` in seconds; None if it is unreadable or invalid."""
         values = self._unpack(_TIMESPEC, at)
         if values is None or values[0] < 0 or not 0 <= values[1] < 10 ** 9:
             return None
@@ -417,8 +392,8 @@ class Blocked:
 
 
 def blocked_wait(seen: SeenThread, context: Context) -> SeenWait | None:
-    """What a thread is blocked on in a system call that is no futex call."""
-    return context.blocked.look(seen)
+    """A thread's wait in a system call other than a futex call."""
+    return context.blocked.find(seen)
 
 
 def _lock(address: int, name: str, state: str, why: Reason | None) -> SeenLock:
@@ -430,13 +405,12 @@ def _with_timeout(wait: Reason, timed: bool) -> SeenWait:
 
 
 def _int(value: int) -> int:
-    """A register as the ``int`` that the kernel takes it for."""
+    """A register as the kernel's ``int``."""
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 
 def _fd(value: int) -> int | None:
-    """A register as a descriptor; None if it cannot be one."""
     fd = _int(value)
     return fd if fd >= 0 else None
 

@@ -1,4 +1,4 @@
-"""What the recognisers of waits look at, read once for all threads."""
+"""The input of the recognisers of waits, read once for all threads."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gdbext.waits.seen import SeenLock
 
 @record
 class Context:
-    """A target's threads, and what reads the things that they may wait for.
+    """The threads of a target, and readers for all that they may wait for.
 
-    `words` is for futex words of the C library; None where its layouts are not known. `views` has the lock of each
-    futex wait that was recognised, since many threads share one.
+    `words` is for futex words of the C library; None if its layouts are not known. `locks` caches the lock of each
+    futex wait, which many threads share.
     """
 
     target: Target
@@ -38,7 +38,7 @@ class Context:
     openmp: OpenMP
     blocked: Blocked
     words: lock_kinds.Context | None
-    views: dict[tuple[object, ...], SeenLock]
+    locks: dict[tuple[object, ...], SeenLock]
 
     @property
     def memory(self) -> Memory:
@@ -48,7 +48,7 @@ class Context:
 
 def read_context(target: Target, code: Code, library: CLibrary, threads: Threads, sites: Sites, python: PythonSide,
                  findings: Findings) -> Context:
-    """Read what is parked, and prepare what reads the rest."""
+    """Read where threads are parked, and make the readers of everything else."""
     sleepers: dict[int, int] = {}
     for seen in threads:
         if seen.futex is not None:

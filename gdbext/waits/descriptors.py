@@ -1,6 +1,6 @@
-"""What a process's descriptors are, who has the other end of one, and who has a file locked.
+"""Descriptors of a process: what each is, which processes have the other end, and which have locked its file.
 
-Only a live process of this machine tells; of a core the numbers are left.
+This is known of a live process on this machine only. A core has only the numbers.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from gdbext.inferior.proc import Descriptor, FileLock, Proc, is_path
 from gdbext.inferior.protocol import Target
 from gdbext.model.reasons import Reason, because
+from gdbext.remembered import remembered
 
-#: How long other ends are looked for, in seconds: the process stands still meanwhile.
+#: Most time to search for other ends, in seconds: the process is paused meanwhile.
 SECONDS = 0.3
-#: How many descriptors, processes or signals are named before only their number is told.
+#: Most descriptors, processes or signals that are listed; of more only the number is reported.
 MANY = 4
-#: Most open descriptors that are looked at for the other end of one.
+#: Most open descriptors that are examined to find the other end of one.
 _MAX_ENDS = 64
 _SOCKET = re.compile(r"^socket:\[(\d+)\]$")
 _ANONYMOUS = re.compile(r"^anon_inode:\[?(.+?)\]?$")
@@ -25,52 +26,46 @@ _INODE = re.compile(r":\[(\d+)\]$")
 
 
 class Descriptors:
-    """The descriptors of a target's process; each is worked out once."""
+    """The descriptors of a target's process; each is read once."""
 
     def __init__(self, target: Target) -> None:
         self.proc = target.proc
         self._kind = target.kind
-        self._names: dict[int, str] = {}
-        self._ends: dict[int, Reason | None] = {}
         self._spent = 0.0
 
+    @remembered
     def name(self, fd: int) -> str:
-        """Its number and what it is: ``fd 5, pipe:[1234]``."""
-        name = self._names.get(fd)
-        if name is None:
-            link = self.proc.link(fd) if self.proc is not None else None
-            what = _what(self.proc, link) if self.proc is not None and link is not None else None
-            name = self._names[fd] = f"fd {fd}" if what is None else f"fd {fd}, {what}"
-        return name
+        """The number of a descriptor and its file: ``fd 5, pipe:[1234]``."""
+        link = self.proc.link(fd) if self.proc is not None else None
+        return f"fd {fd}" if self.proc is None or link is None else f"fd {fd}, {_what(self.proc, link)}"
 
     def unknown(self, fd: int) -> Reason | None:
-        """Why it is not known what a descriptor is, None if it is."""
+        """Why a descriptor is unknown; None if it is known."""
         if self.proc is None:
             return because("descriptor-not-in-core" if self._kind == "core" else "descriptor-not-visible")
         return because("descriptor-unreadable") if self.proc.link(fd) is None else None
 
+    @remembered
     def end(self, fd: int) -> Reason | None:
-        """Who has the other end of a descriptor, or what it watches; None where there is no such thing."""
-        if fd not in self._ends:
-            link = self.proc.link(fd) if self.proc is not None else None
-            if self.proc is None or link is None:
-                self._ends[fd] = self.unknown(fd)
-            elif self._spent > SECONDS:
-                self._ends[fd] = because("other-end-not-searched")
-            else:
-                begin = time.monotonic()
-                self._ends[fd] = self._end(self.proc, fd, link)
-                self._spent += time.monotonic() - begin
-        return self._ends[fd]
+        """The processes that have the other end of a descriptor, or what it watches; None if it has neither."""
+        link = self.proc.link(fd) if self.proc is not None else None
+        if self.proc is None or link is None:
+            return self.unknown(fd)
+        if self._spent > SECONDS:
+            return because("other-end-not-searched")
+        begin = time.monotonic()
+        end = self._end(self.proc, fd, link)
+        self._spent += time.monotonic() - begin
+        return end
 
     def process(self, pid: int) -> Reason:
-        """A process by the debugger's number, with its name."""
+        """A process by its id on this machine, with its name."""
         if self.proc is None or pid == self.proc.pid:
             return because("this-process")
         return because("process", pid=pid, name=self.proc.name(pid))
 
     def listeners(self, protocol: str, place: str) -> tuple[Reason, ...]:
-        """The descriptors that listen at an address, if that is one of this host."""
+        """The descriptors that listen at an address of this host."""
         if self.proc is None:
             return ()
         places = [place]
@@ -79,9 +74,9 @@ class Descriptors:
             places += [f"0.0.0.0:{port}", f"[::]:{port}"]
         inode = next(filter(None, (self.proc.listener(protocol, at) for at in places)), None)
         having = self.proc.having(f"socket:[{inode}]")[:_MAX_ENDS] if inode is not None else ()
-        return tuple([self._of(end) for end in having])
+        return tuple([self._describe(end) for end in having])
 
-    def _of(self, end: Descriptor) -> Reason:
+    def _describe(self, end: Descriptor) -> Reason:
         return because("descriptor-of", fd=end.fd, process=self.process(end.pid))
 
     def _end(self, proc: Proc, fd: int, link: str) -> Reason | None:
@@ -91,7 +86,8 @@ class Descriptors:
             listeners = proc.queued_at(int(match[1])) if not inode else None
             if listeners is not None:
                 return self._queued(proc, listeners)
-            return self._whose(proc, proc.having(f"socket:[{inode}]")[:_MAX_ENDS]) if inode is not None else None
+            return (self._describe_ends(proc, proc.having(f"socket:[{inode}]")[:_MAX_ENDS])
+                    if inode is not None else None)
         own = Descriptor(proc.pid, fd)
         info = proc.info(own)
         if info is None:
@@ -108,37 +104,37 @@ class Descriptors:
             # a named pipe that is open for both is either end
             if (its.writes and not info.writes) or (its.reads and not info.reads) or (info.reads and info.writes):
                 ends.append(other)
-        # a path may also be that of a file without another end
-        return self._whose(proc, ends) if ends or link.startswith("pipe:") else None
+        # a path may also name a file, which has no other end
+        return self._describe_ends(proc, ends) if ends or link.startswith("pipe:") else None
 
     def _queued(self, proc: Proc, listeners: Sequence[int]) -> Reason:
         """The other end of a connection that is in the queue of a listening socket."""
         ends = [end for inode in listeners for end in proc.having(f"socket:[{inode}]")[:_MAX_ENDS]]
-        return because("in-accept-queue", listeners=tuple([self._of(end) for end in ends]))
+        return because("in-accept-queue", listeners=tuple([self._describe(end) for end in ends]))
 
-    def _whose(self, proc: Proc, ends: Sequence[Descriptor]) -> Reason:
+    def _describe_ends(self, proc: Proc, ends: Sequence[Descriptor]) -> Reason:
         if not ends:
             return because("other-end-not-open" if proc.complete else "other-end-not-found")
         if proc.complete and all(end.pid == proc.pid for end in ends):
             return because("other-end-here", fds=tuple([end.fd for end in ends]))
         others = sorted(ends, key=lambda end: end.pid == proc.pid)
-        return because("other-end", ends=tuple([self._of(end) for end in others]))
+        return because("other-end", ends=tuple([self._describe(end) for end in others]))
 
     def _watched(self, proc: Proc, watched: Sequence[tuple[int, int | None]]) -> Reason:
         if not watched:
             return because("watches-nothing")
         found = []
         for fd, inode in watched[:MANY + 1]:
-            # a file is watched until nobody has it open, so that the number may be another's by now
+            # a file is watched until its last descriptor is closed; its number may then be reused
             now = _INODE.search(proc.link(fd) or "")
             gone = now is not None and inode is not None and int(now[1]) != inode
             found.append(because("former-descriptor", fd=fd) if gone else because("descriptor", name=self.name(fd)))
         return because("watches", watched=tuple(found), count=len(watched))
 
     def lockers(self, fd: int, conflicts: Callable[[FileLock], bool]) -> Reason | None:
-        """Who has a file locked; None where it is not known what the file is.
+        """The processes that have locked a file; None if the file is not known.
 
-        :param conflicts: tells whether a lock stands in the way.
+        :param conflicts: whether a lock conflicts with the one that is wanted.
         """
         proc = self.proc
         if proc is None:
@@ -150,11 +146,11 @@ class Descriptors:
         pids = dict.fromkeys(lock.pid for lock in locks if lock.pid > 0)
         found = [self.process(pid) for pid in pids]
         if any(lock.pid <= 0 for lock in locks):
-            # taken by an open file, not by a process: only the descriptors of that file tell
+            # the lock belongs to an open file, not to a process: only descriptors of that file show it
             for other in proc.having(link)[:_MAX_ENDS]:
                 info = proc.info(other)
                 if info is not None and any(lock.pid <= 0 and lock in locks for lock in info.locks):
-                    found.append(self._of(other))
+                    found.append(self._describe(other))
         return because("locked-by", lockers=tuple(found)) if found else because("locker-not-recorded")
 
 

@@ -1,7 +1,7 @@
-"""The recognisers of native locks: the functions a thread blocks in, how the lock is found and decoded.
+"""The recognisers of native locks: the functions in which threads block, and how the lock is found and decoded.
 
-A row turns a futex wait into a `SeenLock` of the lock, or None when the wait does not fit the kind. Rows are tried in
-order; the names of the run-time libraries' functions on the waiter's stack, where there are any, rule kinds out.
+A row turns a futex wait into a `SeenLock`, or None if the wait does not fit the kind. Rows are tried in order. The
+names of the run-time libraries' functions on the waiter's stack, if any are known, exclude kinds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from gdbext.errors import GdbextError, MemoryUnreadable
+from gdbext.errors import MemoryUnreadable, if_unreadable
 from gdbext.glibc import barrier, condvar, linker, mutex, pthread, rwlock, semaphore, stdio
 from gdbext.glibc.futex import (
     FUTEX_LOCK_PI,
@@ -38,16 +38,15 @@ _GUARD_WAITED_FOR = 0x10100
 _FUTURE_NOT_READY = 0x80000000
 # pthread_once_t: being initialised (bit 0); bit 1 means done (glibc 2.36 nptl/pthread_once.c)
 _ONCE_IN_PROGRESS, _ONCE_BITS = 1, 3
-#: The word of a low-level lock that is held and perhaps waited for (glibc 2.36 sysdeps/nptl/lowlevellock.h).
+#: The word of a low-level lock that is held and may have waiters (glibc 2.36 sysdeps/nptl/lowlevellock.h).
 _CONTENDED = 2
 
 
 @record
 class Context:
-    """What recognising a lock may look at. `sleepers` counts the threads on each futex word.
+    """The input of recognisers. `sleepers` counts the threads that sleep on each futex word.
 
-    `descriptors` is ``struct pthread *`` -> thread number, `tids` what the threads call themselves in owner fields,
-    `modules` everything loaded.
+    `descriptors` is ``struct pthread *`` -> thread number, `tids` are the threads' TIDs, `modules` all loaded files.
     """
 
     memory: Memory
@@ -73,7 +72,7 @@ class Context:
 class Recogniser:
     """One row: `functions` are the public names of the functions in which a thread blocks on this kind.
 
-    A kind that `needs_name` is taken only if one of them is seen: its words look like those of others.
+    A kind that `needs_name` is recognised only if one of them is on the stack: its words look like those of others.
     """
 
     kind: LockKind
@@ -82,37 +81,24 @@ class Recogniser:
     needs_name: bool = False
 
 
-def view_mutex(state: mutex.MutexState) -> SeenLock:
-    """A mutex as a `SeenLock`."""
+def mutex_lock(state: mutex.MutexState) -> SeenLock:
+    """The lock of a decoded mutex."""
     text = "locked" if state.locked else "free"
     if state.owner_died:
         text = "its owner died"
-    # the kernel marks a robust mutex whose owner ends, so an owner that is no thread here is one elsewhere
+    # the kernel marks a robust mutex whose owner exits, so an owner that is not here is in another process
     elsewhere = "process-shared" in state.kind or "robust" in state.kind
     return SeenLock("mutex", state.address, text, owner=state.owner, elsewhere=elsewhere,
                 why=None if state.owner or not state.locked else because("records-no-owner", what="mutex"))
 
 
-def view_rwlock(state: rwlock.RwlockState, mode: Mode) -> SeenLock:
-    """A read-write lock as a `SeenLock`."""
+def _rwlock_lock(state: rwlock.RwlockState, mode: Mode) -> SeenLock:
     return SeenLock("rwlock", state.address, state.state, mode, owner=state.writer, count=state.readers,
                 find_holders=READERS if state.readers else None, elsewhere=state.process_shared)
 
 
-def view_barrier(state: barrier.BarrierState) -> SeenLock:
-    """A barrier as a `SeenLock`."""
-    return SeenLock("barrier", state.address, f"{state.arrived} of {state.count} arrived", count=state.missing,
-                find_holders=None if state.process_shared else ARRIVING, elsewhere=state.process_shared)
-
-
-def view_semaphore(state: semaphore.SemaphoreState) -> SeenLock:
-    """A semaphore as a `SeenLock`."""
-    return SeenLock("semaphore", state.address, "zero" if not state.value else f"{state.value} free",
-                elsewhere=state.process_shared, why=because("semaphore-has-no-owner"))
-
-
-def view_spin_lock(address: int) -> SeenLock:
-    """A spin lock that a thread spins on, as a `SeenLock`; its word tells no more."""
+def spin_lock(address: int) -> SeenLock:
+    """The spin lock in whose loop a thread is; its word does not record the owner."""
     return SeenLock("spin-lock", address, "locked", find_holders=MENTIONS,
                 why=because("records-no-owner", what="spin-lock"))
 
@@ -121,9 +107,8 @@ def _join(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET):
         return None
     address = pthread.pthread_of_join(context.layouts, wait.address, context.descriptors)
-    if address is None:
-        return None
-    return SeenLock("thread-exit", address, "running", holders=held_by((context.descriptors[address],)))
+    return (SeenLock("thread-exit", address, "running", holders=held_by((context.descriptors[address],)))
+            if address is not None else None)
 
 
 def _linker(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
@@ -136,7 +121,7 @@ def _linker(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
 
 
 def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
-    # a recursive lock of the C library: its owner is a `struct pthread *`; of FILEs, of their list, of exit()
+    # a recursive lock of the C library, for a FILE, the list of FILEs or exit(): its owner is a `struct pthread *`
     if wait.command != FUTEX_WAIT or wait.expected != _CONTENDED:
         return None
     file = context.files.get(wait.address)
@@ -160,10 +145,7 @@ def _owned_by_descriptor(context: Context, wait: FutexWait, site: Site) -> SeenL
 def _rwlock(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     found = rwlock.find_rwlock(context.memory, context.layouts, wait.address, wait.expected,
                                context.sleepers[wait.address])
-    if found is None:
-        return None
-    state, mode = found
-    return view_rwlock(state, mode)
+    return _rwlock_lock(*found) if found is not None else None
 
 
 def _mutex(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
@@ -176,19 +158,17 @@ def _mutex(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
         fits = bool(wait.expected & 0x80000000)
     else:
         fits = wait.expected & 0x7FFFF == _CONTENDED
-    # a word without an owner is some low-level lock of the C library or of another run-time, not a mutex; an owner
-    # that is no thread needs more than that the bytes look like a mutex
+    # a word without an owner is a low-level lock of the C library or of another run-time, not a mutex; with an unknown
+    # owner the stack must show that it is a mutex
     called = not _MUTEX.isdisjoint(site.functions)
     if fits and not state.owner and state.elides and called:
-        return replace(view_mutex(state), why=because("records-no-owner", what="elided-mutex"))
+        return replace(mutex_lock(state), why=because("records-no-owner", what="elided-mutex"))
     known = state.owner in context.tids or called
-    return view_mutex(state) if fits and state.owner and known else None
+    return mutex_lock(state) if fits and state.owner and known else None
 
 
 def _guard(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
-    if wait.command != FUTEX_WAIT or wait.expected != _GUARD_WAITED_FOR:
-        return None
-    if read_u32(context.memory, wait.address) != _GUARD_WAITED_FOR:
+    if wait.command != FUTEX_WAIT or not wait.expected == read_u32(context.memory, wait.address) == _GUARD_WAITED_FOR:
         return None
     return SeenLock("static-guard", wait.address, "in progress", find_holders=INITIALISES, count=1)
 
@@ -198,7 +178,10 @@ def _barrier(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
         return None
     state = barrier.find_barrier(context.memory, context.layouts, wait.address, wait.expected,
                                  context.sleepers[wait.address])
-    return view_barrier(state) if state is not None else None
+    if state is None:
+        return None
+    return SeenLock("barrier", state.address, f"{state.arrived} of {state.count} arrived", count=state.missing,
+                    find_holders=None if state.process_shared else ARRIVING, elsewhere=state.process_shared)
 
 
 def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
@@ -208,10 +191,10 @@ def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if state is None:
         return None
     if state.requeued_to is not None:
-        # up to glibc 2.24 a broadcast moved the waiters to the mutex, in the kernel
+        # up to glibc 2.24 a broadcast moves the waiters to the mutex, in the kernel
         moved = mutex.decode_mutex(context.memory, context.layouts, state.requeued_to)
         if moved.plausible and moved.locked and moved.owner:
-            return view_mutex(moved)
+            return mutex_lock(moved)
     return SeenLock("condvar", state.address, "waiting for a signal", elsewhere=state.process_shared,
                 why=because("condvar-has-no-owner"))
 
@@ -222,13 +205,13 @@ def _semaphore(context: Context, wait: FutexWait, site: Site) -> SeenLock | None
     state = semaphore.decode_semaphore(context.memory, context.layouts, wait.address)
     if not state.plausible or state.value or state.waiters < context.sleepers[wait.address]:
         return None
-    return view_semaphore(state)
+    return SeenLock("semaphore", state.address, "zero", elsewhere=state.process_shared,
+                    why=because("semaphore-has-no-owner"))
 
 
 def _once(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
-    if wait.command != FUTEX_WAIT or wait.expected & _ONCE_BITS != _ONCE_IN_PROGRESS:
-        return None
-    if read_u32(context.memory, wait.address) != wait.expected:
+    if (wait.command != FUTEX_WAIT or wait.expected & _ONCE_BITS != _ONCE_IN_PROGRESS
+            or read_u32(context.memory, wait.address) != wait.expected):
         return None
     return SeenLock("once", wait.address, "in progress", find_holders=RUNS_ONCE, count=1)
 
@@ -239,72 +222,70 @@ def _arena(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     return SeenLock("malloc-arena", wait.address, "locked", find_holders=ALLOCATES, count=1)
 
 
-def _names(*names: str) -> frozenset[str]:
-    return frozenset(names)
+def _names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
 
 
-_MUTEX = _names("pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_mutex_clocklock", "mtx_lock",
-                "mtx_timedlock", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait")
-_STDIO = _names(
-    "fopen", "fopen64", "freopen", "fdopen", "fclose", "fcloseall", "fflush", "flockfile", "fread", "fwrite",
-    "fgetc", "getc", "getchar", "fgets", "fputc", "putc", "putchar", "fputs", "puts", "gets", "getdelim", "getline",
-    "getw", "putw", "ungetc", "printf", "fprintf", "vprintf", "vfprintf", "dprintf", "vdprintf", "scanf", "fscanf",
-    "vscanf", "vfscanf", "__isoc99_scanf", "__isoc99_fscanf", "__isoc23_scanf", "__isoc23_fscanf", "__printf_chk",
-    "__fprintf_chk", "__vprintf_chk", "__vfprintf_chk", "perror", "psignal", "psiginfo", "fseek", "fseeko", "ftell",
-    "ftello", "fgetpos", "fsetpos", "rewind", "setvbuf", "setbuf", "setbuffer", "setlinebuf", "feof", "ferror",
-    "clearerr", "fileno", "fgetwc", "getwc", "getwchar", "fgetws", "fputwc", "putwc", "putwchar", "fputws", "ungetwc",
-    "wprintf", "fwprintf", "vwprintf", "vfwprintf", "fwide", "popen", "pclose", "_IO_getc", "_IO_putc", "_IO_fflush",
-    "_IO_flush_all", "_IO_cleanup", "__overflow", "__uflow", "__underflow", "__freadable", "__fwriting",
-    "__fsetlocking", "error", "error_at_line", "err", "errx", "warn", "warnx", "vwarn", "vwarnx")
-MALLOC = _names("malloc", "free", "cfree", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
-                 "posix_memalign", "valloc", "pvalloc", "malloc_trim", "malloc_stats", "mallinfo", "mallinfo2",
-                 "malloc_info", "mallopt", "__libc_malloc", "__libc_free", "__libc_calloc", "__libc_realloc",
-                 "__libc_memalign", "_int_malloc", "_int_free", "_int_realloc", "_int_memalign", "_mid_memalign",
-                 "tcache_init", "arena_get2", "arena_get_retry", "sysmalloc", "malloc_consolidate",
-                 "__malloc_arena_thread_freeres", "__libc_freeres")
+_MUTEX = _names("""
+    pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_clocklock mtx_lock mtx_timedlock pthread_cond_wait
+    pthread_cond_timedwait pthread_cond_clockwait""")
+_STDIO = _names("""
+    fopen fopen64 freopen fdopen fclose fcloseall fflush flockfile fread fwrite fgetc getc getchar fgets fputc
+    putc putchar fputs puts gets getdelim getline getw putw ungetc printf fprintf vprintf vfprintf dprintf
+    vdprintf scanf fscanf vscanf vfscanf __isoc99_scanf __isoc99_fscanf __isoc23_scanf __isoc23_fscanf
+    __printf_chk __fprintf_chk __vprintf_chk __vfprintf_chk perror psignal psiginfo fseek fseeko ftell ftello
+    fgetpos fsetpos rewind setvbuf setbuf setbuffer setlinebuf feof ferror clearerr fileno fgetwc getwc getwchar
+    fgetws fputwc putwc putwchar fputws ungetwc wprintf fwprintf vwprintf vfwprintf fwide popen pclose _IO_getc
+    _IO_putc _IO_fflush _IO_flush_all _IO_cleanup __overflow __uflow __underflow __freadable __fwriting
+    __fsetlocking error error_at_line err errx warn warnx vwarn vwarnx""")
+MALLOC = _names("""
+    malloc free cfree calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc pvalloc malloc_trim
+    malloc_stats mallinfo mallinfo2 malloc_info mallopt __libc_malloc __libc_free __libc_calloc __libc_realloc
+    __libc_memalign _int_malloc _int_free _int_realloc _int_memalign _mid_memalign tcache_init arena_get2
+    arena_get_retry sysmalloc malloc_consolidate __malloc_arena_thread_freeres __libc_freeres""")
 
 KINDS = (
-    Recogniser("thread-exit", _names("pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join"),
+    Recogniser("thread-exit", _names("pthread_join pthread_timedjoin_np pthread_clockjoin_np thrd_join"),
                _join),
-    # glibc takes these with its own mutex functions, on behalf of dlopen, dlsym, thread-local storage, the unwinder
-    Recogniser("dynamic-linker", _MUTEX | _names("dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym", "dladdr", "dladdr1",
-                                                 "dlinfo", "dl_iterate_phdr", "__tls_get_addr", "exit",
-                                                 "_dl_find_object"), _linker),
-    Recogniser("stdio", _STDIO | _names("exit", "quick_exit", "fork", "_exit"), _owned_by_descriptor),
-    Recogniser("rwlock", _names("pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_rwlock_timedrdlock",
-                                "pthread_rwlock_timedwrlock", "pthread_rwlock_clockrdlock",
-                                "pthread_rwlock_clockwrlock", "setlocale"), _rwlock),
+    # glibc locks these with its own mutex functions, for dlopen, dlsym, thread-local storage and the unwinder
+    Recogniser("dynamic-linker", _MUTEX | _names("""
+        dlopen dlmopen dlclose dlsym dlvsym dladdr dladdr1 dlinfo dl_iterate_phdr __tls_get_addr exit
+        _dl_find_object"""), _linker),
+    Recogniser("stdio", _STDIO | _names("exit quick_exit fork _exit"), _owned_by_descriptor),
+    Recogniser("rwlock", _names("""
+        pthread_rwlock_rdlock pthread_rwlock_wrlock pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock
+        pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock setlocale"""), _rwlock),
     Recogniser("mutex", _MUTEX, _mutex),
-    Recogniser("static-guard", _names("__cxa_guard_acquire", "syscall"), _guard),
+    Recogniser("static-guard", _names("__cxa_guard_acquire syscall"), _guard),
     Recogniser("barrier", _names("pthread_barrier_wait"), _barrier),
-    Recogniser("semaphore", _names("sem_wait", "sem_timedwait", "sem_clockwait"), _semaphore),
-    Recogniser("condvar", _names("pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "cnd_wait",
-                                 "cnd_timedwait"), _condvar),
-    Recogniser("once", _names("pthread_once", "call_once"), _once, needs_name=True),
+    Recogniser("semaphore", _names("sem_wait sem_timedwait sem_clockwait"), _semaphore),
+    Recogniser("condvar", _names("""
+        pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait cnd_wait cnd_timedwait"""), _condvar),
+    Recogniser("once", _names("pthread_once call_once"), _once, needs_name=True),
     Recogniser("malloc-arena", MALLOC, _arena, needs_name=True),
 )
-#: Kinds that are told by the functions on the stack alone.
+#: Kinds that only the functions on the stack identify.
 NAMED_KINDS = frozenset(row.kind for row in KINDS if row.needs_name)
 _NAMED = frozenset().union(*[row.functions for row in KINDS])
 
 
 def recognise(context: Context, wait: FutexWait, site: Site) -> SeenLock:
-    """The lock that a futex wait is for; of kind ``futex`` when it fits no row."""
+    """Recognise the lock of a futex wait; its kind is ``futex`` if the wait fits no row."""
     known = _NAMED & set(site.functions)
     for row in KINDS:
         if not known & row.functions if known else row.needs_name:
             continue
         try:
-            view = row.find(context, wait, site)
+            lock = row.find(context, wait, site)
         except MemoryUnreadable:
-            view = None
-        if view is not None:
-            return view
+            continue
+        if lock is not None:
+            return lock
     return unknown(wait, site)
 
 
 def unknown(wait: FutexWait, site: Site = NOWHERE) -> SeenLock:
-    """A futex word of which no more is known than who waits there."""
+    """A futex word of which only the waiters are known."""
     what = "futex"
     if wait.op == FUTEX_WAIT_BITSET | PRIVATE and not wait.timed:
         what = "rust"
@@ -315,10 +296,10 @@ def unknown(wait: FutexWait, site: Site = NOWHERE) -> SeenLock:
 
 
 def recognise_address(context: Context, address: int, kind: str | None = None) -> tuple[SeenLock | None, Reason | None]:
-    """The lock at an address that a user gave, when nobody waits there.
+    """Recognise the lock at an address for which no thread waits.
 
-    :param kind: what the user takes it for, if they said: a free lock is zeros, and so is much else.
-    :return: the lock, or None; and what to tell the user about the address.
+    :param kind: the kind that the user expects, None if any. It matters for a free lock, which is all zeros.
+    :return: the lock, or None; and a note about the address.
     """
     if address in context.linker_locks:
         state = mutex.decode_mutex(context.memory, context.layouts, address)
@@ -326,43 +307,36 @@ def recognise_address(context: Context, address: int, kind: str | None = None) -
                     name=f"{context.linker_locks[address]} of the dynamic linker"), None
     for lock, (file, descriptor) in context.files.items():
         if address in (file, lock):
-            return _view_file(context, lock, file, descriptor), None
-    views: list[SeenLock] = []
-    notes: list[Reason | None] = []
+            return _file_lock(context, lock, file, descriptor), None
+    found: list[tuple[SeenLock, Reason | None]] = []
     state = mutex.decode_mutex(context.memory, context.layouts, address)
     if state.plausible and (state.locked and state.owner or state.owner_died):
-        views.append(view_mutex(state))
-        notes.append(None)
+        found.append((mutex_lock(state), None))
     for base, member in rwlock.lock_of_word(context.layouts, context.memory, address):
         decoded = rwlock.decode_rwlock(context.memory, context.layouts, base)
         if decoded.state in ("write-locked", "read-locked") or (base == address and kind == "rwlock"):
-            views.append(view_rwlock(decoded, EXCLUSIVE))
-            notes.append(None if base == address else
-                         because(
-                "address-inside", address=address, base=base, structure="pthread_rwlock_t", member=member))
-    held = [i for i, view in enumerate(views) if view.owner or view.count]
-    chosen = held if held else list(range(len(views)))
+            found.append((_rwlock_lock(decoded, EXCLUSIVE), None if base == address else because(
+                "address-inside", address=address, base=base, structure="pthread_rwlock_t", member=member)))
+    chosen = [each for each in found if each[0].owner or each[0].count] or found
     if len(chosen) == 1:
-        return views[chosen[0]], notes[chosen[0]]
-    if len(chosen) > 1:
-        places = sorted({(views[i].kind, views[i].address) for i in chosen})
+        return chosen[0]
+    if chosen:
+        places = sorted({(each.kind, each.address) for each, _ in chosen})
         return None, because("ambiguous-address", kinds=tuple(kind for kind, _ in places),
                              addresses=tuple(at for _, at in places))
     return None, None
 
 
-def _view_file(context: Context, lock: int, file: int, descriptor: int) -> SeenLock | None:
-    try:
-        state = stdio.decode_file_lock(context.memory, context.layouts, lock)
-    except GdbextError:
-        return None
+@if_unreadable(None)
+def _file_lock(context: Context, lock: int, file: int, descriptor: int) -> SeenLock | None:
+    state = stdio.decode_file_lock(context.memory, context.layouts, lock)
     return SeenLock("stdio", lock, "locked" if state.word else "free",
                 holders=held_by((context.descriptors.get(state.owner or 0) if state.word else None,)),
                 name=f"FILE {file:#x}" + (f", fd {descriptor}" if descriptor >= 0 else ""))
 
 
 def size_of_lock(layouts: Layouts | None, kind: str) -> int:
-    """Size of a lock of a kind, in bytes."""
+    """Size of a lock, in bytes."""
     structure = kind_of(kind).structure
     return 8 if layouts is None or structure is None else layouts[structure].size
 

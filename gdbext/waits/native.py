@@ -1,4 +1,4 @@
-"""Waits for locks of native code: threads that sleep on a futex word or spin; and robust mutexes that threads hold."""
+"""Waits for native locks: threads that sleep on a futex word or spin. Robust mutexes that threads hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gdbext.model.kinds import CONDVAR, kind_of
 from gdbext.model.reasons import because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.lock_kinds import recognise, unknown, view_mutex, view_spin_lock
+from gdbext.waits.lock_kinds import mutex_lock, recognise, spin_lock, unknown
 from gdbext.waits.seen import SeenLock, SeenWait
 
 if TYPE_CHECKING:
@@ -30,20 +30,20 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
         return None
     site = context.sites.site(seen.native(context.code))
     key = (futex, site)
-    view = context.views.get(key)
-    if view is None:
+    lock = context.locks.get(key)
+    if lock is None:
         if context.words is None:
-            view = unknown(futex, site)
+            lock = unknown(futex, site)
         else:
-            view = context.openmp.view(seen, futex) or recognise(context.words, futex, site)
-            worker = context.openmp.of_condvar(seen) if view.kind == CONDVAR else None
-            if worker is not None and view.why is not None:
-                view = replace(view, why=because("several", reasons=(worker, view.why)))
-        context.views[key] = view
-    # a lock that does not record its owner does not record either that nobody is left
-    evidence: Evidence = INFERRED if view.orphan and not kind_of(view.kind).records_owner else RECORDED
-    return SeenWait(None, view, futex.timed, None, view.why if evidence == INFERRED else None, True, view.mode,
-                       evidence)
+            lock = context.openmp.find_lock(seen, futex) or recognise(context.words, futex, site)
+            worker = context.openmp.describe_condvar_wait(seen) if lock.kind == CONDVAR else None
+            if worker is not None and lock.why is not None:
+                lock = replace(lock, why=because("several", reasons=(worker, lock.why)))
+        context.locks[key] = lock
+    # a lock without a recorded owner does not record an orphan either
+    evidence: Evidence = INFERRED if lock.orphan and not kind_of(lock.kind).records_owner else RECORDED
+    return SeenWait(None, lock, futex.timed, why=lock.why if evidence == INFERRED else None, mode=lock.mode,
+                    evidence=evidence)
 
 
 def spinning_wait(seen: SeenThread, context: Context) -> SeenWait | None:
@@ -56,11 +56,11 @@ def spinning_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     function = context.code.symbol(seen.pc).function
     if function is None or public_name(function) not in _SPINNING:
         return None
-    return SeenWait(None, view_spin_lock(seen.registers.get(seen.cpu.ARGUMENTS[0], 0)))
+    return SeenWait(None, spin_lock(seen.registers.get(seen.cpu.ARGUMENTS[0], 0)))
 
 
 def read_robust_mutexes(context: Context) -> Iterator[SeenLock]:
-    """Robust mutexes are on a list of the thread that holds them, whether anybody waits or not."""
+    """The robust mutexes that threads hold, from the list that each thread has of them."""
     layouts = context.library.layouts
     for seen in context.threads:
         if not seen.pthread or layouts is None:
@@ -69,6 +69,6 @@ def read_robust_mutexes(context: Context) -> Iterator[SeenLock]:
             for address in iter_robust_mutexes(context.memory, layouts, seen.pthread):
                 state = decode_mutex(context.memory, layouts, address)
                 if state.plausible and state.locked:
-                    yield view_mutex(state)
+                    yield mutex_lock(state)
         except GdbextError as error:
             context.findings.problem(f"thread {seen.number}", "unreadable", because_of(error, "robust-list"))

@@ -1,8 +1,8 @@
-"""What threads wait for inside an OpenMP run-time library: barriers of teams, critical sections, locks, tasks.
+"""Waits of threads inside an OpenMP run-time library: for barriers of teams, critical sections, locks and tasks.
 
-No such wait names an owner. A barrier counts who is missing, and libgomp notes for each thread to which team it
-belongs, so the missing are the members of the team that do not sleep there, if they are as many. A critical section
-is held by the thread whose stack is between its start and its end.
+No such lock records an owner. A barrier counts the missing threads, and libgomp records the team of each thread, so
+the missing threads are the members of the team that do not sleep there, if their number is the same. The holder of a
+critical section is the thread whose stack is between its start and its end.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ from gdbext.waits.seen import SeenLock, held_by
 
 BARRIER: Final = "openmp-barrier"
 LOCK: Final = "openmp-lock"
-#: What starts a critical section -> what ends it. The second pair has the section's name as its argument.
+#: Start -> end of a critical section. The functions of the second pair have the section's name as their argument.
 _SECTIONS = {"GOMP_critical_start": "GOMP_critical_end", "GOMP_critical_name_start": "GOMP_critical_name_end"}
 _NAMELESS = "GOMP_critical_start"
 _TASKS_LEFT = because("tasks-left")
-#: LLVM's OpenMP, and Intel's, which is the same.
+#: LLVM's OpenMP, and Intel's, which is the same library.
 _LIBOMP = re.compile(r"^lib(?:omp|iomp5)(?:-[0-9a-f]+)?\.so[.0-9]*$")
-#: How the names of those of its functions begin that a program calls.
+#: Prefixes of its functions that a program calls.
 _ENTRIES = ("__kmpc_", "GOMP_", "omp_", "kmp_")
 
 
 @record
 class _Library:
-    """One libgomp of a process, which may have several: the system's, and copies that wheels brought.
+    """One libgomp of a process, which may have several: the system's, and copies in wheels.
 
-    `members` has the numbers of the threads of each team, `team_of` the innermost team of each thread. `tells` is false
-    if the code of this libgomp does not show where it notes which team a thread is in.
+    `members` has the numbers of the threads of each team, `team_of` the innermost team of each thread. `has_teams` is
+    false if the code of this libgomp does not show where it records the team of a thread.
     """
 
     module: Module
-    tells: bool
+    has_teams: bool
     members: Mapping[int, set[int]]
     team_of: Mapping[int, int]
 
@@ -80,12 +80,12 @@ def _read_library(cpu: Architecture, memory: Memory, module: Module, threads: Th
                 team_of.setdefault(seen.number, team)
                 members.setdefault(team, set()).add(seen.number)
         except GdbextError:
-            continue  # its team then has too few members to tell who is missing
+            continue  # its team then has too few members to know which are missing
     return _Library(module, places is not None, members, team_of)
 
 
 class OpenMP:
-    """The waits of threads inside OpenMP libraries; nothing is read before a thread is seen to sleep in one."""
+    """The waits of threads inside OpenMP libraries, which are read when the first thread sleeps in one."""
 
     def __init__(self, target: Target, code: Code, threads: Threads) -> None:
         self._memory = target.memory
@@ -99,26 +99,26 @@ class OpenMP:
         self._libraries: dict[str, _Library | None] = {}
         self._known: dict[tuple[int, int], SeenLock | None] = {}
 
-    def view(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
-        """What a thread waits for that sleeps on a futex word of libgomp; None if it is not libgomp that waits."""
+    def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
+        """What a thread waits for that sleeps on a futex word of libgomp; None for any other wait."""
         library = self._library(seen.pc)
         if library is None or futex.command != FUTEX_WAIT:
             return None
         key = (futex.address, futex.expected)
         if key not in self._known:
             try:
-                found = self._look(library, seen, futex)
+                found = self._read_lock(library, seen, futex)
                 self._known[key] = replace(found, holders=held_by(
                     [holder.thread for holder in found.holders], INFERRED, found.why)) if found is not None else None
             except GdbextError:
                 self._known[key] = None
         return self._known[key]
 
-    def of_condvar(self, seen: SeenThread) -> Reason | None:
+    def describe_condvar_wait(self, seen: SeenThread) -> Reason | None:
         """Where in LLVM's or Intel's OpenMP a thread waits that sleeps on a condition variable; None if in neither.
 
-        Its threads each sleep on a condition variable of their own, whatever they wait for, so who holds them up is
-        not known. In critical sections and for locks they do not sleep but call ``sched_yield`` again and again.
+        Each of its threads sleeps on a condition variable of its own, whatever it waits for, so the thread that it
+        waits for is not known. To wait for critical sections and locks, threads call ``sched_yield`` in a loop.
         """
         native = seen.native(self._code)
         depth = next((i for i, (pc, _) in enumerate(native) if not self._sites.in_runtime(pc)), len(native))
@@ -130,7 +130,7 @@ class OpenMP:
         if depth < len(native):
             target = self._code.cpu.called(self._memory, native[depth][0])
             names.append(self._code.symbol(target).function if target is not None else None)
-        # a function whose last act it is to wait is not on the stack: then nothing but the library may be
+        # a function that ends with the wait is not on the stack: then perhaps only the library is
         name = next((name for name in names if name and name.startswith(_ENTRIES)), None)
         if name is not None:
             return because("openmp-worker-in", library=library.name, function=public_name(name))
@@ -158,7 +158,6 @@ class OpenMP:
 
     @functools.cached_property
     def _asleep(self) -> dict[int, set[int]]:
-        """Futex word -> numbers of the threads that sleep on it."""
         found: dict[int, set[int]] = {}
         for seen in self._threads:
             if seen.futex is not None:
@@ -170,27 +169,26 @@ class OpenMP:
         return [seen for seen in self._threads if not seen.unavailable]
 
     @functools.cached_property
-    def _everybody(self) -> set[int]:
+    def _all_numbers(self) -> set[int]:
         return {seen.number for seen in self._readable}
 
     def _inside(self, library: _Library, seen: SeenThread) -> bool:
-        """Whether a thread's innermost frame is in a libgomp: it sleeps, spins or works there."""
         return self._code.module(seen.pc) is library.module
 
     def _users(self, library: _Library, among: Collection[int]) -> set[int]:
-        """Those threads that have a frame of a libgomp on their stacks: its pool, and those that called it."""
+        """The threads that have a frame of a libgomp on their stacks: its pool, and its callers."""
         return {seen.number for seen in self._readable if seen.number in among
                 and any(self._code.module(pc) is library.module for pc, _ in seen.native(self._code))}
 
     def _is_pooled(self, library: _Library, seen: SeenThread) -> bool:
-        """Whether a thread that is inside libgomp was started by it and runs nothing else."""
+        """Whether a thread inside libgomp was started by it and runs nothing else."""
         native = seen.native(self._code)
         depth = next((i for i, (pc, _) in enumerate(native) if self._code.module(pc) is not library.module), None)
         return depth is not None and all(self._sites.in_runtime(pc) for pc, _ in native[depth:])
 
     # -- what a thread sleeps on -------------------------------------------------------------------------------
 
-    def _look(self, library: _Library, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
+    def _read_lock(self, library: _Library, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         if futex.expected == MUTEX_WAITED_FOR:
             return self._mutex(library, futex.address)
         if futex.expected == SEMAPHORE_WAITED_FOR:
@@ -212,54 +210,57 @@ class OpenMP:
             team = None
         members = self._members(library, team) if team is not None else set()
         if team is None or not members:
-            return self._dock(library, barrier, arrived, sleepers)
-        # who runs inside libgomp is on the way into the barrier, or out of it
-        missing = [number for number in sorted(members - set(sleepers)) if not self._passes(library, number)]
+            return self._pool_barrier(library, barrier, arrived, sleepers)
+        # a thread that runs inside libgomp is entering the barrier or leaving it
+        missing = [number for number in sorted(members.difference(sleepers))
+                   if not self._is_passing(library, number)]
         if barrier.tasks_left:
             return self._tasks_left(barrier, members, missing)
-        return self._gone(library, barrier, arrived, members) or self._counted(barrier, arrived, members, missing)
+        return (self._orphaned(library, barrier, arrived, members)
+                or self._with_missing(barrier, arrived, members, missing))
 
-    def _dock(self, library: _Library, barrier: BarrierState, arrived: str, sleepers: Collection[int]) -> SeenLock:
-        """The barrier at which a pool waits for work, and the thread that has some waits for its pool."""
+    def _pool_barrier(self, library: _Library, barrier: BarrierState, arrived: str,
+                      sleepers: Collection[int]) -> SeenLock:
+        """The barrier at which a pool waits for work, and the thread with work waits for its pool."""
         if all(self._is_pooled(library, self._threads[number]) for number in sleepers):
             return SeenLock(BARRIER, barrier.address, "idle", why=because("idle-pool"))
-        return self._gone(library, barrier, arrived, sleepers) or SeenLock(
+        return self._orphaned(library, barrier, arrived, sleepers) or SeenLock(
             BARRIER, barrier.address, arrived, why=because("team-starts-or-ends"))
 
     def _members(self, library: _Library, team: int) -> set[int]:
-        """The threads of a team.
+        """The threads of a team that have libgomp on their stacks.
 
-        Only those that libgomp is on the stack of: in a child of fork it goes on to write what a thread of its pool has
-        into memory that another thread has got for its own by now.
+        In a child of fork libgomp still writes the data of a thread of its pool into memory that may by now belong to
+        another thread.
         """
-        return self._users(library, library.members.get(team, ()) if library.tells else self._everybody)
+        return self._users(library, library.members.get(team, ()) if library.has_teams else self._all_numbers)
 
-    def _passes(self, library: _Library, number: int) -> bool:
+    def _is_passing(self, library: _Library, number: int) -> bool:
         seen = self._threads[number]
         return self._inside(library, seen) and not (seen.call and seen.call.blocked)
 
-    def _counted(self, barrier: BarrierState, state: str, members: Collection[int],
+    def _with_missing(self, barrier: BarrierState, state: str, members: Collection[int],
                  missing: Sequence[int]) -> SeenLock:
         if len(members) == barrier.total and len(missing) == barrier.missing:
             return SeenLock(BARRIER, barrier.address, state, holders=held_by(missing, INFERRED),
                             why=because("members-missing", missing=barrier.missing))
-        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(missing),
-                          why=because("members-elsewhere", missing=barrier.missing, seen=len(members),
-                                      total=barrier.total, elsewhere=len(missing)))
+        why = because("members-elsewhere", missing=barrier.missing, seen=len(members), total=barrier.total,
+                      elsewhere=len(missing))
+        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(missing), why=why)
 
     def _tasks_left(self, barrier: BarrierState, members: Collection[int], busy: Sequence[int]) -> SeenLock:
         state = f"{barrier.total} of {barrier.total} arrived, tasks left"
         if len(members) == barrier.total and busy:
             return SeenLock(BARRIER, barrier.address, state, holders=held_by(busy, INFERRED),
                             why=because("tasks-run"))
-        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(busy),
-                          why=_TASKS_LEFT)
+        return SeenLock(BARRIER, barrier.address, state, candidates=tuple(busy), why=_TASKS_LEFT)
 
-    def _gone(self, library: _Library, barrier: BarrierState, state: str, known: Collection[int]) -> SeenLock | None:
-        """A barrier that waits for threads which do not exist any more; None if they may.
+    def _orphaned(self, library: _Library, barrier: BarrierState, state: str,
+                  known: Collection[int]) -> SeenLock | None:
+        """A barrier that waits for threads which no longer exist; None if they may exist.
 
-        Nobody else is inside libgomp, or so young that it may be on the way there. A child of fork has the thread only
-        that called fork, and yet libgomp counts on its pool.
+        No other thread is inside libgomp, or so new that it may enter it. A child of fork has only the thread that
+        called fork, but libgomp still counts its pool.
         """
         if not self._threads.all_available or len(known) >= barrier.total or any(
                 seen.number not in known and self._may_come(library, seen) for seen in self._readable):
@@ -271,7 +272,7 @@ class OpenMP:
     def _may_come(self, library: _Library, seen: SeenThread) -> bool:
         native = seen.native(self._code)
         if not self._sites.in_runtime(native[-1][0]) and seen.ref.lwp != self._pid:
-            return True  # a stack that does not end where threads start is not whole
+            return True  # a stack that does not end where threads start is incomplete
         return (any(self._code.module(pc) is library.module for pc, _ in native)
                 or all(self._sites.in_runtime(pc) for pc, _ in native))
 
@@ -313,20 +314,20 @@ class OpenMP:
 
     def _in_section(self, library: _Library, address: int, starts: dict[str, set[int]],
                     waiters: dict[int, int]) -> tuple[int, ...]:
-        """Who is inside a critical section that threads wait to enter.
+        """The threads inside a critical section that others wait to enter.
 
-        :param starts: name of the function that starts it -> where the waiters called it.
+        :param starts: name of the function that starts it -> return addresses of the waiters' calls.
         :param waiters: number of each waiter -> index of the frame that called it.
         """
         name = next(iter(starts))
         symbols = [find_dynamic_symbol(self._memory, library.module, function) for function in (name, _SECTIONS[name])]
         start, end = [symbol.address if symbol is not None else 0 for symbol in symbols]
         section = Section(start, end, None if name == _NAMELESS else address, frozenset(starts[name]))
-        # a waiter is inside if it is there further out: it waits for itself
+        # a waiter may be inside in an outer frame, and then waits for itself
         return tuple(sorted(seen.number for seen in self._readable
                             if self._sections.contains(section, seen.native(self._code),
                                                        waiters.get(seen.number, -1) + 1)))
 
     def _mentioned(self, address: int, why: Reason) -> SeenLock:
-        found = self._mentions.of(address) - self._asleep[address]
+        found = self._mentions.threads_with(address) - self._asleep[address]
         return SeenLock(LOCK, address, "locked", candidates=tuple(sorted(found)), why=why)

@@ -1,9 +1,9 @@
-"""Python's own locks that threads wait for, and what the program calls them."""
+"""Python locks that threads wait for, and their names in the program."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,11 @@ from gdbext.cpython.naming import Names
 from gdbext.cpython.taken import TakenLocks
 from gdbext.cpython.waited import DEPTH, WaitedLocks
 from gdbext.cpython.with_blocks import WithBlocks
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because_of
+from gdbext.remembered import remembered
 from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.parked import ParkedWaits
@@ -25,14 +26,14 @@ from gdbext.waits.seen import SeenLock, SeenWait
 if TYPE_CHECKING:
     from gdbext.waits.context import Context
 
-#: How many of the waiters of a lock are asked what they call it.
-_MAX_LOOKS = 4
-#: How many bytes of a native stack are searched for the object that the interpreter waits for there.
+#: Most waiters of a lock whose frames are searched for a name of the lock.
+_MAX_NAMING = 4
+#: Most bytes of a native stack that are searched for the object that the interpreter waits for.
 _NATIVE = 2048
 
 
 class Reader:
-    """What reads the locks of one runtime."""
+    """Reads the locks of one runtime."""
 
     def __init__(self, memory: Memory, python: Python, pthreads: Collection[int]) -> None:
         self.layouts = python.runtime.layouts
@@ -45,14 +46,14 @@ class Reader:
         self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks)
 
     def enters(self, tstate: int, word: int) -> bool:
-        """Whether a thread that sleeps on a word does so for a `with` statement."""
+        """Whether a thread sleeps on a word in a `with` statement."""
         stack = self.frames.raw(tstate, DEPTH)
         waited = self.waited.find(word, stack)
         return waited is not None and any(self._withs.is_entering(raw) for raw in stack[:waited[1] + 1])
 
 
 class PythonLocks:
-    """The locks of Python code that threads wait for."""
+    """The locks of Python programs that threads wait for."""
 
     def __init__(self, memory: Memory, threads: Threads, side: PythonSide, parked: ParkedWaits) -> None:
         self._memory = memory
@@ -60,17 +61,14 @@ class PythonLocks:
         self._side = side
         self._parked = parked
         self._readers: dict[int, Reader] = {}
-        # by id: what is known of it so far, and how many threads were asked for its name
+        # by id: the lock, and the number of threads that were searched for its name
         self._found: dict[str, SeenLock] = {}
-        self._looks: dict[str, int] = {}
-        # by runtime and word: the id of the lock that each thread waits for that sleeps there
+        self._searched: dict[str, int] = {}
+        # by runtime and futex word: the id of the lock
         self._by_word: dict[tuple[int, int], str] = {}
-        self._stacks: dict[int, list[tuple[Reader, list[RawFrame]]]] = {}
-
-    # -- who waits for what ----------------------------------------------------------------------------------
 
     def reader(self, python: Python) -> Reader:
-        """What reads the locks of a runtime."""
+        """The reader of a runtime's locks."""
         reader = self._readers.get(id(python))
         if reader is None:
             reader = Reader(self._memory, python, self._threads.number_of_pthread)
@@ -78,49 +76,46 @@ class PythonLocks:
         return reader
 
     def find(self, python: Python, seen: SeenThread, tstate: int, word: int) -> SeenLock | None:
-        """The lock of Python's that a thread waits for, asleep on a word; None if there is none.
+        """The Python lock for which a thread sleeps on a word; None if it does not wait for a Python lock.
 
-        :raises GdbextError: what the thread waits for cannot be read.
+        :raises GdbextError: the lock cannot be read.
         """
         parked = self._parked.parked(seen)
         if parked is not None:
             if parked.handed_off:
-                return None  # it has the lock already, and has only not run since
+                return None  # it has the lock already, and has not run since
             word = parked.address
         reader = self.reader(python)
         lock_id = self._by_word.get((id(reader), word))
         known = self._found[lock_id] if lock_id is not None else None
-        if known is not None and (known.name is not None or self._looks[known.id] >= _MAX_LOOKS):
+        if known is not None and (known.name is not None or self._searched[known.id] >= _MAX_NAMING):
             return known
         stack = reader.frames.raw(tstate, DEPTH)
         waited = reader.waited.find(word, stack, lambda: self._native_words(seen))
         if waited is None:
             return known
         lock, index, path = waited
-        found = _view(lock)
+        found = _seen_lock(lock)
         found = self._found.get(found.id, found)
         found = replace(found, known_by=found.known_by.union(path))
         if found.name is None and not kind_of(lock.kind).ends_thread:
             named = reader.names.find(stack[index:], path)
             if named is not None:
                 found = replace(found, name=named[0], known_by=found.known_by.union([named[1]] if named[1] else []))
-        self._looks[found.id] = self._looks.get(found.id, 0) + 1
+        self._searched[found.id] = self._searched.get(found.id, 0) + 1
         self._found[found.id] = found
         self._by_word[(id(reader), word)] = found.id
         return found
 
-    def _native_words(self, seen: SeenThread) -> list[int]:
-        """Words on top of a thread's native stack that may be pointers to objects."""
-        try:
-            data = self._memory.read(seen.sp & ~7, _NATIVE)
-        except GdbextError:
-            return []
+    @if_unreadable(())
+    def _native_words(self, seen: SeenThread) -> Sequence[int]:
+        data = self._memory.read(seen.sp & ~7, _NATIVE)
         return [word for word in struct.unpack(f"<{len(data) // 8}Q", data) if word and not word & 7]
 
-    def wants_alone(self, seen: SeenThread) -> bool:
-        """Whether a thread waits at a `with` statement, its own or one of Python's library on its behalf.
+    def waits_in_with(self, seen: SeenThread) -> bool:
+        """Whether a thread waits in a `with` statement, of the program or of the standard library.
 
-        Nobody waits so for something to happen, as may be with ``acquire``: it wants what the lock protects.
+        Such a thread waits to use what the lock protects, not for an event, as ``acquire`` may do.
         """
         for python, tstate in self._side.thread(seen.number).tstates:
             try:
@@ -131,7 +126,7 @@ class PythonLocks:
         return False
 
     def is_called_from_python(self, seen: SeenThread) -> bool:
-        """Whether a thread waits for a lock that its Python frames have; also true where that cannot be read."""
+        """Whether a thread waits for a lock that its Python frames refer to; also true if they cannot be read."""
         for python, tstate in self._side.thread(seen.number).tstates:
             reader = self.reader(python)
             try:
@@ -143,23 +138,23 @@ class PythonLocks:
         return False
 
     def _word(self, seen: SeenThread) -> int:
-        """The word that a thread sleeps on, or where it is parked."""
+        """The futex word that a thread sleeps on, or the address where it is parked."""
         parked = self._parked.parked(seen)
         if parked is not None:
             return parked.address
         return seen.futex.address if seen.futex is not None else 0
 
-    def name_of(self, address: int, numbers: Iterable[int]) -> str | None:
-        """What one of some threads calls an object (``PyObject *``), None if none near the top of its stack does."""
+    def find_name(self, address: int, numbers: Iterable[int]) -> str | None:
+        """The name of an object (``PyObject *``) in the innermost frames of the threads; None if none has it."""
         for number in numbers:
-            for reader, stack in self.stacks_of(number):
+            for reader, stack in self.stacks(number):
                 named = reader.names.find(stack, [address])
                 if named is not None:
                     return named[0]
         return None
 
     def at(self, address: int) -> SeenLock | None:
-        """The lock that the Python object at an address is, whether a thread waits for it or not."""
+        """The Python lock object at an address, also if no thread waits for it; None if there is none."""
         pythons = {id(python): python for seen in self._threads
                    for python, _ in self._side.thread(seen.number).tstates}
         for python in pythons.values():
@@ -169,34 +164,33 @@ class PythonLocks:
             except GdbextError:
                 continue
             if lock is not None:
-                return _view(lock)
+                return _seen_lock(lock)
         return None
 
-    def stacks_of(self, number: int) -> list[tuple[Reader, list[RawFrame]]]:
-        """The Python frames of a thread in each interpreter that it is in."""
-        known = self._stacks.get(number)
-        if known is None:
-            known = self._stacks[number] = []
-            for python, tstate in self._side.thread(number).tstates:
-                reader = self.reader(python)
-                try:
-                    known.append((reader, reader.frames.raw(tstate.address)))
-                except GdbextError:
-                    continue  # told where the stack is shown
-        return known
+    @remembered
+    def stacks(self, number: int) -> list[tuple[Reader, list[RawFrame]]]:
+        """The Python frames of a thread in each of its interpreters."""
+        found = []
+        for python, tstate in self._side.thread(number).tstates:
+            reader = self.reader(python)
+            try:
+                found.append((reader, reader.frames.raw(tstate.address)))
+            except GdbextError:
+                continue  # reported where the stack is shown
+        return found
 
 
-def _view(lock: PyLock) -> SeenLock:
+def _seen_lock(lock: PyLock) -> SeenLock:
     # a thread in pthread_join waits for the same lock
     address = lock.address if not kind_of(lock.kind).ends_thread else lock.owner or 0
     return SeenLock(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock,
-                known_by=frozenset((lock.address,)))
+                    known_by=frozenset((lock.address,)))
 
 
 def python_lock_wait(seen: SeenThread, context: Context) -> SeenWait | None:
-    """A thread's wait for one of Python's locks."""
+    """A thread's wait for a Python lock."""
     futex = seen.futex
-    if futex is None or futex.expected:  # a thread that waits for a semaphore expects it to be 0
+    if futex is None or futex.expected:  # a thread that waits for a semaphore expects the value 0
         return None
     for python, tstate in context.python.thread(seen.number).tstates:
         try:

@@ -1,4 +1,4 @@
-"""The recognisers of waits, in their order: the first that knows what a thread waits for has the say."""
+"""The recognisers of waits in their order. The first that recognises what a thread waits for wins."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gdbext.waits.seen import SeenWait
 Recogniser = Callable[[SeenThread, Context], "SeenWait | None"]
 
 RECOGNISERS: tuple[Recogniser, ...] = (
-    # its words look like those of a condition variable and a mutex
+    # a GIL consists of a mutex and a condition variable
     gil_wait,
-    # what Python's own locks are made of looks like a semaphore, or is parked
+    # a Python lock is a semaphore, or its waiters are parked
     python_lock_wait,
     parked_wait,
     futex_wait,
@@ -32,18 +32,18 @@ RECOGNISERS: tuple[Recogniser, ...] = (
 
 
 def find_waits(context: Context) -> dict[int, SeenWait]:
-    """What each thread waits for, by its number."""
+    """Find what each thread waits for, by the thread's number."""
     waits: dict[int, SeenWait] = {}
     for seen in context.threads:
         found = next(filter(None, (recognise(seen, context) for recognise in RECOGNISERS)), None)
         if found is not None:
             waits[seen.number] = found
     waits.update(lone_gil_waits(waits, context))
-    return _joined(waits)
+    return _with_named_kinds(waits)
 
 
-def _joined(waits: Mapping[int, SeenWait]) -> dict[int, SeenWait]:
-    """The waits, those for one word as waits for one lock: what one waiter's stack shows holds for the others."""
+def _with_named_kinds(waits: Mapping[int, SeenWait]) -> dict[int, SeenWait]:
+    """The waits, with the kind of lock that one waiter's stack shows for all waiters on the same word."""
     locks = [wait.lock for wait in waits.values() if wait.lock is not None]
     named = {lock.address: lock for lock in locks if lock.kind in NAMED_KINDS}
     return {number: replace(wait, lock=named[wait.lock.address])

@@ -1,9 +1,10 @@
-"""What recognisers find: a lock as memory shows it, and a thread's wait for a lock or for something else."""
+"""What recognisers find: a lock as its memory shows it, and a thread's wait for a lock or for something else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from gdbext.cpython.locks import PyLock
 from gdbext.model import EXCLUSIVE, RECORDED, Evidence, Holder, Lock, Mode, PyFrame, Waiter
@@ -11,7 +12,7 @@ from gdbext.model.kinds import LockKind, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, joined
 from gdbext.record import record
 
-#: How the holders of a lock are found that does not record them; see `holders.inferred`.
+#: Ways to find the holders of a lock that does not record them; see `holders.inferred`.
 READERS = "readers"
 ARRIVING = "arriving"
 RUNS_ONCE = "runs once"
@@ -19,13 +20,13 @@ INITIALISES = "initialises"
 ALLOCATES = "allocates"
 MENTIONS = "mentions"
 
-#: How many ways to wait for one descriptor are explained.
+#: Most reasons that are given for one descriptor.
 _MOST_REASONS = 4
 
 
 def held_by(numbers: Iterable[int | None], evidence: Evidence = RECORDED, why: Reason | None = None,
             mode: Mode = EXCLUSIVE, taken_at: PyFrame | None = None) -> tuple[Holder, ...]:
-    """Threads, by number, as holders; nothing for None."""
+    """Make holders of the numbers of threads; None is left out."""
     return tuple([Holder(number, mode, evidence, why, taken_at) for number in numbers if number is not None])
 
 
@@ -33,13 +34,14 @@ def held_by(numbers: Iterable[int | None], evidence: Evidence = RECORDED, why: R
 class SeenLock:
     """A lock as its memory shows it, before all its holders are found.
 
-    `holders` are those that the lock or circumstance names already, or `candidates`. `owner` is a recorded TID,
-    `owner_descriptor` a recorded ``struct pthread *`` that is not a thread's here. `count` is how many holders the lock
-    counts without naming them, `find_holders` how these are looked for. `elsewhere` says that the owner may be in
-    another process. A waiter wants it in `mode`; one that `repeats` its timed waits waits without end.
+    `holders` and `candidates` are the threads that are known already. `owner` is a recorded TID, `owner_descriptor` a
+    recorded ``struct pthread *`` that is not of a thread of the process. `count` is the number of holders that the lock
+    counts but does not record, `find_holders` the way to find them. With `elsewhere` the owner may be in another
+    process. `mode` is that of the waiting thread. A thread that `repeats` its timed waits waits forever.
 
-    Of a lock of Python's `python` is the object, and `known_by` are the objects through which threads came to it. A GIL
-    has a `number` in place of the address in its id.
+    For a Python lock, `python` is the lock object, and `known_by` are the objects that refer to it. `guards` is the
+    object (``PyObject *``) that the lock belongs to and the name of its type. The id of a GIL has a `number` in place
+    of the address.
     """
 
     kind: LockKind
@@ -61,15 +63,16 @@ class SeenLock:
     foreign_owner: int | None = None
     python: PyLock | None = None
     known_by: frozenset[int] = frozenset()
+    guards: tuple[int, str] | None = None
     number: int | None = None
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The lock's id in reports."""
         return id_of_lock(self.kind, self.address) if self.number is None else f"{self.kind}:{self.number}"
 
     def as_lock(self, waiters: Sequence[Waiter]) -> Lock:
-        """The lock as the report has it."""
+        """The lock for the report."""
         return Lock(self.id, self.kind, self.address, self.name, self.state, self.holders, tuple(waiters),
                     self.candidates, self.orphan, kind_of(self.kind).wait_for, self.orphan_evidence, self.why,
                     self.elsewhere, self.foreign_owner)
@@ -79,9 +82,8 @@ class SeenLock:
 class SeenWait:
     """What a thread waits for: a lock, or what `text` says.
 
-    `timed` is true where the wait can end by itself. `syscall` is the call if its number was lost and it is known.
-    `why` says how the wait is known where the kernel does not say so; where `is_known` is false the thread may have
-    been running.
+    A `timed` wait can end by itself. `syscall` is the name of the call if the kernel has lost its number. `why`
+    explains a wait that does not follow from the system call. If `is_known` is false the thread may have been running.
     """
 
     text: Reason | None = None
@@ -95,7 +97,7 @@ class SeenWait:
 
 
 def merge(ways: Sequence[SeenLock]) -> SeenLock:
-    """One lock as several waits show it: in states of its own for each way to wait, under the first name found."""
+    """Merge a lock that several waits show: the states of all, under the first name found."""
     first = ways[0]
     if len(ways) == 1:
         return first

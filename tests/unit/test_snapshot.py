@@ -117,7 +117,7 @@ def test_rwlock_held_by_a_writer() -> None:
 
 
 def read_locked(readers: int = 1) -> tuple[FakeTarget, FakeThread, FakeThread, int]:
-    """A writer that waits for readers, one of which waits for what the writer holds."""
+    """A writer that waits for readers. One reader waits for a mutex of the writer."""
     target = FakeTarget()
     writer, reader = target.thread(), target.thread()
     lock = target.rwlock(__readers=readers << 3 | 2, __wrphase_futex=2, __writers_futex=1)
@@ -146,7 +146,7 @@ def test_thread_with_the_address_of_a_read_lock_in_a_register_is_a_candidate() -
 
 @pytest.mark.parametrize("where", ["below the stack", "unaligned", "above the frames", "another thread too", "nowhere",
                                    "a thread without registers"])
-def test_readers_that_cannot_be_told_are_candidates_at_most(where: str) -> None:
+def test_readers_that_are_not_singled_out_are_candidates_at_most(where: str) -> None:
     target, _, reader, lock = read_locked()
     expected: tuple[int, ...] = ()
     if where != "another thread too":
@@ -302,6 +302,20 @@ def test_runtime_that_has_no_interpreter_yet(version: str) -> None:
     assert [problem.where for problem in report.problems] == [f"Python {version}"]
 
 
+def test_queries_do_not_change_the_report(version: str) -> None:
+    target, main, _, lock = gil_and_rwlock(version)
+    main.frames = []
+    free = target.mutex(main.ref.lwp)
+    snapshot = take_snapshot(target)
+    first = snapshot.report(lambda thread: True)
+    found, _ = snapshot.lock_at(free)
+    assert found is not None
+    assert snapshot.lock_at(lock)[0] == lock_of(first, lock)
+    snapshot.mixed(1, snapshot.limits)
+    assert snapshot.report(lambda thread: True) == first
+    assert found in snapshot.report(lambda thread: True, found).locks
+
+
 # -- what cannot be read --------------------------------------------------------------------------------------
 
 def test_architecture_that_is_not_decoded() -> None:
@@ -321,7 +335,7 @@ def test_c_library_that_is_not_known() -> None:
     assert "C library" in [problem.where for problem in report.problems]
 
 
-def test_what_the_debugger_could_not_tell_is_passed_on() -> None:
+def test_problems_of_the_target_are_in_the_report() -> None:
     target = FakeTarget()
     target.thread()
     target.told.append(("core", "unreadable", "it is cut short"))

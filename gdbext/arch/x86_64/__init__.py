@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gdbext.arch.protocol import Instruction, Origin
-from gdbext.arch.x86_64 import calls
-from gdbext.arch.x86_64.calls import behind_stub, called, constant_arguments, iter_calls, loaded_arguments
+from gdbext.arch.x86_64.calls import (
+    behind_stub,
+    called,
+    constant_arguments,
+    iter_branches,
+    iter_calls,
+    loaded_arguments,
+)
 from gdbext.arch.x86_64.patterns import loaded_thread_local, members_behind_jump, returned_address
 from gdbext.arch.x86_64.registers import (
     ARGUMENTS,
@@ -63,11 +69,6 @@ def is_own_breakpoint(memory: Memory, pc: int) -> bool:
         return memory.read(pc - 1, 1) == _INT3
     except GdbextError:
         return False
-
-
-def iter_branches(code: bytes, start: int) -> Iterator[tuple[int, bool]]:
-    """(address, whether it is that of a slot with the target) of each call and jump in code at address `start`."""
-    return ((target, is_slot) for _, target, is_slot, _ in calls.iter_branches(code, start))
 
 
 # the modules that decode instructions are imported on first use: by crashes, and for locks that record no holder

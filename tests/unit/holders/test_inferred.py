@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 class Process:
-    """Threads with frames and words on their stacks; a `Target`, a `Code` and `Threads` as far as holders need."""
+    """Threads with frames and words on their stacks; the parts of `Target`, `Code` and `Threads` that holders use."""
 
     cpu = x86_64
 
@@ -178,7 +178,7 @@ def test_once_called_again_by_its_own_initialiser(process: Process) -> None:
 
 
 def test_once_called_again_by_a_jump(process: Process) -> None:
-    """The initialiser ends in the call, which the compiler made a jump: no frame of its own lies in between."""
+    """The initialiser ends with the call, which is compiled to a jump, so it has no frame of its own."""
     waiter = process.thread([LIBC + 0x10, ONCE_INSIDE, WORK], {8: LOCK})
     assert process.find(RUNS_ONCE, [waiter]).holders == (waiter,)
 
@@ -245,7 +245,7 @@ def test_static_guard_and_a_thread_before_its_acquisition(process: Process) -> N
 
 
 def test_static_guard_and_threads_further_on_in_the_function(process: Process) -> None:
-    """Without a release that can be told, what follows the acquisition may be inside: nobody is singled out."""
+    """Without a known release, all code after the acquisition may be inside, so no holder is found."""
     guarded = Guarded(process)
     waiter = guarded.waiter(process)
     process.thread([OTHER_WORK, guarded.inside, MAIN])

@@ -43,7 +43,7 @@ def test_lock_at_an_address() -> None:
     assert gil.id == "gil:0"
 
 
-def test_lock_at_an_address_where_nobody_waits() -> None:
+def test_lock_at_an_address_without_waiters() -> None:
     target = FakeTarget()
     holder = target.thread()
     mutex = target.mutex(holder.ref.lwp, __lock=1)

@@ -9,7 +9,7 @@ from tests.support.reasons import text
 def test_first_failure_is_what_the_user_has_to_do_something_about() -> None:
     findings = Findings()
     findings.fail("no executable", "give it too")
-    findings.fail("libx.so: another file", "use `set sysroot`", told=True)
+    findings.fail("libx.so: another file", "use `set sysroot`", reported=True)
     assert findings.incomplete is not None
     assert (str(findings.incomplete), findings.incomplete.hint) == ("no executable", "give it too")
     assert findings.problems == [Problem("target", "not applicable", text("no executable"))]

@@ -13,7 +13,7 @@ from gdbext.inferior.signals import SI_TKILL, SI_USER, SIGABRT, SIGSEGV
 from gdbext.layout.select import glibc_layouts
 from gdbext.threads.code import Code, read_code
 from gdbext.threads.findings import Findings
-from gdbext.threads.interrupted import MAX_HANDLER, Interrupted, find_interrupted, take_back, was_sending
+from gdbext.threads.interrupted import MAX_HANDLER, Interrupted, find_interrupted, restore_interrupted, was_sending
 from gdbext.threads.threads import SeenThread, Threads, read_threads
 from tests.support.fake_target import APP_TEXT, DRIVER_TEXT, ERESTARTSYS, LIBC_TEXT, NOT_IN_A_CALL, FakeTarget
 
@@ -72,7 +72,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 def call(found: Interrupted | None) -> int:
-    """The number of the system call that is told."""
+    """The number of the reported system call."""
     assert found is not None
     return found.registers["orig_rax"]
 
@@ -159,7 +159,7 @@ def test_registers_that_are_not_readable(scene: Scene) -> None:
     assert scene.find() is None
 
 
-def test_without_a_restorer_there_is_no_handler(scene: Scene) -> None:
+def test_handler_without_a_restorer_is_not_found(scene: Scene) -> None:
     scene.target.ram.write(RESTORER, b"\x90")
     assert scene.find() is None
 
@@ -172,7 +172,7 @@ def test_restorer_that_is_too_far_out(scene: Scene) -> None:
 @pytest.mark.parametrize(("number", "is_found"), [
     (TGKILL, True), (200, True), (62, True), (129, True), (297, True), (SIGPROCMASK, True), (FUTEX, False),
     (READ, False), (MPROTECT, False), (999, False)])
-def test_only_a_thread_that_sends_a_signal_is_looked_at(scene: Scene, number: int, is_found: bool) -> None:
+def test_signal_is_read_only_of_a_thread_that_sends_one(scene: Scene, number: int, is_found: bool) -> None:
     """A handler that waits is a wait of its own; one that lets blocked signals in may have sent one (glibc 2.31)."""
     scene.thread.registers["orig_rax"] = number
     assert (scene.find() is not None) == is_found
@@ -211,7 +211,7 @@ def test_handler_that_had_returned(scene: Scene) -> None:
     assert scene.find() is None
 
 
-def test_thread_is_taken_back(scene: Scene) -> None:
+def test_interrupted_thread_is_restored(scene: Scene) -> None:
     scene.code("mov $0xca,%eax", "syscall")
     seen, threads = scene.seen()
     code = read_code(scene.target, Findings())
@@ -220,7 +220,7 @@ def test_thread_is_taken_back(scene: Scene) -> None:
     assert seen.futex is None
     frames = list(scene.thread.frames)
     findings = Findings()
-    threads = take_back(scene.target, code, threads, findings)
+    threads = restore_interrupted(scene.target, code, threads, findings)
     seen = threads[1]
     assert len(findings.notes) == 1
     assert (seen.handler, seen.native(code), seen.whole(code)) == (frames[:3], frames[3:], frames)
@@ -229,7 +229,7 @@ def test_thread_is_taken_back(scene: Scene) -> None:
     assert (call.name, call.blocked) == ("futex", True)
     assert futex is not None
     assert (futex.address, futex.expected) == (0x7000, 2)
-    # of another place of the stack the handler is no part
+    # elsewhere on the stack the handler is not included
     assert replace(seen, registers={}, frames=frames[4:], handler=()).whole(code) == frames[4:]
 
 

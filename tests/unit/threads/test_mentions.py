@@ -23,7 +23,7 @@ def test_address_on_the_stack_or_in_a_saved_register() -> None:
     in_saved.registers["r12"] = LOCK
     in_argument.registers["rdi"] = LOCK
     target.remember(nowhere, LOCK + 1)
-    assert mentions_of(target).of(LOCK) == {on_stack.ref.number, in_saved.ref.number}
+    assert mentions_of(target).threads_with(LOCK) == {on_stack.ref.number, in_saved.ref.number}
 
 
 @pytest.mark.parametrize(("at", "is_found"), [
@@ -33,7 +33,7 @@ def test_only_aligned_words_of_the_used_stack_count(at: int, is_found: bool) -> 
     thread = target.thread()
     thread.registers["rsp"] = thread.stack + 0x100
     target.remember(thread, LOCK, at)
-    assert mentions_of(target).of(LOCK) == ({1} if is_found else set())
+    assert mentions_of(target).threads_with(LOCK) == ({1} if is_found else set())
 
 
 def test_stack_that_is_not_readable_to_its_end() -> None:
@@ -41,7 +41,7 @@ def test_stack_that_is_not_readable_to_its_end() -> None:
     thread = target.thread()
     thread.frames[-1] = (APP_TEXT + 0x80, thread.stack + 0x9000)
     target.remember(thread, LOCK, 0x1FF8)
-    assert mentions_of(target).of(LOCK) == {1}
+    assert mentions_of(target).threads_with(LOCK) == {1}
 
 
 def test_thread_without_registers_mentions_nothing() -> None:
@@ -50,15 +50,15 @@ def test_thread_without_registers_mentions_nothing() -> None:
     gone = target.thread()
     target.remember(gone, LOCK)
     gone.available = False
-    assert mentions_of(target).of(LOCK) == set()
+    assert mentions_of(target).threads_with(LOCK) == set()
 
 
-def test_addresses_that_are_known_before_are_looked_for_together() -> None:
+def test_announced_addresses_are_searched_together() -> None:
     target = FakeTarget()
     target.remember(target.thread(), LOCK)
     target.remember(target.thread(), OTHER)
     mentions = mentions_of(target, LOCK, OTHER)
-    assert mentions.of(LOCK) == {1}
+    assert mentions.threads_with(LOCK) == {1}
     reads = len(target.ram.reads)
-    assert mentions.of(OTHER) == {2}
+    assert mentions.threads_with(OTHER) == {2}
     assert len(target.ram.reads) == reads

@@ -72,7 +72,7 @@ def test_gil_whose_holder_names_no_thread_is_not_said_to_be_held_by_one_that_is_
 
 
 def test_gil_held_by_a_thread_that_runs_and_cannot_be_read(version: str) -> None:
-    # as in GDB's non-stop mode: its registers are not to be had, so its thread state is linked to no thread
+    # as in GDB's non-stop mode: its registers are not available, so its thread state is linked to no thread
     target = PythonTarget(version)
     holder, tstate = target.python_thread()
     holder.available = False

@@ -51,7 +51,7 @@ def test_section_that_the_function_does_not_end() -> None:
     assert Program((0x20, BEGIN, None)).contains(FUNCTION + 0xF0)
 
 
-def test_end_without_a_beginning_is_no_section() -> None:
+def test_end_without_a_beginning_is_not_a_section() -> None:
     program = Program((0x80, END, None))
     assert not program.contains(FUNCTION + 0x40)
     assert not program.contains(FUNCTION + 0xF0)

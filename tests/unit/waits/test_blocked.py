@@ -1,4 +1,4 @@
-"""Waits that are no locks, from registers, fake memory and a fake /proc; tests/gdb/test_blocked.py has real ones."""
+"""Waits for other things than locks, with fake registers, memory and /proc. tests/gdb/test_blocked.py has real ones."""
 
 from __future__ import annotations
 
@@ -434,7 +434,7 @@ def test_restarted_sleep_of_old_libraries(core: FakeTarget, function: str | None
 
 @pytest.mark.parametrize("function", [None, "__pthread_cond_timedwait"])
 @pytest.mark.parametrize("second", [0, 9])
-def test_restarted_call_that_nothing_tells(core: FakeTarget, function: str | None, second: int) -> None:
+def test_restarted_call_without_evidence_is_unknown(core: FakeTarget, function: str | None, second: int) -> None:
     """It may be a sleep, or a futex wait whose word others may share."""
     word = put(core, bytes(256))
     assert restarted(core, function, word, second, 3, timespec(core, 9)) == ("is in a timed wait", None)
@@ -489,7 +489,7 @@ def test_five_thousand_threads_in_read(live: FakeTarget, fake: FakeProc) -> None
     begin = time.process_time()
     blocked = Blocked(live, code, Sites(live.memory, code, ()))
     for seen in threads:
-        found = blocked.look(seen)
+        found = blocked.find(seen)
         assert found is not None
         assert found.lock is not None
         locks.append(found.lock)
@@ -506,7 +506,7 @@ def test_a_process_without_such_waits_costs_nothing(fake: FakeProc, monkeypatch:
     target.waits_for_mutex(target.thread(), target.mutex(holder.ref.lwp))
 
     def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("/proc is looked at")
+        raise AssertionError("/proc is read")
 
     for name in ("open", "readlink", "listdir"):
         monkeypatch.setattr(os, name, refuse)
@@ -515,7 +515,7 @@ def test_a_process_without_such_waits_costs_nothing(fake: FakeProc, monkeypatch:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_noise(seed: int, fake: FakeProc) -> None:
-    """Whatever arguments and memory are, each thread gets a word and the look ends soon."""
+    """With any arguments and memory, each thread has a status and the snapshot ends soon."""
     chooser = random.Random(seed)
     target = FakeTarget("live" if seed % 2 else "core")
     if seed % 2:

@@ -1,4 +1,4 @@
-"""What descriptors are, who has the other end of one, and who has a file locked, from a fake /proc."""
+"""Descriptors, the processes at their other ends, and the processes that have locked their files, from a fake /proc."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_full_pipe(live: FakeTarget, fake: FakeProc) -> None:
     assert said(on(live, WRITE, 6).why) == "only this process has the other end: fd 5"
 
 
-def test_nobody_has_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
+def test_other_end_without_a_process_is_not_open(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(5, "pipe:[7]")
     assert said(on(live, READ, 5).why) == "no process has the other end open"
 
@@ -76,7 +76,7 @@ def test_connection_in_the_queue_of_a_listener(live: FakeTarget, fake: FakeProc,
 @pytest.mark.parametrize(("own", "why"), [
     (False, "no process was found that has the other end open; some processes could not be examined"),
     (True, "the other end is fd 6 of this process")])
-def test_not_everybody_was_looked_at(fake: FakeProc, own: bool, why: str) -> None:
+def test_other_end_when_the_search_is_incomplete(fake: FakeProc, own: bool, why: str) -> None:
     target = FakeTarget()
     target.proc = fake.proc(seconds=-1)
     fake.process(88, "sh")
@@ -231,7 +231,7 @@ def test_file_that_the_kernel_does_not_name(live: FakeTarget, fake: FakeProc) ->
     assert said(on(live, FLOCK, 5, LOCK_EX).why) == "the process that has it locked is not known"
 
 
-def test_other_ends_are_looked_for_as_long_as_there_is_time(live: FakeTarget, fake: FakeProc,
+def test_other_ends_are_searched_until_the_time_is_up(live: FakeTarget, fake: FakeProc,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(descriptors, "SECONDS", 0)
     for fd in (5, 6):

@@ -23,7 +23,7 @@ def test_gil_wait_that_a_stop_has_restarted(version: str) -> None:
 
 
 def test_gil_waiter_caught_between_two_turns(version: str) -> None:
-    # every 5 ms its timed wait ends; the kernel has just let it go
+    # every 5 ms its timed wait ends; it has just returned from the kernel
     target, _, worker, _ = gil_and_rwlock(version)
     worker.registers["rax"] = -110 & WORD
     report = report_of(target)
@@ -32,7 +32,7 @@ def test_gil_waiter_caught_between_two_turns(version: str) -> None:
 
 
 def caught_awake(version: str, asked: int) -> tuple[PythonTarget, FakeThread]:
-    """A waiter that runs, without any symbol to tell where."""
+    """A waiter that runs, without a symbol that shows where."""
     target, _, worker, _ = gil_and_rwlock(version)
     worker.registers["orig_rax"] = WORD
     worker.frames = [(LIBC_TEXT + 0x100, worker.stack), (APP_TEXT + 0x80, worker.stack + 0x800)]
@@ -47,7 +47,7 @@ def caught_awake(version: str, asked: int) -> tuple[PythonTarget, FakeThread]:
 
 
 @pytest.mark.parametrize("version", ["3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0", "3.14.10"])
-def test_gil_waiter_caught_awake_is_the_only_one_who_can_have_asked(version: str) -> None:
+def test_gil_waiter_awake_is_the_only_thread_that_can_have_asked(version: str) -> None:
     target, worker = caught_awake(version, 1)
     report = report_of(target)
     assert [(deadlock.threads, deadlock.evidence) for deadlock in report.deadlocks] == [((1, 2), DERIVED)]
@@ -57,7 +57,7 @@ def test_gil_waiter_caught_awake_is_the_only_one_who_can_have_asked(version: str
 
 
 @pytest.mark.parametrize("version", ["3.9.18", "3.12.1", "3.13.0", "3.14.10"])
-def test_thread_that_runs_while_nobody_asked_for_the_gil(version: str) -> None:
+def test_running_thread_without_a_gil_request_does_not_wait(version: str) -> None:
     target, worker = caught_awake(version, 0)
     report = report_of(target)
     assert report.deadlocks == ()
@@ -85,7 +85,7 @@ def test_gil_waiter_caught_awake() -> None:
 @pytest.mark.parametrize("place", ["register", "stack", "elsewhere", "further out"])
 @pytest.mark.parametrize("function", ["__pthread_cond_timedwait", "pthread_cond_signal"])
 def test_waiter_caught_awake_within_its_wait(version: str, function: str, place: str) -> None:
-    """Before the system call or after it: what tells is the GIL's condition variable in the function that waits."""
+    """Before or after the system call, the GIL's condition variable in the waiting function identifies the wait."""
     target, _, worker, _ = gil_and_rwlock(version, "live")
     cond = target.python.build.member("_gil_runtime_state", target.python.gil_of(target.interpreter), "cond")
     worker.frames = [(LIBC_TEXT + 0x10, worker.stack), (target.eval + 0x50, worker.stack + 0x100),

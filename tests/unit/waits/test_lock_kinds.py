@@ -64,13 +64,13 @@ def test_shared_mutex_may_be_held_elsewhere() -> None:
     assert view.elsewhere
 
 
-def test_owner_that_is_no_thread_needs_the_name_of_a_function() -> None:
+def test_owner_that_is_not_a_thread_needs_the_name_of_a_function() -> None:
     memory, wait = laid_out("pthread_mutex_t", **HELD), FutexWait(AT, 0x80, 2, False)
     assert seen(memory, wait, tids=()).kind == "futex", "any bytes may look like it"
     assert seen(memory, wait, "pthread_mutex_lock", tids=()).kind == "mutex"
 
 
-def test_low_level_lock_is_no_mutex() -> None:
+def test_low_level_lock_is_not_a_mutex() -> None:
     # glibc's own locks are a bare word of value 2, with no owner behind it
     view = seen(laid_out("pthread_mutex_t", __lock=2), FutexWait(AT, 0x80, 2, False))
     assert (view.kind, view.owner) == ("futex", None)

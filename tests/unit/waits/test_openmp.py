@@ -37,7 +37,7 @@ TOTAL = 4
 
 
 class Process:
-    """Threads in teams of libgomp; a `Target`, a `Code` and `Threads` as far as `OpenMP` needs them."""
+    """Threads in teams of libgomp; the parts of `Target`, `Code` and `Threads` that `OpenMP` uses."""
 
     architecture = "x86_64"
     cpu = x86_64
@@ -88,7 +88,7 @@ class Process:
         return index
 
     def sleep(self, thread: int, word: int, expected: int = 0) -> int:
-        """Let a thread sleep on a word; its innermost frame tells who waits."""
+        """Let a thread sleep on a word, in the library of its innermost frame."""
         self.change(thread, futex=FutexWait(word, 0x80, expected, False),
                     call=Syscall(202, "futex", (word, 0x80, expected), True))
         return thread
@@ -115,7 +115,7 @@ class Process:
             self.look = OpenMP(cast(Target, self), cast(Code, self), cast(Threads, self))
         futex = self[thread].futex
         assert futex is not None
-        return self.look.view(self[thread], futex)
+        return self.look.find_lock(self[thread], futex)
 
     def wait(self, thread: int) -> SeenLock:
         found = self.view(thread)
@@ -173,9 +173,9 @@ def barrier_of(team: int) -> int:
     return team + LAYOUTS["gomp_team"].offset("barrier")
 
 
-# -- who waits -------------------------------------------------------------------------------------------------
+# -- waiting threads -------------------------------------------------------------------------------------------
 
-def test_other_waits_are_not_looked_at(process: Process) -> None:
+def test_waits_outside_libgomp_are_not_read(process: Process) -> None:
     thread = process.sleep(process.thread([READ, BODY]), process.build.alloc(8))
     assert process.view(thread) is None
     assert process.memory.reads == []
@@ -197,7 +197,7 @@ def test_word_that_makes_no_sense(process: Process) -> None:
     assert process.view(process.asleep(WORKER, 0xDEAD_0000)) is None
 
 
-def test_threads_on_one_barrier_are_looked_at_once(process: Process) -> None:
+def test_barrier_of_several_threads_is_read_once(process: Process) -> None:
     team = process.team(missing=1)
     sleepers = [process.asleep(WORKER, word_of(team), 0, team, i) for i in (1, 2, 3)]
     first = process.wait(sleepers[0])
@@ -301,7 +301,7 @@ def test_tasks_are_left(process: Process) -> None:
     assert (holders(wait), wait.state) == ((runs,), "3 of 3 arrived, tasks left")
 
 
-def test_tasks_are_left_to_nobody(process: Process) -> None:
+def test_tasks_left_without_a_thread_to_run_them(process: Process) -> None:
     team = process.team(2, missing=2)
     process.barrier(barrier_of(team), total=2, awaited=2, awaited_final=2, generation=2)
     waits = process.asleep([BODY, *MASTER], word_of(team), 0, team, 0)
@@ -507,7 +507,7 @@ def test_section_whose_name_the_code_does_not_show(process: Process) -> None:
     waits = process.asleep([enter, *MASTER], NAME, HELD)
     inside = process.thread([READ, BODY + 0x40, *WORKER])
     process.thread([READ, elsewhere + 0x40, *WORKER])
-    # whether its end is the end of this section is not told either
+    # it is also unknown whether its end is the end of this section
     process.thread([READ, BODY - 0x10, *WORKER])
     assert holders(process.wait(waits)) == (inside,)
 
@@ -595,7 +595,7 @@ COND_WAIT, SUSPEND = LIBC + 0x310, LIBOMP + 0x120
 def test_waits_of_llvm(process: Process, pcs: list[int], expected: str | None) -> None:
     process.names["__kmpc_barrier"] = LIBOMP
     look = OpenMP(cast(Any, process), cast(Code, process), cast(Threads, process))
-    assert said(look.of_condvar(process[process.thread(pcs)])) == expected
+    assert said(look.describe_condvar_wait(process[process.thread(pcs)])) == expected
 
 
 def test_name_by_which_llvm_is_called(process: Process) -> None:
@@ -603,5 +603,5 @@ def test_name_by_which_llvm_is_called(process: Process) -> None:
     call = process.call(BODY, LIBOMP + 0x700)
     look = OpenMP(cast(Any, process), cast(Code, process), cast(Threads, process))
     thread = process[process.thread([COND_WAIT, SUSPEND, call])]
-    assert said(look.of_condvar(thread)) == "OpenMP worker of libomp.so.5 in __kmpc_critical"
+    assert said(look.describe_condvar_wait(thread)) == "OpenMP worker of libomp.so.5 in __kmpc_critical"
 

@@ -45,7 +45,7 @@ class Program:
 
     def stop_the_world(self, requester: FakeThread, countdown: int, structure: str = "PyInterpreterState",
                        stopped: int = 0) -> tuple[int, int]:
-        """Let a thread ask all others to stop; addresses of the state, and of what it waits at."""
+        """Let a thread ask all others to stop. Returns the addresses of the state and of its event."""
         base = self.interpreter if structure == "PyInterpreterState" else self.python.runtime_address
         at = self.python.build.member(structure, base, "stoptheworld")
         self.python.build.put("_stoptheworld_state", at, requested=1, world_stopped=stopped,
@@ -129,7 +129,7 @@ def test_section_that_holds_nothing(program: Program, why: str) -> None:
     assert [section.active for section in first.critical_sections] == [why != "suspended"]
 
 
-def test_two_who_seem_to_hold_it_are_candidates(program: Program) -> None:
+def test_two_threads_inside_are_candidates(program: Program) -> None:
     lock = program.python.mutex_of(program.python.list_object())
     for _ in range(2):
         program.enters(program.thread(ATTACHED), lock)
@@ -238,7 +238,7 @@ def test_world_that_waits_for_a_thread_which_waits_for_a_suspended_one(program: 
     assert (stop.requested, stop.requester, stop.waiting_for) == (True, 3, (2,))
 
 
-def test_who_stops_the_world_is_awake_now_and_then(program: Program) -> None:
+def test_thread_that_stops_the_world_may_be_awake(program: Program) -> None:
     program.thread(ATTACHED, eval_breaker=PLEASE_STOP)
     _, event = program.stop_the_world(program.thread(DETACHED), 1)
     report = program.look()
@@ -263,7 +263,7 @@ def test_thread_without_a_state_stops_the_world(program: Program, result: int) -
 
 
 def test_count_that_does_not_fit(program: Program) -> None:
-    """Another thread is about to stop, or has just come: who is waited for is not certain."""
+    """Another thread is about to stop or is new, so the threads that the requester waits for are uncertain."""
     program.thread(ATTACHED, eval_breaker=PLEASE_STOP)
     _, event = program.stop_the_world(program.thread(DETACHED), 2)
     found = lock_of(program.look(), event)

@@ -37,7 +37,7 @@ def test_two_locks_in_opposite_order(program: Program) -> None:
     assert not [problem for problem in report.problems if problem.what == "unreadable"]
 
 
-def test_timed_wait_is_no_deadlock(program: Program) -> None:
+def test_timed_wait_is_not_a_deadlock(program: Program) -> None:
     a, b = program.python.lock(), program.python.lock()
     program.waiter(b, [a])
     program.waiter(a, [b], timeout=0x1000)
@@ -120,7 +120,7 @@ def test_event_has_no_holder(program: Program) -> None:
     program.sleeps(program.thread(inner), private)
     program.thread(program.frame(variables=[("ready", event)]))
     report = program.look()
-    # neither its Condition nor the lock that the waiter has for itself are told
+    # neither its Condition nor the private lock of the waiter is shown
     lock, = (lock for lock in report.locks if lock.kind != "gil")
     assert lock == Lock(f"py-event:{event:#x}", "py-event", event, "ready", "not set", waiters=lock.waiters,
                         wait_for="any", why=because("event-has-no-owner"))
@@ -128,7 +128,7 @@ def test_event_has_no_holder(program: Program) -> None:
 
 
 def test_waiters_of_one_lock_call_it_differently(program: Program) -> None:
-    """The first of them that knows a name for it tells it."""
+    """The name is that of the first thread with one."""
     python = program.python
     lock = python.lock()
     for variables in ((), (("mine", lock),), (("yours", lock),)):
@@ -156,14 +156,14 @@ def test_semaphore_of_native_code(program: Program) -> None:
     assert [wait.lock for wait in waits if wait is not None] == [f"semaphore:{word:#x}"]
 
 
-def test_mutex_of_native_code_is_not_looked_for(program: Program) -> None:
+def test_mutex_of_native_code_is_not_a_python_lock(program: Program) -> None:
     lock = program.python.lock()
     thread = program.thread(program.frame(waiting=lock))
     program.target.waits_for_mutex(thread, program.target.mutex(100))
     assert not [found for found in program.look().locks if found.kind.startswith("py-")]
 
 
-def test_lock_that_nobody_waits_for(program: Program) -> None:
+def test_lock_without_waiters(program: Program) -> None:
     lock = program.python.lock()
     program.thread(program.frame([lock]))
     program.waiter(program.python.lock(), variables=[("lock", lock)])
@@ -175,7 +175,7 @@ def test_lock_that_nobody_waits_for(program: Program) -> None:
 
 
 def test_damaged_frames(program: Program) -> None:
-    """What cannot be read costs what it would have told, and nothing else."""
+    """Unreadable memory costs only what it would have shown."""
     python = program.python
     a, b = python.lock(), python.lock()
     program.waiter(b, [a])
