@@ -9,7 +9,7 @@ from dataclasses import replace
 from gdbext.commands.arguments import JSON
 from gdbext.commands.base import Command, Result
 from gdbext.commands.narrow import only
-from gdbext.render.crash import CrashPage
+from gdbext.render.crash import crash_page
 from gdbext.snapshot import Snapshot
 
 HELP = """Explain a crash: what was touched, by what, and who else was there.
@@ -44,7 +44,7 @@ def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> 
     locks = {hold.lock for thread in report.threads if thread.number in about for hold in thread.holds}
     locks |= {thread.waits.lock for thread in report.threads if thread.number in about and thread.waits is not None}
     return Result(only(report, about, locks), ("runtimes", "threads", "locks", "crash", "problems"),
-                  lambda text: CrashPage(text, crash).page(), report)
+                  lambda text: crash_page(text, crash), report)
 
 
 COMMAND = Command("py-crash", HELP, (JSON,), "nothing", _run)

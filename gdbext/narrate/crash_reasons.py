@@ -110,7 +110,7 @@ def _without_gil(function: str, module: str, holder: int | None) -> str:
 
 def _blocked_with_gil(waiters: tuple[int, ...], lock: str | None, blocked_on: str | None, syscall: str | None) -> str:
     where = f"for {lock}" if lock is not None else blocked_on or f"in {syscall or 'a system call'}"
-    return f"holds the GIL and is blocked {where}; threads that want the GIL: {', '.join(map(str, waiters))}"
+    return f"holds the GIL and is blocked {where}; threads waiting for the GIL: {', '.join(map(str, waiters))}"
 
 
 def _not_an_object(address: int, names: tuple[str, ...], problem: str) -> str:
@@ -196,7 +196,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "divided-by-zero": "an integer was divided by 0",
     "divided-by-zero-or-overflow": "an integer was divided by 0, or the quotient is too large",
     "quotient-too-large": "the quotient of a division by {divisor} is too large for its register",
-    "stopped-itself": "the program stopped itself (`ud2`): compilers put it where code must not get to, as for "
+    "stopped-itself": "the program trapped (`ud2`): compilers emit it for code that must not be reached, such as "
                       "__builtin_trap() or a missing return",
     "unreadable-instruction": "the processor refused an instruction, which cannot be read",
     "not-an-instruction": "ran bytes that are not an instruction: it jumped into data or between instructions",
@@ -205,7 +205,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "breakpoint-instruction": "a breakpoint instruction (`int3`) that no debugger set: __builtin_debugtrap() or an "
                               "assertion",
     "forbidden-system-call": "system call {number} is forbidden by a seccomp filter",
-    "only-null-is-so-low": "only a null pointer leads to so low an address",
+    "only-null-is-so-low": "only a null pointer leads to such a low address",
     "just-below-stack": "the address is just below the stack that the thread uses",
     "called-abort": "the program called abort()",
     "c-library-ended": "the C library ended the program: {message}",
@@ -213,8 +213,8 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "rust-panic": _rust_panic,
     "terminate-called": _terminate,
     "python-ended": lambda message: f"Python ended the program: {message or 'a fatal error'}",
-    "panic-on-stack": "message and place of the panic were found on the stack",
-    "message-nearest-on-stack": "the texts are those nearest to the call of abort() on the stack",
+    "panic-on-stack": "the panic's message and location were found on the stack",
+    "message-nearest-on-stack": "the messages are those nearest to the call of abort() on the stack",
     "api-without-interpreter": _CALL + "though Python is finalised, or not initialised",
     "api-during-finalisation": _CALL + "while thread {finalizer} finalises Python",
     "api-without-thread-state": _CALL + "but has no thread state: it was not created by Python and has not called "
@@ -229,7 +229,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "type-read-there": "the interpreter read a bad pointer from where an object has its type, and no live object has "
                        "such a header",
     "object-filled": "it contains {pattern}",
-    "object-in-free-list": "its first word is the address of another block, as in the free list of Python's "
+    "object-in-free-list": "its first word is the address of another block, as in a free list of the Python "
                            "allocator: it was freed",
     "object-in-malloc-list": "its first word is a link of malloc's free list: it was freed",
     "bad-reference-count": "its reference count is {count}",
@@ -257,7 +257,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "not-a-python-thread": "thread {thread} is not a Python thread",
     "libraries-not-listed": lambda why, libraries, more: (
         f"{why}; so nothing in {_list(libraries, more)} is named or decoded, and stacks may end there"),
-    "core-cut-off": "{why}; what was in the rest cannot be read",
+    "core-cut-off": "{why}; the rest cannot be read",
     "file-missing": _file_missing,
     "files-missing": lambda files, more: f"files that were mapped and are not on this machine: {_list(files, more)}",
 }

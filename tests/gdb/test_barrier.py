@@ -26,6 +26,6 @@ def test_who_has_not_come_waits_for_who_has(stripped: bool, target: str, tmp_pat
     (deadlock,) = report.document["deadlocks"]
     assert deadlock["evidence"] == "inferred"
     assert [report.role(number) for number in deadlock["stuck_behind"]] == ["main"]
-    assert "1 of 2 arrived, still to come: thread" in session.outputs[1]
+    assert "1 of 2 arrived, not arrived: thread" in session.outputs[1]
     if target != "live":
         where[1].unlink()  # type: ignore[union-attr]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.model import Frame, NativeFrame, Part, PyFrame, Thread
-from gdbext.narrate.frames import frame_line, frame_name, frame_place, left_out, short_place, telling
+from gdbext.narrate.frames import explaining_frames, frame_line, frame_name, frame_place, left_out, short_place
 from gdbext.narrate.words import plain
 
 PYTHON = PyFrame("f", "C.f", "/a/b.py", 4)
@@ -32,7 +32,7 @@ def test_place_in_a_few_words() -> None:
     ([NATIVE, BARE], {0}), ([], set()),
 ])
 def test_frames_that_explain_what_a_thread_does(stack: list[Frame], chosen: set[int]) -> None:
-    assert telling(Thread(1, 1, 1, None, stack=tuple(stack))) == chosen
+    assert explaining_frames(Thread(1, 1, 1, None, stack=tuple(stack))) == chosen
 
 
 def test_what_stands_for_frames_that_are_left_out() -> None:

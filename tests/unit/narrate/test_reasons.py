@@ -77,7 +77,7 @@ def test_text_is_shown_as_it_is() -> None:
 def test_reasons_among_the_arguments_are_sentences() -> None:
     worker = because("openmp-worker", library="libomp.so.5")
     both = explain(because("several", reasons=(worker, because("idle-pool"))))
-    assert both == "OpenMP worker of libomp.so.5; a pool of threads that have no work"
+    assert both == "OpenMP worker of libomp.so.5; an idle thread pool"
     ends = tuple(because("descriptor-of", fd=fd, process=because("process", pid=88, name="sh")) for fd in (3, 4))
     assert explain(because("other-end", ends=ends)) == (
         'the other end is fd 3 of process 88 "sh" and fd 4 of process 88 "sh"')

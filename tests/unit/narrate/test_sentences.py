@@ -18,8 +18,8 @@ MODULES = [str(path.relative_to(HOME)) for folder in ("render", "commands")
 EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # that a file or a library is missing or newer: about the reader's own machine
     "render/html.py": ("default-src 'none'; base-uri",),
-    "render/source.py": (" is newer than the ", ": its lines may not be", " more source files are newer",
-                         "; `help set gdbext source-path`", " MiB of them are read: lines"),
+    "render/source.py": (" is newer than the ", ": its lines may differ", " more source files are newer",
+                         "; `help set gdbext source-path`", " MiB) is reached: lines of"),
     "render/style.py": ("pygments cannot be imported", "); source has no colour"),
     # parts of the message of an error
     "commands/lock_owner.py": ("lock of a known kind", ", held or waited for", "the memory fits none"),

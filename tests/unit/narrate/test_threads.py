@@ -91,7 +91,7 @@ def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
                   for lock in report.locks)
     facts = Facts(replace(report, locks=locks))
     (words,) = holdings(facts, facts.threads[2])
-    assert plain(words).startswith("is still to come to barrier 0x6000 (inferred: 1 reader counted")
+    assert plain(words).startswith("has not arrived at barrier 0x6000 (inferred: 1 reader counted")
 
 
 def test_where_a_lock_was_taken() -> None:

@@ -18,7 +18,7 @@ from tests.support.fake_report import gil_deadlock, healthy, standstill, standst
     (healthy(), "good", "no deadlock", "good"),
     (without_verdict(), "doubt",
      "whether there is a deadlock cannot be determined (PyPy in libpypy3.9-c.so is not decoded)", "doubt"),
-    (asyncio(), "bad", "circle of 2 tasks", "plain"),
+    (asyncio(), "bad", "cycle of 2 tasks", "plain"),
     (replace(gil_deadlock(), deadlocks=gil_deadlock().deadlocks * 5), "bad",
      "; ".join(["deadlock of 2 threads: the GIL, rwlock in libdrv.so"] * 3) + "; 2 more deadlocks", None),
 ])
@@ -32,7 +32,7 @@ def test_headline(report: Report, tone: str, words: str, no_deadlock: str | None
 
 def test_target_that_was_not_seen() -> None:
     tone, words = verdict.not_seen("no reason is known")
-    assert (tone, plain(words)) == ("doubt", "could not be looked at: no reason is known")
+    assert (tone, plain(words)) == ("doubt", "could not be inspected: no reason is known")
 
 
 def test_links_that_differ_in_one_thread_are_one() -> None:

@@ -24,7 +24,7 @@ from gdbext.model import (
     Suspect,
 )
 from gdbext.model.reasons import because
-from gdbext.render.crash import CrashPage
+from gdbext.render.crash import crash_page
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
@@ -57,7 +57,7 @@ def report_of(crash: Crash) -> Report:
 
 def page(crash: Crash, colour: bool = False, report: Report | None = None) -> str:
     report = report or report_of(crash)
-    return CrashPage(TextRenderer(report, Style(colour), lambda file, line: None), crash).page()
+    return crash_page(TextRenderer(report, Style(colour), lambda file, line: None), crash)
 
 
 def with_fault(**changes: Any) -> Crash:
@@ -86,7 +86,7 @@ Stack of thread 1 "MainThread":
        ... 1 frame
 
 
-Note: no table for CPython 3.11.7; the one for 3.11.2 fits and is used
+Note: no layout table for CPython 3.11.7; the table for 3.11.2 fits and is used
 Not known: thread 5: unreadable: it runs
 """
 
@@ -108,7 +108,7 @@ def test_signals_that_were_sent() -> None:
 
 def test_a_handler() -> None:
     assert page(with_fault(in_handler=True)).startswith(
-        'SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread", whose handler of the signal was running\n')
+        'SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread", while a signal handler was running\n')
 
 
 def test_without_an_instruction() -> None:
@@ -192,7 +192,7 @@ def test_suspects() -> None:
                 Suspect(9, (said("is in clear()"),), (because("both-hold", locks=("gil:0",)),), ("gil:0",)))
     text = page(dataclasses.replace(CRASH, suspects=suspects))
     assert """
-Suspects of a race, the likeliest first (what they were doing at that moment):
+Suspects of a data race, the likeliest first, with what each was doing:
   Thread 2 "loader" waits for the GIL, held by thread 1 "MainThread"
     is in intern() too
     has 0x10 in %rbx
@@ -263,7 +263,7 @@ def test_lines_are_no_longer_than_they_may_be() -> None:
 @pytest.mark.parametrize("colour", [False, True])
 def test_lines_that_fit_a_terminal(colour: bool) -> None:
     style = Style(colour, 60)
-    text = CrashPage(TextRenderer(report_of(FULL), style, lambda file, line: None), FULL).page()
+    text = crash_page(TextRenderer(report_of(FULL), style, lambda file, line: None), FULL)
     lines = SGR.sub("", style.wrap(text)).splitlines()
     assert max(map(len, lines)) <= 60
     assert re.sub(r"\s+", "", "".join(lines)) == re.sub(r"\s+", "", page(FULL))

@@ -112,7 +112,7 @@ def test_several_looks_have_an_index() -> None:
     assert "scheduler <b>deadlock of 2 threads: the GIL, rwlock in libdrv.so50.25 s" in text
     assert "workerno deadlock3" in text
     assert "taskSIGSEGV: read 8 bytes at 0x18: a member of a null pointer" in text
-    assert "core.9could not be looked at: not a core" in text
+    assert "core.9could not be inspected: not a core" in text
     assert [attributes["class"] for tag, attributes in made.elements if attributes.get("scope") == "row"
             and "class" in attributes] == ["depth0", "depth1", "depth2", "depth0"]
     assert made.having(class_="look") == ["details"] * 4
@@ -151,7 +151,7 @@ def test_waits_between_looks_are_drawn() -> None:
 
 def test_nothing_at_all() -> None:
     assert "0 targets" in page().text()
-    assert "It could not be looked at" in page(Shown("x", None)).text()
+    assert "It could not be inspected" in page(Shown("x", None)).text()
 
 
 # -- markup ---------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def test_lines(data: bytes, lines: list[str]) -> None:
 
 # -- which files are read -------------------------------------------------------------------------------------
 
-WHERE = "; `help set gdbext source-path` tells where it is looked for"
+WHERE = "; `help set gdbext source-path` shows where gdbext searches"
 
 
 def put(path: Path, text: str = "here = 1\n", changed: float | None = None) -> str:
@@ -240,7 +240,7 @@ def test_newer_files_are_told_once_each(tmp_path: Path) -> None:
         read = SourceFiles(since=since, what=what)
         for path in (new, old, new, same, newest):
             assert read(path, 1) == "x"
-        assert read.notes() == [f"{path} is newer than the {what}: its lines may not be those that run"
+        assert read.notes() == [f"{path} is newer than the {what}: its lines may differ from the running code"
                                 for path in (new, newest)]
     assert len(asked) == 2
 

@@ -143,7 +143,7 @@ def test_all_that_is_read_has_a_bound_with_one_note(
     files = SourceFiles(access=SourceAccess("", user))
     shown = [files(put(folder / f"{number}.py", "x\n" * (300 << 10)), 1) for number in range(6)]
     assert shown == ["x", "x", None, None, None, None]
-    assert files.notes() == ["only 2,000 source files and 1 MiB of them are read: lines of others are not shown"]
+    assert files.notes() == ["a limit (2,000 source files, 1 MiB) is reached: lines of other files are not shown"]
 
 
 def test_as_many_names_are_looked_for_as_that(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,4 +152,4 @@ def test_as_many_names_are_looked_for_as_that(folder: Path, monkeypatch: pytest.
     shown = [files(put(folder / f"{number}.py", "x"), 1) for number in range(5)]
     assert shown == ["x", "x", "x", None, None]
     assert files("/no/such.py", 1) is None
-    assert files.notes() == ["only 3 source files and 32 MiB of them are read: lines of others are not shown"]
+    assert files.notes() == ["a limit (3 source files, 32 MiB) is reached: lines of other files are not shown"]

@@ -99,15 +99,15 @@ def test_tasks_in_a_circle() -> None:
                    task(0x30, "behind", Awaited((0x10,))), cycles=((0x10, 0x20),))
     told = lines(given)
     assert told[1:4] == ['  Task "behind" 0x30 waits for the task below', '    Task "a" 0x10 waits for the task below',
-                         '      Task "b" 0x20 waits for 1 task; "a" 0x10 in a circle']
-    assert told[-1] == ("Circle of tasks that wait for one another, without a timeout: "
-                        '"a" 0x10 -> "b" 0x20 -> "a" 0x10; they go on only if one of them is cancelled.')
+                         '      Task "b" 0x20 waits for 1 task; "a" 0x10 in a cycle']
+    assert told[-1] == ("Cycle of tasks that wait for each other, without a timeout: "
+                        '"a" 0x10 -> "b" 0x20 -> "a" 0x10; they continue only if one of them is cancelled.')
 
 
 def test_a_task_that_waits_for_itself() -> None:
     lock = Awaited(kind="asyncio.Lock", address=0x90, holders=(0x10,))
     assert lines(report(task(0x10, "a", lock), cycles=((0x10,),)))[-1] == (
-        'Circle of tasks: "a" 0x10 waits for itself; it goes on only if it is cancelled.')
+        'Cycle of tasks: "a" 0x10 waits for itself; it continues only if it is cancelled.')
 
 
 def test_a_long_circle() -> None:
@@ -137,7 +137,7 @@ def test_loops() -> None:
     assert told[0] == 'Event loop 0x7000 (Loop) runs in thread 1 "MainThread": 1 task'
     assert told[2] == '    Task "u" 0x20 sleeps', "under the task of another loop that waits for it"
     assert told[4] == "Event loop 0x8000 (Loop) does not run: 1 task"
-    assert text(replace(given, event_loops=(), tasks=())) == "No event loop of asyncio runs or has tasks.\n"
+    assert text(replace(given, event_loops=(), tasks=())) == "No asyncio event loop runs or has tasks.\n"
     idle = report(loops=(EventLoop(LOOP, "Loop", 1),))
     assert lines(idle)[0] == 'Event loop 0x7000 (Loop) runs in thread 1 "MainThread": no tasks'
 

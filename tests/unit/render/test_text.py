@@ -91,7 +91,7 @@ Cycle: thread 1 -> rwlock 0x5591e0c0 in libdrv.so -> thread 2; thread 2 -> the G
 Stuck behind it: thread 3
 
 
-Note: no table for CPython 3.11.7; the one for 3.11.2 fits and is used
+Note: no layout table for CPython 3.11.7; the table for 3.11.2 fits and is used
 Not known: thread 5: unreadable: it runs
 """
 
@@ -116,14 +116,14 @@ def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
     locks = tuple(dataclasses.replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
                   for lock in report.locks)
     text = renderer(dataclasses.replace(report, locks=locks)).deadlocks()
-    assert "  is still to come to barrier 0x6000 (inferred: 1 reader counted" in text
+    assert "  has not arrived at barrier 0x6000 (inferred: 1 reader counted" in text
     assert "holds     barrier" not in text
 
 
 def test_owner_that_is_gone() -> None:
     text = renderer(orphaned()).deadlocks()
     assert "Deadlock 1: 1 thread waits for an owner that is gone" in text
-    assert "held by nobody alive: thread exited (its owner had TID 4242)" in text
+    assert "its owner is gone: thread exited (its owner had TID 4242)" in text
     assert "Wait: thread 1 -> mutex 0x10 accounts in bank -> nobody" in text
 
 
@@ -188,16 +188,16 @@ def test_gil() -> None:
     text = renderer(gil_deadlock()).gils()
     assert text.startswith("CPython 3.11.7 in libpython3.11.so.1.0 (layout: table)\n")
     assert '  GIL held by thread 1 "MainThread"\n    which waits for rwlock 0x5591e0c0' in text
-    assert "waited for by thread 2; its holder has been asked to give it up" in text
+    assert "waited for by thread 2; its holder has been asked to release it" in text
 
 
 @pytest.mark.parametrize(("gil", "expected"), [
-    (Gil("gil:0", 1, "free"), "GIL free\n    nobody waits for it"),
+    (Gil("gil:0", 1, "free"), "GIL free\n    no thread waits for it"),
     (Gil("gil:0", 1, "disabled"), "no GIL (free-threaded)"),
     (Gil("", 0, "unknown"), "GIL unknown"),
     (Gil("gil:0", 1, "held", None, RECORDED, (2,), None, because("thread-exited")),
-     "held by no living thread: thread exited"),
-    (Gil("gil:0", 1, "held", None, RECORDED), "held by no living thread\n"),
+     "GIL held, but its owner is gone: thread exited"),
+    (Gil("gil:0", 1, "held", None, RECORDED), "GIL held, but its owner is gone\n"),
 ])
 def test_other_states_of_the_gil(gil: Gil, expected: str) -> None:
     report = gil_deadlock()
@@ -262,7 +262,7 @@ def test_locks() -> None:
     assert "  waited for to write by thread 1\n  waited for to read by thread 3\n" in text
     assert ("Rwlock 0x6000, read-locked; holders not recorded, candidates: threads 3, 4 "
             "(2 readers counted, none recorded; 2 threads have the lock's address on the stack)") in text
-    assert "nobody waits for it" in text
+    assert "no thread waits for it" in text
     assert renderer(report).locks([]).startswith("No thread waits for such a lock.")
 
 
@@ -334,7 +334,7 @@ def test_what_tells_most_comes_first() -> None:
     deadlock = Deadlock((9, 7), RECORDED, (Edge(9, "mutex:0x2", 7), Edge(7, "mutex:0x1", 9)), None, (6,))
     made = renderer(dataclasses.replace(healthy(), threads=threads, locks=locks, deadlocks=(deadlock,)))
     order = [9, 7, 8, 6, 4, 11, 5, 2, 3, 10, 1]
-    assert made.telling_order() == order
+    assert made.order_of_threads() == order
     text = made.threads(None, True, "none").partition("Deadlock 1")[0]
     assert [int(number) for number in re.findall(r"^Thread (\d+)", text, re.MULTILINE)] == order
     # those that were asked for stay in their order
