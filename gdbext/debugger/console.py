@@ -8,7 +8,7 @@ from collections.abc import Callable
 import gdb
 
 from gdbext.errors import GdbextError
-from gdbext.render.escape import can_be_told, printable
+from gdbext.render.escape import fits_in_command, printable
 
 # what GDB takes for more than a part of a name between double quotes, in commands that parse arguments as a shell does
 _QUOTED = re.compile(r'(["\\])')
@@ -59,7 +59,7 @@ def quoted(name: str) -> str:
 
     :raises GdbextError: it has a line feed, which ends a command whatever is before it, or is not UTF-8.
     """
-    if not can_be_told(name):
+    if not fits_in_command(name):
         raise GdbextError(f"GDB cannot be told of a file whose name has a line feed or is no UTF-8: {printable(name)}",
                           "make a link to it that has another name, and name that")
     # a space at the end would be gone if it only had a backslash in front: GDB strips commands before it parses them

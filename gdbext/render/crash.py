@@ -15,6 +15,7 @@ from gdbext.narrate.crash import (
     what_happened,
 )
 from gdbext.narrate.frames import numbered
+from gdbext.narrate.names import thread_name
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.threads import unmerged
 from gdbext.render.escape import printable
@@ -61,7 +62,7 @@ def _instruction(fault: Fault) -> Iterator[str]:
 
 def _stack(text: TextRenderer, crash: Crash) -> Iterator[str]:
     stack, mark = crash.stack, text.style.mark
-    yield f"Stack of {text.thread_name(crash.thread)}:"
+    yield f"Stack of {text.say(thread_name(text.facts, crash.thread))}:"
     if stack.unmerged is not None:
         yield f"  {text.say(unmerged(stack.unmerged))}"
     with_variables = 0

@@ -20,7 +20,7 @@ def printable(text: str, limit: int = 1000) -> str:
     return "".join(_escaped(char) if unicodedata.category(char) in _UNSAFE else char for char in cut)
 
 
-def can_be_told(name: str) -> bool:
+def fits_in_command(name: str) -> bool:
     """Whether a GDB command can contain the name of a file: it is valid UTF-8 on one line."""
     return "\n" not in name and (name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name))
 

@@ -44,7 +44,7 @@ _OPEN = 4
 _STACKS, _INNER, _INNERMOST, _FRAME = 700_000, 8, 3, 60
 
 
-def html_page(looks: Sequence[Shown], title: str, classes: Sequence[Mapping[str, Any]] = (),
+def html_page(targets: Sequence[Shown], title: str, classes: Sequence[Mapping[str, Any]] = (),
               between: Sequence[Mapping[str, Any]] = ()) -> str:
     """Render one self-contained page, in ASCII. All text is treated as hostile.
 
@@ -53,7 +53,7 @@ def html_page(looks: Sequence[Shown], title: str, classes: Sequence[Mapping[str,
     :param between: waits between targets: `waiter` and `holder` (targets; `holder` may be None), `what` in words, and
         whether the wait is part of a `deadlock`.
     """
-    views = [View(each, index) for index, each in enumerate(looks)]
+    views = [View(each, index) for index, each in enumerate(targets)]
     anchors = {view.target: view.anchor for view in views}
     found = collections.Counter(state for view in views for state in view.states.values())
     style, script = ((_TEMPLATES / name).read_text(encoding="ascii") for name in ("page.css", "page.js"))
@@ -93,7 +93,7 @@ class View:
     def __init__(self, shown: Shown, index: int) -> None:
         self.target, self.parent, self.stopped = shown.target, shown.parent, shown.stopped
         self.problem, self.hint = shown.problem or verdict.NO_REASON, shown.hint
-        self.index, self.anchor = index, f"look{index}"
+        self.index, self.anchor = index, f"target{index}"
         self.seen = shown.report is not None
         self.report = shown.report or _NOTHING
         self.facts = Facts(self.report)
@@ -184,11 +184,11 @@ def _between(between: Sequence[Mapping[str, Any]], anchors: Mapping[str, str]) -
         bad, what = bool(edge["deadlock"]), f"what {edge['what']}"
         targets = [end for end in (edge["waiter"], edge["holder"]) if end is not None]
         for target in targets:
-            made.add(Node(f"look {target}", "thread", [printable(target, 120)], anchors.get(target), bad))
+            made.add(Node(f"target {target}", "thread", [printable(target, 120)], anchors.get(target), bad))
         made.add(Node(what, "lock", [printable(edge["what"], 120)], None, bad))
-        made.connect(f"look {targets[0]}", what, "waits", bad)
+        made.connect(f"target {targets[0]}", what, "waits", bad)
         for holder in targets[1:]:
-            made.connect(what, f"look {holder}", "for", bad)
+            made.connect(what, f"target {holder}", "for", bad)
     return made
 
 

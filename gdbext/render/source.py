@@ -7,6 +7,7 @@ the target's own user may read it, and the user's settings allow its location. I
 from __future__ import annotations
 
 import codecs
+import functools
 import io
 import re
 import tokenize
@@ -73,9 +74,7 @@ class SourceFiles:
         self._folders = folders
         self._anywhere = anywhere
         self._access = access or SourceAccess()
-        self._get_since = since
-        self._since: float | None = None
-        self._since_known = False
+        self._get_since = functools.cache(since)
         self._what = what
         self._files: dict[str, SourceLines | None] = {}
         # by device and inode: a file may have many names
@@ -145,7 +144,6 @@ class SourceFiles:
             yield from ((folder, parts[-1]) for folder in self._folders)
 
     def _is_newer(self, changed: float) -> bool:
-        if not self._since_known:
-            self._since, self._since_known = self._get_since(), True
-        return self._since is not None and changed > self._since + _TICK
+        since = self._get_since()
+        return since is not None and changed > since + _TICK
 

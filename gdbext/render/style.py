@@ -130,15 +130,9 @@ def excerpt(text: str, room: int, part: tuple[int, int] | None = None) -> Excerp
         # centre the part, or show its beginning if it does not fit
         around = max(room - 2 * len(_CUT) - columns(text[slice(*part)]), 0)
         lead = around - min(columns(text[part[1]:]), around // 2)
-        first = part[0]
-        while first > 0 and lead >= _columns_of(text[first - 1]):
-            first -= 1
-            lead -= _columns_of(text[first])
+        first = part[0] - _fitting(text[:part[0]][::-1], 0, lead)
         # leave no unused room after the end of the line
-        left = room - len(_CUT) - columns(text[first:])
-        while first > 0 and left >= _columns_of(text[first - 1]):
-            first -= 1
-            left -= _columns_of(text[first])
+        first -= _fitting(text[:first][::-1], 0, room - len(_CUT) - columns(text[first:]))
         # the omitted text must be longer than the ellipsis
         first = first if first > len(_CUT) else 0
     before = _CUT if first else ""

@@ -58,10 +58,6 @@ class TextRenderer:
         text = self.say(marked.words)
         return self.style.mark(text, marked.role) if marked.role in COLOURS else text
 
-    def thread_name(self, number: int) -> str:
-        """A thread's number and name."""
-        return self.say(names.thread_name(self.facts, number))
-
     def _hold(self, hold: Hold, each: str = "", width: int = 0) -> list[str]:
         """A lock that a thread holds, and where it acquired the lock.
 
@@ -155,7 +151,6 @@ class TextRenderer:
         return [*self._frame(index, frame, indent, note), *values]
 
     def _verdict_stack(self, thread: Thread, indent: str) -> list[str]:
-        """The frames that explain what a thread does."""
         lines: list[str] = []
         omitted: list[Part] = []
         chosen = explaining_frames(thread)
@@ -201,7 +196,6 @@ class TextRenderer:
         return [*lines, behind, ""] if behind else lines
 
     def _deadlocked(self, members: Sequence[Thread], deadlock: Deadlock) -> list[str]:
-        """The locks that deadlocked threads hold and wait for."""
         first, each = members[0], "each " if len(members) > 1 else ""
         lines = [self.say(names.heading(members))]
         for hold in first.holds:
@@ -210,13 +204,11 @@ class TextRenderer:
         return [*lines, f"  {each}waits for {self.say(locks.waiting(self.facts, first))}"]
 
     def _explaining(self, thread: Thread, stacks: str) -> list[str]:
-        """As much of a stack as the user asked for."""
         if stacks == "none":
             return []
         return self._stack(parts_of(thread), _TOP, "    ") if stacks == "top" else self._verdict_stack(thread, "    ")
 
     def _links(self, deadlock: Deadlock) -> list[str]:
-        """The links of a deadlock, on one line if they fit."""
         parts = [self.say(verdict.link_line(self.facts, deadlock, link)) for link in verdict.links(deadlock)]
         title = "Cycle:" if all(edge.holder is not None for edge in deadlock.edges) else "Wait:"
         text = f"{title} {'; '.join(parts)}"

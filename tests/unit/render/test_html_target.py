@@ -56,12 +56,12 @@ def test_verdict_comes_first() -> None:
     (crash(), "Missing: libdrv.so is not there"), (crash(), "1 variablethis: Data * = 0x0"),
     (crash(), "recursion: at least 40 native frames; at least 12 times Data::get()"),
 ])
-def test_words(report: Report, words: str) -> None:
+def test_words_of_the_page(report: Report, words: str) -> None:
     text = page(look(report)).text()
     assert words in text, text
 
 
-def test_standstill_and_waits_for_oneself() -> None:
+def test_standstill_and_thread_that_waits_for_itself() -> None:
     made = look(standstill())
     assert "Deadlock 1: standstill of all 2 threads" in page(made).text()
     assert "py-condition 0x20 jobs \u2192 not known" in page(made).text().replace(" of pool", "")
@@ -70,14 +70,14 @@ def test_standstill_and_waits_for_oneself() -> None:
     assert "Deadlock 1: a thread waits for itself" in page(look(replace(report, deadlocks=(deadlock,)))).text()
 
 
-def test_threads_of_a_deadlock_with_the_same_wait_and_stack_are_told_once() -> None:
+def test_deadlocked_threads_with_the_same_wait_are_shown_once() -> None:
     text = page(look(standstill_of_workers(100))).text()
     assert "threads 2-101 wait for py-condition 0x100 jobs" in text
     assert '100 threads 2-101 ("worker-2" ... "worker-101"), each:waits for py-condition 0x100 jobs' in text
     assert "and 99 more like these" not in text
 
 
-def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
+def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
     report = inferred_deadlock()
     locks = tuple(replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
                   for lock in report.locks)
@@ -87,7 +87,7 @@ def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
     assert "holds barrier" not in text
 
 
-def test_variables_are_open_where_they_are_few_and_near_the_fault() -> None:
+def test_few_variables_near_the_fault_are_open() -> None:
     opened = [("open" in attributes) for tag, attributes in page(look(crash())).elements
               if attributes.get("class") == "locals"]
     assert opened == [True, False]
@@ -107,7 +107,7 @@ def test_tasks() -> None:
         assert words in text, f"{words}\n{text}"
 
 
-def test_a_document_may_have_parts_only() -> None:
+def test_document_without_some_members() -> None:
     whole = document(gil_deadlock())
     for left_out in ("runtimes", "threads", "locks", "deadlocks"):
         page(Shown("x", read_document({key: value for key, value in whole.items() if key != left_out})))
@@ -118,7 +118,7 @@ def test_a_document_may_have_parts_only() -> None:
 
 # -- threads --------------------------------------------------------------------------------------------------
 
-def test_threads_that_tell_most_come_first() -> None:
+def test_order_of_threads() -> None:
     made = page(look(gil_deadlock()))
     states = [row["data-state"] for row in rows(made, "thread")]
     assert states == ["deadlocked", "deadlocked", "stuck", "blocked", "unread"]
@@ -126,22 +126,22 @@ def test_threads_that_tell_most_come_first() -> None:
     filters = [attributes["data-filter"] for tag, attributes in made.elements if tag == "button"
                if "data-filter" in attributes]
     assert filters == ["deadlocked", "stuck", "blocked", "unread"]
-    # of no use before the script has run
+    # hidden until the script runs
     assert "hidden" in next(attributes for _, attributes in made.elements if attributes.get("id") == "find")
 
 
-def test_threads_with_the_same_stack_are_one_entry_that_lists_them() -> None:
+def test_threads_with_the_same_stack_are_one_entry() -> None:
     made = page(look(pool(300), small=False))
     (group,) = [row for row in rows(made, "thread") if row["data-count"] != "1"]
     assert (group["data-count"], group["data-state"]) == ("300", "stuck")
     assert '300 threads 6-305 ("worker-6" ... "worker-305")' in made.text()
     assert made.text().count("Some.Class.function_3 ") == 1
-    # each can be linked to
+    # each thread has an anchor
     assert all(made.having(id=f"t0-{number}") == ["li"] for number in range(6, 306))
 
 
 @pytest.mark.parametrize(("depth", "alike"), [(30, False), (200, False), (30, True)])
-def test_a_thousand_threads_make_a_small_page(depth: int, alike: bool) -> None:
+def test_page_of_a_thousand_threads_is_small(depth: int, alike: bool) -> None:
     made = look(pool(995, depth, alike), small=False)
     started = time.process_time()
     raw = html_page([made], "x")
@@ -150,6 +150,6 @@ def test_a_thousand_threads_make_a_small_page(depth: int, alike: bool) -> None:
     found = Page(raw)
     found.check()
     assert sum(int(row["data-count"]) for row in rows(found, "thread")) == 1000
-    # the telling threads keep their stacks; of others it is told what is left out
+    # deadlocked threads keep their stacks; the others show how many frames are omitted
     assert "Table.update /app/job.py:41" in found.text()
     assert bool(re.search(f"{depth - 8} further frames are left out", found.text())) is not alike
