@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gdbext.commands.arguments import JSON
 from gdbext.commands.base import Command, Result, filter_report
-from gdbext.render.crash import CrashPage
+from gdbext.render.crash import crash_page
 from gdbext.snapshot import Snapshot
 
 HELP = """Explain a crash: the faulting access, the origin of the bad pointer, and suspect threads.
@@ -48,7 +48,7 @@ def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> 
     locks = {hold.lock for thread in threads for hold in thread.holds}
     locks |= {thread.waits.lock for thread in threads if thread.waits is not None}
     return Result(filter_report(report, involved, locks), ("runtimes", "threads", "locks", "crash", "problems"),
-                  lambda text: CrashPage(text, crash).page(), report)
+                  lambda text: crash_page(text, crash), report)
 
 
 COMMAND = Command("py-crash", HELP, (JSON,), "nothing", _run)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import gdb
 
 from gdbext.errors import GdbextError
-from gdbext.render.escape import can_be_told, printable
+from gdbext.render.escape import fits_in_command, printable
 
 #: The prefix with which GDB marks a path in the target's file system.
 TARGET_FILES = "target:"
@@ -63,7 +63,7 @@ def quoted(name: str) -> str:
 
     :raises GdbextError: the name has a line feed, which ends any command, or is not UTF-8.
     """
-    if not can_be_told(name):
+    if not fits_in_command(name):
         raise GdbextError("GDB commands cannot contain a file name that has a line feed or is not UTF-8: "
                           + printable(name), "make a link to the file that has another name, and name the link")
     # a backslash does not protect a space at the end: GDB strips commands before it parses them

@@ -35,7 +35,7 @@ from gdbext.model import Problem, Report
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.record import record
-from gdbext.render.crash import CrashPage
+from gdbext.render.crash import crash_page
 from gdbext.render.dot import as_dot
 from gdbext.render.escape import printable
 from gdbext.render.style import Style
@@ -187,7 +187,7 @@ def _reply(request: Request, target: GdbTarget, report: Report, incomplete: Gdbe
     if report.crash is not None:
         # without problems and notes, which the text below has
         crash = TextRenderer(replace(report, problems=(), notes=()), style, source)
-        text = CrashPage(crash, report.crash).page() + "\n"
+        text = crash_page(crash, report.crash) + "\n"
     text += TextRenderer(report, style, source).threads(None, request.each, request.stacks)
     text = style.wrap(text + "".join(f"Note: {note}\n" for note in source.notes()))
     return {

@@ -1,1 +1,1 @@
-"""Words for a report and their order: every sentence for people is made here, as plain text without markup."""
+"""The words of a report and their order: all sentences for people, as plain text without markup."""

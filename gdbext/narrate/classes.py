@@ -1,4 +1,4 @@
-"""Verdicts of many targets: what a class of them is called, and how many there are of each kind."""
+"""Verdicts of many targets: the title of a class of targets, and the summary of all classes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.verdict import deadlock_headline, short_lock, undecided
 from gdbext.narrate.words import Foreign, Words, listed, plain, plural, reason
 
-#: What happened in a target. `UNKNOWN`: no deadlock was found, and none can be ruled out.
+#: The kinds of verdicts. `UNKNOWN`: no deadlock was found, and none can be ruled out.
 DEADLOCK, CRASH, UNKNOWN, OTHER = "deadlock", "crash", "unknown", "other"
 #: The order of classes in a report.
 KINDS = (DEADLOCK, CRASH, UNKNOWN, OTHER)
-#: Where a thread waits is shown by the frames outside of these.
+#: The C library's modules; the first frame outside of them shows where a thread waits.
 C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux-x86-64|ld-musl-x86_64)[-.]")
 #: How many locks a headline of a process names.
 _MANY_LOCKS = 4
 #: The functions in which an event loop waits.
 _EVENTS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect")
-#: The functions that MPI's standard names, by themselves and as a profiler calls them.
+#: The functions of the MPI standard, and their profiling variants.
 _MPI = re.compile(r"P?MPI_[A-Z]")
 
 
@@ -36,9 +36,9 @@ def is_mpi(frame: Frame) -> bool:
 
 
 def without_polling(stack: Sequence[Frame]) -> Sequence[Frame]:
-    """The frames of a stack from the innermost call of MPI on, outwards; all of them if there is none.
+    """The frames of a stack from the innermost call of MPI outwards; all frames without such a call.
 
-    Open MPI and MPICH wait in a loop over their transports, and the function in which a snapshot finds them is chance.
+    Open MPI and MPICH wait in a loop over their transports, and a snapshot may find them in any function of it.
     """
     at = next((index for index, frame in enumerate(stack) if is_mpi(frame)), None)
     if at is None:
@@ -46,16 +46,16 @@ def without_polling(stack: Sequence[Frame]) -> Sequence[Frame]:
     library = module_of(stack[at])
     caller = module_of(stack[at + 1]) if at + 1 < len(stack) else library
     for frame in stack[:at]:
-        # a callback is of Python, or of the file that calls MPI; where MPI is part of that file, it cannot be seen
+        # a callback runs in Python or in the file that calls MPI; one in a file that contains MPI is not recognised
         if isinstance(frame, PyFrame) or module_of(frame) == caller != library:
             return stack
     return stack[at:]
 
 
 def kind_of_verdict(facts: Facts) -> str:
-    """The kind of what happened.
+    """The kind of verdict on a target.
 
-    A program that somebody else has killed may have hung: then its stacks show why, as of one that lives.
+    A program that another process killed may have hung before: it is judged by its stacks, like a live one.
     """
     report = facts.report
     if report.deadlocks:
@@ -66,7 +66,7 @@ def kind_of_verdict(facts: Facts) -> str:
 
 
 def title(facts: Facts) -> Words:
-    """What happened in a target, on one line."""
+    """The verdict on a target, on one line."""
     report, kind = facts.report, kind_of_verdict(facts)
     if kind == DEADLOCK:
         more = len(report.deadlocks) - 1
@@ -87,7 +87,7 @@ def _crash(crash: Crash) -> Words:
 
 
 def _first_thread(facts: Facts, first: Thread) -> Words:
-    """What a thread does, and of a call of MPI who made it."""
+    """What a thread does, and the caller of MPI if it is in a call of MPI."""
     stack = without_polling(first.stack)
     call: Words = ()
     if len(stack) > 1 and is_mpi(stack[0]):
@@ -103,12 +103,12 @@ def _first_thread(facts: Facts, first: Thread) -> Words:
 
 
 def with_kind(kind: str, words: str) -> str:
-    """The title of a class behind its kind, where the title itself does not say that."""
+    """The title of a class, preceded by its kind unless the title contains that."""
     return words if kind == DEADLOCK else f"{kind}: {words}"
 
 
 def summary(counts: Mapping[str, int], classes: int, failures: int, what: str = "core") -> str:
-    """One line: how many targets there are of each kind."""
+    """The number of targets of each kind, on one line."""
     parts = [f"{counts[DEADLOCK]:,} deadlocked", f"{counts[CRASH]:,} crashed", f"{counts[OTHER]:,} neither"]
     parts += [f"{counts[UNKNOWN]:,} without a verdict"] if counts[UNKNOWN] else []
     text = f"{plural(sum(counts.values()), what)}: {', '.join(parts)}; {classes:,} class{'es' if classes != 1 else ''}"
@@ -116,7 +116,7 @@ def summary(counts: Mapping[str, int], classes: int, failures: int, what: str = 
 
 
 def stacks_heading(kind: str, threads: int, representative: str) -> Words:
-    """What stands above the stacks of the representative of a class."""
+    """The heading of the stacks of a class's representative."""
     all_threads = f"stacks of all {threads:,} threads"
     what = {DEADLOCK: "stacks of its threads", CRASH: "innermost frames"}.get(kind, all_threads)
     return (f"{what} in ", Foreign(representative, 300), ":")
@@ -126,12 +126,11 @@ def stacks_heading(kind: str, threads: int, representative: str) -> Words:
 
 
 def process_headline(facts: Facts) -> Words:
-    """What happened in a process, on one line: between which locks a deadlock is, or that it only waits."""
+    """The verdict on a process of a cluster, on one line: the locks of its deadlock, or whether it runs."""
     report = facts.report
     if report.deadlocks:
         first, more = report.deadlocks[0], len(report.deadlocks) - 1
         names = list(dict.fromkeys(short_lock(facts, edge.lock) for edge in first.edges))
-        # the GIL first: readers look for it
         names.sort(key=lambda name: plain(name) != "the GIL")
         if len(names) > _MANY_LOCKS:
             names[_MANY_LOCKS:] = [(f"{len(names) - _MANY_LOCKS:,} more locks",)]
@@ -149,5 +148,5 @@ def process_headline(facts: Facts) -> Words:
 
 
 def _waits(thread: Thread) -> bool:
-    """Whether a thread is blocked, or has only just looked up from waiting for events: event loops do it often."""
+    """Whether a thread is blocked or in a call that waits for events, from which event loops often wake briefly."""
     return thread.status == "blocked" or any(frame.function in _EVENTS for frame in thread.stack[:1])

@@ -1,51 +1,57 @@
-"""What a report of a crash says, and in which order. Text from the target is not escaped here."""
+"""What a report of a crash says, and in which order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdbext.model import RECORDED, Crash, Fault, Finding, Frame, Operand, PyFrame, Suspect
-from gdbext.model.reasons import Reason
+from gdbext.model import Crash, Finding, Frame, Operand, PyFrame, Suspect
+from gdbext.narrate.frames import frame_name, numbered
+from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.reasons import explain
+from gdbext.narrate.threads import doing
+from gdbext.narrate.words import Foreign, Marked, Words, capitalised, known_by, reason
 
-#: What each rule is called.
-RULES = {
+#: The title of each rule.
+_RULES = {
     "no-thread-state": "Without a thread state", "without-gil": "Without the GIL",
     "after-finalisation": "After finalisation", "impossible-object": "Dead object",
     "blocks-with-gil": "Blocks with the GIL",
 }
-SUSPECTS = "Suspects of a race, the likeliest first (what they were doing at that moment):"
-IN_HANDLER = ", whose handler of the signal was running"
+SUSPECTS = "Suspects of a data race, the likeliest first, with what each was doing:"
 #: How many functions of a recursion are named.
 _MAX_NAMES = 6
 
 
-def signal_code(fault: Fault) -> str:
-    """The ``si_code`` behind the name of the signal; empty where it says nothing about the fault."""
-    return f" ({fault.code})" if fault.code and fault.sender is None and fault.code != "SI_TKILL" else ""
+def title(facts: Facts, crash: Crash) -> Words:
+    """The signal and the thread that it stopped."""
+    fault = crash.fault
+    # the si_code of a signal that was sent says nothing about the fault
+    code = f" ({fault.code})" if fault.code and fault.sender is None and fault.code != "SI_TKILL" else ""
+    handler = ", while a signal handler was running" if fault.in_handler else ""
+    return (Marked("bad", (fault.signal,)), f"{code} in ", *thread_name(facts, crash.thread), handler)
 
 
-def known_by(evidence: str, why: Reason | None) -> str:
-    """How a statement is known, behind it; empty where it is recorded."""
-    if evidence == RECORDED:
-        return ""
-    return f" ({evidence}: {explain(why)})" if why is not None else f" ({evidence})"
+def what_happened(crash: Crash) -> Words:
+    """The fault in a sentence, and how it is known."""
+    fault = crash.fault
+    return (Marked("bad", (reason(fault.text),)), *known_by(fault.evidence, fault.why))
 
 
 def circumstances(crash: Crash) -> Iterator[str]:
-    """The sender of the signal, the place in the program, and recursion."""
-    fault, recursion = crash.fault, crash.recursion
+    """The sender of the signal, the place in the program, and any recursion; text from the target is not escaped."""
+    fault, recursion, stack = crash.fault, crash.recursion, crash.stack.frames
     if fault.sender is not None:
         yield f"sent by process {fault.sender[0]} of user {fault.sender[1]}"
-    if crash.guilty is not None:
-        python = next((frame for frame in crash.stack.frames[crash.guilty:] if isinstance(frame, PyFrame)), None)
-        frame = crash.stack.frames[crash.guilty]
-        callers = [_place(frame, _name(crash, crash.guilty))] if frame is not python else []
+    # a document contains only the first frames
+    frames = stack[crash.guilty:] if crash.guilty is not None else ()
+    if frames:
+        python = next((frame for frame in frames if isinstance(frame, PyFrame)), None)
+        callers = [_place(frames[0], _name(crash, len(stack) - len(frames)))] if frames[0] is not python else []
         callers += [_place(python, python.function)] if python is not None else []
         yield "in " + ", called by ".join(callers)
     if recursion is not None:
         least = "" if recursion.whole else "at least "
-        names = list(dict.fromkeys(_name(crash, index) for index in recursion.round))
+        names = list(dict.fromkeys(_name(crash, index) for index in recursion.round if index < len(stack)))
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         yield (f"recursion: {least}{recursion.frames:,} native frames; {least}{recursion.rounds:,} times "
                + " <- ".join(_cut(name, 80) for name in names[:_MAX_NAMES]) + more)
@@ -65,21 +71,12 @@ def _cut(name: str, limit: int) -> str:
 
 
 def _name(crash: Crash, index: int) -> str:
-    """A frame's function as its own language has it."""
+    """The name of a frame's function in its source language."""
     frame = crash.stack.frames[index]
     if isinstance(frame, PyFrame):
         return f"{frame.function} (Python)"
-    at = 0
-    for part in crash.stack.parts:
-        if at == index and part.name is not None:
-            return f"{part.name}()"
-        at += len(part.frames)
-    return f"{frame.function}()" if frame.function else f"{frame.pc:#x}"
-
-
-def operand_value(operand: Operand) -> str:
-    """An operand with its value, and what is there."""
-    return f"{operand.text} = {operand.value:#x}" + (f": {explain(operand.what)}" if operand.what is not None else "")
+    name = next((part.name for at, part in numbered(crash.stack.parts) if at == index), None)
+    return f"{name}()" if name is not None else frame_name(frame)
 
 
 def came_from(operand: Operand) -> str | None:
@@ -87,9 +84,23 @@ def came_from(operand: Operand) -> str | None:
     return "; ".join(map(explain, operand.came_from)) if operand.came_from else None
 
 
-def finding_text(finding: Finding) -> str:
-    """What a thread did, behind its name, and how that is known."""
-    return explain(finding.text) + known_by(finding.evidence, finding.why)
+def broken_rule(facts: Facts, finding: Finding) -> Words:
+    """The rule, the thread that broke it and how, and how that is known."""
+    thread: Words = (*thread_name(facts, finding.thread), " ") if finding.thread is not None else ()
+    rule = Marked("bad", (_RULES.get(finding.rule) or Foreign(finding.rule),))
+    return (rule, ": ", *thread, reason(finding.text), *known_by(finding.evidence, finding.why))
+
+
+def suspect_title(facts: Facts, suspect: Suspect) -> Words:
+    """The name of a suspect, and what it was doing."""
+    thread = facts.threads.get(suspect.thread)
+    name = Marked("name", capitalised(thread_name(facts, suspect.thread)))
+    return (name, *((" ", *doing(facts, thread)) if thread is not None else ()))
+
+
+def suspicions(suspect: Suspect) -> list[str]:
+    """Why a thread is a suspect, and the synchronisation that it shared with the thread that died; a line each."""
+    return [*map(explain, suspect.reasons), covered(suspect)]
 
 
 def covered(suspect: Suspect) -> str:

@@ -15,12 +15,6 @@ def _locks(locks: tuple[str, ...]) -> str:
     return ", ".join("the GIL" if lock.startswith(f"{GIL}:") else lock for lock in locks)
 
 
-def _unnamed_function(module: str | None) -> str:
-    return f"a function of {module}" if module else "code in no file"
-
-
-# -- what is at an address -----------------------------------------------------------------------------------------
-
 _FILLERS = {
     "python-freed": "Python's debug allocator leaves it in freed memory",
     "python-new": "Python's debug allocator leaves it in memory that has not been written yet",
@@ -38,24 +32,18 @@ def _fill_pattern(byte: int, filler: str | None = None) -> str:
     return f"the byte {byte:#04x} eight times, a fill pattern" + (f" ({_FILLERS[filler]})" if filler else "")
 
 
-def _not_canonical(text: str | None = None) -> str:
-    return "not a valid x86-64 address (not canonical)" + (f"; as text it reads {text!r}" if text else "")
-
-
 def _loaded(register: str, operand: str, now: int | None = None, base: str | None = None, value: int = 0,
             what: str | None = None) -> str:
-    """:param now: what the memory contains, where that is something else by now."""
+    """:param now: the current content of the memory, if it has changed."""
     read = f"%{register} was read from {operand}" + (f" (which now contains {now:#x})" if now is not None else "")
     if base is not None:
         return f"{read}: %{base} is {value:#x}, {what}"
     return f"{read}, {what}" if what is not None else read
 
 
-def _argument(register: str, number: int, function: str, is_this: int) -> str:
-    return f"%{register} is {'`this`, ' if is_this else ''}argument {number} of {function}"
+def _in_register(register: str | None) -> str:
+    return f" (%{register})" if register is not None else ""
 
-
-# -- what happened -------------------------------------------------------------------------------------------------
 
 _VERBS = {"read": "read", "write": "wrote", "execute": "ran code"}
 
@@ -73,32 +61,6 @@ def _accessed(access: str | None, size: int | None, address: int | None, is_read
     return " ".join(words) + (f": {problem}" if problem is not None else "")
 
 
-def _by_register(text: str) -> Callable[..., str]:
-    def explain(register: str | None = None, offset: int = 0) -> str:
-        return text.format(offset=offset) + (f" (%{register})" if register is not None else "")
-
-    return explain
-
-
-def _bad_register(register: str, value: int, offset: int, what: str) -> str:
-    return (f"at offset {offset:#x} of " if offset else "") + f"%{register} = {value:#x}, {what}"
-
-
-def _sanitizer(name: str, found_race: int) -> str:
-    return (f"{name} ended the program" + (": it found a data race" if found_race else "")
-            + "; its report is the last thing that the program wrote to standard error")
-
-
-def _rust_panic(file: str, line: int, column: int, message: str | None) -> str:
-    return f"a Rust panic at {file}:{line}:{column}: {message or 'its message is not known'}"
-
-
-def _terminate(type: str, text: str | None) -> str:
-    return f"std::terminate() was called for a C++ exception of type {type}" + (f": {text}" if text else "")
-
-
-# -- rules ---------------------------------------------------------------------------------------------------------
-
 _CALL = "is in {function}(), called from {module}, "
 _RELEASED = "this thread has released it (PyEval_SaveThread, or a call of ctypes.CDLL)"
 
@@ -110,7 +72,7 @@ def _without_gil(function: str, module: str, holder: int | None) -> str:
 
 def _blocked_with_gil(waiters: tuple[int, ...], lock: str | None, blocked_on: str | None, syscall: str | None) -> str:
     where = f"for {lock}" if lock is not None else blocked_on or f"in {syscall or 'a system call'}"
-    return f"holds the GIL and is blocked {where}; threads that want the GIL: {', '.join(map(str, waiters))}"
+    return f"holds the GIL and is blocked {where}; threads waiting for the GIL: {', '.join(map(str, waiters))}"
 
 
 def _not_an_object(address: int, names: tuple[str, ...], problem: str) -> str:
@@ -118,32 +80,20 @@ def _not_an_object(address: int, names: tuple[str, ...], problem: str) -> str:
     return f"{address:#x}{called} is not (or no longer) a Python object: {problem}"
 
 
-# -- suspects ------------------------------------------------------------------------------------------------------
-
 def _leads_to(address: int, place: str, target: int, what: str, through: int | None = None) -> str:
     through_words = f"{through:#x}, and that to " if through is not None else ""
     return (f"has {address:#x} {place}, which points to {through_words}{target:#x} ({what}), "
             "which the thread that died also used")
 
 
-def _on_its_stack(function: str | None, module: str | None) -> str:
-    return f"on its stack, in {f'{function}()' if function else module or 'code in no file'}"
-
-
-# -- what is missing -----------------------------------------------------------------------------------------------
-
-def _file_missing(path: str, build_id: str | None) -> str:
-    name = f"{path} (build id {build_id})" if build_id else path
-    return f"{name}: frames in it have no names, and the stack may end there"
-
-
 #: The sentence of each code: a format string for `str.format`, or a function of the arguments.
 WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "function": "{name}()",
-    "unnamed-function": _unnamed_function,
+    "unnamed-function": lambda module: f"a function of {module}" if module else "code in no file",
     "null": "null",
     "small-number": "not an address: {value} is too small",
-    "not-canonical": _not_canonical,
+    "not-canonical": lambda text=None: (
+        "not a valid x86-64 address (not canonical)" + (f"; as text it reads {text!r}" if text else "")),
     "fill-pattern": _fill_pattern,
     "code-in": lambda module, function=None: f"code: {f'{function} in' if function else 'in'} {module}",
     "data-in": lambda module, function=None: f"data: {f'{function} in' if function else 'in'} {module}",
@@ -160,7 +110,8 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "memory-holding": lambda value, what=None: f"{f'{what}, which ' if what else ''}contains {value:#x}",
     "in-caller": "in {function}: {origin}",
     "uncertain-origin": "{origin}, unless the program jumped past that",
-    "argument": _argument,
+    "argument": lambda register, number, function, is_this: (
+        f"%{register} is {'`this`, ' if is_this else ''}argument {number} of {function}"),
     "constant": "%{register} was set by `{instruction}`",
     "result": "%{register} was returned by {function}",
     "computed": "%{register} was computed by `{instruction}`",
@@ -171,9 +122,11 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "sent-by-process": "{signal} was sent by process {pid}: the code that ran is not at fault",
     "accessed": _accessed,
     "refused-instruction": "the processor refused the instruction `{instruction}` (general protection)",
-    "null-pointer": _by_register("a null pointer"),
-    "null-member": _by_register("the member at offset {offset:#x} of a null pointer"),
-    "bad-register": _bad_register,
+    "null-pointer": lambda register=None: "a null pointer" + _in_register(register),
+    "null-member": lambda offset, register=None: (
+        f"the member at offset {offset:#x} of a null pointer" + _in_register(register)),
+    "bad-register": lambda register, value, offset, what: (
+        (f"at offset {offset:#x} of " if offset else "") + f"%{register} = {value:#x}, {what}"),
     "not-canonical-sum": "not a valid x86-64 address (not canonical), made of %{register} = {value:#x}",
     "stack-used-up": "the stack is used up, {kib} KiB of it",
     "misaligned-for": "`{mnemonic}` needs an address that is a multiple of {alignment}",
@@ -196,7 +149,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "divided-by-zero": "an integer was divided by 0",
     "divided-by-zero-or-overflow": "an integer was divided by 0, or the quotient is too large",
     "quotient-too-large": "the quotient of a division by {divisor} is too large for its register",
-    "stopped-itself": "the program stopped itself (`ud2`): compilers put it where code must not get to, as for "
+    "stopped-itself": "the program trapped (`ud2`): compilers emit it for code that must not be reached, such as "
                       "__builtin_trap() or a missing return",
     "unreadable-instruction": "the processor refused an instruction, which cannot be read",
     "not-an-instruction": "ran bytes that are not an instruction: it jumped into data or between instructions",
@@ -205,16 +158,20 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "breakpoint-instruction": "a breakpoint instruction (`int3`) that no debugger set: __builtin_debugtrap() or an "
                               "assertion",
     "forbidden-system-call": "system call {number} is forbidden by a seccomp filter",
-    "only-null-is-so-low": "only a null pointer leads to so low an address",
+    "only-null-is-so-low": "only a null pointer leads to such a low address",
     "just-below-stack": "the address is just below the stack that the thread uses",
     "called-abort": "the program called abort()",
     "c-library-ended": "the C library ended the program: {message}",
-    "sanitizer-ended": _sanitizer,
-    "rust-panic": _rust_panic,
-    "terminate-called": _terminate,
+    "sanitizer-ended": lambda name, found_race: (
+        f"{name} ended the program" + (": it found a data race" if found_race else "")
+        + "; its report is the last thing that the program wrote to standard error"),
+    "rust-panic": lambda file, line, column, message: (
+        f"a Rust panic at {file}:{line}:{column}: {message or 'its message is not known'}"),
+    "terminate-called": lambda type, text: (
+        f"std::terminate() was called for a C++ exception of type {type}" + (f": {text}" if text else "")),
     "python-ended": lambda message: f"Python ended the program: {message or 'a fatal error'}",
-    "panic-on-stack": "message and place of the panic were found on the stack",
-    "message-nearest-on-stack": "the texts are those nearest to the call of abort() on the stack",
+    "panic-on-stack": "the panic's message and location were found on the stack",
+    "message-nearest-on-stack": "the messages are those nearest to the call of abort() on the stack",
     "api-without-interpreter": _CALL + "though Python is finalised, or not initialised",
     "api-during-finalisation": _CALL + "while thread {finalizer} finalises Python",
     "api-without-thread-state": _CALL + "but has no thread state: it was not created by Python and has not called "
@@ -229,7 +186,7 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "type-read-there": "the interpreter read a bad pointer from where an object has its type, and no live object has "
                        "such a header",
     "object-filled": "it contains {pattern}",
-    "object-in-free-list": "its first word is the address of another block, as in the free list of Python's "
+    "object-in-free-list": "its first word is the address of another block, as in a free list of the Python "
                            "allocator: it was freed",
     "object-in-malloc-list": "its first word is a link of malloc's free list: it was freed",
     "bad-reference-count": "its reference count is {count}",
@@ -237,7 +194,8 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "type-unreadable": "its type pointer {type:#x} does not lead to a readable type",
     "not-a-type": "its type pointer {type:#x} does not lead to a type",
     "in-register": "in %{register}",
-    "on-its-stack": _on_its_stack,
+    "on-its-stack": lambda function, module: (
+        f"on its stack, in {f'{function}()' if function else module or 'code in no file'}"),
     "has-the-object": "has {address:#x} {place}: {what}, which the fault was about",
     "has-object-nearby": "has {address:#x} {place}, as the thread that died ({what})",
     "leads-to-object": _leads_to,
@@ -257,7 +215,9 @@ WORDINGS: Mapping[str, str | Callable[..., str]] = {
     "not-a-python-thread": "thread {thread} is not a Python thread",
     "libraries-not-listed": lambda why, libraries, more: (
         f"{why}; so nothing in {_list(libraries, more)} is named or decoded, and stacks may end there"),
-    "core-cut-off": "{why}; what was in the rest cannot be read",
-    "file-missing": _file_missing,
+    "core-cut-off": "{why}; the rest cannot be read",
+    "file-missing": lambda path, build_id: (
+        f"{path}{f' (build id {build_id})' if build_id else ''}: frames in it have no names, and the stack may end "
+        "there"),
     "files-missing": lambda files, more: f"files that were mapped and are not on this machine: {_list(files, more)}",
 }

@@ -1,4 +1,4 @@
-"""Frames of stacks: what they are called, which of them explain what a thread does, and what stands for the others."""
+"""Frames of stacks: their names and places, the frames that a verdict shows, and a summary of the others."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from collections.abc import Iterator, Sequence
 from gdbext.model import Frame, Part, PyFrame, Thread
 from gdbext.narrate.words import Foreign, Words, listed, plural
 
-#: The last line of a stack of which only the first frames were requested, in the words of GDB.
+#: The last line of a stack that was cut on request, as GDB prints it.
 MORE_FRAMES = "(More stack frames follow...)"
-#: How many Python frames, and how many other frames, of a thread a verdict shows.
+#: How many Python frames, and how many native frames, a verdict shows of a thread.
 _VERDICT_FRAMES = 6
-#: Modules that only carry a call from Python to a library and back; a verdict leaves their frames out.
+#: Modules that only pass a call between Python and a library; a verdict omits their frames.
 _GLUE = re.compile(r"^(?:libffi\.so|_ctypes[.]|_cffi_backend[.])")
 
 
 def parts_of(thread: Thread) -> Sequence[Part]:
-    """The parts that a thread's stack is presented as."""
+    """The parts of a thread's stack; without any, one for each frame."""
     return thread.parts or [Part((frame,)) for frame in thread.stack]
 
 
 def stack_key(thread: Thread) -> object:
-    """What threads with the same stack have in common."""
-    # what is folded may have another text for the same frames, as the import of another module
+    """A key that is equal for threads with the same stack."""
+    # the text of a folded part may differ for the same frames, as for imports of two modules
     return thread.stack, tuple([part.text for part in thread.parts])
 
 
 def numbered(parts: Sequence[Part]) -> Iterator[tuple[int, Part]]:
-    """Each part with the index in the stack of its first frame."""
+    """Each part, with the index of its first frame in the stack."""
     return zip(itertools.accumulate((len(part.frames) for part in parts), initial=0), parts)
 
 
-def telling(thread: Thread) -> set[int]:
+def explaining_frames(thread: Thread) -> set[int]:
     """The indexes of the frames that explain what a thread does: named native ones and the innermost Python ones."""
     entries = list(numbered(parts_of(thread)))
     last_python = max((index for index, part in entries if part.text is None
@@ -50,7 +50,7 @@ def telling(thread: Thread) -> set[int]:
         else:
             glue = frame.function is None or (frame.module is not None and _GLUE.match(frame.module) is not None)
             native += not glue
-            # outside the outermost Python frame there is only how the thread was started
+            # frames outside the outermost Python frame only show how the thread was started
             wanted = not glue and native <= _VERDICT_FRAMES and python < _VERDICT_FRAMES and index < last_python
         if wanted:
             chosen.add(index)
@@ -58,14 +58,14 @@ def telling(thread: Thread) -> set[int]:
 
 
 def left_out(parts: Sequence[Part]) -> Words:
-    """What stands in the place of parts: what those that are folded are, and how many frames they have."""
+    """A summary of omitted parts: the texts of folded ones, and the number of frames."""
     count = sum(len(part.frames) for part in parts)
     if not count:
         return ()
     texts = [part.text for part in parts if part.text is not None]
     if len(texts) == len(parts):
         return (*listed([(Foreign(text, 200),) for text in texts]), f" ({plural(count, 'frame')})" if count > 1 else "")
-    # the start of a thread does not explain what it does now
+    # the start of a thread does not explain its current wait
     shown = [(Foreign(text, 200),) for text in texts if not text.endswith(" start")][:_VERDICT_FRAMES]
     return (plural(count, "frame"), *((", with ", *listed(shown)) if shown else ()))
 
@@ -76,14 +76,14 @@ def file_name(path: str) -> str:
 
 
 def frame_name(frame: Frame) -> str:
-    """The function of a frame; where there is none its program counter."""
+    """The function of a frame, or its program counter without one."""
     if isinstance(frame, PyFrame):
         return frame.qualified_name or frame.function
     return f"{frame.function}()" if frame.function else f"{frame.pc:#x}"
 
 
 def frame_place(frame: Frame) -> str:
-    """File and line of a frame, of a native one the module too; what is known of them."""
+    """The file and line of a frame, and the module of a native frame, if known."""
     if isinstance(frame, PyFrame):
         return f"{frame.file}:{frame.line if frame.line is not None else '?'}"
     place = f"{frame.file}:{frame.line}" if frame.file and frame.line else ""
@@ -91,7 +91,7 @@ def frame_place(frame: Frame) -> str:
 
 
 def frame_line(frame: Frame) -> str:
-    """A frame in a line: ``work (job.py:41)``, ``get (libdrv.so)``."""
+    """A frame on one line: ``work (job.py:41)``, ``get (libdrv.so)``."""
     if isinstance(frame, PyFrame):
         line = f":{frame.line}" if frame.line is not None else ""
         return f"{frame.qualified_name} ({file_name(frame.file)}{line})"
@@ -99,7 +99,7 @@ def frame_line(frame: Frame) -> str:
 
 
 def short_place(stack: Sequence[Frame]) -> str | None:
-    """Where a thread is in a few words: its innermost Python frame, else its innermost function; None without any."""
+    """The innermost Python frame of a thread in a few words, else its innermost function; None without any."""
     for frame in stack:
         if isinstance(frame, PyFrame):
             return f"{frame.function} {file_name(frame.file)}:{frame.line}"

@@ -6,42 +6,42 @@ from gdbext.model import Gil, Interpreter, Report, Runtime
 from gdbext.narrate.names import Facts, number_list, thread_name
 from gdbext.narrate.words import Foreign, Marked, Words, reason
 
-#: Without a GIL: the states of Python threads, and what a thread in that state may do.
+#: The states of Python threads without a GIL, and what each means.
 _PYTHON_STATES = {"attached": "may run Python", "detached": "outside of Python",
                   "suspended": "stopped by another thread"}
 
 
 def runtime_line(runtime: Runtime) -> Words:
-    """What a runtime is, and where its layout is from."""
+    """The version of a runtime, its module, and the source of its layout."""
     return (*runtime_name(runtime), " in ", Foreign(runtime.module, 1000), f" (layout: {runtime.layout})")
 
 
 def runtime_name(runtime: Runtime) -> Words:
-    """The version of a runtime, with its build if that is not the default one."""
+    """The version of a runtime, and its build unless that is the default."""
     return (f"CPython {runtime.version}" + ("" if runtime.build == "default" else f", {runtime.build}"),)
 
 
 def state(facts: Facts, gil: Gil) -> Words:
-    """Whether a GIL is held, and by whom."""
+    """The state and the holder of a GIL."""
     if gil.state == "held" and gil.holder is not None:
         return (Marked("lock", ("GIL held",)), " by ", *thread_name(facts, gil.holder))
     if gil.state == "held":
-        return ("GIL held by no living thread", *((": ", reason(gil.orphan)) if gil.orphan else ()))
+        return ("GIL held, but its owner is gone", *((": ", reason(gil.orphan)) if gil.orphan else ()))
     words = {"free": "GIL free", "disabled": "no GIL (free-threaded)", "unknown": "GIL unknown"}
     return (words.get(gil.state, gil.state),)
 
 
 def waiters(gil: Gil) -> list[str]:
-    """The waiters of a GIL, and whether its holder was asked to release it; a line each."""
+    """The waiters of a GIL, and whether its holder was asked to release it; one line each."""
     if gil.waiters:
-        asked = "; its holder has been asked to give it up" if gil.drop_requested else ""
+        asked = "; its holder has been asked to release it" if gil.drop_requested else ""
         return [f"waited for by {number_list(gil.waiters)}{asked}"]
-    lines = ["nobody waits for it"] if gil.state in ("held", "free") else []
-    return [*lines, "the holder has been asked to give it up"] if gil.drop_requested else lines
+    lines = ["no thread waits for it"] if gil.state in ("held", "free") else []
+    return [*lines, "the holder has been asked to release it"] if gil.drop_requested else lines
 
 
 def stop_requested(facts: Facts, interpreter: Interpreter) -> Words:
-    """The thread that requested to stop all others, and those that have not stopped; empty without a request."""
+    """The thread that requested a stop of the world, and those that have not stopped; empty without a request."""
     stop = interpreter.stop_the_world
     if not stop.requested:
         return ()
@@ -51,7 +51,7 @@ def stop_requested(facts: Facts, interpreter: Interpreter) -> Words:
 
 
 def python_states(report: Report) -> list[str]:
-    """Without a GIL: which threads may run Python now, and which may not."""
+    """The threads in each Python state, for a build without a GIL."""
     lines = []
     for name, meaning in _PYTHON_STATES.items():
         numbers = [thread.number for thread in report.threads if thread.python_state == name]

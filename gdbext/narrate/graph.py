@@ -1,4 +1,4 @@
-"""The wait-for graph for people: which threads and locks a drawing shows, what it calls them, and its arrows."""
+"""The wait-for graph as drawn: its threads, locks, labels and arrows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gdbext.narrate.locks import held_at_arrow, wait_mode
 from gdbext.narrate.names import RANGE, Facts, lock_name, names_of, number_list
 from gdbext.narrate.words import Foreign, Words, reason
 
-#: What a drawing is called, and what is said of it to those who cannot see it.
-TITLE = "Who waits for whom"
-DESCRIPTION = ("Threads as boxes, locks as rounded boxes; an arrow leads from a thread to the lock that it waits for "
-               "and from a lock to who holds it; what is in a deadlock is red")
+#: The title of a drawing, and its description for screen readers.
+TITLE = "Wait-for graph"
+DESCRIPTION = ("Boxes are threads and rounded boxes are locks. An arrow leads from a thread to the lock that it waits "
+               "for, and from a lock to its holder. Deadlocks are red.")
 #: The kinds of arrows and boxes that need an explanation.
 LEGEND = {"bad": "red: part of a deadlock", "derived": "short dashes: derived from the interpreter's state",
           "inferred": "long dashes: inferred", "candidate": "dots: a candidate"}
 
 
 class Arrow(NamedTuple):
-    """How a thread is connected with a lock.
+    """A connection between a thread and a lock.
 
     `kind` is ``waits`` (from the thread to the lock), the evidence of a holder or ``candidate`` (from the lock to the
     thread).
@@ -30,22 +30,22 @@ class Arrow(NamedTuple):
     lock: str
     words: str
     kind: str
-    #: Whether it is part of a deadlock.
+    #: whether it is part of a deadlock
     bad: bool
 
 
 class WaitForGraph(NamedTuple):
-    """What a drawing shows, in order: locks and whether they are in a deadlock; threads that have the same arrows."""
+    """The content of a drawing, in order: locks, with whether each is deadlocked; groups of threads with arrows."""
 
     locks: Mapping[str, bool]
     threads: Sequence[tuple[Sequence[int], Sequence[Arrow]]]
 
 
 def wait_for_graph(facts: Facts, *, everything: bool = False, together: bool = True) -> WaitForGraph:
-    """The threads and locks of deadlocks, and locks that are waited for and held.
+    """The threads and locks of deadlocks, and other locks with waiters and holders.
 
-    :param everything: all other locks, too.
-    :param together: whether many threads with the same arrows are shown as one.
+    :param everything: whether all other locks are included, too.
+    :param together: whether many threads with the same arrows form one box.
     """
     report = facts.report
     edges = [edge for deadlock in report.deadlocks for edge in deadlock.edges]
@@ -69,7 +69,7 @@ def wait_for_graph(facts: Facts, *, everything: bool = False, together: bool = T
         for number in lock.candidates:
             arrows.setdefault(number, []).append(Arrow(lock_id, "maybe held by", "candidate", False))
     bad = {arrow.lock for each in arrows.values() for arrow in each if arrow.bad}
-    # threads of a deadlock in its order, then others
+    # deadlocked threads in the order of the deadlock, then others
     place = {edge.waiter: index for index, edge in enumerate(edges)}
     groups = _with_same_arrows(arrows) if together else [[number] for number in arrows]
     groups.sort(key=lambda group: (place.get(group[0], len(place)), group[0]))
@@ -78,7 +78,7 @@ def wait_for_graph(facts: Facts, *, everything: bool = False, together: bool = T
 
 
 def _with_same_arrows(arrows: Mapping[int, Sequence[Arrow]]) -> list[list[int]]:
-    """Threads that are connected with the same locks in the same way, where they are many; others by themselves."""
+    """Group threads with the same arrows if there are at least `RANGE` of them; others stay alone."""
     alike: dict[object, list[int]] = {}
     for number, found in arrows.items():
         alike.setdefault(tuple(sorted(found)), []).append(number)
@@ -87,7 +87,7 @@ def _with_same_arrows(arrows: Mapping[int, Sequence[Arrow]]) -> list[list[int]]:
 
 
 def thread_lines(facts: Facts, members: Sequence[int]) -> list[Words]:
-    """The lines of a box for threads: numbers, names, and where they all are."""
+    """The lines of a box of threads: numbers, names, and their common place."""
     threads = facts.known(members)
     places = {short_place(thread.stack) for thread in threads}
     place = places.pop() if len(places) == 1 else None
@@ -98,7 +98,7 @@ def thread_lines(facts: Facts, members: Sequence[int]) -> list[Words]:
 
 
 def lock_lines(facts: Facts, lock_id: str) -> list[Words]:
-    """The lines of a box for a lock: what it is called, and its state."""
+    """The lines of a box of a lock: its name and state."""
     lock = facts.locks.get(lock_id)
     if lock is None:
         return [(Foreign(lock_id),)]

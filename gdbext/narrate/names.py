@@ -1,4 +1,4 @@
-"""What threads and locks are called, alone and in lists."""
+"""The names of threads and locks, alone and in lists."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gdbext.model import Lock, Report, Task, Thread
 from gdbext.model.kinds import GIL, kind_of
 from gdbext.narrate.words import Foreign, Marked, Words, listed, plural
 
-#: How many thread numbers, or ranges of them, a list shows before it says how many more there are.
+#: How many thread numbers or ranges a list shows before "and N more".
 MANY = 20
-#: How many numbers in a row are shown as a range.
+#: How many consecutive numbers are shown as a range, at least.
 RANGE = 3
-#: How many kinds of names of threads a heading shows.
+#: How many kinds of thread names a heading shows.
 _MANY_NAMES = 4
 _DIGITS = re.compile(r"[0-9]+")
 
@@ -30,15 +30,15 @@ class Facts:
         self.single_gil = sum(lock.kind == GIL for lock in report.locks) == 1
 
     def known(self, numbers: Iterable[int]) -> list[Thread]:
-        """The threads of those numbers that are in the report."""
+        """The threads with these numbers; the report may lack some."""
         return [self.threads[number] for number in numbers if number in self.threads]
 
     def known_tasks(self, addresses: Iterable[int]) -> list[Task]:
-        """The tasks of those addresses that are in the report."""
+        """The tasks at these addresses; the report may lack some."""
         return [self.tasks[address] for address in addresses if address in self.tasks]
 
     def awaited(self, thread: Thread) -> Lock | None:
-        """The lock that a thread waits for; None if it waits for none, or for one that the report does not have."""
+        """The lock that a thread waits for; None if it does not wait, or if the report lacks the lock."""
         return self.locks.get(thread.waits.lock) if thread.waits is not None else None
 
 
@@ -47,7 +47,7 @@ def _quoted(name: str | None) -> Words:
 
 
 def thread_name(facts: Facts, number: int) -> Words:
-    """A thread by its number and name."""
+    """A thread's number and name."""
     thread = facts.threads.get(number)
     if thread is None:
         return (f"thread {number}",)
@@ -55,7 +55,7 @@ def thread_name(facts: Facts, number: int) -> Words:
 
 
 def heading(members: Sequence[Thread]) -> Words:
-    """The heading of a thread, or of threads that are shown together, by ascending number."""
+    """The heading of one thread, or of a group by ascending number."""
     if len(members) > 1:
         words = numbers_and_names(members, [thread.number for thread in members])
         return (Marked("name", (f"{len(members):,} ", *words)),)
@@ -74,21 +74,14 @@ def number_list(numbers: Sequence[int]) -> str:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    """The numbers, as long as they follow one another in one run if they are many, else one by one."""
-    start = 0
-    for end in range(1, len(numbers) + 1):
-        if end < len(numbers) and numbers[end] == numbers[end - 1] + 1:
-            continue
-        run = numbers[start:end]
-        if len(run) >= RANGE:
-            yield run
-        else:
-            yield from ([number] for number in run)
-        start = end
+    """Split numbers into consecutive runs; shorter runs than `RANGE` into single numbers."""
+    for _, group in itertools.groupby(enumerate(numbers), lambda item: item[1] - item[0]):
+        run = [number for _, number in group]
+        yield from [run] if len(run) >= RANGE else [[number] for number in run]
 
 
 def names_of(threads: Sequence[Thread]) -> Words:
-    """The names of threads, of those that differ in a number only the first and the last."""
+    """The names of threads; of names that differ only in a number, the first and the last."""
     alike: dict[str, list[Words]] = {}
     for name in dict.fromkeys(thread.python_name or thread.name or "" for thread in threads):
         if name:
@@ -106,7 +99,7 @@ def numbers_and_names(threads: Sequence[Thread], numbers: Sequence[int]) -> Word
 
 
 def thread_list(facts: Facts, numbers: Sequence[int]) -> Words:
-    """Threads by number and name, of many the ranges of their numbers."""
+    """Threads with their names, or many as ranges of numbers."""
     if len(numbers) < RANGE + 1:
         return listed([thread_name(facts, number) for number in numbers])
     ascending = sorted(numbers)
@@ -114,7 +107,7 @@ def thread_list(facts: Facts, numbers: Sequence[int]) -> Words:
 
 
 def lock_name(facts: Facts, lock: Lock) -> Words:
-    """A lock by kind, address and name."""
+    """A lock's kind, address and name."""
     return (Marked("lock", _lock_words(facts, lock), lock.id),)
 
 
@@ -129,6 +122,6 @@ def _lock_words(facts: Facts, lock: Lock) -> Words:
 
 
 def lock_of_id(facts: Facts, lock_id: str) -> Words:
-    """A lock by its id, which the report need not have."""
+    """The lock with an id; the id itself if the report lacks the lock."""
     lock = facts.locks.get(lock_id)
     return (Marked("lock", (Foreign(lock_id),)),) if lock is None else lock_name(facts, lock)

@@ -8,24 +8,24 @@ from typing import Any, Union, cast
 from gdbext.model.reasons import Argument, Reason, ReasonCode
 from gdbext.narrate.crash_reasons import WORDINGS as CRASH_WORDINGS
 
-#: A format string for `str.format`, or a function of the arguments where the words depend on them. Reasons among the
-#: arguments are sentences already.
+#: A format string for `str.format`, or a function if the words depend on the arguments. Arguments that are reasons
+#: arrive as sentences.
 Wording = Union[str, Callable[..., str]]
 
-#: How many of a list are named.
+#: How many items of a list are named.
 _MANY = 4
 
 _PARTS = {
-    "async-with": "its `async with` blocks", "asyncio-running": "which tasks run", "callbacks": "its callbacks",
+    "async-with": "its `async with` blocks", "asyncio-running": "its running tasks", "callbacks": "its callbacks",
     "coroutines": "its coroutines", "critical-sections": "its critical sections",
     "event-loop": "its event loop", "interpreters": "its interpreters", "native-stack": "its native stack",
     "python-names": "names of Python threads", "python-stack": "its Python stack",
-    "python-wait": "what Python waits for there", "robust-list": "its list of robust mutexes",
-    "task-wait": "what it waits for",
+    "python-wait": "its wait in Python", "robust-list": "its list of robust mutexes",
+    "task-wait": "its wait",
 }
 _OWNERLESS = {
     "elided-mutex": "the mutex uses lock elision (Intel TSX), which", "futex": "a futex word of unknown meaning",
-    "future": "a std::future that a thread waits for", "libgomp-lock": "a lock of libgomp itself",
+    "future": "a std::future that a thread waits for", "libgomp-lock": "an internal lock of libgomp",
     "libgomp-semaphore": "a semaphore of libgomp", "linker": "the lock is held and", "mutex": "the mutex is locked and",
     "once-flag": "a _PyOnceFlag", "openmp-lock": "an OpenMP lock", "py-mutex": "a PyMutex",
     "python-lock": "a lock of this kind", "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
@@ -38,7 +38,7 @@ _PLACES = {
 
 
 def _listed(texts: Sequence[object], count: int | None = None) -> str:
-    """The first few of several texts, and how many more there are; `count` is how many, if not all are given."""
+    """List the first few texts, and how many more there are; `count` is the total if not all are given."""
     count = len(texts) if count is None else count
     named = [str(text) for text in texts]
     if count > _MANY:
@@ -61,12 +61,12 @@ def _with_why(text: str, why: str | None) -> str:
 def _compiled(threads: Sequence[int], more: int) -> str:
     named = ", ".join(map(str, threads)) + (" ..." if more else "")
     waiting = f"thread {named} waits" if len(threads) == 1 else f"threads {named} wait"
-    return f"compiled Python code is not decoded: in it, {waiting} for locks that do not record their holder"
+    return f"compiled Python code is not decoded; in such code {waiting} for locks that do not record their holder"
 
 
 def _dropped(count: int) -> str:
-    return (f"{count} deadlock{'s' if count != 1 else ''} not shown: seen in only one of the two snapshots, or with "
-            "threads that ran in between")
+    return (f"{count} deadlock{'s' if count != 1 else ''} not shown: seen in only one of the two snapshots, or some "
+            "of their threads ran in between")
 
 
 _WORDINGS: Mapping[ReasonCode, Wording] = {
@@ -75,7 +75,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "part-unreadable": lambda part, error: f"{_PARTS[part]}: {error}",
 
     "arrivals-not-recorded": "the threads that have not arrived are not recorded",
-    "condition-has-no-owner": "no owner: any thread may wake the waiting thread",
+    "condition-has-no-owner": "a condition has no owner: any thread may notify it",
     "condvar-has-no-owner": "a condition variable has no owner: any thread may signal it",
     "event-has-no-owner": "an event has no owner: any thread may set it",
     "py-semaphore-has-no-owner": "a semaphore has no owner: any thread may release it",
@@ -84,47 +84,47 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "libc-not-loaded": "no C library is loaded",
     "libc-version-unknown": "the version of the C library is not known",
     "musl-not-decoded": "musl's locks are not decoded",
-    "table-of-other-version": "no table for CPython {version}; the one for {table} fits and is used",
+    "table-of-other-version": "no layout table for CPython {version}; the table for {table} fits and is used",
 
     "build-differs": "the core was made with build {core}, the file {path} is build {file}",
     "file-does-not-fit": "the file {path} does not fit where the core has it mapped",
-    "finalizing": "Python {version} is finalising, in thread {thread}: threads that want the GIL end or block on "
+    "finalizing": "Python {version} is finalizing in thread {thread}: threads that request the GIL exit or hang by "
                   "purpose",
-    "frames-unlisted": "its native stack outside of {file}, which GDB does not list",
-    "frames-without-description": "its native stack outside of {file}, which has no usable frame description",
-    "frames-without-file": "its native stack outside of {file}, whose file is missing",
+    "frames-unlisted": "its native stack beyond {file}, which GDB does not list",
+    "frames-without-description": "its native stack beyond {file}, which has no usable unwind information",
+    "frames-without-file": "its native stack beyond {file}, which is missing",
     "gil-claimed-by-others": lambda holder, others: (
-        f"the GIL names the thread state {holder:#x} as its holder, {', '.join(map(hex, others))} claims to hold it"),
-    "holder-was-asked": "the holder was asked for the GIL, and no other thread can have asked",
+        f"the GIL records thread state {holder:#x} as its holder, but {', '.join(map(hex, others))} claims to hold it"),
+    "holder-was-asked": "the holder was asked to release the GIL, and no other thread can have asked",
     "other-python": "{name} in {module} is not decoded",
-    "owner-in-no-list": "the thread state {tstate:#x} that holds it is in no list",
-    "owner-tstate-gone": "the thread state {tstate:#x} holds it: {why}",
+    "owner-in-no-list": "thread state {tstate:#x} holds it, but is in no interpreter's list",
+    "owner-tstate-gone": "thread state {tstate:#x} holds it: {why}",
     "runtime-not-initialised": "the runtime is not initialised, or already finalised",
     "runs-take-gil": "it runs take_gil, and another thread holds the GIL",
-    "tids-unknown": "the TIDs of {count} of {total} threads are not known, so owners that are recorded as TIDs may not "
+    "tids-unknown": "the TIDs of {count} of {total} threads are not known, so owners recorded as TIDs may not "
                     "be found",
 
     # these three are part of the interface
     "thread-exited": "thread exited",
     "left-behind-by-fork": "left behind by fork",
     "not-a-living-thread": "not a living thread",
-    "forked-by-other-thread": "its owner had TID {tid}; a thread that another one started has forked this process",
-    "not-a-descriptor": "its owner field has {pthread:#x}, which is not a thread descriptor",
-    "not-a-tid": "its owner field has {tid}, which is not a TID",
+    "forked-by-other-thread": "its owner had TID {tid}; this process was forked by a thread other than the main thread",
+    "not-a-descriptor": "its owner field contains {pthread:#x}, which is not a thread descriptor",
+    "not-a-tid": "its owner field contains {tid}, which is not a TID",
     "owner-descriptor": "its owner was the thread with pthread_t {pthread:#x}",
-    "owner-maybe-unread": "its owner is the thread with pthread_t {pthread:#x}, which may be one that cannot be read",
-    "owner-unmapped": "its owner was the thread with pthread_t {pthread:#x}, whose memory is not mapped any more",
+    "owner-maybe-unread": "its owner is the thread with pthread_t {pthread:#x}; some threads cannot be read",
+    "owner-unmapped": "its owner was the thread with pthread_t {pthread:#x}, whose memory is no longer mapped",
     "tid-maybe-unread": "its owner has TID {tid}; the TIDs of some threads are not known",
-    "tid-not-given-yet": "its owner field has {tid}, and no thread has got such a TID yet",
+    "tid-not-given-yet": "its owner field contains {tid}, a TID that no thread has had yet",
     "tid-not-here": "its owner had TID {tid}, which is not a thread of this process",
     "tid-not-listed": "its owner has TID {tid}, a thread that the debugger does not list",
     "tid-of-other-process": "its owner has TID {tid}, a thread of another process",
-    "tid-of-parent": "its owner had TID {tid}, which a thread of the parent process has",
-    "tid-reused": "its owner had TID {tid}, which another process has got since",
-    "tid-vanished": "its owner had TID {tid}, and no thread has it any more",
+    "tid-of-parent": "its owner had TID {tid}, a thread of the parent process",
+    "tid-reused": "its owner had TID {tid}, which another process has now",
+    "tid-vanished": "its owner had TID {tid}, which no thread has any longer",
 
-    "held-by-another-process": "no thread of this process has it; another process may",
-    "lock-about-to-be-taken": "it is free, and about to be taken",
+    "held-by-another-process": "no thread of this process holds it; another process may",
+    "lock-about-to-be-taken": "it is free and about to be acquired",
     "lock-unreadable": "it cannot be read: {error}",
     "records-no-owner": lambda what: f"{_OWNERLESS[what]} records no owner",
     "ordered-section": "the thread in the ordered section, and the next to enter it, are not recorded",
@@ -136,28 +136,29 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "in-several-with-blocks": "several threads are inside `with` blocks of it",
     "in-with-block": "inside a `with` block of the lock",
     "maybe-left-with-block": "inside a `with` block of the lock, but may have released it since",
-    "not-all-stopped": "{count} threads counted, {seen} seen that have not stopped",
+    "not-all-stopped": "the runtime counts {count} threads that have not stopped; {seen} of them were found",
     "owner-ident-compiled": "its owner has the ident of thread {thread}, whose code is compiled and cannot be searched",
     "owner-ident-reused": "its owner has the ident of thread {thread}, but no frame of that thread refers to the lock: "
                           "the owner may be an earlier thread that had the ident",
-    "requester-unknown": "the thread that asked for it is not known",
+    "requester-unknown": "the requesting thread is not known",
 
     "all-arrived": "all threads have arrived and are about to wake up",
-    "idle-pool": "a pool of threads that have no work",
+    "idle-pool": "an idle thread pool",
     "members-elsewhere": lambda missing, seen, total, elsewhere: (
-        f"{_has(missing)} not arrived; {seen} of its {total} members are seen, {elsewhere} of them elsewhere"),
+        f"{_has(missing)} not arrived; {seen} of its {total} members were found, {elsewhere} of them elsewhere"),
     "members-missing": lambda missing: (
-        f"{_has(missing)} not arrived, and just as many members of the team do not wait there"),
+        f"{_has(missing)} not arrived, and exactly {missing} of the team's members "
+        f"{'is' if missing == 1 else 'are'} not waiting there"),
     "members-not-existing": "{missing} of its {total} threads do not exist in this process",
     "openmp-worker": "OpenMP worker of {library}",
-    "openmp-worker-idle": "OpenMP worker of {library} without work",
+    "openmp-worker-idle": "idle OpenMP worker of {library}",
     "openmp-worker-in": "OpenMP worker of {library} in {function}",
-    "tasks-left": "tasks are left, and the threads that run them are not recorded",
+    "tasks-left": "some tasks are unfinished, and the threads that run them are not recorded",
     "tasks-run": "all threads of the team have arrived, and those that do not sleep run tasks",
-    "team-starts-or-ends": "the threads of a team are about to start or to end",
+    "team-starts-or-ends": "a team's threads are about to start or to end",
 
     "descriptor": "{name}",
-    "former-descriptor": "what was fd {fd}",
+    "former-descriptor": "the former fd {fd}",
     "in-timed-wait": "is in a timed wait",
     "maybe-blocked": "was in {call} when it was stopped; whether it was blocked there is not known",
     "opens": lambda path, access: f"opens {path} to {('read', 'write', 'read and write', 'be used')[access]}",
@@ -182,22 +183,22 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "waits-for-semaphores": "waits for System V semaphore set {number}",
     "waits-for-signal": lambda signals=(): f"waits for {' or '.join(signals) or 'a signal'}",
     "with-timeout": "{wait}, with a timeout",
-    "wrote-a-part": "the call has written only a part: the stop of the thread has ended it",
+    "wrote-a-part": "the call wrote only part of the data: stopping the thread ended it",
 
     "connects-to": lambda place, listeners=(): (
         f"to {place}" + (f", where {_listed(listeners)} listens" if listeners else "")),
     "copies-to": "it copies to {name}",
-    "descriptor-not-in-core": "a core does not contain what it was",
-    "descriptor-not-visible": "what it is cannot be seen from here",
+    "descriptor-not-in-core": "a core does not record what it referred to",
+    "descriptor-not-visible": "what it refers to cannot be seen from here",
     "descriptor-of": "fd {fd} of {process}",
-    "descriptor-unreadable": "what it is cannot be read",
+    "descriptor-unreadable": "what it refers to cannot be read",
     "in-accept-queue": lambda listeners: (
         "no process has accepted the connection yet; it is in the queue of "
         f"{_listed(listeners) or 'a listening socket that was not found'}"),
     "ioctl-request": "request {request:#x}",
     "locked-by": lambda lockers: f"locked by {_listed(lockers)}",
-    "locker-not-recorded": "the process that has it locked is not recorded",
-    "locker-unknown": "the process that has it locked is not known",
+    "locker-not-recorded": "the process that locked it is not recorded",
+    "locker-unknown": "the process that locked it is not known",
     "of-descriptor": "of fd {fd}, {end}",
     "other-end": lambda ends: f"the other end is {_listed(ends)}",
     "other-end-here": lambda fds: f"only this process has the other end: {_listed([f'fd {fd}' for fd in fds])}",
@@ -209,11 +210,13 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "watches": lambda watched, count: f"it watches {_listed(watched, count)}",
     "watches-nothing": "it watches nothing",
 
-    "as-many-others": lambda missing: f"{_has(missing)} not arrived, and there are just as many others",
+    "as-many-others": lambda missing: (
+        f"{_has(missing)} not arrived, and exactly {missing} other thread{'s' if missing != 1 else ''} could still do "
+        "so"),
     "foreign-owner": "its owner has TID {tid}, which is not a thread of this process; the lock is shared",
     "maybe-inside": lambda where: f"threads that may be inside {_PLACES[where]}",
     "maybe-not-arrived": lambda missing: f"{_has(missing)} not arrived; which ones is not recorded",
-    "nobody-inside": lambda where: f"no thread is seen inside {_PLACES[where]}",
+    "nobody-inside": lambda where: f"no thread was found inside {_PLACES[where]}",
     "only-thread-inside": lambda where: f"the only thread inside {_PLACES[where]}",
     "owner-called-fork": "its owner had TID {tid} in the process that forked this one; the thread that called fork is "
                          "the first thread here",
@@ -223,7 +226,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "readers-not-recorded": lambda count, candidates: (
         f"{_counted(count)}; {candidates or 'no'} {'thread has' if candidates == 1 else 'threads have'} the lock's "
         "address on the stack"),
-    "too-many-readers": lambda count, threads: f"{_counted(count)}, yet the code of {threads} threads acquires it",
+    "too-many-readers": lambda count, threads: f"{_counted(count)}, but the code of {threads} threads acquires it",
 
     "eval-in-no-frame": "a call of the eval loop is in no native frame",
     "evals-in-one-frame": "two calls of the eval loop are in one native frame",
@@ -231,7 +234,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "python-stack-cut": "the Python stack could not be read to its end",
 
     "deadlocks-dropped": _dropped,
-    "every-thread-waits": "every thread of the process waits, without a timeout, for what only its own threads could "
+    "every-thread-waits": "every thread of the process waits, without a timeout, for something that only another of "
                           "do",
     "more-unreadable": "{count} more",
     "no-other-thread": lambda owner_unknown: (
@@ -245,8 +248,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "ambiguous-address": lambda kinds, addresses: (
         "it could be any of: " + ", ".join(f"{kind} at {at:#x}" for kind, at in zip(kinds, addresses))),
     "compiled-code-waits": _compiled,
-    "died-in-handler": "thread {thread} died of {signal} that it sent from a handler of a signal; the report shows "
-                       "what it did when that signal came",
+    "died-in-handler": "thread {thread} died of {signal}, which it sent from a signal handler; the report shows "
+                       "what it was doing when the handled signal arrived",
     "doubt": "{where}: {why}",
     "doubts": lambda doubts, more: "; ".join([*doubts, *([f"and {more} more"] if more else [])]),
     "gil-holder-unknown": "threads wait for {lock}, and its holder is not known",
@@ -259,7 +262,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
 
 
 def explain(reason: Reason) -> str:
-    """The sentence of a reason, without a capital and without a full stop. Text from the target is not escaped."""
+    """The sentence of a reason, in lower case without a full stop. Text from the target is not escaped."""
     wording = CRASH_WORDINGS.get(reason.code) or _WORDINGS[cast("ReasonCode", reason.code)]
     arguments: dict[str, Any] = {name: _worded(value) for name, value in reason.arguments}
     return wording.format(**arguments) if isinstance(wording, str) else wording(**arguments)

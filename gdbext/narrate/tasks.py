@@ -1,4 +1,4 @@
-"""Tasks of asyncio: what they are called, what they do, and which of them wait for one another."""
+"""asyncio tasks: their names, their waits, and cycles of tasks."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from gdbext.narrate.names import Facts, thread_name
 from gdbext.narrate.threads import doing as thread_doing
 from gdbext.narrate.words import Foreign, Marked, Words, listed, plural
 
-#: What is said where there is nothing of asyncio.
-NO_LOOPS = "No event loop of asyncio runs or has tasks."
-#: How many names a list shows before it says how many more there are.
+#: The text for a process without event loops.
+NO_LOOPS = "No asyncio event loop runs or has tasks."
+#: How many names a list shows before "and N more".
 _MANY = 8
 
 
 def task_name(task: Task) -> Words:
-    """A task by name and address."""
+    """A task's name and address."""
     name: Words = ('"', Foreign(task.name, 60), '" ') if task.name is not None else ()
     return (*name, f"{task.address:#x}")
 
 
 def task_list(tasks: Sequence[Task]) -> Words:
-    """Tasks by name and address."""
+    """The names and addresses of tasks."""
     more = f" and {len(tasks) - _MANY:,} more" if len(tasks) > _MANY else ""
     return (*listed([task_name(task) for task in tasks[:_MANY]]), more)
 
 
 def loop_name(loop: EventLoop) -> Words:
-    """An event loop by address and class."""
+    """An event loop's address and class."""
     return (Marked("name", (f"Event loop {loop.address:#x} (", Foreign(loop.kind), ")")),)
 
 
 def loop_thread(facts: Facts, loop: EventLoop) -> Words:
-    """Where an event loop runs."""
+    """The thread that runs an event loop."""
     return ("runs in ", *thread_name(facts, loop.thread)) if loop.thread is not None else ("does not run",)
 
 
 def doing(facts: Facts, task: Task, again: bool = False, group: Sequence[Task] = (), below: bool = True) -> Words:
-    """What a task does, as the end of a sentence.
+    """What a task does: "runs", "waits for ...".
 
     :param again: whether tasks that it waits for were shown already.
-    :param group: the tasks that it stands for.
-    :param below: whether a task that it waits for is shown below it; otherwise those tasks are named.
+    :param group: the tasks that it represents.
+    :param below: whether a task that it waits for is shown below it; if not, the awaited tasks are named.
     """
     awaits = task.awaits
     if task.state == "running":
@@ -72,11 +72,11 @@ def doing(facts: Facts, task: Task, again: bool = False, group: Sequence[Task] =
 
 
 def cycle(tasks: Sequence[Task]) -> Words:
-    """Tasks each of which waits for the next, and the last for the first."""
-    start = Marked("bad", ("Circle of tasks",))
+    """A cycle of tasks: each waits for the next, and the last for the first."""
+    start = Marked("bad", ("Cycle of tasks",))
     if len(tasks) == 1:
-        return (start, ": ", *task_name(tasks[0]), " waits for itself; it goes on only if it is cancelled.")
+        return (start, ": ", *task_name(tasks[0]), " waits for itself; it continues only if it is cancelled.")
     more = f" ({len(tasks) - _MANY:,} more between)" if len(tasks) > _MANY else ""
-    return (start, " that wait for one another, without a timeout: ",
+    return (start, " that wait for each other, without a timeout: ",
             *listed([task_name(task) for task in [*tasks[:_MANY], *tasks[:1]]], " -> "),
-            f"{more}; they go on only if one of them is cancelled.")
+            f"{more}; they continue only if one of them is cancelled.")

@@ -1,4 +1,4 @@
-"""What threads do, in which order they are shown, and which are shown together."""
+"""The activity of threads, their order, and their groups."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gdbext.model import Thread
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason
 from gdbext.narrate.frames import stack_key
-from gdbext.narrate.locks import holding, holds, is_event, outside, waiting
+from gdbext.narrate.locks import holding, holds, is_event, waiting
 from gdbext.narrate.names import Facts, heading
 from gdbext.narrate.words import Foreign, Word, Words, reason
 
-#: What a thread does that waits for a descriptor, by the lock's state.
+#: How a thread waits for a descriptor, by the lock's state.
 _ON_DESCRIPTOR = {
     "waiting to read": "waits to read from", "waiting to write": "waits to write to",
     "waiting for events": "waits for events of", "waiting for a connection": "waits for a connection to",
@@ -21,29 +21,28 @@ _ON_DESCRIPTOR = {
     "waiting for the disk": "waits for the disk to write", "waiting to copy": "waits to copy from",
     "waiting for completions": "waits for completions in", "waiting in ioctl": "waits in ioctl on",
 }
-#: What each state of a thread is called, those first that explain most why a program does not go on.
+#: The label of each state of a thread, in the order in which they explain why a program hangs.
 STATES = {
-    "crashed": "crashed", "deadlocked": "deadlocked", "holder": "holds up others", "stuck": "stuck behind",
+    "crashed": "crashed", "deadlocked": "deadlocked", "holder": "blocks others", "stuck": "stuck behind a deadlock",
     "suspect": "suspect", "waiting": "waits", "running": "runs", "blocked": "in a system call",
     "unsure": "blocked or running", "unread": "not readable", "event": "waits for an event",
 }
 
 
 class Group(NamedTuple):
-    """Threads that are shown together, by ascending number: the first stands for all."""
+    """Threads that are shown together, by ascending number; the first represents all of them."""
 
     members: Sequence[Thread]
     state: str
 
 
 def doing(facts: Facts, thread: Thread) -> Words:
-    """What a thread does, as the end of a sentence."""
+    """What a thread does: "runs", "waits for ..."."""
     wait, lock = thread.waits, facts.awaited(thread)
     if wait is not None and lock is not None and kind_of(lock.kind).outside:
-        # threads may wait for it in several ways
         does = _ON_DESCRIPTOR.get(lock.state, f"is in {thread.syscall} on")
         why: Words = ("; ", reason(lock.why)) if lock.why else ()
-        return (f"{does} ", *outside(lock), ", with a timeout" if wait.timed else "", *why)
+        return (f"{does} ", Foreign(lock.name or lock.id, 1000), ", with a timeout" if wait.timed else "", *why)
     if wait is not None:
         return ("waits for ", *waiting(facts, thread))
     if thread.blocked_on is not None:
@@ -54,7 +53,7 @@ def doing(facts: Facts, thread: Thread) -> Words:
 
 
 def doing_together(facts: Facts, members: Sequence[Thread]) -> Words:
-    """What threads that are shown together do."""
+    """What the threads of a group do."""
     waits = {thread.waits.lock for thread in members if thread.waits is not None}
     if len(waits) < 2:
         return ("each ", *doing(facts, members[0]))
@@ -63,17 +62,14 @@ def doing_together(facts: Facts, members: Sequence[Thread]) -> Words:
 
 
 def introduction(facts: Facts, members: Sequence[Thread]) -> Words:
-    """Who threads are and what they do, on one line."""
+    """The heading of a group and what its threads do, on one line."""
     if len(members) == 1:
         return (*heading(members), " ", *doing(facts, members[0]))
     return (*heading(members), ": ", *doing_together(facts, members))
 
 
 def holdings(facts: Facts, thread: Thread, locks: set[str] | None = None) -> Iterator[Words]:
-    """What a thread holds; if `locks` is given, only those.
-
-    That other threads wait for its end is shown where these are.
-    """
+    """The locks that a thread holds, and where it acquired them; if `locks` is given, only those."""
     for hold in thread.holds:
         words = holding(facts, hold) if locks is None or hold.lock in locks else ()
         if words:
@@ -96,12 +92,12 @@ def suspended_sections(thread: Thread) -> Iterator[Words]:
 
 
 def unmerged(why: Reason | None) -> Words:
-    """Why Python and native frames are shown one after the other, or nothing."""
+    """Why Python and native frames are not interleaved; empty without a reason."""
     return ("Python frames first, then native ones: ", reason(why)) if why else ()
 
 
 def states(facts: Facts) -> dict[int, str]:
-    """The state of each thread by number, in the order of `STATES`; deadlocked ones in the order of the deadlocks."""
+    """The state of each thread by number, in the order of `STATES`; deadlocked threads in the order of deadlocks."""
     report, crash = facts.report, facts.report.crash
     dead = dict.fromkeys(number for deadlock in report.deadlocks for number in deadlock.threads)
     numbers = {
@@ -131,18 +127,18 @@ def states(facts: Facts) -> dict[int, str]:
 
 def groups(facts: Facts, shown: Sequence[int] | None = None, *, each: bool = False, stacks: bool = True,
            by_state: bool = False) -> list[Group]:
-    """Threads with the same stack together, each of the others alone.
+    """Group threads with the same stack.
 
     :param shown: numbers of threads, in order; None: all, in the order of `states`.
-    :param each: every thread alone.
-    :param stacks: whether stacks are shown; if not, threads that do the same are put together.
-    :param by_state: whether only threads in the same state are put together.
+    :param each: no groups: every thread alone.
+    :param stacks: whether stacks are shown; if not, threads that do the same form a group.
+    :param by_state: whether a group contains only threads in the same state.
     """
     found = states(facts)
     made: dict[object, list[Thread]] = {}
     for number in found if shown is None else shown:
         thread, state = facts.threads[number], found[number]
-        # threads that hold something stand alone: what they hold is theirs
+        # the locks of a thread are shown with it
         alone = each or thread.holds or state in ("crashed", "suspect") or (stacks and not thread.stack)
         alike = stack_key(thread) if stacks else doing(facts, thread)
         key = (number,) if alone else (alike, thread.status, state if by_state else None)

@@ -1,4 +1,4 @@
-"""Verdicts: deadlocks, standstills, no deadlock, and that it cannot be decided whether there is one."""
+"""Verdicts: deadlock, standstill, no deadlock, or cannot be determined."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gdbext.narrate.words import Foreign, Words, capitalised, listed, plain, plu
 
 #: How bad a verdict is.
 Tone = Literal["bad", "good", "doubt", "plain"]
-#: The problem of a target without a report, if no other is known.
+#: The problem of a target that has neither a report nor a reason.
 NO_REASON = "no reason is known"
 #: How many locks a headline names.
 _MANY_LOCKS = 4
 
 
 class NoDeadlock(NamedTuple):
-    """The verdict where no deadlock was found; `doubt` says why none can be ruled out."""
+    """The verdict without a deadlock; `doubt` is the reason why none can be ruled out."""
 
     tone: Tone
     title: str
@@ -31,7 +31,7 @@ class NoDeadlock(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A link of a deadlock: the waiters and the holders of a lock; without `holders` nobody is known to hold it."""
+    """A link of a deadlock: the waiters and the holders of a lock; `holders` is empty if none is known."""
 
     waiters: Sequence[int]
     lock: str
@@ -39,13 +39,13 @@ class Link(NamedTuple):
 
 
 def owner_gone(deadlock: Deadlock) -> bool:
-    """Whether it is one because the owner of a lock is not a living thread."""
-    # in a standstill the threads that would have to act are not known
+    """Whether the cause of a deadlock is a lock whose owner is not a living thread."""
+    # in a standstill, the threads that could act are not known
     return not deadlock.standstill and any(edge.holder is None for edge in deadlock.edges)
 
 
 def title(deadlock: Deadlock) -> str:
-    """What a deadlock is."""
+    """The title of a deadlock: how many threads wait for what."""
     count = len(deadlock.threads)
     if deadlock.standstill:
         return f"standstill of {'all ' if count > 1 else ''}{plural(count, 'thread')}"
@@ -55,14 +55,14 @@ def title(deadlock: Deadlock) -> str:
 
 
 def evidence(deadlock: Deadlock) -> Words:
-    """How a deadlock is known, behind its title."""
+    """The evidence of a deadlock in parentheses."""
     if not deadlock.why or deadlock.evidence == RECORDED:
         return (f"({deadlock.evidence})",)
     return (f"({deadlock.evidence}: ", reason(deadlock.why), ")")
 
 
 def alike(facts: Facts, deadlock: Deadlock) -> list[list[int]]:
-    """The threads of a deadlock, together those with the same wait, the same stack and the same held locks."""
+    """The threads of a deadlock, grouped by wait, stack and held locks."""
     edges: dict[int, list[tuple[str, int | None]]] = {}
     for edge in deadlock.edges:
         edges.setdefault(edge.waiter, []).append((edge.lock, edge.holder))
@@ -101,7 +101,7 @@ def links(deadlock: Deadlock) -> list[Link]:
 
 
 def no_holder(deadlock: Deadlock) -> str:
-    """What stands in the place of a holder where there is none."""
+    """The text in place of a missing holder."""
     return "not known" if deadlock.standstill else "nobody"
 
 
@@ -113,21 +113,26 @@ def link_line(facts: Facts, deadlock: Deadlock, link: Link) -> Words:
 
 def link_sentence(facts: Facts, deadlock: Deadlock, link: Link) -> Words:
     """``thread 1 "main" waits for the GIL -> thread 2 "worker"``."""
-    def ends(numbers: Sequence[int]) -> Words:
-        return thread_name(facts, numbers[0]) if len(numbers) == 1 else (number_list(numbers),)
+    end = _thread_or_numbers(facts, link.holders) if link.holders else (no_holder(deadlock),)
+    return (*_waiters(facts, link), *lock_of_id(facts, link.lock), " \u2192 ", *end)
 
+
+def _waiters(facts: Facts, link: Link) -> Words:
     verb = " waits for " if len(link.waiters) == 1 else " wait for "
-    return (*ends(link.waiters), verb, *lock_of_id(facts, link.lock), " \u2192 ",
-            *(ends(link.holders) if link.holders else (no_holder(deadlock),)))
+    return (*_thread_or_numbers(facts, link.waiters), verb)
+
+
+def _thread_or_numbers(facts: Facts, numbers: Sequence[int]) -> Words:
+    return thread_name(facts, numbers[0]) if len(numbers) == 1 else (number_list(numbers),)
 
 
 def stuck_behind(deadlock: Deadlock) -> str:
-    """The threads that are stuck behind a deadlock; empty without any."""
+    """The threads that are stuck behind a deadlock; empty if none."""
     return f"Stuck behind it: {number_list(deadlock.stuck_behind)}" if deadlock.stuck_behind else ""
 
 
 def no_deadlock(facts: Facts) -> NoDeadlock:
-    """The verdict if no deadlock was found, with the number of threads in each state."""
+    """The verdict without a deadlock, and the number of threads in each state."""
     report = facts.report
     on_locks = {lock.id for lock in report.locks if not kind_of(lock.kind).outside}
     others = [thread for thread in report.threads if thread.waits is None or thread.waits.lock not in on_locks]
@@ -138,13 +143,13 @@ def no_deadlock(facts: Facts) -> NoDeadlock:
     if report.no_verdict:
         words = "Whether there is a deadlock cannot be determined"
         return NoDeadlock("doubt", words, (reason(report.no_verdict),), counts)
-    # a good end in green would be wrong beside a crash or tasks that wait for one another
+    # green would mislead next to a crash or a cycle of tasks
     tone: Tone = "plain" if report.crash is not None or report.task_cycles else "good"
     return NoDeadlock(tone, f"No deadlock {'of threads ' if report.task_cycles else ''}found", (), counts)
 
 
 def gil_holders(facts: Facts) -> Iterator[Words]:
-    """A sentence for each GIL that is held: its holder, and what that thread does."""
+    """One sentence for each held GIL: its holder, and what that thread does."""
     for lock in facts.report.locks:
         if lock.kind == GIL and lock.holders:
             holder = facts.threads.get(lock.holders[0].thread)
@@ -154,13 +159,13 @@ def gil_holders(facts: Facts) -> Iterator[Words]:
 
 
 def notes(report: Report) -> Iterator[Words]:
-    """What a reader should know besides, and what is not known."""
+    """The notes and problems of a report."""
     yield from (("Note: ", reason(note)) for note in report.notes)
     yield from (("Not known: ", *problem_words(problem)) for problem in report.problems)
 
 
 def problem_words(problem: Problem) -> Words:
-    """What could not be found out, and why."""
+    """What is not known, and why."""
     return (Foreign(problem.where, 200), f": {problem.what}: ", reason(problem.why))
 
 
@@ -168,16 +173,16 @@ def problem_words(problem: Problem) -> Words:
 
 
 def kind_and_name(lock_id: str, kind: str, name: str | None) -> Words:
-    """A lock by its kind and name, without its address, which differs from run to run."""
+    """A lock's kind and name, without its address, which differs between runs."""
     row = kind_of(kind)
     if row.title is not None:
-        # that of the first interpreter is *the* GIL
+        # the main interpreter's is called *the* GIL
         return (row.title if kind != GIL or lock_id == f"{GIL}:0" else f"{row.title} {lock_id}",)
     return (kind, *((" ", Foreign(name)) if name else ()))
 
 
 def short_lock(facts: Facts, lock_id: str) -> Words:
-    """The same of a lock by its id, which the report need not have."""
+    """The kind and name of the lock with an id, which the report may lack."""
     lock = facts.locks.get(lock_id)
     return kind_and_name(lock_id, lock.kind, lock.name) if lock is not None else kind_and_name(
         lock_id, lock_id.partition(":")[0], None)
@@ -188,7 +193,7 @@ def _orphan(lock: Lock | None) -> Words:
 
 
 def deadlock_headline(facts: Facts, deadlock: Deadlock) -> Words:
-    """How many threads, and over which locks; the GIL first, since readers look for it."""
+    """A deadlock's number of threads and its locks, the GIL first."""
     names: collections.Counter[Words] = collections.Counter()
     for lock_id in dict.fromkeys(edge.lock for edge in deadlock.edges):
         names[(*short_lock(facts, lock_id), *_orphan(facts.locks.get(lock_id)))] += 1
@@ -201,51 +206,49 @@ def deadlock_headline(facts: Facts, deadlock: Deadlock) -> Words:
 
 
 def undecided(report: Report) -> Words:
-    """That there is no verdict, and why."""
+    """The verdict "cannot be determined", and the reason."""
     assert report.no_verdict is not None
     return ("whether there is a deadlock cannot be determined (", reason(report.no_verdict), ")")
 
 
 def headline(facts: Facts) -> tuple[Tone, Words]:
-    """How bad it is, and the verdict on one line."""
+    """The verdict on one line, and its tone."""
     report = facts.report
     parts: list[Words] = []
     if report.crash is not None:
         fault = report.crash.fault
-        parts.append((f"{fault.signal}: ", reason(fault.text)._replace(limit=200)))
+        parts.append((f"{fault.signal}: ", reason(fault.text, 200)))
     parts += [deadlock_headline(facts, deadlock) for deadlock in report.deadlocks[:3]]
     if len(report.deadlocks) > 3:
         parts.append((plural(len(report.deadlocks) - 3, "more deadlock"),))
     if report.task_cycles:
-        parts.append((f"circle of {plural(len(report.task_cycles[0]), 'task')}",))
+        parts.append((f"cycle of {plural(len(report.task_cycles[0]), 'task')}",))
     if parts:
         return "bad", listed(parts, "; ")
-    if not report.threads:  # a document with parts only
-        return "plain", ("deadlocks were not looked for",)
+    if not report.threads:  # a document that contains only some members
+        return "plain", ("deadlocks were not searched for",)
     return ("doubt", undecided(report)) if report.no_verdict else ("good", ("no deadlock",))
 
 
 def not_seen(problem: str) -> tuple[Tone, Words]:
-    """The same for a target without a report."""
-    return "doubt", ("could not be looked at: ", Foreign(problem, 300))
+    """The headline of a target without a report."""
+    return "doubt", ("could not be inspected: ", Foreign(problem, 300))
 
 
 def cycle_line(facts: Facts, deadlock: Deadlock) -> Words:
-    """A deadlock, link by link, on one line."""
+    """The links of a deadlock on one line."""
     found = links(deadlock)
     parts: list[Words] = []
     for link in found[:_MANY_LOCKS]:
         lock = facts.locks.get(link.lock)
         ends = lock is not None and kind_of(lock.kind).ends_thread
         name: Words = ("the end",) if ends else short_lock(facts, link.lock)
-        waiters = thread_name(facts, link.waiters[0]) if len(link.waiters) == 1 else (number_list(link.waiters),)
         end: Words = ()
         if link.holders:
-            end = (" of ", *(thread_name(facts, link.holders[0]) if len(link.holders) == 1
-                             else (number_list(link.holders),)))
+            end = (" of ", *_thread_or_numbers(facts, link.holders))
         elif lock is not None:
             end = (", ", reason(lock.orphan) if lock.orphan else lock.state)
-        parts.append((*waiters, " waits for " if len(link.waiters) == 1 else " wait for ", *name, *end))
+        parts.append((*_waiters(facts, link), *name, *end))
     if len(found) > _MANY_LOCKS:
         parts.append((f"and {len(found) - _MANY_LOCKS:,} more",))
     return listed(parts, "; ")

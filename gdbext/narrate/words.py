@@ -1,26 +1,27 @@
-"""What sentences are made of: our own words, and text from the target, which only render/ makes safe."""
+"""The parts of sentences: fixed words, marked words, and text from the target, which only render/ escapes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, Union
 
+from gdbext.model import RECORDED
 from gdbext.model.reasons import Reason
 from gdbext.narrate.reasons import explain
 
-#: What marked words are. A renderer may colour them, or make links of them.
+#: The role of marked words. A renderer may colour them or turn them into links.
 Role = Literal["thread", "lock", "name", "bad", "good", "why"]
 
 
 class Foreign(NamedTuple):
-    """Text from the target, which may contain anything; a renderer escapes it and shows at most `limit` characters."""
+    """Text from the target. A renderer escapes it and shows at most `limit` characters."""
 
     text: str
     limit: int = 80
 
 
 class Marked(NamedTuple):
-    """Words with a role. `key` is the number of the thread, or the id of the lock, that they name."""
+    """Words with a role. `key` is the number of the thread or the id of the lock that they name."""
 
     role: Role
     words: Words
@@ -32,13 +33,13 @@ Words = tuple[Word, ...]
 
 
 def plain(words: Words) -> str:
-    """The words without roles; nothing in them is escaped or cut."""
+    """The words as one string, without roles, neither escaped nor cut."""
     return "".join([word if isinstance(word, str) else word.text if isinstance(word, Foreign) else plain(word.words)
                     for word in words])
 
 
 def unmarked(words: Words) -> Words:
-    """The words without roles; text from the target stays marked as such."""
+    """The words without roles; text from the target stays `Foreign`."""
     made: list[Word] = []
     for word in words:
         made += unmarked(word.words) if isinstance(word, Marked) else [word]
@@ -46,7 +47,7 @@ def unmarked(words: Words) -> Words:
 
 
 def capitalised(words: Words) -> Words:
-    """The words with a capital at their beginning."""
+    """The words with a capital first letter."""
     first = words[0]
     if isinstance(first, Marked):
         return (first._replace(words=capitalised(first.words)), *words[1:])
@@ -54,7 +55,7 @@ def capitalised(words: Words) -> Words:
 
 
 def listed(parts: Iterable[Words], separator: str = ", ") -> Words:
-    """Parts with a separator between them."""
+    """Join parts with a separator."""
     made: list[Word] = []
     for part in parts:
         made += [separator, *part] if made else part
@@ -62,22 +63,22 @@ def listed(parts: Iterable[Words], separator: str = ", ") -> Words:
 
 
 def plural(count: int, noun: str) -> str:
-    """A number and a noun that takes an s."""
+    """A number and a noun, with a plural s if needed."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def reason(why: Reason | str) -> Foreign:
+def reason(why: Reason | str, limit: int = 1000) -> Foreign:
     """The sentence of a reason; it may contain names from the target."""
-    return Foreign(explain(why) if isinstance(why, Reason) else why, 1000)
+    return Foreign(explain(why) if isinstance(why, Reason) else why, limit)
 
 
 def in_parentheses(why: Reason | str | None) -> Words:
-    """A reason in parentheses, to follow a statement; empty without a reason."""
+    """A reason in parentheses; empty without a reason."""
     return (Marked("why", (" (", reason(why), ")")),) if why else ()
 
 
 def known_by(evidence: str, why: Reason | str | None) -> Words:
-    """How a statement is known, to follow it; empty if it is recorded."""
-    if evidence == "recorded":
+    """The evidence of a statement in parentheses; empty if it is recorded."""
+    if evidence == RECORDED:
         return ()
-    return (Marked("why", (f" ({evidence}: ", reason(why), ")") if why else (f" ({evidence})",)),)
+    return (Marked("why", (f" ({evidence}: ", reason(why, 800), ")") if why else (f" ({evidence})",)),)

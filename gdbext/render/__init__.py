@@ -1,1 +1,1 @@
-"""Reports out: text, JSON, Graphviz. A renderer sees a report and nothing of the target."""
+"""Renderers: a report as text, HTML or DOT. They see only the report, never the target."""

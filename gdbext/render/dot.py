@@ -1,4 +1,4 @@
-"""The wait-for graph for Graphviz: threads are boxes, locks ellipses, deadlocks red."""
+"""The wait-for graph for Graphviz: boxes are threads, ellipses are locks, deadlocks are red."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES = {"inferred": ", style=dashed", "candidate": ", style=dotted"}
 
 
 def as_dot(report: Report) -> str:
-    """The graph of all threads that hold or wait for something, in the DOT language."""
+    """The graph of all threads that hold or wait for a lock, in the DOT language."""
     facts = Facts(report)
     graph = wait_for_graph(facts, everything=True, together=False)
     dead = {edge.waiter for deadlock in report.deadlocks for edge in deadlock.edges}

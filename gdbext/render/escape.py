@@ -1,4 +1,4 @@
-"""Strings of the target made safe: what a terminal or a file gets holds no control characters of the target's."""
+"""Escaping of text from the target, so that none of its control characters reach a terminal or a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNSAFE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def printable(text: str, limit: int = 1000) -> str:
-    r"""The text on one line, control and direction characters as escapes, cut after `limit` characters.
+    r"""Escape control and direction characters, and cut the text after `limit` characters.
 
     >>> printable("a\x1b[2Jb")
     'a\\x1b[2Jb'
@@ -20,14 +20,14 @@ def printable(text: str, limit: int = 1000) -> str:
     return "".join(_escaped(char) if unicodedata.category(char) in _UNSAFE else char for char in cut)
 
 
-def can_be_told(name: str) -> bool:
-    """Whether a command of GDB's can have the name of a file in it: it is UTF-8, and one line."""
+def fits_in_command(name: str) -> bool:
+    """Whether a GDB command can contain the name of a file: it is valid UTF-8 on one line."""
     return "\n" not in name and (name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name))
 
 
 def _escaped(char: str) -> str:
     code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8 (PEP 383)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not valid UTF-8 (PEP 383)
         code -= 0xDC00
     if code < 0x100:
         return f"\\x{code:02x}"

@@ -1,9 +1,9 @@
-"""Reports as one page of HTML that needs nothing but itself: the templates, what they may use, and how text gets safe.
+"""Reports as one self-contained page of HTML: the templates, their helpers, and escaping.
 
-A page may show several targets: the representatives of classes of cores, the processes of a tree, the workers of a
-cluster. Everything that a template writes passes `_safe`, and Jinja escapes it; `Markup` alone is left as it is. The
-policy of the page names the hashes of its script and its style and forbids everything else, so that a name that got
-into it as markup after all could neither run nor load anything.
+A page may show several targets: representatives of classes of cores, processes of a tree, workers of a cluster.
+Every value that a template writes passes `_safe`, and Jinja escapes it unless it is `Markup`. The content security
+policy allows only the page's own script and style, by their hashes. So even an unescaped name could not run or load
+anything.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.errors import UsageError
-from gdbext.model import Frame, Local, PyFrame, Report, TargetInfo, Thread
-from gdbext.narrate import gils, graph, locks, tasks, threads, verdict
-from gdbext.narrate.crash import RULES, SUSPECTS, came_from, covered
-from gdbext.narrate.frames import frame_name, frame_place, telling
-from gdbext.narrate.names import MANY, Facts, heading, lock_name, thread_name
+from gdbext.model import Local, Report, TargetInfo, Thread
+from gdbext.narrate import crash, gils, graph, locks, tasks, threads, verdict
+from gdbext.narrate.frames import explaining_frames, frame_name, frame_place
+from gdbext.narrate.names import MANY, Facts, heading, lock_name
 from gdbext.narrate.threads import STATES, Group
-from gdbext.narrate.words import Foreign, Marked, Word, Words, known_by, plain, plural, reason
+from gdbext.narrate.words import Foreign, Marked, Word, Words, plain, plural, reason
 from gdbext.render.escape import printable
 from gdbext.render.html_graph import Graph, Node
 from gdbext.render.shown import Shown
@@ -38,25 +37,23 @@ except ImportError as error:
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _NOTHING = Report(TargetInfo("live", 0, None, "", None))
-#: How many threads of a report are open at first.
+#: How many threads of a report are expanded at first.
 _OPEN = 4
-#: How many characters the stacks of a page may take before further, less important ones are shortened; how many
-#: innermost frames these keep, and how many when as much again is taken; how many characters a frame takes at least.
+#: How many characters all stacks of a page may take before later, less important ones are shortened; how many
+#: innermost frames these keep; how many they keep after twice as many characters; how many characters a frame takes.
 _STACKS, _INNER, _INNERMOST, _FRAME = 700_000, 8, 3, 60
 
 
-def html_page(looks: Sequence[Shown], title: str, classes: Sequence[Mapping[str, Any]] = (),
+def html_page(targets: Sequence[Shown], title: str, classes: Sequence[Mapping[str, Any]] = (),
               between: Sequence[Mapping[str, Any]] = ()) -> str:
-    """One self-contained file, in ASCII.
+    """Render one self-contained page, in ASCII. All text is treated as hostile.
 
-    :param classes: of many targets, those that are alike: `verdict` in words, `count`, `members` (targets), and
-        `representative`, the target that stands for the class.
-    :param between: waits between targets: `waiter` and `holder` (targets; `holder` may be None), for `what` in words,
-        and whether that is part of a `deadlock`.
-
-    All of their text is treated as hostile.
+    :param classes: classes of targets: `verdict` in words, `count`, `members` (targets), and the `representative`
+        target.
+    :param between: waits between targets: `waiter` and `holder` (targets; `holder` may be None), `what` in words, and
+        whether the wait is part of a `deadlock`.
     """
-    views = [View(each, index) for index, each in enumerate(looks)]
+    views = [View(each, index) for index, each in enumerate(targets)]
     anchors = {view.target: view.anchor for view in views}
     found = collections.Counter(state for view in views for state in view.states.values())
     style, script = ((_TEMPLATES / name).read_text(encoding="ascii") for name in ("page.css", "page.js"))
@@ -71,32 +68,32 @@ def html_page(looks: Sequence[Shown], title: str, classes: Sequence[Mapping[str,
 
 
 class Budget:
-    """How many characters the stacks of the page may still take."""
+    """The number of characters that stacks of the page may still take."""
 
     def __init__(self) -> None:
         self._left = _STACKS
 
     def frames(self, count: int) -> int:
-        """How many of that many frames of a stack are shown, from the innermost on."""
+        """How many innermost frames of a stack with `count` frames are shown."""
         inner = _INNER if self._left > -_STACKS else _INNERMOST
         return count if count <= inner + 1 or count * _FRAME <= self._left else inner
 
     def spend(self, made: str) -> str:
-        """Count what a stack takes; it is returned."""
+        """Count the size of a rendered stack, and return the stack."""
         self._left -= len(made)
         return made
 
 
 class View:
-    """A target as templates use it; its words link to the entries of the threads and locks that they name.
+    """A target for templates; its words link to the entries of the threads and locks that they name.
 
-    :param index: of the target in the page; it makes ids unique.
+    :param index: the target's number on the page, which makes ids unique.
     """
 
     def __init__(self, shown: Shown, index: int) -> None:
         self.target, self.parent, self.stopped = shown.target, shown.parent, shown.stopped
         self.problem, self.hint = shown.problem or verdict.NO_REASON, shown.hint
-        self.index, self.anchor = index, f"look{index}"
+        self.index, self.anchor = index, f"target{index}"
         self.seen = shown.report is not None
         self.report = shown.report or _NOTHING
         self.facts = Facts(self.report)
@@ -106,22 +103,22 @@ class View:
         self._place_of_lock = {lock: place for place, lock in enumerate(self.facts.locks)}
 
     def thread_anchor(self, number: object) -> str | None:
-        """The id of a thread's entry; None if the report does not have the thread."""
+        """The id of a thread's entry; None if the report lacks the thread."""
         return f"t{self.index}-{number}" if number in self.threads else None
 
     def lock_anchor(self, lock_id: object) -> str | None:
-        """The id of a lock's row; None if the report does not have the lock."""
+        """The id of a lock's row; None if the report lacks the lock."""
         return f"l{self.index}-{self._place_of_lock[str(lock_id)]}" if lock_id in self._place_of_lock else None
 
     def say(self, words: Words, link: bool = True) -> Markup:
-        """Words as markup, with links if `link`."""
+        """Convert words to markup."""
         return Markup("").join([self._word(word, link) for word in words])
 
     def _word(self, word: Word, link: bool) -> Markup:
         if isinstance(word, str):
             return escape(_safe(word))
         if isinstance(word, Foreign):
-            # a right-to-left name must not change the order of the words around it
+            # a right-to-left name must not reorder the words around it
             return Markup("<bdi>{}</bdi>").format(printable(word.text, word.limit))
         return self._marked(word, link)
 
@@ -137,7 +134,7 @@ class View:
         return text if anchor is None else Markup('<a href="#{}">{}</a>').format(anchor, text)
 
     def groups(self) -> Iterator[tuple[Group, bool]]:
-        """Threads that are shown together, and whether all of it is shown at once."""
+        """Each group of threads, and whether it is expanded at first."""
         opened = 0
         for group in threads.groups(self.facts, by_state=True):
             important = group.state in ("crashed", "deadlocked")
@@ -146,11 +143,11 @@ class View:
 
     @staticmethod
     def variables(thread: Thread) -> dict[int, Sequence[Local]]:
-        """The variables of a thread's frames, by index."""
+        """The variables of a thread, by index of the frame."""
         return dict(enumerate(thread.variables or ()))
 
     def graph(self) -> Graph | None:
-        """The drawing of the wait-for graph; None if there is nothing to draw."""
+        """The drawing of the wait-for graph; None if it is empty."""
         waits, made = graph.wait_for_graph(self.facts), Graph()
         if not waits.threads:
             return None
@@ -167,25 +164,16 @@ class View:
                 made.connect(start, end, arrow.words, arrow.bad, arrow.kind)
         return made
 
-    def crash_places(self) -> list[Frame]:
-        """The frame to inspect first, and the innermost Python frame that led to it."""
-        crash = self.report.crash
-        if crash is None or crash.guilty is None or crash.guilty >= len(crash.stack.frames):
-            return []
-        frames = crash.stack.frames[crash.guilty:]
-        python = next((frame for frame in frames if isinstance(frame, PyFrame)), None)
-        return [frames[0]] if python is None or python is frames[0] else [frames[0], python]
-
 
 def _lines(lines: Sequence[Words]) -> list[str]:
     return [printable(plain(words)) for words in lines]
 
 
 def _depths(views: Sequence[View]) -> dict[str, int]:
-    """How deep each target stands in the index."""
+    """The depth of each target in the index."""
     depths: dict[str, int] = {}
     for view in views:
-        # a parent stands above its children, so a circle cannot be made
+        # parents are listed before their children, so there are no cycles
         depths.setdefault(view.target, min(depths.get(view.parent, -1) + 1, 9) if view.parent is not None else 0)
     return depths
 
@@ -196,16 +184,16 @@ def _between(between: Sequence[Mapping[str, Any]], anchors: Mapping[str, str]) -
         bad, what = bool(edge["deadlock"]), f"what {edge['what']}"
         targets = [end for end in (edge["waiter"], edge["holder"]) if end is not None]
         for target in targets:
-            made.add(Node(f"look {target}", "thread", [printable(target, 120)], anchors.get(target), bad))
+            made.add(Node(f"target {target}", "thread", [printable(target, 120)], anchors.get(target), bad))
         made.add(Node(what, "lock", [printable(edge["what"], 120)], None, bad))
-        made.connect(f"look {targets[0]}", what, "waits", bad)
+        made.connect(f"target {targets[0]}", what, "waits", bad)
         for holder in targets[1:]:
-            made.connect(what, f"look {holder}", "for", bad)
+            made.connect(what, f"target {holder}", "for", bad)
     return made
 
 
 def _hash(text: str) -> str:
-    """An inline style or script as a policy names it."""
+    """The hash of an inline style or script for the policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('ascii')).digest()).decode('ascii')}'"
 
 
@@ -213,12 +201,12 @@ def _hash(text: str) -> str:
 
 
 def _safe(value: object) -> object:
-    """What a template writes: markup as it is, everything else without characters that do more than show."""
+    """Escape control characters in a value that a template writes, unless it is markup."""
     return value if isinstance(value, Markup) else printable(str(value))
 
 
 class _OneLine(Extension):
-    """Leaves out line breaks and indentation of templates, which tests and readers of a page would see as spaces."""
+    """Removes the line breaks and the indentation of templates, which browsers would show as spaces."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         """The template in one line."""
@@ -231,9 +219,8 @@ def _environment() -> Environment:
                        finalize=_safe, extensions=[_OneLine])
     made.filters.update(cut=lambda text, limit: printable(str(text), limit), number=lambda count: f"{count:,}",
                         px=lambda pixels: f"{pixels:.1f}")
-    made.globals.update(gils=gils, graph=graph, locks=locks, tasks=tasks, threads=threads, verdict=verdict,
-                        frame_name=frame_name, frame_place=frame_place, telling=telling, heading=heading,
-                        lock_name=lock_name, thread_name=thread_name, known_by=known_by, plural=plural, reason=reason,
-                        STATES=STATES, RULES=RULES, SUSPECTS=SUSPECTS, came_from=came_from, covered=covered,
-                        NEWLINE=Markup("\n"))
+    made.globals.update(crash_words=crash, gils=gils, graph=graph, locks=locks, tasks=tasks, threads=threads,
+                        verdict=verdict, frame_name=frame_name, frame_place=frame_place,
+                        explaining_frames=explaining_frames, heading=heading, lock_name=lock_name, plural=plural,
+                        reason=reason, STATES=STATES, NEWLINE=Markup("\n"))
     return made

@@ -1,28 +1,32 @@
-"""The layout of drawings: nodes in layers, curves between them. What they are drawn as is in graph.html.j2."""
+"""The layout of graphs: nodes in layers, and curves between them. `graph.html.j2` draws it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gdbext.narrate.graph import LEGEND
 from gdbext.render.escape import printable
 from gdbext.render.style import columns
 
-#: How many nodes are drawn at most, and how many layers stand side by side; more stand one below the other.
+#: The maximum number of nodes that are drawn, and of layers that are drawn side by side; more are stacked.
 _NODES, _BESIDE = 90, 4
-#: Sizes in pixels: of a character and a line of 12 pixels' monospace, inside and between nodes, between layers.
+#: Sizes in pixels: the width of a character and the height of a line of 12-pixel monospace text, padding inside nodes,
+#: gaps between nodes and between layers.
 _CHAR, _LINE, _PAD, _GAP, _BETWEEN = 7.3, 16, 9, 22, 118
-#: How many columns of text a node has.
+#: The maximum width of a node's text, in columns.
 _TEXT = 32
+
+#: along the layers and inside a layer, or x and y
+_Point = tuple[float, float]
 
 
 @dataclass
 class Node:
-    """A thread or a process (`kind` is ``thread``), or what it waits for (``lock``): its lines, and where it leads to.
+    """A box for a thread or process (`kind` is ``thread``), or for the awaited lock (``lock``).
 
-    `anchor` is the id of an element of the page. Layer and place are found when it is drawn.
+    `anchor` is the id of an element of the page. The other fields are set by the layout.
     """
 
     key: str
@@ -31,8 +35,10 @@ class Node:
     anchor: str | None = None
     bad: bool = False
     layer: int = 0
-    #: along its layer and across; the left upper corner once it is drawn
+    #: the position along the layers, and inside the layer
+    depth: float = 0
     place: float = 0
+    #: the upper left corner
     x: float = 0
     y: float = 0
 
@@ -51,19 +57,19 @@ class Node:
 
     @property
     def radius(self) -> float:
-        """Of its corners, in pixels."""
+        """The radius of the corners, in pixels."""
         if self.kind != "lock":
             return 3
         return self.height / 2 if len(self.lines) == 1 else 14
 
     @property
     def text_lines(self) -> list[tuple[float, str]]:
-        """Its lines, with how far each is from the top."""
+        """The lines, each with its vertical position."""
         return [(self.y + _PAD + 10 + _LINE * index, line) for index, line in enumerate(self.lines)]
 
 
 class Curve(NamedTuple):
-    """An arrow as it is drawn: the path, and its text with the place of that."""
+    """The drawing of an arrow: its path, and its text with the position."""
 
     classes: str
     bad: bool
@@ -74,7 +80,7 @@ class Curve(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A graph as it is drawn, one list of curves and one of boxes for each connected part; `left` are not drawn."""
+    """The drawing of a graph: the curves and boxes of each connected part. `left` nodes are not drawn."""
 
     width: float
     height: float
@@ -90,8 +96,6 @@ class _Arrow:
     text: str
     bad: bool
     kind: str
-    #: nodes without text in the layers between, that make way for it
-    through: list[Node] = field(default_factory=list)
 
 
 def _shortened(line: str) -> str:
@@ -104,11 +108,10 @@ def _shortened(line: str) -> str:
 
 
 class Graph:
-    """A drawing in layers of arrows between nodes of two kinds, threads and locks, that alternate on every path.
+    """A layered graph of threads and locks, which alternate on every path.
 
-    So nodes are never connected with others of their own layer if layers are numbered along the arrows. A cycle is
-    folded: its layers are numbered by their distance from its first node, which makes two rows of it, next to each
-    other, that meet at its end.
+    Nodes of one layer are never connected, since layers are numbered along the arrows. A cycle is folded: its layers
+    are numbered by the distance from its first node. So it becomes two rows side by side that meet at the end.
     """
 
     def __init__(self) -> None:
@@ -116,17 +119,17 @@ class Graph:
         self._arrows: dict[tuple[str, str], _Arrow] = {}
 
     def add(self, node: Node) -> None:
-        """Add a node; one that is there already may become bad."""
+        """Add a node. If it exists already, it may only become bad."""
         there = self._nodes.setdefault(node.key, node)
         there.bad = there.bad or node.bad
 
     def connect(self, start: str, end: str, text: str, bad: bool, kind: str = "recorded") -> None:
-        """Add an arrow between nodes that were added, or will be."""
+        """Add an arrow between nodes, which may be added later."""
         arrow = self._arrows.setdefault((start, end), _Arrow(start, end, text, bad, kind))
         arrow.bad = arrow.bad or bad
 
     def draw(self) -> Drawing:
-        """The layout of as many nodes as a reader can follow."""
+        """Lay out at most `_NODES` nodes."""
         after: dict[str, list[str]] = {key: [] for key in self._nodes}
         before: dict[str, list[str]] = {key: [] for key in self._nodes}
         for start, end in self._arrows:
@@ -135,7 +138,7 @@ class Graph:
         parts: list[tuple[list[Curve], list[Node]]] = []
         seen, drawn = set[str](), 0
         width = height = 0.0
-        # those of a deadlock first
+        # deadlocked nodes first
         for key in sorted(self._nodes, key=lambda key: not self._nodes[key].bad):
             if key in seen or drawn >= _NODES:
                 continue
@@ -163,7 +166,7 @@ class Graph:
         placed: dict[str, int] = {}
 
         def put(key: str, layer: int) -> list[str]:
-            """Place a node, with the cycle that it is in; what was placed, in order."""
+            """Place a node and its cycle, and return the placed nodes in order."""
             cycle = cycles.get(key, {key})
             made = _reached([key], lambda node: [each for each in (*after[node], *before[node]) if each in cycle])
             placed[key] = layer
@@ -188,68 +191,83 @@ class Graph:
 
     def _component(self, layers: list[list[Node]], arrows: Sequence[_Arrow],
                    top: float) -> tuple[list[Curve], float, float]:
-        """One connected part below `top`; its curves, width and height."""
+        """Lay out one connected part below `top`; return its curves, width and height."""
+        stacked = len(layers) > _BESIDE  # layers one below the other
+
+        def size(node: Node) -> tuple[float, float]:
+            """The extent along the layers, and inside the layer."""
+            if node.kind == "bend":
+                return 0, 8
+            return (node.height, node.width) if stacked else (node.width, node.height)
+
+        def position(depth: float, place: float) -> _Point:
+            return (place + 1, depth + 1 + top) if stacked else (depth + 1, place + 1 + top)
+
         beside: dict[int, list[Node]] = {id(node): [] for layer in layers for node in layer}
+        ways: list[list[Node]] = []
         for arrow in arrows:
             start, end = self._nodes[arrow.start], self._nodes[arrow.end]
             step = 1 if end.layer > start.layer else -1
-            way = [start]
-            for number in range(start.layer + step, end.layer, step):
-                bend = Node("", "bend", [], layer=number)
+            # nodes without text in the layers between make room for the arrow
+            bends = [Node("", "bend", [], layer=number) for number in range(start.layer + step, end.layer, step)]
+            for bend in bends:
                 beside[id(bend)] = []
-                layers[number].append(bend)
-                way.append(bend)
-            arrow.through = way[1:]
-            for one, other in zip(way, [*way[1:], end]):
+                layers[bend.layer].append(bend)
+            ways.append([start, *bends, end])
+            for one, other in zip(ways[-1], ways[-1][1:]):
                 beside[id(one)].append(other)
                 beside[id(other)].append(one)
-        across = len(layers) > _BESIDE  # layers one below the other
-
-        def size(node: Node) -> float:
-            return 8 if node.kind == "bend" else node.width if across else node.height
-
-        _arrange(layers, beside, size)
-        depth = 0.0
+        _arrange(layers, beside, lambda node: size(node)[1])
+        depth, between = 0.0, _BETWEEN / 2 if stacked else _BETWEEN
         for layer in layers:
-            thick = max(node.height if across else node.width for node in layer)
+            thick = max(size(node)[0] for node in layer)
             for node in layer:
-                extent = 0.0 if node.kind == "bend" else node.height if across else node.width
-                place = depth + (thick - extent) / 2
-                node.x, node.y = (node.place + 1, place + 1 + top) if across else (place + 1, node.place + 1 + top)
-            depth += thick + (_BETWEEN / 2 if across else _BETWEEN)
-        depth -= _BETWEEN / 2 if across else _BETWEEN
-        breadth = max(node.place + size(node) for layer in layers for node in layer)
-        width, height = (breadth, depth) if across else (depth, breadth)
-        return list(self._lines(arrows, across)), width + 2, height + 2
+                node.depth = depth + (thick - size(node)[0]) / 2
+                node.x, node.y = position(node.depth, node.place)
+            depth += thick + between
+        depth -= between
+        breadth = max(node.place + size(node)[1] for layer in layers for node in layer)
+        width, height = (breadth, depth) if stacked else (depth, breadth)
+        return list(_curves(arrows, ways, size, position)), width + 2, height + 2
 
-    def _lines(self, arrows: Sequence[_Arrow], across: bool) -> Iterator[Curve]:
-        """Arrows, those that end at the same side of a node one beside another."""
-        ports: dict[tuple[int, bool], list[tuple[float, int]]] = {}
-        ways = [[self._nodes[arrow.start], *arrow.through, self._nodes[arrow.end]] for arrow in arrows]
-        for index, way in enumerate(ways):
-            for one, other in ((way[0], way[1]), (way[-1], way[-2])):
-                ports.setdefault((id(one), other.layer > one.layer), []).append((_middle(other, across), index))
-        for found in ports.values():
-            found.sort()
-        # a bad one is drawn above others
-        for index in sorted(range(len(arrows)), key=lambda index: arrows[index].bad):
-            way, arrow = ways[index], arrows[index]
-            points = []
-            for one, other in ((way[0], way[1]), (way[-1], way[-2])):
-                right = other.layer > one.layer
-                found = ports[id(one), right]
-                rank = next(place for place, (_, which) in enumerate(found) if which == index)
-                share = (rank + 1) / (len(found) + 1)
-                if across:
-                    points.append((one.x + one.width * share, one.y + (one.height if right else 0)))
-                else:
-                    points.append((one.x + (one.width if right else 0), one.y + one.height * share))
-            inner = [(node.x, node.y) for node in arrow.through]
-            yield _curve([points[0], *inner, points[1]], across, arrow)
+
+def _curves(arrows: Sequence[_Arrow], ways: Sequence[Sequence[Node]], size: Callable[[Node], _Point],
+            position: Callable[[float, float], _Point]) -> Iterator[Curve]:
+    """The curves of arrows, spread along the side of a node where several end."""
+    def middle(node: Node) -> float:
+        return node.place if node.kind == "bend" else node.place + size(node)[1] / 2
+
+    ports: dict[tuple[int, bool], list[tuple[float, int]]] = {}
+    for index, way in enumerate(ways):
+        for one, other in ((way[0], way[1]), (way[-1], way[-2])):
+            ports.setdefault((id(one), other.layer > one.layer), []).append((middle(other), index))
+    for found in ports.values():
+        found.sort()
+    # bad arrows are drawn last, above others
+    for index in sorted(range(len(arrows)), key=lambda index: arrows[index].bad):
+        way, arrow = ways[index], arrows[index]
+        ends = []
+        for one, other in ((way[0], way[1]), (way[-1], way[-2])):
+            after = other.layer > one.layer
+            found = ports[id(one), after]
+            rank = next(place for place, (_, which) in enumerate(found) if which == index)
+            thick, broad = size(one)
+            ends.append((one.depth + (thick if after else 0), one.place + broad * (rank + 1) / (len(found) + 1)))
+        points = [ends[0], *((node.depth, node.place) for node in way[1:-1]), ends[1]]
+        path = "M{:.1f} {:.1f}".format(*position(*ends[0]))
+        # the curve leaves and arrives along the direction of the layers
+        for (depth, place), (to_depth, to_place) in zip(points, points[1:]):
+            half = (depth + to_depth) / 2
+            path += "C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}".format(
+                *position(half, place), *position(half, to_place), *position(to_depth, to_place))
+        # the text is on the first piece, before its middle, where it cannot cover that of an arrow back
+        (depth, place), (to_depth, to_place) = points[:2]
+        x, y = position(depth + (to_depth - depth) * 0.39, place + (to_place - place) * 0.29)
+        yield Curve(f"line {arrow.kind}", arrow.bad, path, arrow.text, x, y + 4)
 
 
 def _reached(start: Sequence[str], following: Callable[[str], Iterable[str]], limit: int | None = None) -> list[str]:
-    """All nodes that can be reached, nearest first, `limit` of them at most."""
+    """The reachable nodes, nearest first, at most `limit`."""
     found = dict.fromkeys(start)
     waiting = list(start)
     for key in waiting:
@@ -260,15 +278,9 @@ def _reached(start: Sequence[str], following: Callable[[str], Iterable[str]], li
     return list(found)
 
 
-def _middle(node: Node, across: bool) -> float:
-    if node.kind == "bend":
-        return node.x if across else node.y
-    return node.x + node.width / 2 if across else node.y + node.height / 2
-
-
 def _arrange(layers: Sequence[list[Node]], beside: Mapping[int, Sequence[Node]],
              size: Callable[[Node], float]) -> None:
-    """Order the nodes of each layer so that few lines cross, and place them near those that they are connected with."""
+    """Order the nodes of each layer so that few lines cross, and place them near their neighbours."""
     order = {id(node): float(index) for layer in layers for index, node in enumerate(layer)}
     for sweep in range(6):
         for layer in layers if sweep % 2 == 0 else reversed(layers):
@@ -301,21 +313,3 @@ def _arrange(layers: Sequence[list[Node]], beside: Mapping[int, Sequence[Node]],
     for layer in layers:
         for node in layer:
             node.place -= least
-
-
-def _curve(points: Sequence[tuple[float, float]], across: bool, arrow: _Arrow) -> Curve:
-    """A line through the points that leaves and arrives along the direction of the layers, with its text."""
-    text = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
-    for (x, y), (to_x, to_y) in zip(points, points[1:]):
-        if across:
-            half = (y + to_y) / 2
-            text += f"C{x:.1f} {half:.1f} {to_x:.1f} {half:.1f} {to_x:.1f} {to_y:.1f}"
-        else:
-            half = (x + to_x) / 2
-            text += f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
-    # the text is on its first piece, a little before the middle, where that of an arrow back is not
-    (x, y), (to_x, to_y) = points[0], points[1]
-    along, aside = 0.39, 0.29
-    share_x, share_y = (aside, along) if across else (along, aside)
-    return Curve(f"line {arrow.kind}", arrow.bad, text, arrow.text, x + (to_x - x) * share_x,
-                 y + (to_y - y) * share_y + 4)

@@ -1,4 +1,4 @@
-"""Writes reports to files that only their owner may read: they hold source lines, variables and arguments."""
+"""Write reports to private files: reports contain source lines, variables and arguments."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import tempfile
 
 
 def write_private(path: str, text: str) -> None:
-    """Write a file, mode 0600. One that exists is replaced; a device or a pipe is written to.
+    """Write a file with mode 0600, replacing any existing file. A device or a pipe is written to instead.
 
-    A symbolic link that belongs to another user is replaced, too: somebody else could choose what is overwritten.
+    A symbolic link owned by another user is replaced, not followed: it could point to any file.
 
     :raises OSError: it cannot be written.
     """

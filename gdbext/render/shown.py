@@ -1,4 +1,4 @@
-"""What a page of HTML shows: importable without the library that `render.html` needs."""
+"""The targets of a page of HTML, importable without Jinja2."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gdbext.record import record
 
 @record
 class Shown:
-    """A target on a page: its report, or the problem why there is none and a hint what to do about it.
+    """A target on a page: its report, or the problem that prevented one and a hint.
 
-    `stopped` is for how many seconds it was paused, `parent` the target below which it stands in the index.
+    `stopped` is the time for which the target was paused, in seconds; `parent` is its parent in the index.
     """
 
     target: str

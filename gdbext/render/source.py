@@ -1,13 +1,13 @@
-"""Source files: which of them may be read, and their lines as Python itself would read them.
+"""Source files: which files may be read, and their lines as Python reads them.
 
-A file's name comes from the target, which may have made it up: what it leads to is read only if it is a regular file
-whose name ends as that of a source file, which the target's own user may read, and which lies where the user's settings
-allow. Nothing follows from what is in it.
+The target may have forged a file's name. So a file is read only if it is a regular file with a source file's suffix,
+the target's own user may read it, and the user's settings allow its location. Its content is only shown.
 """
 
 from __future__ import annotations
 
 import codecs
+import functools
 import io
 import re
 import tokenize
@@ -17,27 +17,27 @@ from collections.abc import Callable, Iterator, Sequence
 from gdbext.render.escape import printable
 from gdbext.render.source_access import SourceAccess
 
-#: Most bytes of one file that are read, most bytes of all files of a report, and how many names are looked for.
+#: Limits: bytes of one file, bytes of all files of a report, and the number of files searched for.
 MAX_SOURCE, MAX_TOTAL, MAX_FILES = 8 << 20, 32 << 20, 2_000
-#: Names of source files; a code object's file name may be any text.
+#: Suffixes of source files; a code object's file name may be any text.
 _SUFFIXES = (".py", ".pyw")
-#: Names that every package has: such a name alone does not tell a file.
+#: File names that occur in every package, and so do not identify a file.
 _COMMON = ("__init__.py", "__main__.py")
-#: How many files a note about each of them is written for.
+#: How many newer files get a note of their own.
 _MANY = 10
-#: By how many seconds the clocks of files and processes may differ: the kernel counts both in ticks.
+#: The maximum difference between clocks of files and processes, in seconds: the kernel counts both in ticks.
 _TICK = 0.02
 
-#: Encodings in which people write source. Some of Python's codecs are no encodings, or take for ever on some input.
+#: Allowed encodings of source. Some Python codecs are not text encodings, or take very long on some input.
 _ENCODING = re.compile(
     r"^(utf-8|utf-8-sig|ascii|iso8859-\d+|cp\d+|koi8-[rtu]|mac-\w+|gb\w+|big5\w*|euc_\w+|shift_jis\w*)$")
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
 class SourceLines:
-    """The lines of a Python source file, in the encoding that it declares (PEP 263), without their ends.
+    """The lines of a Python source file in its declared encoding (PEP 263), without line ends.
 
-    Only where they begin and end is kept besides the text: a file of empty lines has millions.
+    Stores the text and the offsets of lines only: a file may have millions of empty lines.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -59,13 +59,13 @@ class SourceLines:
 
 
 class SourceFiles:
-    """Lines of the source files that frames name, each file read once.
+    """Lines of the source files that frames name; each file is read once.
 
-    :param folders: the user's own, in which a file is looked for first, by as much of the end of its name as fits.
-    :param anywhere: whether files may be read at the very places that frames name, too.
+    :param folders: the user's source folders, searched first for the longest matching end of a file's path.
+    :param anywhere: whether files may also be read at the paths that frames name.
     :param access: reads files with the rights of the target's user.
-    :param since: tells from when on a file that was changed may not be what runs, in seconds since 1970; None if that
-        is not known.
+    :param since: returns the start time of the target in seconds since 1970, or None; a file changed later may differ
+        from the running code.
     :param what: ``process`` or ``core``.
     """
 
@@ -74,12 +74,10 @@ class SourceFiles:
         self._folders = folders
         self._anywhere = anywhere
         self._access = access or SourceAccess()
-        self._get_since = since
-        self._since: float | None = None
-        self._since_known = False
+        self._get_since = functools.cache(since)
         self._what = what
         self._files: dict[str, SourceLines | None] = {}
-        # by device and inode: many names may lead to one file
+        # by device and inode: a file may have many names
         self._contents: dict[tuple[int, int], SourceLines] = {}
         self._left = MAX_TOTAL
         self._missing: list[str] = []
@@ -87,7 +85,7 @@ class SourceFiles:
         self._not_read = False
 
     def __call__(self, path: str, line: int) -> str | None:
-        """The text of a line, or None where there is no such file or line."""
+        """The text of a line, or None if there is no such file or line."""
         if path not in self._files:
             if len(self._files) >= MAX_FILES:
                 self._not_read = True
@@ -97,18 +95,18 @@ class SourceFiles:
         return lines[line - 1] if lines is not None and 0 < line <= len(lines) else None
 
     def notes(self) -> list[str]:
-        """What the user should know of the files that were asked for, one line each."""
-        notes = [f"{printable(path, 300)} is newer than the {self._what}: its lines may not be those that run"
+        """Notes about the requested files, one line each."""
+        notes = [f"{printable(path, 300)} is newer than the {self._what}: its lines may differ from the running code"
                  for path in self._newer[:_MANY]]
         if len(self._newer) > _MANY:
             notes.append(f"{len(self._newer) - _MANY} more source files are newer than the {self._what}")
         if self._missing:
             files = "1 file" if len(self._missing) == 1 else f"{len(self._missing)} files"
             notes.append(f"no source for {files}, such as {printable(self._missing[0], 300)}; "
-                         "`help set gdbext source-path` tells where it is looked for")
+                         "`help set gdbext source-path` shows where gdbext searches")
         if self._not_read:
-            notes.append(f"only {MAX_FILES:,} source files and {MAX_TOTAL >> 20} MiB of them are read: lines of others "
-                         "are not shown")
+            notes.append(f"a limit ({MAX_FILES:,} source files, {MAX_TOTAL >> 20} MiB) is reached: lines of other "
+                         "files are not shown")
         return notes
 
     def _load(self, path: str) -> SourceLines | None:
@@ -133,20 +131,19 @@ class SourceFiles:
         return None
 
     def _places(self, path: str) -> Iterator[tuple[str | None, str]]:
-        """Where a file may be, the likeliest place first: folder and name, or None and the name that the frame has."""
+        """Possible places of a file, the likeliest first: folder and name, or None and the frame's own path."""
         parts = [part for part in path.split("/") if part not in ("", ".")]
-        if ".." in parts:  # what is before it may be a link, and what is behind it must not lead out of a folder
+        if ".." in parts:  # a folder before ".." may be a link, and ".." must not lead out of `folders`
             parts = parts[len(parts) - parts[::-1].index(".."):]
         for first in range(len(parts) - 1):
             yield from ((folder, "/".join(parts[first:])) for folder in self._folders)
         if self._anywhere and path.startswith("/"):
             yield None, path
-        # a name without its folder may be that of another file: only where nothing better is found
+        # a bare name may belong to another file, so it is tried last
         if parts and (parts[-1] not in _COMMON or path == parts[-1]):
             yield from ((folder, parts[-1]) for folder in self._folders)
 
     def _is_newer(self, changed: float) -> bool:
-        if not self._since_known:
-            self._since, self._since_known = self._get_since(), True
-        return self._since is not None and changed > self._since + _TICK
+        since = self._get_since()
+        return since is not None and changed > since + _TICK
 

@@ -1,8 +1,8 @@
-"""Reads files that the target names, with no more rights than the target's own user has.
+"""Read files that the target names, with no more rights than the target's own user.
 
-A name comes from the target, and any link on the way to the file may be anybody's. So a debugger that may read more
-than the target's user reads as that user, in a child process that has given up its rights. A file of another root
-directory is opened by openat2(2), which follows links only inside of that root.
+The target chooses the name, and any user may own a link on the path. So a debugger with more rights than the target's
+user reads as that user, in a child process that has dropped its rights. A file below another root directory is opened
+with openat2(2), which follows links only inside that root.
 
 Sources: Linux 6.1 include/uapi/linux/openat2.h, fs/open.c; man 7 credentials.
 """
@@ -27,33 +27,33 @@ _OPENAT2, _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 437, 0x02, 0x10
 #: struct open_how: flags, mode, resolve.
 _OPEN_HOW = struct.Struct("<QQQ")
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-#: Most symbolic links on the way to one file, as in Linux (MAXSYMLINKS).
+#: The maximum number of symbolic links on a path, as in Linux (MAXSYMLINKS).
 _MAX_LINKS = 40
-#: How long reading one file as another user may take, in seconds: that user may have mounted the file system.
+#: The timeout for reading one file as another user, in seconds: that user may have mounted a slow file system.
 _PATIENCE = 5.0
-#: What the child sends before the data: st_dev, st_ino, st_mtime.
+#: The child sends this before the data: st_dev, st_ino, st_mtime.
 _HEADER = struct.Struct("<QQd")
-#: Exit status of a child that could not give up its rights.
+#: The exit status of a child that could not drop its rights.
 _NOT_PERMITTED = 2
 
 
 @record
 class User:
-    """A user of this machine, with the groups by which rights are given."""
+    """A user of this machine, with the groups that grant rights."""
 
     uid: int
     gid: int
     groups: tuple[int, ...] = ()
 
 
-#: A user who may read only what everybody may: ``nobody``.
+#: A user without special rights: ``nobody``.
 EVERYBODY = User(65534, 65534)
 
 
 class Contents(NamedTuple):
     """The beginning of a regular file.
 
-    `identity` are device and inode, `changed` is in seconds since 1970. `data` is None for a file that the caller has.
+    `identity` is device and inode, `changed` is in seconds since 1970. `data` is None if the caller has it already.
     """
 
     identity: tuple[int, int]
@@ -65,7 +65,7 @@ class SourceAccess:
     """Reads regular files.
 
     :param root: the root directory of the target's file system; empty if it is the debugger's own.
-    :param user: whose rights count for a file at the very place that the target names; None: the debugger's.
+    :param user: the user whose rights apply to paths that the target names; None: the debugger's user.
     """
 
     def __init__(self, root: str = "", user: User | None = None) -> None:
@@ -74,10 +74,10 @@ class SourceAccess:
         self._is_slow = False
 
     def named(self, path: str, limit: int, known: Collection[tuple[int, int]] = ()) -> Contents | None:
-        """The first `limit` bytes of the file that the target calls `path`; None if it must not or cannot be read.
+        """Read the first `limit` bytes of a file; None if it must not or cannot be read.
 
-        :param path: absolute, in the target's file system.
-        :param known: identities of files whose contents are not wanted again.
+        :param path: an absolute path in the target's file system.
+        :param known: identities of files that the caller has already.
         """
         try:
             if self._user is None:
@@ -89,15 +89,15 @@ class SourceAccess:
             return None
 
     def below(self, folder: str, name: str, limit: int, known: Collection[tuple[int, int]] = ()) -> Contents | None:
-        """The same of a file in a folder that the debugger's user has chosen.
+        """Read a file in a folder that the debugger's user has configured, as `named` does.
 
-        Links lead out of the folder only where the debugger's user may read no more than the target's.
+        Links may lead out of the folder only if the debugger has no more rights than the target's user.
         """
         return _read_regular(f"{folder}/{name}", limit, known, below=folder if self._user is not None else None)
 
     def _read(self, path: str, limit: int, known: Collection[tuple[int, int]], public: bool = False) -> Contents | None:
         if not self._root or public:
-            # of another root directory it cannot be said what everybody may read there
+            # below another root directory, public access cannot be checked
             is_here = not self._root or os.path.samestat(os.stat(f"{self._root}/"), os.stat("/"))
             return _read_regular(path, limit, known, public=public) if is_here else None
         root = os.open(f"{self._root}/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -134,7 +134,7 @@ class SourceAccess:
         finally:
             os.close(receives)
             status = _end(child)
-        if status == _NOT_PERMITTED:  # root without the rights of root, as in some containers
+        if status == _NOT_PERMITTED:  # root without full capabilities, as in some containers
             return self._read(path, limit, known, public=True)
         if data is None or len(data) < _HEADER.size:
             return None
@@ -158,7 +158,7 @@ class SourceAccess:
         return b"".join(parts)
 
     def read_in_child(self, root: int, path: str, limit: int, known: Collection[tuple[int, int]]) -> Contents | None:
-        """`named`, in a process that has the user's rights."""
+        """Read a file, in a child process that runs with the user's rights."""
         return self._read_inside(root, path, limit, known) if self._root else _read_regular(path, limit, known)
 
 
@@ -180,15 +180,15 @@ def _child(access: SourceAccess, user: User, root: int, path: str, limit: int, k
                 left = left[os.write(sends, left):]
         status = 0
     finally:
-        os._exit(status)  # nothing of the debugger's is run
+        os._exit(status)  # skip the debugger's own clean-up
 
 
 def _end(child: int) -> int | None:
-    """End a child, if it has not ended; its exit status, None if it has none."""
+    """End a child, and return its exit status; None if it was killed."""
     try:
         ended, status = os.waitpid(child, os.WNOHANG)
         if not ended:
-            # what it had to say has come, or comes too late; one that has said all is about to end
+            # a child that has sent everything is about to exit
             end = time.monotonic() + 1
             while not ended and time.monotonic() < end:
                 time.sleep(0.001)
@@ -197,12 +197,12 @@ def _end(child: int) -> int | None:
                 os.kill(child, signal.SIGKILL)
                 return None
         return os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
-    except OSError:  # GDB has waited for it
+    except OSError:  # GDB has already reaped it
         return None
 
 
 def _open_inside(root: int, path: str, flags: int) -> int:
-    """Open a file of another root directory.
+    """Open a file below another root directory.
 
     :raises NotImplementedError: the kernel is older than Linux 5.6, or a filter of system calls forbids it.
     """
@@ -223,9 +223,9 @@ def _open_inside(root: int, path: str, flags: int) -> int:
 
 
 def _inside(root: str, path: str) -> str | None:
-    """An absolute path of another file system as one of ours; None if its links go in a circle.
+    """Translate an absolute path below another root to one below the debugger's root; None if its links form a loop.
 
-    The kernel would take the target of an absolute link from our own root directory.
+    The kernel would resolve an absolute link from the debugger's own root directory.
     """
     done: list[str] = []
     todo = path.split("/")[::-1]
@@ -239,7 +239,7 @@ def _inside(root: str, path: str) -> str | None:
             continue
         try:
             link = os.readlink("/".join((root, *done, part)))
-        except (OSError, ValueError):  # no link, or not there
+        except (OSError, ValueError):  # not a link, or missing
             done.append(part)
             continue
         links += 1
@@ -253,13 +253,13 @@ def _inside(root: str, path: str) -> str | None:
 
 def _read_regular(path: str, limit: int, known: Collection[tuple[int, int]], below: str | None = None,
                   public: bool = False) -> Contents | None:
-    """The beginning of a regular file; None for anything else.
+    """Read the beginning of a regular file; None for anything else.
 
-    Opening a device may do something already, so the file's type is asked for before; it is asked for again when the
-    file is open, as another file may have come into its place.
+    Opening a device can have side effects, so the file's type is checked first. It is checked again after opening,
+    since another file may have replaced it.
 
-    :param below: the folder that the file must be in, whatever links led to it.
-    :param public: whether everybody must have the right to read it.
+    :param below: the folder that must contain the file after links are resolved.
+    :param public: whether every user must be allowed to read it.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -295,12 +295,12 @@ def _contents(handle: int, limit: int, known: Collection[tuple[int, int]], below
 
 
 def _place(handle: int) -> str:
-    """Where an open file is, without links."""
+    """The path of an open file, with links resolved."""
     return os.readlink(f"/proc/self/fd/{handle}")
 
 
 def _is_public(path: str, found: os.stat_result) -> bool:
-    """Whether everybody may read a file, and go to it."""
+    """Whether every user may read a file and search its folders."""
     folders = path.split("/")[:-1]
     return bool(found.st_mode & stat.S_IROTH) and all(
         os.stat("/".join(folders[:count]) or "/").st_mode & stat.S_IXOTH for count in range(1, len(folders) + 1))

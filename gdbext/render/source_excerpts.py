@@ -1,4 +1,4 @@
-"""Source lines below a frame: the part that runs is marked, lines around it are shown if they were asked for."""
+"""Source lines below a frame: the running part is marked, and context lines are shown on request."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from gdbext.model import Columns
 from gdbext.render.escape import printable
 from gdbext.render.style import Style, columns, excerpt
 
-#: Gives a source line by file and number, or None.
+#: Returns a source line by file and line number, or None.
 Source = Callable[[str, int], "str | None"]
-#: How many characters of a source line are shown, and how many are examined.
+#: How many characters of a source line are shown, and how many are decoded.
 _SOURCE_WIDTH = 160
 _MAX_COLUMN = 1 << 16
-#: How many are shown at least, however narrow the terminal is.
+#: How many characters are shown on a narrow terminal, at least.
 _LEAST_SOURCE = 20
 
 
 class SourceExcerpts:
     """Renders source lines.
 
-    :param source: where source lines come from.
-    :param context: how many lines before and after a source line are shown, too.
+    :param source: gives source lines.
+    :param context: how many lines before and after a source line are shown.
     """
 
     def __init__(self, source: Source, style: Style, context: int) -> None:
         self._source, self._style, self._context = source, style, context
 
     def below(self, file: str, line: int | None, columns: Columns | None, indent: str) -> list[str]:
-        """A source line, the part that runs marked, with the lines around it that were asked for."""
+        """A source line with its running part marked, and its context lines."""
         text = self._source(file, line) if line is not None else None
         if line is None or not text or not text.strip():
             return []
@@ -54,10 +54,10 @@ class SourceExcerpts:
         return lines
 
     def _marked(self, text: str, part: tuple[int, int] | None, start: str) -> list[str]:
-        """A source line, stripped, behind the start of a line; below it what marks a part of it."""
+        """A stripped source line after `start`, and a line of carets below its running part."""
         body = text.strip()
         if self._style.width is not None:
-            if part is not None:  # characters may become longer as escapes
+            if part is not None:  # escapes are longer than the characters
                 part = len(printable(body[:part[0]], _MAX_COLUMN)), len(printable(body[:part[1]], _MAX_COLUMN))
             room = min(max(self._style.width - len(start), _LEAST_SOURCE), _SOURCE_WIDTH)
             body, part = excerpt(printable(body, _MAX_COLUMN), room, part)
@@ -73,10 +73,10 @@ class SourceExcerpts:
 
 
 def _part(text: str, line: int, columns: Columns) -> tuple[int, int] | None:
-    """Where the part that runs begins and ends in the stripped line, in characters; None if it is all of the line.
+    """The start and end of the running part in the stripped line, in characters; None if it is the whole line.
 
-    Of a part that goes on in further lines it is what is in the first; None too if the line is not long enough to be
-    what was compiled.
+    A part that spans several lines ends with the first. The result is None, too, if the line is too short to be the
+    one that was compiled.
     """
     data = text[:_MAX_COLUMN].encode("utf-8", "replace")
     ending = text[:_MAX_COLUMN].rstrip()
@@ -90,5 +90,5 @@ def _part(text: str, line: int, columns: Columns) -> tuple[int, int] | None:
 
 
 def _margin(text: str) -> int:
-    """How far a line is indented, with tabs of eight columns as Python counts them."""
+    """The indentation of a line in columns, with tab stops every eight columns as in Python."""
     return len(text[:len(text) - len(text.lstrip())].expandtabs())

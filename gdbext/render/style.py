@@ -1,4 +1,4 @@
-"""What suits a terminal: colour, with pygments for source lines when GDB's Python can import it; lines that fit in."""
+"""Colour and line width for a terminal; source lines are highlighted if GDB's Python can import pygments."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import re
 import unicodedata
 from typing import Any, NamedTuple
 
-#: What can be marked by colour, with the codes for it.
+#: The colour codes of marked text.
 COLOURS = {"bad": "1;31", "good": "32", "lock": "1;33", "name": "1;36", "dim": "2"}
 _BOLD, _NOT_BOLD = "\x1b[1m", "\x1b[22m"
 _SGR = re.compile(r"(\x1b\[[0-9;]*m)")
 _CUT = "..."
-#: Lines are not made narrower than this: they would not be readable either.
+#: The minimum width of lines, in columns.
 _NARROWEST = 40
-#: How much further the rest of a line is indented than its beginning.
+#: The extra indentation of continuation lines.
 _HANGING = 4
 
 
 class Style:
-    """Marks text up with ANSI colours, or leaves it alone when `colour` is false.
+    """Marks text with ANSI colours if `colour` is true.
 
-    :param width: how many columns a line may take; None: any number.
+    :param width: the maximum width of a line, in columns; None: unlimited.
     """
 
     def __init__(self, colour: bool = False, width: int | None = None) -> None:
         self.colour = colour
-        #: How many columns a line may take, or None.
         self.width = None if width is None else max(width, _NARROWEST)
-        #: What to tell the user once about colour that is missing, or None.
+        #: A notice for the user about missing colour, or None.
         self.notice: str | None = None
         self._highlight: Any = None
         if colour:
@@ -38,20 +37,20 @@ class Style:
             from pygments import highlight
             from pygments.formatters import TerminalFormatter
             from pygments.lexers import PythonLexer
-        except Exception as error:  # an old Python meets a newer package: SyntaxError, AttributeError, ...
+        except Exception as error:  # an old Python with a newer package: SyntaxError, AttributeError, ...
             self.notice = f"pygments cannot be imported by GDB's Python ({type(error).__name__}); source has no colour"
             return
         lexer, formatter = PythonLexer(), TerminalFormatter()
         self._highlight = lambda text: str(highlight(text, lexer, formatter)).rstrip("\n")
 
     def mark(self, text: str, kind: str) -> str:
-        """The text in the colour of ``bad``, ``good``, ``lock``, ``name`` or ``dim``."""
+        """Colour text as ``bad``, ``good``, ``lock``, ``name`` or ``dim``."""
         return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if self.colour else text
 
     def source(self, text: str, bold: tuple[int, int] | None = None) -> str:
-        """A line of Python, highlighted; the text must be printable already.
+        """Highlight a line of Python that is already escaped.
 
-        :param bold: first character of a part that stands out, and the first one behind it.
+        :param bold: the start and end of a part in bold.
         """
         if not self.colour:
             return text
@@ -59,9 +58,9 @@ class Style:
         return highlighted if bold is None else _embolden(highlighted, *bold)
 
     def wrap(self, text: str) -> str:
-        """The text with its lines broken at spaces so that they fit, the rest of each indented further.
+        """Break lines at spaces so that they fit, with continuation lines indented further.
 
-        No word is broken: it may be an address, or a number of a thread.
+        Words are never broken: they may be addresses or thread numbers.
         """
         width = self.width
         if width is None or all(len(line) <= width and line.isascii() for line in text.split("\n")):
@@ -87,7 +86,7 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text without colour takes."""
+    """The width of text without colour codes on a terminal, in columns."""
     if text.isascii():
         return len(text)
     return sum(map(_columns_of, text))
@@ -98,9 +97,9 @@ def _columns_of(char: str) -> int:
 
 
 def shorten_path(path: str, room: int) -> str:
-    """A file's name with folders left out at its start until it takes at most `room` columns, as ``.../pkg/job.py``.
+    """Omit leading folders of a path until it fits into `room` columns, as ``.../pkg/job.py``.
 
-    Its last part is never cut.
+    The file's own name is never cut.
     """
     if columns(path) <= room:
         return path
@@ -113,34 +112,28 @@ def shorten_path(path: str, room: int) -> str:
 
 
 class Excerpt(NamedTuple):
-    """What is shown of a line, and where in it the part that matters begins and ends, or None."""
+    """The visible text of a line, and the start and end of its important part, or None."""
 
     text: str
     part: tuple[int, int] | None
 
 
 def excerpt(text: str, room: int, part: tuple[int, int] | None = None) -> Excerpt:
-    """The beginning of a line that takes at most `room` columns; if a part of it matters, what is around that part.
+    """Cut a line to `room` columns, around its important part if there is one.
 
-    :param part: first character of the part, and the first one behind it.
+    :param part: the start and end of the important part.
     """
     if columns(text) <= room:
         return Excerpt(text, part)
     first = 0
     if part is not None and columns(text[:part[1]]) > room - len(_CUT):
-        # the part in the middle, or its beginning if there is no room for all of it
+        # centre the part, or show its beginning if it does not fit
         around = max(room - 2 * len(_CUT) - columns(text[slice(*part)]), 0)
         lead = around - min(columns(text[part[1]:]), around // 2)
-        first = part[0]
-        while first > 0 and lead >= _columns_of(text[first - 1]):
-            first -= 1
-            lead -= _columns_of(text[first])
-        # nor is there room behind the end of the line
-        left = room - len(_CUT) - columns(text[first:])
-        while first > 0 and left >= _columns_of(text[first - 1]):
-            first -= 1
-            left -= _columns_of(text[first])
-        # what is left out must be more than what says so
+        first = part[0] - _fitting(text[:part[0]][::-1], 0, lead)
+        # leave no unused room after the end of the line
+        first -= _fitting(text[:first][::-1], 0, room - len(_CUT) - columns(text[first:]))
+        # the omitted text must be longer than the ellipsis
         first = first if first > len(_CUT) else 0
     before = _CUT if first else ""
     left = room - len(before)
@@ -155,7 +148,7 @@ def excerpt(text: str, room: int, part: tuple[int, int] | None = None) -> Excerp
 
 
 def _fitting(text: str, first: int, room: int) -> int:
-    """Where the text ends that begins at `first` and takes at most `room` columns."""
+    """The end of the text that starts at `first` and fits into `room` columns."""
     last = first
     while last < len(text) and _columns_of(text[last]) <= room:
         room -= _columns_of(text[last])
@@ -164,7 +157,7 @@ def _fitting(text: str, first: int, room: int) -> int:
 
 
 def _embolden(text: str, start: int, end: int) -> str:
-    """The text with a part of its visible characters bold; pygments ends each colour with all attributes off."""
+    """Make some visible characters bold; pygments resets all attributes after each colour."""
     made: list[str] = []
     at = 0
     for part in _SGR.split(text):

@@ -1,4 +1,4 @@
-"""Tasks of asyncio as text: a tree for each event loop, in which a task stands above what it waits for."""
+"""asyncio tasks as text: a tree for each event loop, with each task above the tasks that it awaits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gdbext.narrate.names import Facts
 from gdbext.narrate.words import plural
 from gdbext.render.text import TextRenderer
 
-#: How deep the tree is indented at most; deeper tasks stand as deep as this.
+#: The maximum indentation of the tree, in levels.
 _DEEPEST = 24
 
 
@@ -28,7 +28,7 @@ class TaskTree:
         self._in_cycle = {address for cycle in report.task_cycles for address in cycle}
 
     def render(self) -> str:
-        """All loops with their tasks, then the circles of tasks that wait for one another."""
+        """All event loops with their tasks, then the cycles of tasks."""
         lines: list[str] = []
         by_loop: dict[int, list[Task]] = {}
         for task in self._facts.report.tasks:
@@ -44,7 +44,7 @@ class TaskTree:
     def _loop(self, loop: EventLoop, own: Sequence[Task]) -> list[str]:
         count = plural(len(own), "task") if own else "no tasks"
         lines = [self._say((*tasks.loop_name(loop), " ", *tasks.loop_thread(self._facts, loop), f": {count}"))]
-        # first those that nobody waits for; what is left then is in a circle, or behind one of another loop
+        # first the tasks that no task awaits; the rest is in a cycle or awaited by a task of another loop
         for chosen in ([task for task in own if not task.awaited_by], own):
             lines += self._level([task for task in chosen if task.address not in self._shown])
         return [*lines, ""]
@@ -68,7 +68,7 @@ class TaskTree:
 
     @staticmethod
     def _grouped(level: Iterable[Task]) -> list[list[Task]]:
-        """Tasks with the same stack that wait for the same kind of thing together; tasks that wait for others alone."""
+        """Group tasks by stack and wait; tasks that run or await other tasks stay alone."""
         groups: dict[object, list[Task]] = {}
         for task in level:
             awaits = task.awaits
@@ -85,7 +85,7 @@ class TaskTree:
             words = (f"{len(group):,} tasks ", *tasks.task_list(group), ": each ",
                      *tasks.doing(self._facts, first, group=group))
         if again:
-            word = "in a circle" if self._in_cycle & {task.address for task in again} else "shown above"
+            word = "in a cycle" if self._in_cycle & {task.address for task in again} else "shown above"
             words = (*words, "; ", *tasks.task_list(again), f" {word}")
         frames = self._stack(first.stack, self._limit) if self._limit != 0 else []
         return [self._say(words), *("  " + line for line in frames)]

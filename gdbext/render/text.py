@@ -1,4 +1,4 @@
-"""Reports as text. Everything that comes from the target passes `printable` first."""
+"""Reports as text. All text from the target passes `printable`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gdbext.model import (
     Thread,
 )
 from gdbext.narrate import gils, locks, names, threads, verdict
-from gdbext.narrate.frames import MORE_FRAMES, left_out, numbered, parts_of, telling
+from gdbext.narrate.frames import MORE_FRAMES, explaining_frames, left_out, numbered, parts_of
 from gdbext.narrate.names import MANY, number_list
 from gdbext.narrate.words import Foreign, Marked, Words, capitalised
 from gdbext.render.escape import printable
@@ -29,29 +29,28 @@ from gdbext.render.style import COLOURS, Style, columns, shorten_path
 
 #: How many frames of each thread ``top`` shows.
 _TOP = 3
-#: How many characters the edges of a deadlock may take on one line.
+#: How many characters the links of a deadlock may take on one line.
 _EDGES_WIDTH = 160
-#: How far what stands below a frame is indented.
+#: The indentation of source lines and variables below a frame.
 _BELOW = " " * 9
 
 
 class TextRenderer:
     """Renders one report.
 
-    :param source: where source lines come from.
-    :param context: how many lines before and after a source line are shown, too.
+    :param source: gives source lines.
+    :param context: how many lines before and after a source line are shown.
     """
 
     def __init__(self, report: Report, style: Style, source: Source, context: int = 0) -> None:
-        #: How words are marked.
         self.style = style
         self._source = SourceExcerpts(source, style, context)
-        self._facts = names.Facts(report)
+        self.facts = names.Facts(report)
 
     # -- words -----------------------------------------------------------------------------------------------
 
     def say(self, words: Words) -> str:
-        """Words marked up for the terminal, with everything in them made safe."""
+        """Convert words to text for a terminal, escaped and marked."""
         return "".join([printable(word) if isinstance(word, str) else printable(word.text, word.limit)
                         if isinstance(word, Foreign) else self._marked_words(word) for word in words])
 
@@ -59,29 +58,21 @@ class TextRenderer:
         text = self.say(marked.words)
         return self.style.mark(text, marked.role) if marked.role in COLOURS else text
 
-    def thread_name(self, number: int) -> str:
-        """A thread by its number and name."""
-        return self.say(names.thread_name(self._facts, number))
-
-    def doing(self, thread: Thread) -> str:
-        """What a thread does, as the end of a sentence."""
-        return self.say(threads.doing(self._facts, thread))
-
     def _hold(self, hold: Hold, each: str = "", width: int = 0) -> list[str]:
-        """What a thread holds, and where it took it; that others wait for its end is shown where they are.
+        """A lock that a thread holds, and where it acquired the lock.
 
-        :param width: how many characters the verb takes at least.
+        :param width: the minimum width of the verb.
         """
-        words = locks.holding(self._facts, hold)
+        words = locks.holding(self.facts, hold)
         if not words:
             return []
-        indent = f"  {each}{locks.holds(self._facts, hold):<{width}} "
+        indent = f"  {each}{locks.holds(self.facts, hold):<{width}} "
         lines = [indent + self.say(words)]
         taken = hold.taken_at
         if taken is not None:
             start = " " * len(indent) + f"taken by {printable(taken.function, 120)} at "
             lines.append(start + self._place(taken.file, taken.line, columns(start)))
-            # its columns belong to the current instruction
+            # the frame's columns are those of the current instruction
             lines += self._source.below(taken.file, taken.line, None, " " * (len(indent) + 4))
         return lines
 
@@ -103,19 +94,19 @@ class TextRenderer:
             source = []
         return [f"{indent}{self.style.mark(number, 'dim')}{text}{note}", *source]
 
-    def _place(self, file: str, line: int | None, beside: int) -> str:
-        """A file and a line; the file's name is shortened where there are `beside` columns besides that are taken."""
+    def _place(self, file: str, line: int | None, used: int) -> str:
+        """A file and a line; the path is shortened to fit next to text of `used` columns."""
         name, number = printable(file, 300), f":{line if line is not None else '?'}"
         if self.style.width is not None:
-            name = shorten_path(name, self.style.width - beside - len(number))
+            name = shorten_path(name, self.style.width - used - len(number))
         return name + number
 
     def stack(self, frames: Sequence[Frame], limit: int | None) -> list[str]:
-        """Frames, one a line with its source; at most `limit` of them."""
+        """Frames with their source lines; at most `limit` frames."""
         return self._stack([Part((frame,)) for frame in frames], limit, "")
 
     def _stack(self, parts: Sequence[Part], limit: int | None, indent: str) -> list[str]:
-        """Parts of a stack; at most `limit` frames, what is folded not counted."""
+        """Parts of a stack; at most `limit` frames, not counting folded parts."""
         lines: list[str] = []
         shown = 0
         entries = list(numbered(parts))
@@ -127,11 +118,11 @@ class TextRenderer:
         return lines
 
     def mixed(self, thread: Thread, mixed: MixedStack, count: int | None) -> str:
-        """One thread with its stack, boundaries named.
+        """One thread with its mixed stack.
 
-        :param count: at most so many entries, of the outermost if it is negative; None: all.
+        :param count: the maximum number of entries, counted from the outermost if negative; None: all.
         """
-        lines = [self.say(threads.introduction(self._facts, [thread]))]
+        lines = [self.say(threads.introduction(self.facts, [thread]))]
         for hold in thread.holds:
             lines += self._hold(hold)
         lines += self._lines("  ", [threads.unmerged(mixed.unmerged)])
@@ -146,13 +137,9 @@ class TextRenderer:
     def _lines(self, indent: str, lines: Iterable[Words]) -> list[str]:
         return [indent + self.say(words) for words in lines if words]
 
-    def thread(self, number: int) -> Thread | None:
-        """A thread of the report."""
-        return self._facts.threads.get(number)
-
     def entry(self, part: Part, index: int, indent: str,
               variables: Mapping[int, Sequence[Local]] | None = None) -> list[str]:
-        """An entry of a stack, one line or with its source line and variables more."""
+        """An entry of a stack, with its source line and variables if there are any."""
         if part.text is not None:
             return self._left_out([part], indent)
         (frame,) = part.frames
@@ -164,10 +151,9 @@ class TextRenderer:
         return [*self._frame(index, frame, indent, note), *values]
 
     def _verdict_stack(self, thread: Thread, indent: str) -> list[str]:
-        """The frames that explain what a thread does."""
         lines: list[str] = []
         omitted: list[Part] = []
-        chosen = telling(thread)
+        chosen = explaining_frames(thread)
         for index, part in numbered(parts_of(thread)):
             if index in chosen:
                 lines += self._left_out(omitted, indent) + self.entry(part, index, indent)
@@ -177,18 +163,18 @@ class TextRenderer:
         return lines + self._left_out(omitted, indent)
 
     def _left_out(self, parts: Sequence[Part], indent: str) -> list[str]:
-        """One line in place of parts."""
+        """One line that summarises omitted parts."""
         words = left_out(parts)
         return [indent + self.style.mark(f"     ... {self.say(words)}", "dim")] if words else []
 
     # -- whole texts -----------------------------------------------------------------------------------------
 
     def deadlocks(self, stacks: str = "full") -> str:
-        """The verdict: each deadlock edge by edge, or what the threads do if there is none.
+        """The verdict: each deadlock with its links, or what the threads do if there is none.
 
-        :param stacks: as in `threads`, but for ``full``: the frames that explain the deadlock.
+        :param stacks: as in `threads`, except that ``full`` means the frames that explain the deadlock.
         """
-        deadlocks = self._facts.report.deadlocks
+        deadlocks = self.facts.report.deadlocks
         lines: list[str] = []
         for index, deadlock in enumerate(deadlocks, 1):
             lines += self._deadlock(index, deadlock, stacks)
@@ -199,7 +185,7 @@ class TextRenderer:
     def _deadlock(self, index: int, deadlock: Deadlock, stacks: str) -> list[str]:
         title = self.style.mark(f"Deadlock {index}: {verdict.title(deadlock)}", "bad")
         lines = [f"{title} {self.say(verdict.evidence(deadlock))}", ""]
-        groups = [self._facts.known(members) for members in verdict.alike(self._facts, deadlock)]
+        groups = [self.facts.known(members) for members in verdict.alike(self.facts, deadlock)]
         groups = [members for members in groups if members]
         for members in groups[:MANY]:
             lines += [*self._deadlocked(members, deadlock), *self._explaining(members[0], stacks), ""]
@@ -210,23 +196,20 @@ class TextRenderer:
         return [*lines, behind, ""] if behind else lines
 
     def _deadlocked(self, members: Sequence[Thread], deadlock: Deadlock) -> list[str]:
-        """What threads of a deadlock hold and wait for."""
         first, each = members[0], "each " if len(members) > 1 else ""
         lines = [self.say(names.heading(members))]
         for hold in first.holds:
             if hold.lock in verdict.locks_of(deadlock):
                 lines += self._hold(hold, each, len("waits for"))
-        return [*lines, f"  {each}waits for {self.say(locks.waiting(self._facts, first))}"]
+        return [*lines, f"  {each}waits for {self.say(locks.waiting(self.facts, first))}"]
 
     def _explaining(self, thread: Thread, stacks: str) -> list[str]:
-        """As much of a stack as the user asked for."""
         if stacks == "none":
             return []
         return self._stack(parts_of(thread), _TOP, "    ") if stacks == "top" else self._verdict_stack(thread, "    ")
 
     def _links(self, deadlock: Deadlock) -> list[str]:
-        """The links of a deadlock, on one line if they are short."""
-        parts = [self.say(verdict.link_line(self._facts, deadlock, link)) for link in verdict.links(deadlock)]
+        parts = [self.say(verdict.link_line(self.facts, deadlock, link)) for link in verdict.links(deadlock)]
         title = "Cycle:" if all(edge.holder is not None for edge in deadlock.edges) else "Wait:"
         text = f"{title} {'; '.join(parts)}"
         if len(text) <= _EDGES_WIDTH:
@@ -235,15 +218,15 @@ class TextRenderer:
         return [title, *(f"  {part}" for part in [*parts[:MANY], *left]), ""]
 
     def _no_deadlock(self) -> list[str]:
-        found = verdict.no_deadlock(self._facts)
+        found = verdict.no_deadlock(self.facts)
         title = self.style.mark(found.title, "bad" if found.doubt else "good")
-        doubt = f" ({self.say(found.doubt)}); none is seen" if found.doubt else ""
-        return [f"{title}{doubt} among {found.counts}", *self._lines("", verdict.gil_holders(self._facts))]
+        doubt = f" ({self.say(found.doubt)}); none was found" if found.doubt else ""
+        return [f"{title}{doubt} among {found.counts}", *self._lines("", verdict.gil_holders(self.facts))]
 
     def gils(self) -> str:
         """The holder of each GIL, what it does, and the waiters."""
         lines: list[str] = []
-        for runtime in self._facts.report.runtimes:
+        for runtime in self.facts.report.runtimes:
             lines.append(self.say(gils.runtime_line(runtime)))
             shown: set[str] = set()
             for interpreter in runtime.interpreters:
@@ -256,42 +239,42 @@ class TextRenderer:
         gil = interpreter.gil
         if shares:
             return [f"  {name}shares {gil.lock}"]
-        lines = [f"  {name}{self.say(gils.state(self._facts, gil))}"]
-        holder = self._facts.threads.get(gil.holder) if gil.holder is not None else None
-        if holder is not None:
-            lines += [f"    which {self.doing(holder)}", *self._verdict_stack(holder, "      ")]
-        facts = gils.python_states(self._facts.report) if gil.state == "disabled" else []
+        lines = [f"  {name}{self.say(gils.state(self.facts, gil))}"]
+        for holder in self.facts.known([gil.holder] if gil.holder is not None else []):
+            does = self.say(threads.doing(self.facts, holder))
+            lines += [f"    which {does}", *self._verdict_stack(holder, "      ")]
+        facts = gils.python_states(self.facts.report) if gil.state == "disabled" else []
         lines += [f"    {line}" for line in [*facts, *gils.waiters(gil)]]
-        return lines + self._lines("    ", [gils.stop_requested(self._facts, interpreter)])
+        return lines + self._lines("    ", [gils.stop_requested(self.facts, interpreter)])
 
     def locks(self, chosen: Sequence[Lock]) -> str:
         """Each lock with its state, holders and waiters."""
         lines: list[str] = []
         for lock in chosen:
-            lines.append(self.say((*capitalised(names.lock_name(self._facts, lock)),
-                                   *locks.held_by(self._facts, lock))))
-            for thread in self._facts.known(holder.thread for holder in lock.holders):
-                lines.append(f"  holder: {self.say(threads.introduction(self._facts, [thread]))}")
+            lines.append(self.say((*capitalised(names.lock_name(self.facts, lock)),
+                                   *locks.held_by(self.facts, lock))))
+            for thread in self.facts.known(holder.thread for holder in lock.holders):
+                lines.append(f"  holder: {self.say(threads.introduction(self.facts, [thread]))}")
                 lines += self._verdict_stack(thread, "    ")
             lines += [f"  {line}" for line in locks.waited_for(lock)]
         if not chosen:
             lines.append(locks.NONE_CHOSEN)
         return "\n".join(lines + self.problems()) + "\n"
 
-    def telling_order(self) -> list[int]:
-        """Numbers of all threads, those first that explain why a program does not go on."""
-        return list(threads.states(self._facts))
+    def order_of_threads(self) -> list[int]:
+        """The numbers of all threads, starting with those that explain why a program hangs."""
+        return list(threads.states(self.facts))
 
     def threads(self, shown: Sequence[int] | None, each: bool, stacks: str) -> str:
-        """Every thread with its stack, those with the same stack once unless `each`; then the deadlocks.
+        """The threads with their stacks, grouped by stack unless `each`; then the deadlocks.
 
-        :param shown: numbers of threads, in order; None: all, in `telling_order`.
+        :param shown: numbers of threads, in order; None: all, in `order_of_threads`.
         :param stacks: ``full``, ``top`` (the first frames only) or ``none``.
         """
         lines: list[str] = []
-        for group in threads.groups(self._facts, shown, each=each, stacks=stacks != "none"):
+        for group in threads.groups(self.facts, shown, each=each, stacks=stacks != "none"):
             first = group.members[0]
-            lines.append(self.say(threads.introduction(self._facts, group.members)))
+            lines.append(self.say(threads.introduction(self.facts, group.members)))
             for hold in first.holds:
                 lines += self._hold(hold)
             lines += self._lines("  ", [*threads.suspended_sections(first), threads.unmerged(first.unmerged)])
@@ -301,6 +284,6 @@ class TextRenderer:
         return "\n".join(lines) + "\n" + self.deadlocks(stacks)
 
     def problems(self) -> list[str]:
-        """What a reader should know besides, and what is not known."""
-        lines = self._lines("", verdict.notes(self._facts.report))
+        """The notes and problems of the report."""
+        lines = self._lines("", verdict.notes(self.facts.report))
         return ["", *lines] if lines else []

@@ -26,6 +26,6 @@ def test_thread_missing_at_a_barrier_is_in_the_deadlock(stripped: bool, target: 
     (deadlock,) = report.document["deadlocks"]
     assert deadlock["evidence"] == "inferred"
     assert [report.role(number) for number in deadlock["stuck_behind"]] == ["main"]
-    assert "1 of 2 arrived, still to come: thread" in session.outputs[1]
+    assert "1 of 2 arrived, not arrived: thread" in session.outputs[1]
     if target != "live":
         where[1].unlink()  # type: ignore[union-attr]

@@ -135,7 +135,7 @@ class Expected:
         request = [f"request {truth['request']}"] if role == "ioctl" else []
         if not self.live:
             connects = [f"to {self.blocked.connects_to}"] if role == "unix-connect" else []
-            return ["a core does not contain what it was", *copies, *request, *connects]
+            return ["a core does not record what it referred to", *copies, *request, *connects]
         if role == "unix-connect":
             return [f"to {self.blocked.connects_to}, where {self.end(*truth['ends'][0])} listens"]
         if role == "poll-two":

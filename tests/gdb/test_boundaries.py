@@ -132,7 +132,7 @@ def test_every_boundary(name: str, tmp_path: Path) -> None:
     assert at_terminal == found
     if in_core is not None:
         pipe = "fd 3, pipe:[N]; only this process has the other end: fd 4\n"
-        assert in_core == {role: text.replace(pipe, "fd 3; a core does not contain what it was\n")
+        assert in_core == {role: text.replace(pipe, "fd 3; a core does not record what it referred to\n")
                            for role, text in found.items()}
 
 

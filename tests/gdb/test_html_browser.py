@@ -444,7 +444,7 @@ def test_links_open_their_threads(browser: Browser, rapids: Json, tmp_path: Path
     for thread in document["threads"][2:]:
         thread["stack"] = document["threads"][2]["stack"]
     browser.open(written(tmp_path, [look(rapids, "one"), look(document, "two")]))
-    assert browser.run("document.getElementById('look1').open") is False
+    assert browser.run("document.getElementById('target1').open") is False
     browser.press("/", "/")
     browser.type("MainThread")
     # hidden by the search, in a closed section
@@ -460,10 +460,10 @@ def test_links_open_their_threads(browser: Browser, rapids: Json, tmp_path: Path
     assert browser.run("Array.from(document.querySelectorAll('.chips > li')).filter((each) => "
                        "each.checkVisibility()).map((each) => each.textContent).join()") == "1234 worker-1234 LWP 1234"
     assert browser.run("found.textContent") == "1 of 304 threads in 1 of 2"
-    assert browser.run("document.getElementById('look0').checkVisibility()") is False
-    # the nodes of the drawing are links too
+    assert browser.run("document.getElementById('target0').checkVisibility()") is False
+    # a node of the drawing is a link too
     browser.press("Escape")
-    browser.run("document.querySelector('#look0 svg a[href=\"#t0-2\"]').focus()")
+    browser.run("document.querySelector('#target0 svg a[href=\"#t0-2\"]').focus()")
     browser.press("Enter", "\r")
     assert browser.run("document.activeElement.parentElement.id") == "t0-2"
 

@@ -62,5 +62,5 @@ def test_nearest_micro_version_supplies_the_layouts(tmp_path: Path) -> None:
     report = Report(session.document(1), sample.truth)
     assert report.document["runtimes"][0]["version"] == version
     (note,) = report.document["notes"]
-    assert f"no table for CPython {version}" in note
+    assert f"no layout table for CPython {version}" in note
     assert report.edges() == set(sample.truth.deadlock)

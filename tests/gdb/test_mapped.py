@@ -100,4 +100,4 @@ def test_core_without_the_library(tmp_path: Path) -> None:
     (thread,) = document["threads"]
     assert [frame["function"] for frame in thread["stack"]][-2:] == ["wait_for_byte", None]
     assert [problem["why"] for problem in document["problems"]] == [
-        "its native stack outside of libplaced.so, whose file is missing"]
+        "its native stack beyond libplaced.so, which is missing"]

@@ -251,7 +251,7 @@ def notes(text: str) -> list[str]:
 
 
 def no_source(count: str, example: Path | str) -> str:
-    return f"Note: no source for {count}, such as {example}; `help set gdbext source-path` tells where it is looked for"
+    return f"Note: no source for {count}, such as {example}; `help set gdbext source-path` shows where gdbext searches"
 
 
 def test_relative_names_are_searched_only_in_the_source_path(program: Program) -> None:
@@ -300,7 +300,7 @@ def test_source_path_as_the_only_place(program: Program, tmp_path: Path) -> None
 def test_file_newer_than_the_process(program: Program) -> None:
     path = program.folder / "job.py"
     before = path.stat()
-    note = f"Note: {path} is newer than the process: its lines may not be those that run"
+    note = f"Note: {path} is newer than the process: its lines may differ from the running code"
     assert note not in program.run("py-threads-locks").outputs[0]
     os.utime(path, (time.time(), time.time()))
     try:
@@ -330,7 +330,7 @@ def test_file_newer_than_the_core(program: Program) -> None:
         assert "take(lock" in session.outputs[0]
     assert [note for note in notes(sessions[0].outputs[0]) if "newer" in note] == []
     assert notes(sessions[1].outputs[0])[0] == (
-        f"Note: {path} is newer than the core: its lines may not be those that run")
+        f"Note: {path} is newer than the core: its lines may differ from the running code")
 
 
 # -- settings -------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class TaskSample:
                 or any(task["address"] in head.partition(":")[0] for head in heads)]
         assert set(listed) == set(self.truth["tasks"])
         assert f"held by {self.label('holder')}" in text
-        assert text.count("Circle of tasks") == len(self.truth["cycles"])
+        assert text.count("Cycle of tasks") == len(self.truth["cycles"])
         ring = " -> ".join(self.label(name) for name in ("ring-a", "ring-b", "ring-c"))
         assert any(turn in text for turn in turns(ring))
 
@@ -173,7 +173,7 @@ def test_program_without_asyncio(tmp_path: Path) -> None:
         session = gdb_session.batch(["-p", str(sample.pid)], COMMANDS)
     document = session.document(0)
     assert (document["event_loops"], document["tasks"], document["task_cycles"]) == ([], [], [])
-    assert "No event loop of asyncio" in session.outputs[1]
+    assert "No asyncio event loop" in session.outputs[1]
 
 
 @pytest.mark.parametrize("name", ["3.7", "3.11", "3.13"])

@@ -54,8 +54,9 @@ ELEMENTS = {
 }
 ATTRIBUTES = {
     "lang", "charset", "http-equiv", "content", "name", "class", "href", "id", "tabindex", "scope", "for", "type",
-    "autocomplete", "spellcheck", "placeholder", "role", "hidden", "open", "start", "value", "data-filter", "data-look",
-    "data-state", "data-count", "aria-label", "aria-controls", "aria-pressed", "aria-hidden", "width", "height",
+    "autocomplete", "spellcheck", "placeholder", "role", "hidden", "open", "start", "value", "data-filter",
+    "data-target", "data-state", "data-count", "aria-label", "aria-controls", "aria-pressed", "aria-hidden", "width",
+    "height",
     "viewbox", "xmlns", "refx", "refy", "markerwidth", "markerheight", "markerunits", "orient", "d", "x", "y", "rx",
     "marker-end",
 }

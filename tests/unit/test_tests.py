@@ -65,7 +65,7 @@ ACROSS = {
     "launcher/test_core_files.py": "looks/cores.py and looks/elf.py with the same made-up files",
     "launcher/test_surroundings.py": "finding.py, rights.py, containers.py, doctor.py and install.py on one host",
     "narrate/test_sentences.py": "sentences in render/ and commands/",
-    "render/test_html_look.py": "render/templates/look.html.j2",
+    "render/test_html_target.py": "render/templates/target.html.j2",
     "render/test_schema.py": "docs/gdbext-1.schema.json and docs/json.md",
 }
 #: Rooms in which each module has its own test file.

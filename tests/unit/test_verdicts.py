@@ -54,7 +54,7 @@ def without_deadlock(report: Report) -> Report:
     return dataclasses.replace(report, deadlocks=())
 
 
-#: A report for each verdict, with its class, the exit status, and words of the title in text and page.
+#: A report for each verdict, with its class, exit status, and title in text and page.
 VERDICTS = {
     "recorded deadlock": (gil_deadlock(), DEADLOCK, FOUND, "2 threads wait for each other"),
     "inferred deadlock": (inferred_deadlock(), DEADLOCK, FOUND, "2 threads wait for each other"),
@@ -79,8 +79,8 @@ def page_of(*reports: Report) -> str:
     return Page(html_page(looks, "all")).text()
 
 
-def says_so(words: str) -> str:
-    """What words claim of deadlocks: one is found, one cannot be ruled out, or there is none."""
+def claim_of(words: str) -> str:
+    """The claim of a text about deadlocks: found, unknown or none."""
     words = words.lower()
     claims = {"found": re.search(r"(?<!no )deadlock (1:|of|over|between)|standstill", words) is not None,
               "unknown": "whether there is a deadlock cannot be determined" in words, "none": "no deadlock" in words}
@@ -93,14 +93,14 @@ def test_renderers_agree(name: str) -> None:
     report, kind, status, title = VERDICTS[name]
     expected = "found" if report.deadlocks else "unknown" if report.no_verdict else "none"
     answers = {"text": text_of(report), "page": page_of(report), "Dask page": cluster_page.headline(report)}
-    assert {where: says_so(words) for where, words in answers.items()} == dict.fromkeys(answers, expected)
+    assert {where: claim_of(words) for where, words in answers.items()} == dict.fromkeys(answers, expected)
     for words in (answers["text"], answers["page"]) if title else ():
         assert f"Deadlock 1: {title}" in words
     found = classes.signature(report)
     assert found.kind == kind
     if kind in (DEADLOCK, UNKNOWN):
         index = plain(verdict.headline(names.Facts(report))[1])
-        assert says_so(found.title) == says_so(index) == expected
+        assert claim_of(found.title) == claim_of(index) == expected
         assert index in page_of(report, healthy())
     triage = classes.Triage(classes.merge([("process 885", document_of(report))]))
     assert triage.status == status
@@ -109,7 +109,7 @@ def test_renderers_agree(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_renderers_say_the_same_of_threads_and_locks(name: str) -> None:
+def test_renderers_use_the_same_words_for_threads_and_locks(name: str) -> None:
     report, *_ = VERDICTS[name]
     facts = names.Facts(report)
     text, made, dot = text_of(report), page_of(report), as_dot(report)
@@ -132,7 +132,7 @@ def test_renderers_say_the_same_of_threads_and_locks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_colour_of_a_page_agrees(name: str) -> None:
+def test_colour_of_a_page_matches_the_verdict(name: str) -> None:
     report, kind, _, _ = VERDICTS[name]
     facts = names.Facts(report)
     colours = {DEADLOCK: "bad", CRASH: "bad", UNKNOWN: "doubt", OTHER: "good"}
@@ -140,11 +140,11 @@ def test_colour_of_a_page_agrees(name: str) -> None:
     assert (verdict.no_deadlock(facts).tone == "good") == (kind == OTHER) or report.deadlocks
 
 
-def test_standstill_is_called_so_everywhere() -> None:
+def test_every_renderer_names_a_standstill() -> None:
     for words in (text_of(standstill()), page_of(standstill()), page_of(standstill(), healthy()),
                   classes.signature(standstill()).title, cluster_page.headline(standstill())):
         assert "standstill" in words
-    # the threads that would have to act are not known, and no owner is gone
+    # the threads that could act are not known, and no owner is gone
     for words in (text_of(standstill()), page_of(standstill())):
         assert "not known" in words
         assert "nobody" not in words
@@ -173,5 +173,5 @@ def test_document_that_does_not_list_deadlocks_has_no_verdict_anywhere() -> None
     document = json.loads(as_json(healthy(), ["runtimes", "threads", "locks", "problems"]))
     report = read_document(document)
     for words in (text_of(report), page_of(report), cluster_page.headline(report)):
-        assert says_so(words) == "unknown"
+        assert claim_of(words) == "unknown"
     assert classes.signature(report).kind == UNKNOWN

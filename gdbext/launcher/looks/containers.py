@@ -14,7 +14,7 @@ from gdbext.launcher.looks.rights import (
 )
 from gdbext.launcher.proc_files import process_name, status_field
 from gdbext.launcher.status import Unreadable
-from gdbext.render.escape import can_be_told, printable
+from gdbext.render.escape import fits_in_command, printable
 
 #: How many processes are named that have a number in another namespace.
 _MAX_NAMED = 3
@@ -29,7 +29,7 @@ def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
     executable = _executable_of(pid)
     if sysroot is not None:
         root = str(sysroot.absolute())
-        if not can_be_told(root):
+        if not fits_in_command(root):
             raise Unreadable("GDB commands cannot contain this folder's name, which has a line feed or is not UTF-8: "
                              f"{printable(root)}", "make a link to it that has another name, and name that")
         return Preparation((f"set sysroot {root}",), executable=executable)
@@ -52,7 +52,7 @@ def _executable_of(pid: int) -> str | None:
     try:
         name = os.readlink(link)
         if not in_other_mount_namespace(pid) and os.path.samefile(name, link):
-            return name if can_be_told(name) else None
+            return name if fits_in_command(name) else None
     except OSError:
         pass
     try:
@@ -62,7 +62,7 @@ def _executable_of(pid: int) -> str | None:
             inside = inside[len(root):]
         name = f"/proc/{pid}/root{inside}"
         # by its own name, since reports tell it
-        return name if can_be_told(name) and os.path.samefile(name, link) else link
+        return name if fits_in_command(name) and os.path.samefile(name, link) else link
     except FileNotFoundError:
         return link
     except OSError:

@@ -26,7 +26,7 @@ from gdbext.launcher.looks.elf import Core, MappedFile, build_id_of, is_debug_fi
 from gdbext.launcher.looks.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
-from gdbext.render.escape import can_be_told, printable
+from gdbext.render.escape import fits_in_command, printable
 
 #: How compressed files begin, the module of Python that unpacks them, if there is one, and the program that does.
 _PACKED = (
@@ -64,8 +64,8 @@ def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
         settings: tuple[str, ...] = () if sysroot is None else (f"set sysroot {sysroot.absolute()}",)
         moved = any(place is not None and place != places.expected(path) for path, place in found.items())
         # no command of GDB can contain such a path
-        in_tree = moved or bool(places.mismatches) or (sysroot is not None and not can_be_told(str(sysroot)))
-        renamed = made_by is not None and not can_be_told(str(made_by))
+        in_tree = moved or bool(places.mismatches) or (sysroot is not None and not fits_in_command(str(sysroot)))
+        renamed = made_by is not None and not fits_in_command(str(made_by))
         temporary = in_tree or renamed
         if temporary:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gdbext-")))

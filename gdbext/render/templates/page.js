@@ -5,10 +5,10 @@
   const query = document.getElementById("query");
   const found = document.getElementById("found");
   const threads = Array.from(document.querySelectorAll("details.thread"));
-  const looks = Array.from(document.querySelectorAll(".look"));
+  const targets = Array.from(document.querySelectorAll(".target"));
   const filters = Array.from(find.querySelectorAll("button[data-filter]"));
   const total = threads.reduce((sum, each) => sum + Number(each.dataset.count), 0);
-  // what is searched in, made when it is needed: the text of an entry, and of each of its threads if it is of several
+  // the text of an entry, and of each thread of a group; built on first use
   const texts = new Map();
   let pending = false;
 
@@ -27,7 +27,7 @@
     return text;
   }
 
-  // how many threads of an entry match; those that do not are hidden
+  // the number of matching threads of an entry; hides the others
   function match(entry, words, states) {
     if (states.size && !states.has(entry.dataset.state)) return 0;
     if (!words.length) {
@@ -52,20 +52,20 @@
       .map((each) => each.dataset.filter));
     const active = words.length > 0 || states.size > 0;
     let shown = 0;
-    const perLook = new Map();
+    const perTarget = new Map();
     for (const entry of threads) {
       const count = match(entry, words, states);
       entry.hidden = count === 0;
       shown += count;
-      const look = entry.closest(".look");
-      perLook.set(look, (perLook.get(look) || 0) + count);
+      const target = entry.closest(".target");
+      perTarget.set(target, (perTarget.get(target) || 0) + count);
     }
-    for (const look of looks) {
-      const without = active && looks.length > 1 && !perLook.get(look);
-      look.hidden = without;
-      for (const row of document.querySelectorAll('tr[data-look="' + look.dataset.look + '"]')) row.hidden = without;
+    for (const target of targets) {
+      const without = active && targets.length > 1 && !perTarget.get(target);
+      target.hidden = without;
+      for (const row of document.querySelectorAll('tr[data-target="' + target.dataset.target + '"]')) row.hidden = without;
     }
-    const where = looks.length > 1 ? " in " + looks.filter((look) => !look.hidden).length + " of " + looks.length : "";
+    const where = targets.length > 1 ? " in " + targets.filter((target) => !target.hidden).length + " of " + targets.length : "";
     found.textContent = active ? shown + " of " + total + " threads" + where : "";
   }
 
@@ -82,7 +82,7 @@
     filter();
   }
 
-  // what a link leads to is opened, and shown even if it does not match
+  // open the destination of a link, and show it even if it does not match
   function reveal() {
     const target = document.getElementById(location.hash.slice(1));
     if (!target) return;
@@ -117,7 +117,7 @@
     }
   });
   window.addEventListener("hashchange", reveal);
-  // the same link again changes nothing, so tells nothing
+  // following the same link again fires no hashchange event
   document.addEventListener("click", (event) => {
     const link = event.target.closest && event.target.closest("a[href]");
     const to = link && link.getAttribute("href");

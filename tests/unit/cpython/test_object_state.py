@@ -105,7 +105,7 @@ def test_freed_block_of_pymalloc(version: str, heap: int) -> None:
     at, other = python.integer(7), python.integer(8)
     state = header(python, at, other)
     assert (state.freed, explained(state.problem)) == (
-        True, "its first word is the address of another block, as in the free list of Python's allocator: it was freed")
+        True, "its first word is the address of another block, as in a free list of the Python allocator: it was freed")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -114,7 +114,7 @@ def test_freed_block_of_pymalloc_without_a_type(version: str) -> None:
     at, other = python.integer(7), python.integer(8)
     state = header(python, at, other, 0)
     assert state.freed
-    assert "free list of Python's allocator" in explained(state.problem)
+    assert "free list of the Python allocator" in explained(state.problem)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

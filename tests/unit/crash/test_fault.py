@@ -374,7 +374,7 @@ def test_other_arithmetic(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("text", "kind", "said"), [
-    (None, "illegal-instruction", "which cannot be read"), ("ud2", "trap", "stopped itself (`ud2`)"),
+    (None, "illegal-instruction", "which cannot be read"), ("ud2", "trap", "trapped (`ud2`)"),
     ("(bad)", "illegal-instruction", "ran bytes that are not an instruction"),
     ("vaddps %zmm0,%zmm1,%zmm2", "illegal-instruction", "does not have the instruction `vaddps %zmm0,%zmm1,%zmm2`")])
 def test_illegal_instructions(scene: Scene, text: str | None, kind: str, said: str) -> None:

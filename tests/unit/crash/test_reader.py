@@ -430,7 +430,7 @@ def test_truncated_core(scene: Scene) -> None:
     segv(scene)
     scene.target.kept = (1_000, 124_456)
     assert missing(crash_of(scene.target)) == (
-        "the core is truncated: 1,000 of 124,456 bytes are there; what was in the rest cannot be read",)
+        "the core is truncated: 1,000 of 124,456 bytes are there; the rest cannot be read",)
 
 
 def test_libraries_that_a_truncated_core_does_not_list_are_not_missing(scene: Scene) -> None:

@@ -114,7 +114,7 @@ def test_lock_between_processes(program: Program, count: int) -> None:
         assert found.holders == (Holder(1, EXCLUSIVE, RECORDED),)
     else:
         assert (found.holders, found.candidates) == ((), ())
-        assert said(found.why) == "no thread of this process has it; another process may"
+        assert said(found.why) == "no thread of this process holds it; another process may"
 
 
 def test_thread_with_the_ident_of_the_owner_and_without_python_frames_is_inferred(program: Program) -> None:

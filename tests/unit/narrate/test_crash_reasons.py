@@ -1,4 +1,4 @@
-"""Each code of a crash is used, and has a sentence that its arguments fit."""
+"""Each crash code is used, and has a sentence that matches its arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOME = Path(gdbext.__file__).resolve().parent
 
 
 def strings(node: ast.AST) -> Iterator[str]:
-    """The strings that an expression may be."""
+    """The possible string values of an expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.IfExp):
@@ -30,7 +30,7 @@ def strings(node: ast.AST) -> Iterator[str]:
 
 
 def calls() -> Iterator[tuple[str, set[str], bool]]:
-    """Each reason that the code gives: its code, the names of arguments, and whether it has more of them."""
+    """Each call of `because`: its code, its keyword names, and whether it passes further arguments."""
     for path in HOME.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "because":
@@ -40,7 +40,7 @@ def calls() -> Iterator[tuple[str, set[str], bool]]:
 
 
 def names_of(code: str) -> tuple[set[str], set[str]]:
-    """The arguments that a sentence needs, and those that it may have."""
+    """The required and the possible arguments of a sentence."""
     wording = WORDINGS[code]
     if isinstance(wording, str):
         fields = {name for _, name, _, _ in string.Formatter().parse(wording) if name is not None}
@@ -57,7 +57,7 @@ def test_every_code_is_used() -> None:
     assert set(get_args(CrashCode)) <= {code for code, _, _ in calls()}
 
 
-def test_the_arguments_are_those_of_the_sentence() -> None:
+def test_arguments_match_the_sentence() -> None:
     checked = 0
     for code, given, has_more in calls():
         if code in WORDINGS:
@@ -81,6 +81,7 @@ def test_every_filler_has_words(filler: str) -> None:
     ("execute", None, 0x18, 1, "ran code at 0x18: it is bad"),
     (None, None, None, 0, "accessed memory (the instruction cannot be read): it is bad"),
 ])
-def test_an_access(access: str | None, size: int | None, address: int | None, is_readable: int, expected: str) -> None:
+def test_sentence_of_a_memory_access(access: str | None, size: int | None, address: int | None, is_readable: int,
+                                     expected: str) -> None:
     assert explain(because("accessed", access=access, size=size, address=address, is_readable=is_readable,
                            problem=text("it is bad"))) == expected

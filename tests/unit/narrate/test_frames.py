@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.model import Frame, NativeFrame, Part, PyFrame, Thread
-from gdbext.narrate.frames import frame_line, frame_name, frame_place, left_out, short_place, telling
+from gdbext.narrate.frames import explaining_frames, frame_line, frame_name, frame_place, left_out, short_place
 from gdbext.narrate.words import plain
 
 PYTHON = PyFrame("f", "C.f", "/a/b.py", 4)
@@ -11,7 +11,7 @@ NATIVE = NativeFrame("g", "libdrv.so", 1, "g.c", 3)
 BARE = NativeFrame(None, None, 1)
 
 
-def test_names_and_places() -> None:
+def test_name_place_and_line_of_a_frame() -> None:
     frames: list[Frame] = [PyFrame("f", "C.f", "/a/b.py", None), NATIVE, BARE]
     assert [frame_name(frame) for frame in frames] == ["C.f", "g()", "0x1"]
     assert [frame_place(frame) for frame in frames] == ["/a/b.py:?", "libdrv.so g.c:3", ""]
@@ -19,7 +19,7 @@ def test_names_and_places() -> None:
         "C.f (b.py)", "g (libdrv.so)", "? (no file)", "C.f (b.py:4)"]
 
 
-def test_place_in_a_few_words() -> None:
+def test_short_place_of_a_stack() -> None:
     assert short_place([BARE, NATIVE, PYTHON]) == "f b.py:4"
     assert short_place([BARE, NATIVE]) == "g()"
     assert short_place([BARE]) is None
@@ -27,15 +27,15 @@ def test_place_in_a_few_words() -> None:
 
 @pytest.mark.parametrize(("stack", "chosen"), [
     ([BARE, NATIVE, PYTHON, NATIVE], {1, 2}),
-    # six of either, nothing of what called the outermost of Python
+    # six native and six Python frames; no callers of the outermost Python frame
     ([*[NATIVE] * 8, *[PYTHON] * 8, NATIVE], {*range(6), *range(8, 14)}),
     ([NATIVE, BARE], {0}), ([], set()),
 ])
-def test_frames_that_explain_what_a_thread_does(stack: list[Frame], chosen: set[int]) -> None:
-    assert telling(Thread(1, 1, 1, None, stack=tuple(stack))) == chosen
+def test_explaining_frames(stack: list[Frame], chosen: set[int]) -> None:
+    assert explaining_frames(Thread(1, 1, 1, None, stack=tuple(stack))) == chosen
 
 
-def test_what_stands_for_frames_that_are_left_out() -> None:
+def test_summary_of_omitted_frames() -> None:
     call, start = Part((NATIVE,), "ctypes call"), Part((NATIVE, NATIVE), "thread start")
     assert plain(left_out([call])) == "ctypes call"
     assert plain(left_out([call, start])) == "ctypes call, thread start (3 frames)"

@@ -8,7 +8,7 @@ from tests.support.fake_page import pool
 from tests.support.fake_report import COUNTED, RWLOCK, gil_deadlock, inferred_deadlock
 
 
-def test_arrows_of_threads_that_wait_and_hold() -> None:
+def test_arrows_of_waiters_and_holders() -> None:
     found = wait_for_graph(Facts(gil_deadlock()))
     # locks in the order of the deadlock
     assert list(found.locks.items()) == [(RWLOCK, True), ("gil:0", True)]
@@ -18,9 +18,9 @@ def test_arrows_of_threads_that_wait_and_hold() -> None:
         (3,): [(RWLOCK, "waits to read", "waits", False)]}
 
 
-def test_many_threads_with_the_same_arrows_are_one_box() -> None:
+def test_threads_with_the_same_arrows_form_one_box() -> None:
     assert [len(members) for members, _ in wait_for_graph(Facts(pool(500))).threads] == [1, 1, 501]
-    # two are few enough to stand for themselves
+    # two threads are too few for a group
     assert [len(members) for members, _ in wait_for_graph(Facts(pool(1))).threads] == [1, 1, 1, 1]
     assert len(wait_for_graph(Facts(pool(500)), together=False).threads) == 503
 
@@ -34,6 +34,6 @@ def test_candidates_are_not_holders() -> None:
     assert not any(found.locks.values())
 
 
-def test_locks_that_hold_nothing_up_are_shown_if_everything_is() -> None:
+def test_locks_without_waiters_are_shown_only_with_everything() -> None:
     assert COUNTED not in wait_for_graph(Facts(gil_deadlock())).locks
     assert COUNTED in wait_for_graph(Facts(gil_deadlock()), everything=True).locks

@@ -1,4 +1,4 @@
-"""Each reason code is used and has a sentence, and its arguments reach it."""
+"""Each reason code is used, and has a sentence that matches its arguments."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_every_code_has_a_sentence() -> None:
 
 def test_every_code_is_used() -> None:
     used = {text for call in CALLS for text in texts(call.args[0])}
-    # a variable that is declared to be a code
+    # a variable declared as a code
     used |= {text for node in NODES if isinstance(node, ast.AnnAssign) and "ReasonCode" in ast.dump(node.annotation)
              for text in texts(node)}
     used |= {text for node in NODES if isinstance(node, ast.Assign)
              and any(isinstance(target, ast.Name) and target.id == "code" for target in node.targets)
              for text in texts(node.value)}
     used |= {kind.no_owner for kind in KINDS.values() if kind.no_owner is not None}
-    assert set(CODES) - used == {"several", "part-unreadable"} - used  # these are made in model/reasons.py
+    assert set(CODES) - used == {"several", "part-unreadable"} - used  # made in model/reasons.py
 
 
 @pytest.mark.parametrize("call", CALLS, ids=[f"{call.lineno}-{next(texts(call.args[0]), '')}" for call in CALLS])
@@ -70,14 +70,14 @@ def test_every_word_for_an_argument_is_used() -> None:
     assert {*reasons._PARTS, *reasons._OWNERLESS, *reasons._PLACES} <= used
 
 
-def test_text_is_shown_as_it_is() -> None:
+def test_text_is_not_formatted() -> None:
     assert explain(because("text", text="a {brace}")) == "a {brace}"
 
 
-def test_reasons_among_the_arguments_are_sentences() -> None:
+def test_reasons_in_arguments_become_sentences() -> None:
     worker = because("openmp-worker", library="libomp.so.5")
     both = explain(because("several", reasons=(worker, because("idle-pool"))))
-    assert both == "OpenMP worker of libomp.so.5; a pool of threads that have no work"
+    assert both == "OpenMP worker of libomp.so.5; an idle thread pool"
     ends = tuple(because("descriptor-of", fd=fd, process=because("process", pid=88, name="sh")) for fd in (3, 4))
     assert explain(because("other-end", ends=ends)) == (
         'the other end is fd 3 of process 88 "sh" and fd 4 of process 88 "sh"')
@@ -87,5 +87,5 @@ def test_reasons_among_the_arguments_are_sentences() -> None:
     ((), None), (("sleeps",), because("sleeps")),
     (("sleeps", "idle-pool"), because("several", reasons=(because("sleeps"), because("idle-pool")))),
 ])
-def test_reasons_are_joined(codes: tuple[ReasonCode, ...], expected: Reason | None) -> None:
+def test_joined_reasons(codes: tuple[ReasonCode, ...], expected: Reason | None) -> None:
     assert joined([because(code) for code in codes]) == expected

@@ -1,4 +1,4 @@
-"""Sentences about a report are in narrate/ only; renderers and commands put them in their places."""
+"""Only narrate/ contains sentences about a report; renderers and commands contain none."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import gdbext
 HOME = Path(gdbext.__file__).resolve().parent
 MODULES = [str(path.relative_to(HOME)) for folder in ("render", "commands")
            for path in sorted(HOME.glob(f"{folder}/*.py"))]
-#: What looks like such a sentence and is something else: the beginning of each text, by module.
+#: Texts that look like such sentences but are not: the beginning of each, by module.
 EXCEPTIONS: dict[str, tuple[str, ...]] = {
-    # that a file or a library is missing or newer: about the reader's own machine
+    # about missing or newer files and libraries of the reader's own machine
     "render/html.py": ("default-src 'none'; base-uri",),
-    "render/source.py": (" is newer than the ", ": its lines may not be", " more source files are newer",
-                         "; `help set gdbext source-path`", " MiB of them are read: lines"),
+    "render/source.py": (" is newer than the ", ": its lines may differ", " more source files are newer",
+                         "; `help set gdbext source-path`", " MiB) is reached: lines of"),
     "render/style.py": ("pygments cannot be imported", "); source has no colour"),
-    # parts of the message of an error
+    # parts of an error message
     "commands/lock_owner.py": (", held or waited for", "the memory does not match"),
 }
 _WORD = re.compile(r"[A-Za-z][a-z']+(?=[\s,.;:?!)]|$)")
@@ -30,7 +30,7 @@ _DESCRIBES, _DESCRIBING = {"Command", "Option", "add_argument"}, {"help", "descr
 
 
 def sentences(tree: ast.AST) -> Iterator[str]:
-    """The string constants with four words; without docstrings, help texts, and messages of errors."""
+    """The string constants with at least four words, except docstrings, help texts and error messages."""
     for node in ast.iter_child_nodes(tree):
         name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -49,7 +49,7 @@ def found_in(module: str) -> list[str]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_no_sentences_outside_of_narrate(module: str) -> None:
+def test_no_sentences_outside_narrate(module: str) -> None:
     assert [text for text in found_in(module) if not text.startswith(EXCEPTIONS.get(module, ("\0",)))] == []
 
 

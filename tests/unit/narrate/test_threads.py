@@ -32,14 +32,14 @@ def with_lock(report: Report, **changes: object) -> Report:
     (healthy(), {1: "holder", 2: "waiting", 4: "blocked"}),
     (orphaned(), {1: "deadlocked"}),
     (replace(inferred_deadlock(), deadlocks=()), {1: "holder", 2: "holder"}),
-    # 2 holds what others wait for, too
+    # thread 2 also holds a lock that others wait for
     (crash(), {1: "crashed", 2: "suspect", 3: "waiting", 4: "blocked", 5: "unread"}),
 ])
 def test_states_and_their_order(report: Report, expected: dict[int, str]) -> None:
     assert list(states(Facts(report)).items()) == list(expected.items())
 
 
-def test_state_of_a_waiter_for_an_event_nobody_holds_is_event() -> None:
+def test_state_of_a_waiter_for_an_event_without_holder_is_event() -> None:
     report = with_lock(healthy(), kind="condvar")
     assert states(Facts(report))[2] == "waiting"
     report = with_lock(report, holders=())
@@ -54,7 +54,7 @@ def test_state_of_a_thread_that_may_be_blocked() -> None:
     assert list(states(Facts(replace(report, threads=(*report.threads[:-1], last)))).values())[-1] == "unsure"
 
 
-def test_threads_with_the_same_stack_are_a_group() -> None:
+def test_threads_with_the_same_stack_form_a_group() -> None:
     found = groups(Facts(pool(300)), by_state=True)
     assert [(len(group.members), group.state) for group in found] == [
         (1, "deadlocked"), (1, "deadlocked"), (1, "stuck"), (300, "stuck"), (1, "blocked"), (1, "unread")]
@@ -62,13 +62,13 @@ def test_threads_with_the_same_stack_are_a_group() -> None:
 
 
 def foreign(words: Words) -> list[str]:
-    """What in the words is marked as text from the target."""
+    """The words that are marked as text from the target."""
     return [text for word in words for text in (
         [word.text] if isinstance(word, Foreign) else foreign(word.words) if isinstance(word, Marked) else [])]
 
 
 @pytest.mark.parametrize("build", [gil_deadlock, inferred_deadlock, orphaned, world_that_does_not_stop])
-def test_text_from_the_target_is_marked(build: object) -> None:
+def test_text_from_the_target_is_foreign(build: object) -> None:
     assert callable(build)
     facts = Facts(hostile(build()))
     for thread in facts.threads.values():
@@ -77,7 +77,7 @@ def test_text_from_the_target_is_marked(build: object) -> None:
     assert any(HOSTILE in foreign(doing(facts, thread)) for thread in facts.threads.values())
 
 
-def test_a_wait_for_a_lock_that_the_report_does_not_have() -> None:
+def test_wait_for_a_lock_that_the_report_lacks() -> None:
     thread = Thread(1, 1, 1, None, waits=Wait("mutex:0x9", EXCLUSIVE, True),
                     holds=(Hold("mutex:0x8", EXCLUSIVE, RECORDED),))
     facts = Facts(replace(healthy(), threads=(thread,), locks=()))
@@ -85,16 +85,16 @@ def test_a_wait_for_a_lock_that_the_report_does_not_have() -> None:
     assert [plain(words) for words in holdings(facts, thread)] == ["holds mutex:0x8"]
 
 
-def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
+def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
     report = inferred_deadlock()
     locks = tuple(replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
                   for lock in report.locks)
     facts = Facts(replace(report, locks=locks))
     (words,) = holdings(facts, facts.threads[2])
-    assert plain(words).startswith("is still to come to barrier 0x6000 (inferred: 1 reader counted")
+    assert plain(words).startswith("has not arrived at barrier 0x6000 (inferred: 1 reader counted")
 
 
-def test_where_a_lock_was_taken() -> None:
+def test_place_where_a_lock_was_taken() -> None:
     frame = healthy().threads[0].stack[2]
     lock = Lock("mutex:0x8", "mutex", 8, None, "locked", (Holder(1, EXCLUSIVE, RECORDED),), (Waiter(2, EXCLUSIVE),))
     thread = Thread(1, 1, 1, None, holds=(Hold(lock.id, EXCLUSIVE, RECORDED, None, frame),))  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from tests.support.fake_report import gil_deadlock, healthy, standstill, standst
     (healthy(), "good", "no deadlock", "good"),
     (without_verdict(), "doubt",
      "whether there is a deadlock cannot be determined (PyPy in libpypy3.9-c.so is not decoded)", "doubt"),
-    (asyncio(), "bad", "circle of 2 tasks", "plain"),
+    (asyncio(), "bad", "cycle of 2 tasks", "plain"),
     (replace(gil_deadlock(), deadlocks=gil_deadlock().deadlocks * 5), "bad",
      "; ".join(["deadlock of 2 threads: the GIL, rwlock in libdrv.so"] * 3) + "; 2 more deadlocks", None),
 ])
@@ -30,12 +30,12 @@ def test_headline(report: Report, tone: str, words: str, no_deadlock: str | None
         assert verdict.no_deadlock(facts).tone == no_deadlock
 
 
-def test_target_that_was_not_seen() -> None:
+def test_headline_of_a_target_without_a_report() -> None:
     tone, words = verdict.not_seen("no reason is known")
-    assert (tone, plain(words)) == ("doubt", "could not be looked at: no reason is known")
+    assert (tone, plain(words)) == ("doubt", "could not be inspected: no reason is known")
 
 
-def test_links_that_differ_in_one_thread_are_one() -> None:
+def test_links_that_differ_in_one_thread_are_merged() -> None:
     report = standstill_of_workers(100)
     (deadlock,) = report.deadlocks
     assert [(len(link.waiters), link.holders) for link in verdict.links(deadlock)] == [(1, ()), (100, ())]
@@ -45,10 +45,10 @@ def test_links_that_differ_in_one_thread_are_one() -> None:
         ((1,), [2]), ((2,), [3]), ((3,), [4]), ((4,), [1])]
 
 
-def test_threads_that_are_alike_are_together() -> None:
+def test_deadlocked_threads_with_the_same_wait_are_grouped() -> None:
     report = standstill_of_workers(100)
     assert [len(members) for members in verdict.alike(Facts(report), report.deadlocks[0])] == [1, 100]
-    # threads that the report does not list
+    # threads that the report lacks
     report = replace(report, threads=())
     assert [len(members) for members in verdict.alike(Facts(report), report.deadlocks[0])] == [1, 100]
 

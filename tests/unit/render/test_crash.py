@@ -24,7 +24,7 @@ from gdbext.model import (
     Suspect,
 )
 from gdbext.model.reasons import because
-from gdbext.render.crash import CrashPage
+from gdbext.render.crash import crash_page
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
@@ -57,14 +57,14 @@ def report_of(crash: Crash) -> Report:
 
 def page(crash: Crash, colour: bool = False, report: Report | None = None) -> str:
     report = report or report_of(crash)
-    return CrashPage(TextRenderer(report, Style(colour), lambda file, line: None), crash).page()
+    return crash_page(TextRenderer(report, Style(colour), lambda file, line: None), crash)
 
 
 def with_fault(**changes: Any) -> Crash:
     return dataclasses.replace(CRASH, fault=dataclasses.replace(FAULT, **changes))
 
 
-def test_a_crash() -> None:
+def test_page_of_a_crash() -> None:
     assert page(CRASH) == """\
 SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread"
   read 8 bytes at 0x18: the member at offset 0x18 of a null pointer (%rdi)
@@ -86,12 +86,12 @@ Stack of thread 1 "MainThread":
        ... 1 frame
 
 
-Note: no table for CPython 3.11.7; the one for 3.11.2 fits and is used
+Note: no layout table for CPython 3.11.7; the table for 3.11.2 fits and is used
 Not known: thread 5: unreadable: it runs
 """
 
 
-def test_how_the_fault_is_known() -> None:
+def test_evidence_of_the_fault() -> None:
     assert "(inferred" not in page(CRASH)
     assert "null pointer (%rdi) (derived: by the code)\n" in page(with_fault(evidence=DERIVED, why=said("by the code")))
     assert "null pointer (%rdi) (inferred)\n" in page(with_fault(evidence=INFERRED))
@@ -100,22 +100,22 @@ def test_how_the_fault_is_known() -> None:
 def test_signals_that_were_sent() -> None:
     text = page(with_fault(signal="SIGABRT", code="SI_USER", kind="sent", text=said("was sent"), sender=(4242, 1000)))
     assert text.startswith('SIGABRT in thread 1 "MainThread"\n  was sent\n  sent by process 4242 of user 1000\n')
-    # how abort() sends it is nobody's concern
+    # abort() sends the signal by tgkill()
     assert page(with_fault(signal="SIGABRT", code="SI_TKILL")).startswith('SIGABRT in thread 1 "MainThread"\n')
     assert "sent by" not in page(CRASH)
     assert page(with_fault(code=None)).startswith('SIGSEGV in thread 1 "MainThread"\n')
 
 
-def test_a_handler() -> None:
+def test_fault_in_a_signal_handler() -> None:
     assert page(with_fault(in_handler=True)).startswith(
-        'SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread", whose handler of the signal was running\n')
+        'SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread", while a signal handler was running\n')
 
 
 def test_without_an_instruction() -> None:
     assert "Instruction" not in page(with_fault(instruction=None, operands=()))
 
 
-def test_where_it_was() -> None:
+def test_place_of_the_fault() -> None:
     def place(index: int | None, stack: MixedStack = CRASH.stack) -> str:
         text = page(dataclasses.replace(CRASH, guilty=index, stack=stack))
         return next((line for line in text.splitlines() if line.startswith("  in ")), "")
@@ -128,7 +128,7 @@ def test_where_it_was() -> None:
     assert place(1, named).startswith("  in cholesky.solve() at /src/cache.cc:12")
 
 
-def test_variables_from_the_frame_to_look_at_first_on() -> None:
+def test_variables_are_shown_from_the_guilty_frame() -> None:
     variables = {index: (Local(f"v{index}", "int", "1"),) for index in range(5)}
     text = page(dataclasses.replace(CRASH, stack=dataclasses.replace(CRASH.stack, variables=variables)))
     assert [f"v{index}:" in text for index in range(5)] == [False, True, True, True, False]
@@ -137,7 +137,7 @@ def test_variables_from_the_frame_to_look_at_first_on() -> None:
     assert "->" not in text
 
 
-def test_a_stack_that_could_not_be_merged() -> None:
+def test_unmerged_stack_shows_the_reason() -> None:
     crash = dataclasses.replace(CRASH, stack=dataclasses.replace(CRASH.stack, unmerged=said("no frame fits")))
     assert "\n  Python frames first, then native ones: no frame fits\n" in page(crash)
 
@@ -162,7 +162,7 @@ def test_recursion() -> None:
     assert "recursion" not in page(CRASH)
 
 
-def test_recursion_of_many_functions() -> None:
+def test_recursion_names_a_few_functions() -> None:
     frames = tuple(NativeFrame(f"f{i}", "server", 0x401000 + i) for i in range(64))
     stack = MixedStack(frames, tuple(Part((frame,)) for frame in frames))
     text = page(dataclasses.replace(CRASH, stack=stack, recursion=Recursion(tuple(range(64)), 10, 640, True)))
@@ -192,7 +192,7 @@ def test_suspects() -> None:
                 Suspect(9, (said("is in clear()"),), (because("both-hold", locks=("gil:0",)),), ("gil:0",)))
     text = page(dataclasses.replace(CRASH, suspects=suspects))
     assert """
-Suspects of a race, the likeliest first (what they were doing at that moment):
+Suspects of a data race, the likeliest first, with what each was doing:
   Thread 2 "loader" waits for the GIL, held by thread 1 "MainThread"
     is in intern() too
     has 0x10 in %rbx
@@ -204,7 +204,7 @@ Suspects of a race, the likeliest first (what they were doing at that moment):
     assert "Suspects" not in page(CRASH)
 
 
-def test_what_is_missing() -> None:
+def test_missing_files() -> None:
     text = page(dataclasses.replace(CRASH, missing=(said("libx.so is not there"), said("the core is truncated"))))
     assert "\nMissing: libx.so is not there\nMissing: the core is truncated\n" in text
     assert "Missing" not in page(CRASH)
@@ -225,7 +225,7 @@ def test_colour_adds_nothing_but_colour() -> None:
 
 
 def hostile_crash() -> Crash:
-    """The same with hostile text in the place of every string that may come from the target."""
+    """`FULL` with hostile text in every string that may come from the target."""
     crash = hostile(FULL)
     stack = dataclasses.replace(hostile(FULL.stack), variables={
         index: tuple(hostile(each) for each in values) for index, values in FULL.stack.variables.items()})
@@ -235,7 +235,7 @@ def hostile_crash() -> Crash:
 
 
 @pytest.mark.parametrize("colour", [False, True])
-def test_text_of_the_target_is_escaped(colour: bool) -> None:
+def test_text_from_the_target_is_escaped(colour: bool) -> None:
     crash = hostile_crash()
     report = hostile(gil_deadlock())
     text = SGR.sub("", page(crash, colour, dataclasses.replace(report, crash=crash)))
@@ -243,11 +243,11 @@ def test_text_of_the_target_is_escaped(colour: bool) -> None:
     for char in HOSTILE:
         if not char.isprintable() and char != "\n":
             assert char not in text, hex(ord(char))
-    # no line is the target's: each begins as ours do
+    # hostile text never starts a line
     assert not any(line.startswith(("b", "\\nb")) for line in text.splitlines())
 
 
-def test_lines_are_no_longer_than_they_may_be() -> None:
+def test_length_of_lines_is_limited() -> None:
     long = "x" * 100_000
     fault = dataclasses.replace(FAULT, text=said(long), why=said(long), evidence=INFERRED, instruction=long, operands=(
         Operand(long, 1, said(long), (said(long),)),))
@@ -261,9 +261,9 @@ def test_lines_are_no_longer_than_they_may_be() -> None:
 
 
 @pytest.mark.parametrize("colour", [False, True])
-def test_lines_that_fit_a_terminal(colour: bool) -> None:
+def test_lines_fit_a_terminal(colour: bool) -> None:
     style = Style(colour, 60)
-    text = CrashPage(TextRenderer(report_of(FULL), style, lambda file, line: None), FULL).page()
+    text = crash_page(TextRenderer(report_of(FULL), style, lambda file, line: None), FULL)
     lines = SGR.sub("", style.wrap(text)).splitlines()
     assert max(map(len, lines)) <= 60
     assert re.sub(r"\s+", "", "".join(lines)) == re.sub(r"\s+", "", page(FULL))

@@ -26,12 +26,12 @@ def test_each_line_is_a_statement(report: Report) -> None:
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_nothing_of_the_target_moves_the_cursor(report: Report) -> None:
+def test_control_characters_are_escaped(report: Report) -> None:
     assert all(char == "\n" or char.isprintable() for char in as_dot(report))
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_graphviz_takes_it(report: Report) -> None:
+def test_graphviz_accepts_the_graph(report: Report) -> None:
     if shutil.which("dot") is None:
         pytest.skip("Graphviz is not installed")
     subprocess.run(["dot", "-Tcanon"], input=as_dot(report), text=True, check=True, capture_output=True, timeout=60)
@@ -45,7 +45,7 @@ def test_graph_of_a_deadlock() -> None:
     red = [line.split()[0] for line in text.splitlines() if 'color="red"' in line]
     assert set(red) == {"t1", "t2", f'"{RWLOCK}"', '"gil:0"'}
     assert "job.py:41" in text
-    # threads that neither hold nor wait are left out
+    # threads that neither hold nor wait are omitted
     assert "\n  t5 " not in text
 
 

@@ -5,13 +5,13 @@ import unicodedata
 
 import pytest
 
-from gdbext.render.escape import can_be_told, printable
+from gdbext.render.escape import fits_in_command, printable
 from tests.support.fake_report import HOSTILE
 
 
 @pytest.mark.parametrize("text", ["", "work", "/srv/app/job.py:41", "a b", "Größe", "данные", "数据", "😀", "a\\x1b",
                                   "<lambda>"])
-def test_ordinary_text_stays(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert printable(text) == text
 
 
@@ -22,18 +22,18 @@ def test_ordinary_text_stays(text: str) -> None:
     ("\ud800", "\\ud800"), ("\ue000", "\\ue000"), ("\U000e0001", "\\U000e0001"), ("é\x1b", "é\\x1b"),
     ("a\udcff", "a\\xff"), ("\udc80", "\\x80"), ("\udd00", "\\udd00"), ("\udc7f", "\\udc7f"),
 ])
-def test_what_a_terminal_would_obey_is_escaped(text: str, expected: str) -> None:
+def test_control_sequences_are_escaped(text: str, expected: str) -> None:
     assert printable(text) == expected
 
 
 @pytest.mark.parametrize(("name", "can"), [
     ("", True), ("/bin/a b", True), ("/b\x1b", True), ("/größe", True), ("/a\nb", False), ("/a\udcff", False),
 ])
-def test_names_that_commands_can_have_in_them(name: str, can: bool) -> None:
-    assert can_be_told(name) is can
+def test_names_that_fit_in_a_command(name: str, can: bool) -> None:
+    assert fits_in_command(name) is can
 
 
-def test_no_character_at_all_gets_through_that_moves_or_hides() -> None:
+def test_every_unsafe_character_is_escaped() -> None:
     for code in range(sys.maxunicode + 1):
         char = chr(code)
         shown = printable(char)

@@ -27,24 +27,24 @@ from tests.support.fake_report import (
     world_that_does_not_stop,
 )
 
-#: What would run, or break out of where it stands, if it were not escaped.
+#: Text that would run, or break out of its element, if it were not escaped.
 MARKUP = "</script></style></title><script>hacked()</script>\"><img src=x onerror='hacked()'>&lt;--><!--]]>"
 REPORTS = [gil_deadlock(), world_that_does_not_stop(), inferred_deadlock(), orphaned(), healthy(), crash(),
            asyncio()]
 
 
-#: Strings that the reader of documents lets through only if they are ours.
+#: Fields in which `read_document` accepts only known strings.
 OURS = {"evidence", "orphan_evidence", "mode", "wait_for"}
 
 
 def filled(part: Any, text: str) -> Any:
-    """A report with the text in the place of every string, also of those that are ours; references still fit."""
+    """A report with the text in every string, including those of gdbext; references still match."""
     if isinstance(part, tuple):
         return type(part)(*[filled(each, text) for each in part]) if hasattr(part, "_fields") else tuple(
             filled(each, text) for each in part)
     if isinstance(part, str):
         return text
-    if isinstance(part, Reason):  # the reader of documents lets no other codes through than ours
+    if isinstance(part, Reason):  # `read_document` accepts only known codes
         return because("text", text=text)
     if not dataclasses.is_dataclass(part) or isinstance(part, type):
         return {key: filled(value, text) for key, value in part.items()} if isinstance(part, dict) else part
@@ -72,13 +72,13 @@ def test_everything_is_escaped(report: Report, text: str) -> None:
     found.check()
     assert [tag for tag, _ in found.elements].count("script") == 1
     if text == MARKUP:
-        # nothing but text
+        # text only
         assert text in found.text("title")
         assert text in found.text()
         assert raw.count("<script>hacked") == raw.count("<img") == 0
 
 
-def test_policy_allows_the_style_and_the_script_and_nothing_else() -> None:
+def test_policy_allows_only_the_style_and_the_script() -> None:
     raw = html_page([look(gil_deadlock())], "x")
     (policy,) = [attributes["content"] for tag, attributes in Page(raw).elements
                  if attributes.get("http-equiv") == "Content-Security-Policy"]
@@ -90,14 +90,14 @@ def test_policy_allows_the_style_and_the_script_and_nothing_else() -> None:
         (inside,) = re.findall(f"<{name}>(.*?)</{name}>", raw, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
         assert parts[f"{name}-src"] == f"'sha256-{digest}'"
-        # nothing that would fetch, and nothing that would make markup of text
+        # nothing fetches, and nothing turns text into markup
         assert not re.search(r"url\(|@import|://|innerHTML|insertAdjacent|document\.write|eval|fetch|XMLHttp", inside)
-    # the policy stands before what it is about
+    # the policy comes before the style and the script
     assert raw.index("Content-Security-Policy") < raw.index("<style>")
     assert raw.index("charset") < 1024
 
 
-# -- several looks --------------------------------------------------------------------------------------------
+# -- several targets ------------------------------------------------------------------------------------------
 
 def several() -> list[Shown]:
     return [look(gil_deadlock(), "scheduler <b>", stopped=0.25), look(healthy(), "worker", parent="scheduler <b>"),
@@ -105,26 +105,26 @@ def several() -> list[Shown]:
             Shown("core.9", None, "not a core", "take another")]
 
 
-def test_several_looks_have_an_index() -> None:
+def test_several_targets_have_an_index() -> None:
     made = page(*several())
     text = made.text("nav")
     assert text.startswith("4 targets")
     assert "scheduler <b>deadlock of 2 threads: the GIL, rwlock in libdrv.so50.25 s" in text
     assert "workerno deadlock3" in text
     assert "taskSIGSEGV: read 8 bytes at 0x18: a member of a null pointer" in text
-    assert "core.9could not be looked at: not a core" in text
+    assert "core.9could not be inspected: not a core" in text
     assert [attributes["class"] for tag, attributes in made.elements if attributes.get("scope") == "row"
             and "class" in attributes] == ["depth0", "depth1", "depth2", "depth0"]
-    assert made.having(class_="look") == ["details"] * 4
-    assert [("open" in row) for row in rows(made, "look")] == [True, False, False, False]
+    assert made.having(class_="target") == ["details"] * 4
+    assert [("open" in row) for row in rows(made, "target")] == [True, False, False, False]
     assert "not a coretake another" in made.text("main")
 
 
-def test_classes_lead_to_their_representatives() -> None:
+def test_classes_link_to_their_representatives() -> None:
     made = page(*several(), classes=[
         {"verdict": "deadlock: GIL, rwlock", "count": 700, "members": ["scheduler <b>", "other <i>"],
          "representative": "scheduler <b>"},
-        {"verdict": "not among the looks", "count": 1, "members": ["x"], "representative": "x"}])
+        {"verdict": "not among the targets", "count": 1, "members": ["x"], "representative": "x"}])
     text = made.text("main")
     assert text.index("2 classes") < text.index("4 targets")
     assert "700deadlock: GIL, rwlockscheduler <b>2 membersscheduler <b>other <i>" in text
@@ -132,7 +132,7 @@ def test_classes_lead_to_their_representatives() -> None:
         {"verdict": "v", "count": 1, "members": [], "representative": "worker"}]).text("main")
 
 
-def test_waits_between_looks_are_drawn() -> None:
+def test_waits_between_targets_are_drawn() -> None:
     between = [{"waiter": "scheduler <b>", "what": "pipe:[4711]", "holder": "worker", "deadlock": True},
                {"waiter": "worker", "what": "pipe:[4712]", "holder": "scheduler <b>", "deadlock": True},
                {"waiter": "task", "what": "pipe:[4713]", "holder": "a process elsewhere", "deadlock": False},
@@ -143,20 +143,20 @@ def test_waits_between_looks_are_drawn() -> None:
     assert "scheduler <b> waits for pipe:[4711] of worker (deadlock)" in text
     assert "task waits for a child" in text
     found = boxes(made)
-    assert {found[f"#look{index}"][0] for index in (0, 1)} == {"node thread bad"}
-    # in a drawing of their own
+    assert {found[f"#target{index}"][0] for index in (0, 1)} == {"node thread bad"}
+    # in a separate drawing
     assert overlapping({anchor: box for anchor, box in found.items() if not re.match("#[tl][0-9]", anchor)}) == []
     assert page(*several(), between=between[2:]).text("main").startswith("Across targets")
 
 
-def test_nothing_at_all() -> None:
+def test_page_without_a_report() -> None:
     assert "0 targets" in page().text()
-    assert "It could not be looked at" in page(Shown("x", None)).text()
+    assert "It could not be inspected" in page(Shown("x", None)).text()
 
 
 # -- markup ---------------------------------------------------------------------------------------------------
 
-def test_words_are_escaped_and_text_of_the_target_is_isolated() -> None:
+def test_words_are_escaped_and_foreign_text_is_isolated() -> None:
     view = View(look(gil_deadlock()), 0)
     assert view.say(("<a> & \"'", Foreign("\u05d0\u202e<"), "\x1b")) == (
         "&lt;a&gt; &amp; &#34;&#39;<bdi>\u05d0\\u202e&lt;</bdi>\\x1b")
@@ -165,25 +165,25 @@ def test_words_are_escaped_and_text_of_the_target_is_isolated() -> None:
     assert view.say((Marked("why", ("<",)),)) == '<span class="why">&lt;</span>'
 
 
-def test_words_are_links_where_the_page_has_what_they_name() -> None:
+def test_words_link_to_threads_and_locks_of_the_page() -> None:
     view = View(look(gil_deadlock()), 3)
     thread, lock = Marked("thread", ("thread 1",), 1), Marked("lock", ("the GIL",), "gil:0")
     assert view.say((thread, lock)) == '<a href="#t3-1">thread 1</a><a href="#l3-2"><b class="lock">the GIL</b></a>'
     assert view.say((thread, lock), link=False) == 'thread 1<b class="lock">the GIL</b>'
-    # no links in links, and none to what is not there
+    # no nested links, and no links to missing elements
     inside = Marked("lock", ("the end of ", thread), "gil:0")
     assert view.say((inside,)) == '<a href="#l3-2"><b class="lock">the end of thread 1</b></a>'
     assert view.say((Marked("thread", ("thread 9",), 9), Marked("lock", ("x",), "mutex:0x9"))) == (
         'thread 9<b class="lock">x</b>')
 
 
-def test_templates_escape_what_they_are_given() -> None:
+def test_templates_escape_values() -> None:
     made = _environment().from_string("<i a=\"{{ text }}\">\n  {{ text }}\n  {{ text|cut(2) }} {{ safe }}</i>")
     assert made.render(text="<\"\x1b\u202e'>", safe=Markup("<b>")) == (
         '<i a="&lt;&#34;\\x1b\\u202e&#39;&gt;">&lt;&#34;\\x1b\\u202e&#39;&gt;&lt;&#34;... <b></i>')
 
 
-def test_without_the_library_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jinja_raises_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "gdbext.render.html")
     with pytest.raises(UsageError, match="a page of HTML needs Jinja2") as raised:
@@ -195,18 +195,18 @@ def test_stacks_become_shorter_as_the_page_grows() -> None:
     budget = Budget()
     assert [budget.frames(count) for count in (0, 9, 200)] == [0, 9, 200]
     budget.spend("x" * 700_000)
-    # what would be no shorter with a line that says so stays whole
+    # a stack stays whole if the note about omitted frames would take as many lines
     assert [budget.frames(count) for count in (9, 10, 200)] == [9, 8, 8]
     budget.spend("x" * 700_000)
     assert [budget.frames(count) for count in (4, 5, 200)] == [4, 3, 3]
 
 
-def test_the_first_threads_of_a_deadlock_are_open() -> None:
+def test_first_threads_of_a_deadlock_are_open() -> None:
     def opened(report: Report) -> list[bool]:
         return [opened for _, opened in View(look(report, small=False), 0).groups()]
 
     assert opened(gil_deadlock())[:3] == [True, True, False]
     assert opened(ring(6)) == [True] * 4 + [False] * 2
     assert not any(opened(ring(21)))
-    # among so many none is open
+    # with so many threads none is open
     assert not any(opened(pool(300)))

@@ -17,7 +17,7 @@ def test_graph_of_a_deadlock() -> None:
     assert kinds == {"#t0-1": "node thread bad", "#t0-2": "node thread bad", "#t0-3": "node thread",
                      "#l0-0": "node lock bad", "#l0-2": "node lock bad"}
     assert overlapping(found) == []
-    # the cycle is folded: its locks stand side by side between its threads
+    # the cycle is folded: its locks are side by side between its threads
     columns = [round((found[anchor][1] + found[anchor][3]) / 2) for anchor in ("#t0-1", "#l0-0", "#l0-2", "#t0-2")]
     assert columns[0] < columns[1] == columns[2] < columns[3]
     lines = Counter(attributes["class"] for tag, attributes in made.elements if tag == "path" and "class" in attributes)
@@ -26,14 +26,14 @@ def test_graph_of_a_deadlock() -> None:
         text for way, text in made.texts if way and way[-1] == "text"}
 
 
-def test_what_holds_nothing_up_is_not_drawn() -> None:
-    # nobody waits for the lock with candidates
+def test_locks_without_waiters_are_not_drawn() -> None:
+    # no thread waits for the lock with candidates
     assert "0x6000" not in page(look(gil_deadlock())).text("svg")
     assert len(boxes(page(look(inferred_deadlock())))) == 4
     assert boxes(page(look(orphaned())))["#l0-0"][0] == "node lock bad"
 
 
-def test_inferred_holders_and_candidates_are_told_apart() -> None:
+def test_inferred_holders_and_candidates_have_different_lines() -> None:
     report = inferred_deadlock()
     assert page(look(report)).having(class_="line inferred bad") == ["path"]
     locks = tuple(replace(lock, holders=(), candidates=(1, 2)) if lock.id == COUNTED else lock for lock in report.locks)
@@ -42,7 +42,7 @@ def test_inferred_holders_and_candidates_are_told_apart() -> None:
     assert "dots: a candidate" in made.text()
 
 
-def test_threads_that_wait_alike_are_one_node() -> None:
+def test_threads_with_the_same_wait_are_one_node() -> None:
     found = boxes(page(look(pool(500), small=False)))
     assert len(found) == 5
     assert "#t0-3" in found
@@ -62,14 +62,14 @@ def test_cycles_of_any_length(count: int) -> None:
     assert min(float(svg["width"] or ""), float(svg["height"] or "")) < 500
 
 
-def test_what_is_too_much_to_draw_is_told() -> None:
+def test_number_of_undrawn_nodes_is_shown() -> None:
     text = page(look(ring(300), small=False)).text()
     assert "510 more threads and locks are not drawn" in text
     assert "and 288 more like these" in text
 
 
-def test_lines_across_several_layers_make_way() -> None:
-    # 1 waits for 2, 2 for 3, 3 for 4; and 1 for a barrier to which 4 has not come
+def test_lines_across_several_layers_are_bent() -> None:
+    # thread 1 waits for 2, 2 for 3, 3 for 4; and 1 waits for a barrier at which 4 has not arrived
     report = ring(4)
     locks = list(report.locks)
     locks[0] = replace(locks[0], waiters=())
@@ -79,7 +79,7 @@ def test_lines_across_several_layers_make_way() -> None:
     found = boxes(page(made))
     assert len(found) == 7
     assert overlapping(found) == []
-    # the line is bent at what lies between
+    # the line is bent around the nodes between
     bends = [len(re.findall("C", attributes["d"] or "")) for tag, attributes in page(made).elements
              if tag == "path" and "line" in (attributes.get("class") or "")]
     assert sorted(bends) == [1] * 6 + [3]

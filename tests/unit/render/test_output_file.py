@@ -26,7 +26,7 @@ def test_only_the_owner_may_read_a_report(tmp_path: Path, existing: int | None) 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_own_links_are_followed_and_those_of_others_replaced(tmp_path: Path) -> None:
+def test_own_links_are_followed_and_others_replaced(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("a link of another user is made by root")
     victim, link = tmp_path / "victim", tmp_path / "page.html"
@@ -40,7 +40,7 @@ def test_own_links_are_followed_and_those_of_others_replaced(tmp_path: Path) -> 
     assert (link.is_symlink(), victim.read_text(), link.read_text()) == (False, "old", "newer")
 
 
-def test_pipes_and_devices_are_written_to(tmp_path: Path) -> None:
+def test_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     read: list[str] = []
@@ -54,7 +54,7 @@ def test_pipes_and_devices_are_written_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["no/such/folder", "folder", "x" * 300])
-def test_a_file_that_cannot_be_made(tmp_path: Path, name: str) -> None:
+def test_unwritable_file_raises(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError):  # noqa: PT011  the error depends on the name
         write_private(str(tmp_path / name), "page")

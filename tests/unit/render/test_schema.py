@@ -1,4 +1,4 @@
-"""docs/gdbext-1.schema.json and docs/json.md are about what `render.as_json` makes, all of it and nothing else."""
+"""docs/gdbext-1.schema.json and docs/json.md describe exactly the documents of `schema.write`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 SCHEMA_ITSELF: Json = json.loads(SCHEMA.read_text(encoding="utf-8"))
 DEFINITIONS: Json = SCHEMA_ITSELF["$defs"]
-#: What has members, by its heading in docs/json.md.
+#: Objects with members, by their heading in docs/json.md.
 NOUNS: Json = {"document": SCHEMA_ITSELF, **{name.replace("_", " "): noun for name, noun in DEFINITIONS.items()
                                              if "properties" in noun}}
 PAGE = SCHEMA.with_name("json.md").read_text(encoding="utf-8")
@@ -39,17 +39,17 @@ PAGE = SCHEMA.with_name("json.md").read_text(encoding="utf-8")
 REPORTS = {"gil": gil_deadlock, "inferred": inferred_deadlock, "orphaned": orphaned, "healthy": healthy,
            "world": world_that_does_not_stop, "left behind": left_behind, "asyncio": asyncio, "crashed": crashed}
 ALL = (*PARTS, "tasks", "crash")
-#: Members that the schema began without, by what has them: documents of older versions lack them.
+#: Members that were added later, by object: documents of older versions lack them.
 LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("threads", "critical_sections"),
          ("stack", "locals"), ("taken_at", "qualified_name"), ("taken_at", "columns"), ("taken_at", "kind"),
          ("locks", "orphan_evidence"), ("locks", "foreign_owner"), ("edges", "evidence"), ("edges", "why"),
          ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"), ("crash", "parts")}
-#: Between them these have whatever a document may have.
+#: Reports that together contain every possible member.
 RICH = ("asyncio", "world", "crashed")
 
 
 def document(name: str) -> Json:
-    """A document with all parts that there are."""
+    """A document with all members."""
     made: Json = json.loads(as_json(REPORTS[name](), ALL))
     return made
 
@@ -59,7 +59,7 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
     yield path
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in pairs:
-        if key != "arguments":  # of a reason: each code has its own
+        if key != "arguments":  # each reason code has its own arguments
             yield from places(inner, (*path, key))
 
 
@@ -71,7 +71,7 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def changed(value: Json, path: tuple[str | int, ...], new: object) -> Json:
-    """The document with another value at a path."""
+    """The document with a changed value at a path."""
     made = copy.deepcopy(value)
     at(made, path[:-1])[path[-1]] = new
     return made
@@ -80,17 +80,17 @@ def changed(value: Json, path: tuple[str | int, ...], new: object) -> Json:
 # -- the schema ----------------------------------------------------------------------------------------------
 
 
-def test_it_is_a_schema() -> None:
+def test_schema_is_valid() -> None:
     Draft202012Validator.check_schema(SCHEMA_ITSELF)
 
 
 @pytest.mark.parametrize("noun", NOUNS.values(), ids=NOUNS)
-def test_it_is_strict(noun: Json) -> None:
+def test_schema_is_strict(noun: Json) -> None:
     assert noun["additionalProperties"] is False
     assert set(noun["required"]) <= set(noun["properties"])
 
 
-def test_each_object_is_a_noun() -> None:
+def test_descriptions_of_objects_are_nouns() -> None:
     def objects(part: Any) -> Iterator[Any]:
         if isinstance(part, dict):
             if "object" in part.get("type", ()) and not part.keys() & {"if", "propertyNames"}:
@@ -108,15 +108,15 @@ def test_each_object_is_a_noun() -> None:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_documents_are_as_the_schema_has_them(name: str) -> None:
+def test_documents_match_the_schema(name: str) -> None:
     assert violations(document(name)) == []
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_whatever_the_target_calls_things(name: str) -> None:
+def test_documents_with_hostile_names_match_the_schema(name: str) -> None:
     report = REPORTS[name]()
     made, plain = json.loads(as_json(hostile(report), ALL)), document(name)
-    # what is in our words, like a state
+    # fixed words such as states
     for row, lock in zip(made["locks"], plain["locks"]):
         row["orphan"] = lock["orphan"]
     if "crash" in made:
@@ -127,11 +127,11 @@ def test_whatever_the_target_calls_things(name: str) -> None:
 
 @pytest.mark.parametrize("parts", [PARTS, ("runtimes", "threads", "locks", "problems"),
                                    ("threads", "locks", "problems")])
-def test_documents_of_some_parts(parts: tuple[str, ...]) -> None:
+def test_documents_with_some_members_match_the_schema(parts: tuple[str, ...]) -> None:
     assert violations(json.loads(as_json(gil_deadlock(), parts))) == []
 
 
-def test_no_unknown_member_anywhere() -> None:
+def test_unknown_members_are_rejected() -> None:
     for name in RICH:
         made = document(name)
         for path in places(made):
@@ -139,7 +139,7 @@ def test_no_unknown_member_anywhere() -> None:
                 assert violations(changed(made, (*path, "unknown"), None)), (name, path)
 
 
-def test_no_member_may_be_missing_but_those_that_may() -> None:
+def test_missing_required_members_are_rejected() -> None:
     of_document = set(SCHEMA_ITSELF["properties"]) - set(SCHEMA_ITSELF["required"])
     of_document -= {"event_loops", "tasks", "task_cycles"}  # all of them or none
     for name in RICH:
@@ -155,7 +155,7 @@ def test_no_member_may_be_missing_but_those_that_may() -> None:
                 assert bool(violations(less)) != may_be_absent, (name, path)
 
 
-def test_no_value_of_another_type() -> None:
+def test_values_of_other_types_are_rejected() -> None:
     for name in RICH:
         made = document(name)
         for path in places(made):
@@ -197,13 +197,13 @@ def test_no_value_of_another_type() -> None:
     (("problems", 0, "what"), "unknown"),
     (("notes",), []),
 ])
-def test_no_other_value(path: tuple[str | int, ...], value: object) -> None:
+def test_other_values_are_rejected(path: tuple[str | int, ...], value: object) -> None:
     made = document("gil")
     assert json.dumps(at(made, path)) != json.dumps(value)
     assert violations(changed(made, path, value))
 
 
-def test_a_violation_names_its_place() -> None:
+def test_violation_names_its_place() -> None:
     (found,) = violations(changed(document("gil"), ("locks", 0, "address"), 4096))
     assert found == "$.locks[0].address: 4096 is not of type 'string'"
 
@@ -212,21 +212,21 @@ def test_a_violation_names_its_place() -> None:
 
 
 def section(heading: str) -> str:
-    """What stands below a heading of docs/json.md."""
+    """The text below a heading of docs/json.md."""
     found = re.split(r"^#+ (.+)\n", PAGE, flags=re.MULTILINE)
     sections = {name.lower(): text for name, text in zip(found[1::2], found[2::2])}
     return sections[heading.lower()]
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of the tables of a text, without those of the headings."""
+    """The cells of all tables in a text, without headings."""
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines()
              if line.startswith("|")]
     return cells[2:]
 
 
 @pytest.mark.parametrize("heading", NOUNS)
-def test_the_page_tells_of_each_member(heading: str) -> None:
+def test_docs_describe_each_member(heading: str) -> None:
     noun = NOUNS[heading]
     told = {row[0].strip("`"): row[1] for row in rows(section(heading))}
     assert set(told) == set(noun["properties"])
@@ -236,7 +236,7 @@ def test_the_page_tells_of_each_member(heading: str) -> None:
         assert ("absent" in kind) == (name not in noun["required"]), name
 
 
-def test_the_page_tells_of_each_value() -> None:
+def test_docs_describe_each_value() -> None:
     def values(part: Any) -> Iterator[str]:
         if isinstance(part, dict):
             yield from (value for value in (*part.get("enum", ()), part.get("const")) if isinstance(value, str))
@@ -247,7 +247,7 @@ def test_the_page_tells_of_each_value() -> None:
     assert [value for value in values(SCHEMA_ITSELF) if f"`{value}`" not in PAGE] == []
 
 
-def test_the_page_tells_of_each_kind_of_lock_and_its_states() -> None:
+def test_docs_describe_each_kind_of_lock_and_its_states() -> None:
     told = {kind: row[2] for row in rows(section("kinds of locks")) for kind in re.findall(r"`([a-z-]+)`", row[0])}
     assert set(told) == set(DEFINITIONS["lock_kind"]["enum"])
     lock = {**document("gil")["locks"][0], "id": "mutex:0x10"}
@@ -263,13 +263,13 @@ def test_the_page_tells_of_each_kind_of_lock_and_its_states() -> None:
     assert not checked.is_valid({**both, "state": "waiting to read connecting"})
 
 
-def test_the_examples_of_the_page() -> None:
+def test_examples_in_docs_match_the_schema() -> None:
     found = re.findall(r"^    \{\"schema\".*(?:\n     .+)*", PAGE, re.MULTILINE)
     assert len(found) == 2
     for text in found:
         assert violations(json.loads(text)) == []
 
 
-def test_the_page_knows_the_commands() -> None:
+def test_docs_name_the_commands() -> None:
     told = {name for row in rows(section("which command prints what")) for name in re.findall(r"`([a-z-]+)`", row[0])}
     assert told == {command.name for command in COMMANDS}

@@ -19,7 +19,7 @@ from gdbext.render.source_access import SourceAccess
     ("# -*- coding: utf-8 -*-\nprint('ü')".encode(), ["# -*- coding: utf-8 -*-", "print('ü')"]),
     (b"#!/usr/bin/python\n# vim: set fileencoding=iso-8859-1 :\n'\xfc'",
      ["#!/usr/bin/python", "# vim: set fileencoding=iso-8859-1 :", "'ü'"]),
-    # what cannot be decoded is replaced, never an error
+    # undecodable bytes are replaced
     (b"'\xfc'\n", ["'\ufffd'", ""]),
     (b"# coding: no-such-thing\n'\xfc'", ["# coding: no-such-thing", "'\ufffd'"]),
     (b"# coding: rot13\nnop", ["# coding: rot13", "nop"]),
@@ -27,14 +27,14 @@ from gdbext.render.source_access import SourceAccess
     (b"# coding: unicode_escape\n\\x41", ["# coding: unicode_escape", "\\x41"]),
     (b"a\x0cb\x0bc", ["a\x0cb\x0bc"]),
 ])
-def test_lines(data: bytes, lines: list[str]) -> None:
+def test_lines_of_encodings(data: bytes, lines: list[str]) -> None:
     found = SourceLines(data)
     assert [found[index] for index in range(len(found))] == lines
 
 
 # -- which files are read -------------------------------------------------------------------------------------
 
-WHERE = "; `help set gdbext source-path` tells where it is looked for"
+WHERE = "; `help set gdbext source-path` shows where gdbext searches"
 
 
 def put(path: Path, text: str = "here = 1\n", changed: float | None = None) -> str:
@@ -52,7 +52,7 @@ def test_lines_of_a_file(tmp_path: Path) -> None:
     assert read.notes() == []
 
 
-def test_a_file_is_read_once(tmp_path: Path) -> None:
+def test_file_is_read_once(tmp_path: Path) -> None:
     path = put(tmp_path / "job.py", "old")
     read = SourceFiles()
     assert read(path, 1) == "old"
@@ -61,7 +61,7 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["<string>", "<frozen importlib._bootstrap>", "", "/etc/passwd", "job.txt", "job.pyc"])
-def test_other_names_are_not_looked_for(tmp_path: Path, name: str) -> None:
+def test_other_suffixes_are_not_searched(tmp_path: Path, name: str) -> None:
     put(tmp_path / "job.txt")
     put(tmp_path / "job.pyc")
     read = SourceFiles((str(tmp_path),))
@@ -69,7 +69,7 @@ def test_other_names_are_not_looked_for(tmp_path: Path, name: str) -> None:
     assert read.notes() == []
 
 
-def test_missing_files_are_told_in_one_line(tmp_path: Path) -> None:
+def test_missing_files_are_one_note(tmp_path: Path) -> None:
     read = SourceFiles()
     for name in ("a.py", "b.py", "a.py"):
         assert read(f"{tmp_path}/{name}", 1) is None
@@ -108,7 +108,7 @@ def test_only_regular_files_are_read(tmp_path: Path, make: Callable[[Path], None
         assert len(read.notes()) == 1
 
 
-def test_a_device_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "job.py").symlink_to("/dev/null")
     opened: list[str] = []
     monkeypatch.setattr(os, "open", lambda path, flags: opened.append(path))
@@ -116,7 +116,7 @@ def test_a_device_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert opened == []
 
 
-def test_a_file_that_becomes_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_replaced_by_a_device_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, real = put(tmp_path / "job.py"), os.open
     monkeypatch.setattr(os, "open", lambda path, flags: real("/dev/zero", flags))
     assert SourceFiles()(path, 1) is None
@@ -124,13 +124,13 @@ def test_a_file_that_becomes_a_device(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", ["a\0b.py", "/a\0b.py", "/\udc80.py", "/" + "x" * 5000 + ".py",
                                   "/" + "x/" * 5000 + "y.py"])
-def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
+def test_impossible_file_names(tmp_path: Path, name: str) -> None:
     for read in (SourceFiles((str(tmp_path),)), SourceFiles(access=SourceAccess(str(tmp_path)))):
         assert read(name, 1) is None
         assert all(note.isprintable() for note in read.notes())
 
 
-def test_not_more_than_the_beginning_of_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_beginning_of_a_large_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "MAX_SOURCE", 6)
     read = SourceFiles()
     path = put(tmp_path / "job.py", "abc\ndef\nghi\n")
@@ -139,7 +139,7 @@ def test_not_more_than_the_beginning_of_a_large_file(tmp_path: Path, monkeypatch
 
 # -- source-path ----------------------------------------------------------------------------------------------
 
-def test_the_longest_end_of_a_name_wins(tmp_path: Path) -> None:
+def test_longest_matching_end_of_a_path_wins(tmp_path: Path) -> None:
     folders = [tmp_path / "first", tmp_path / "second"]
     put(folders[0] / "job.py", "bare")
     put(folders[0] / "pkg" / "job.py", "pkg")
@@ -153,14 +153,14 @@ def test_the_longest_end_of_a_name_wins(tmp_path: Path) -> None:
     assert read.notes() == []
 
 
-def test_folders_come_before_the_very_place(tmp_path: Path) -> None:
+def test_folders_come_before_the_own_path(tmp_path: Path) -> None:
     there = put(tmp_path / "there" / "pkg" / "job.py", "there")
     put(tmp_path / "here" / "pkg" / "job.py", "here")
     assert SourceFiles((str(tmp_path / "here"),))(there, 1) == "here"
     assert SourceFiles()(there, 1) == "there"
 
 
-def test_a_bare_name_comes_after_the_very_place(tmp_path: Path) -> None:
+def test_bare_name_comes_after_the_own_path(tmp_path: Path) -> None:
     there = put(tmp_path / "there" / "pkg" / "utils.py", "there")
     put(tmp_path / "here" / "utils.py", "another one")
     assert SourceFiles((str(tmp_path / "here"),))(there, 1) == "there"
@@ -168,7 +168,7 @@ def test_a_bare_name_comes_after_the_very_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["__init__.py", "__main__.py"])
-def test_names_that_every_package_has_are_not_enough(tmp_path: Path, name: str) -> None:
+def test_common_names_do_not_identify_a_file(tmp_path: Path, name: str) -> None:
     put(tmp_path / name, "of another package")
     put(tmp_path / "pkg" / name, "pkg")
     read = SourceFiles((str(tmp_path),))
@@ -176,7 +176,7 @@ def test_names_that_every_package_has_are_not_enough(tmp_path: Path, name: str) 
     assert read(f"/usr/lib/pkg/{name}", 1) == "pkg"
 
 
-def test_only_in_the_folders(tmp_path: Path) -> None:
+def test_own_path_is_not_read_if_only_folders_are_allowed(tmp_path: Path) -> None:
     there = put(tmp_path / "there" / "job.py", "there")
     folder = tmp_path / "here"
     read = SourceFiles((str(folder),), anywhere=False)
@@ -188,7 +188,7 @@ def test_only_in_the_folders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../secret.py", "/app/../../secret.py", "/../secret.py", "/x/../../../{outside}",
                                   "pkg/../../secret.py"])
-def test_a_name_does_not_lead_out_of_the_folders(tmp_path: Path, name: str) -> None:
+def test_name_does_not_lead_out_of_the_folders(tmp_path: Path, name: str) -> None:
     outside = put(tmp_path / "secret.py", "secret")
     folder = tmp_path / "here" / "deep"
     (folder / "pkg").mkdir(parents=True)
@@ -196,7 +196,7 @@ def test_a_name_does_not_lead_out_of_the_folders(tmp_path: Path, name: str) -> N
     assert read(name.format(outside=outside[1:]), 1) is None
 
 
-def test_relative_names_are_meant_from_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_names_are_not_read_from_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "job.py")
     monkeypatch.chdir(tmp_path)
     assert SourceFiles()("job.py", 1) is None
@@ -206,7 +206,7 @@ def test_relative_names_are_meant_from_nowhere(tmp_path: Path, monkeypatch: pyte
 
 # -- another root directory -----------------------------------------------------------------------------------
 
-def test_links_of_another_root_stay_in_it(tmp_path: Path) -> None:
+def test_links_below_another_root_stay_inside(tmp_path: Path) -> None:
     root = tmp_path / "root"
     put(root / "opt" / "app" / "job.py", "inside")
     put(tmp_path / "outside.py", "outside")
@@ -227,7 +227,7 @@ def test_links_of_another_root_stay_in_it(tmp_path: Path) -> None:
 
 # -- newer files ----------------------------------------------------------------------------------------------
 
-def test_newer_files_are_told_once_each(tmp_path: Path) -> None:
+def test_each_newer_file_is_one_note(tmp_path: Path) -> None:
     asked: list[int] = []
 
     def since() -> float:
@@ -240,12 +240,12 @@ def test_newer_files_are_told_once_each(tmp_path: Path) -> None:
         read = SourceFiles(since=since, what=what)
         for path in (new, old, new, same, newest):
             assert read(path, 1) == "x"
-        assert read.notes() == [f"{path} is newer than the {what}: its lines may not be those that run"
+        assert read.notes() == [f"{path} is newer than the {what}: its lines may differ from the running code"
                                 for path in (new, newest)]
     assert len(asked) == 2
 
 
-def test_age_that_is_not_known(tmp_path: Path) -> None:
+def test_unknown_start_time_gives_no_note(tmp_path: Path) -> None:
     read = SourceFiles()
     read(put(tmp_path / "job.py", "x", 4e9), 1)
     assert read.notes() == []

@@ -1,4 +1,4 @@
-"""Files that the target names: whose rights count, and what is read of them. As root only, where rights are tested."""
+"""Files that the target names: access rights and limits. Tests of rights need root."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become ano
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that everybody can go to, as pytest's own are not."""
+    """A folder that every user can search, unlike pytest's own."""
     with tempfile.TemporaryDirectory(prefix="gdbext-source-") as path:
         os.chmod(path, 0o755)
         yield Path(path)
@@ -41,7 +41,7 @@ def read(access: SourceAccess, path: str) -> bytes | None:
 
 @as_root
 @pytest.mark.parametrize("root", ["", "/"])
-def test_what_the_user_may_not_read_is_not_read(folder: Path, root: str) -> None:
+def test_unreadable_for_the_user_is_not_read(folder: Path, root: str) -> None:
     secret = put(folder / "secret", "root:x:", 0o600)
     (folder / "s.py").symlink_to(secret)
     (folder / "closed").mkdir(mode=0o700)
@@ -59,7 +59,7 @@ def test_what_the_user_may_not_read_is_not_read(folder: Path, root: str) -> None
 
 
 @as_root
-def test_the_rights_of_the_process_stay_as_they_are(folder: Path) -> None:
+def test_rights_of_the_debugger_are_unchanged(folder: Path) -> None:
     before = os.getresuid(), os.getresgid(), os.getgroups()
     read(SourceAccess("", EVERYBODY), put(folder / "job.py"))
     assert (os.getresuid(), os.getresgid(), os.getgroups()) == before
@@ -67,7 +67,7 @@ def test_the_rights_of_the_process_stay_as_they_are(folder: Path) -> None:
         os.waitpid(-1, os.WNOHANG)
 
 
-def test_without_the_right_to_become_the_user_only_what_everybody_may_read(
+def test_without_setuid_only_public_files_are_read(
         folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     access = SourceAccess("", User(1234, 1234))
@@ -81,8 +81,8 @@ def test_without_the_right_to_become_the_user_only_what_everybody_may_read(
 
 
 @as_root
-def test_a_file_system_that_does_not_answer_is_asked_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one that the target's user has mounted."""
+def test_hung_file_system_is_tried_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one that the target's user has mounted."""
     monkeypatch.setattr(source_access, "_PATIENCE", 0.1)
     monkeypatch.setattr(source_access, "_read_regular", lambda *rest, **more: time.sleep(100))
     access = SourceAccess("", EVERYBODY)
@@ -92,7 +92,7 @@ def test_a_file_system_that_does_not_answer_is_asked_once(folder: Path, monkeypa
 
 
 @pytest.mark.parametrize("by_kernel", [True, False])
-def test_links_of_proc_do_not_lead_out_of_another_root(
+def test_links_in_proc_do_not_lead_out_of_another_root(
         folder: Path, monkeypatch: pytest.MonkeyPatch, by_kernel: bool) -> None:
     if not by_kernel:
         def missing(*rest: object) -> int:
@@ -111,8 +111,8 @@ def test_links_of_proc_do_not_lead_out_of_another_root(
 
 
 @as_root
-def test_links_in_the_users_own_folders(folder: Path) -> None:
-    """They lead out where the target's user has no less rights than the debugger's."""
+def test_links_in_the_configured_folders(folder: Path) -> None:
+    """Links may lead out if the target's user has as many rights as the debugger's."""
     put(folder / "secret", "root:x:", 0o600)
     put(folder / "path" / "real.py", "inside")
     (folder / "path" / "job.py").symlink_to("../secret")
@@ -123,10 +123,10 @@ def test_links_in_the_users_own_folders(folder: Path) -> None:
     assert SourceFiles(folders)("job.py", 1) == "root:x:"
 
 
-# -- how much is read -----------------------------------------------------------------------------------------
+# -- limits -----------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("user", [None, pytest.param(EVERYBODY, marks=as_root)])
-def test_one_file_by_many_names_is_kept_once(folder: Path, user: User | None) -> None:
+def test_file_with_many_names_is_kept_once(folder: Path, user: User | None) -> None:
     put(folder / "job.py", "\n" * (4 << 20))
     files = SourceFiles(access=SourceAccess("", user))
     for number in range(40):
@@ -137,19 +137,19 @@ def test_one_file_by_many_names_is_kept_once(folder: Path, user: User | None) ->
 
 
 @pytest.mark.parametrize("user", [None, pytest.param(EVERYBODY, marks=as_root)])
-def test_all_that_is_read_has_a_bound_with_one_note(
+def test_limit_of_bytes_is_one_note(
         folder: Path, user: User | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "MAX_TOTAL", 1 << 20)
     files = SourceFiles(access=SourceAccess("", user))
     shown = [files(put(folder / f"{number}.py", "x\n" * (300 << 10)), 1) for number in range(6)]
     assert shown == ["x", "x", None, None, None, None]
-    assert files.notes() == ["only 2,000 source files and 1 MiB of them are read: lines of others are not shown"]
+    assert files.notes() == ["a limit (2,000 source files, 1 MiB) is reached: lines of other files are not shown"]
 
 
-def test_as_many_names_are_looked_for_as_that(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_of_files_is_one_note(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "MAX_FILES", 3)
     files = SourceFiles()
     shown = [files(put(folder / f"{number}.py", "x"), 1) for number in range(5)]
     assert shown == ["x", "x", "x", None, None]
     assert files("/no/such.py", 1) is None
-    assert files.notes() == ["only 3 source files and 32 MiB of them are read: lines of others are not shown"]
+    assert files.notes() == ["a limit (3 source files, 32 MiB) is reached: lines of other files are not shown"]

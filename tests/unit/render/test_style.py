@@ -13,7 +13,7 @@ KINDS = ("bad", "good", "lock", "name", "dim")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_colour_nothing_is_added(kind: str) -> None:
+def test_text_is_unchanged_without_colour(kind: str) -> None:
     style = Style()
     assert style.mark("text", kind) == "text"
     assert style.source("x = 'y'") == "x = 'y'"
@@ -28,12 +28,12 @@ def test_colour_is_switched_off_again(kind: str) -> None:
     assert marked.endswith("\x1b[0m")
 
 
-def test_kinds_differ() -> None:
+def test_kinds_have_different_colours() -> None:
     style = Style(True)
     assert len({style.mark("x", kind) for kind in KINDS}) == len(KINDS)
 
 
-def test_source_is_highlighted_and_its_text_stays() -> None:
+def test_highlighted_source_keeps_its_text() -> None:
     pytest.importorskip("pygments", reason="pygments is optional")
     style = Style(True)
     shown = style.source("with lock: return self.value + 1  # 'x'")
@@ -47,7 +47,7 @@ LINE = "with lock: return self.value + 1  # 'x'"
 
 
 def bold_part(text: str) -> str:
-    """The visible characters that a terminal shows bold because of `bold`, whatever else switches it."""
+    """The visible characters that a terminal shows in bold."""
     shown, bold = "", False
     for part in re.split(r"(\x1b\[[0-9;]*m)", text):
         if part.startswith("\x1b"):
@@ -60,7 +60,7 @@ def bold_part(text: str) -> str:
 
 @pytest.mark.parametrize("highlighted", [True, False])
 @pytest.mark.parametrize("part", [(0, 4), (11, 28), (18, 22), (0, len(LINE)), (35, 1000), (5, 6)])
-def test_a_part_of_a_source_line_is_bold(part: tuple[int, int], highlighted: bool) -> None:
+def test_part_of_a_source_line_is_bold(part: tuple[int, int], highlighted: bool) -> None:
     if highlighted:
         pytest.importorskip("pygments", reason="pygments is optional")
     style = Style(True)
@@ -76,13 +76,13 @@ def test_nothing_is_bold_without_colour() -> None:
 
 
 @pytest.mark.parametrize("part", [(4, 4), (1000, 1001)])
-def test_no_part(part: tuple[int, int]) -> None:
+def test_source_line_without_part_is_not_bold(part: tuple[int, int]) -> None:
     style = Style(True)
     assert style.source(LINE, part) == style.source(LINE)
 
 
 @pytest.mark.parametrize("error", [ImportError, SyntaxError, AttributeError])
-def test_without_pygments_it_says_so_once(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+def test_missing_pygments_is_one_notice(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
     real = builtins.__import__
 
     def refuse(name: str, globals: Mapping[str, object] | None = None, locals: Mapping[str, object] | None = None,
@@ -101,7 +101,7 @@ def test_without_pygments_it_says_so_once(monkeypatch: pytest.MonkeyPatch, error
 
 # -- lines that fit in -----------------------------------------------------------------------------------------
 
-def test_without_a_width_nothing_is_broken() -> None:
+def test_lines_are_not_broken_without_a_width() -> None:
     assert Style().wrap("word " * 100) == "word " * 100
 
 
@@ -111,11 +111,11 @@ def test_without_a_width_nothing_is_broken() -> None:
     (40, "  holds the GIL", ["  holds the GIL"]),
     (40, "    held by thread 12, thread 13 and thread 4711", [
         "    held by thread 12, thread 13 and", "        thread 4711"]),
-    # nothing is made narrower than what can be read, and no word is broken
+    # lines have a minimum width, and words are not broken
     (5, "a" * 30 + " " + "b" * 30, ["a" * 30, "    " + "b" * 30]),
     (40, "x" * 60, ["x" * 60]),
     (40, "  " + "x" * 60 + " y", ["  " + "x" * 60, "      y"]),
-    # columns of a terminal, not characters
+    # wide characters take two columns
     (40, "日" * 15 + " " + "本" * 10, ["日" * 15, "    " + "本" * 10]),
 ])
 def test_long_lines_are_broken_at_spaces(width: int, text: str, expected: list[str]) -> None:
@@ -127,7 +127,7 @@ def test_only_long_lines_are_broken() -> None:
     assert Style(width=40).wrap(text) == "short\n\n" + "long " * 7 + "long\n    long long\nshort again\n"
 
 
-def test_colour_takes_no_columns() -> None:
+def test_colour_codes_take_no_columns() -> None:
     style = Style(True, 40)
     fits = style.mark("Thread 1 (LWP 1) waits for a mutex", "name") + " 0x10"
     assert style.wrap(fits) == fits
@@ -141,12 +141,12 @@ def test_colour_takes_no_columns() -> None:
     ("/app/pkg/job.py", 13, ".../job.py"),
     ("/app/pkg/job.py", 1, ".../job.py"),
     ("/usr/lib/python3/dist-packages/pkg/job.py", 30, ".../dist-packages/pkg/job.py"),
-    # nothing is gained
+    # a shortened path would not be shorter
     ("/a/job.py", 3, "/a/job.py"),
     ("job.py", 3, "job.py"),
     ("<frozen importlib._bootstrap>", 10, "<frozen importlib._bootstrap>"),
 ])
-def test_files_lose_their_first_folders(path: str, room: int, expected: str) -> None:
+def test_shorten_path_omits_leading_folders(path: str, room: int, expected: str) -> None:
     assert shorten_path(path, room) == expected
 
 
@@ -158,15 +158,15 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz"
     (26, (24, 26), ALPHABET, "yz"),
     (20, None, "abcdefghijklmnopq...", None),
     (20, (2, 5), "abcdefghijklmnopq...", "cde"),
-    # the part is in view, with what is around it
+    # the part is visible, with its surroundings
     (20, (16, 19), "...jklmnopqrstuvwxyz", "qrs"),
     (15, (11, 14), "...ijklmnopq...", "lmn"),
     (20, (24, 26), "...jklmnopqrstuvwxyz", "yz"),
-    # of a part that is too long its beginning
+    # a part that is too long shows its beginning
     (15, (6, 26), "...ghijklmno...", "ghijklmno"),
     (15, (2, 26), "abcdefghijkl...", "cdefghijkl"),
 ])
-def test_the_part_of_a_line_that_matters_is_in_view(room: int, part: tuple[int, int] | None, expected: str,
+def test_excerpt_contains_the_part(room: int, part: tuple[int, int] | None, expected: str,
                                                     marked: str | None) -> None:
     text, at = excerpt(ALPHABET, room, part)
     assert text == expected
@@ -174,7 +174,7 @@ def test_the_part_of_a_line_that_matters_is_in_view(room: int, part: tuple[int, 
 
 
 @pytest.mark.parametrize("text", ["日本語" * 30, "e\u0301" * 60, "x" * 50 + "日" * 50])
-def test_excerpts_take_as_many_columns_as_there_are(text: str) -> None:
+def test_excerpt_fills_the_columns(text: str) -> None:
     for room in range(15, 60):
         for start in range(0, len(text) - 2, 7):
             shown, part = excerpt(text, room, (start, start + 2))

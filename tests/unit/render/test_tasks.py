@@ -24,7 +24,7 @@ def task(address: int, name: str | None, awaits: Awaited = SLEEP, line: int = 1,
 
 def report(*tasks: Task, cycles: tuple[tuple[int, ...], ...] = (),
            loops: tuple[EventLoop, ...] | None = None) -> Report:
-    """With `awaited_by` as the tasks wait for one another."""
+    """A report of tasks, with `awaited_by` set from their awaits."""
     by = {each.address: tuple(other.address for other in tasks if each.address in other.awaits.tasks) for each in tasks}
     thread = Thread(1, 885, 885, "python", "MainThread", status="blocked", syscall="read")
     return Report(INFO, threads=(thread,), event_loops=loops or (EventLoop(LOOP, "_UnixSelectorEventLoop", 1),),
@@ -40,7 +40,7 @@ def lines(given: Report, stacks: str = "none") -> list[str]:
     return text(given, stacks).splitlines()
 
 
-def test_a_tree() -> None:
+def test_tree() -> None:
     both = task(0x10, "main", Awaited((0x20, 0x30), kind="asyncio.gather"), 5)
     lock = Awaited(kind="asyncio.Lock", address=0x90, name="self.lock", holders=(0x40,))
     given = report(both, task(0x20, "a", Awaited((0x40,), kind="asyncio.wait_for", timed=True)),
@@ -63,7 +63,7 @@ Event loop 0x7000 (_UnixSelectorEventLoop) runs in thread 1 "MainThread": 4 task
 """
 
 
-def test_what_a_task_does() -> None:
+def test_wait_of_a_task() -> None:
     given = report(
         task(0x10, "busy", Awaited(), state="running"), task(0x20, "ready", Awaited()),
         task(0x30, "over", Awaited(), state="done"), task(0x40, "gone", Awaited(), state="cancelled"),
@@ -86,7 +86,7 @@ def test_stacks() -> None:
     assert "... 6 frames" in text(report(deep), "top")
 
 
-def test_a_task_that_several_wait_for_is_told_once() -> None:
+def test_task_with_several_waiters_is_shown_once() -> None:
     given = report(task(0x10, "a", Awaited((0x30,)), 1), task(0x20, "b", Awaited((0x30, 0x40)), 2),
                    task(0x30, "c", line=3), task(0x40, "d", line=4))
     assert lines(given)[1:5] == [
@@ -94,29 +94,29 @@ def test_a_task_that_several_wait_for_is_told_once() -> None:
         '  Task "b" 0x20 waits for 2 tasks; "c" 0x30 shown above', '    Task "d" 0x40 sleeps']
 
 
-def test_tasks_in_a_circle() -> None:
+def test_cycle_of_tasks() -> None:
     given = report(task(0x10, "a", Awaited((0x20,))), task(0x20, "b", Awaited((0x10,))),
                    task(0x30, "behind", Awaited((0x10,))), cycles=((0x10, 0x20),))
     told = lines(given)
     assert told[1:4] == ['  Task "behind" 0x30 waits for the task below', '    Task "a" 0x10 waits for the task below',
-                         '      Task "b" 0x20 waits for 1 task; "a" 0x10 in a circle']
-    assert told[-1] == ("Circle of tasks that wait for one another, without a timeout: "
-                        '"a" 0x10 -> "b" 0x20 -> "a" 0x10; they go on only if one of them is cancelled.')
+                         '      Task "b" 0x20 waits for 1 task; "a" 0x10 in a cycle']
+    assert told[-1] == ("Cycle of tasks that wait for each other, without a timeout: "
+                        '"a" 0x10 -> "b" 0x20 -> "a" 0x10; they continue only if one of them is cancelled.')
 
 
-def test_a_task_that_waits_for_itself() -> None:
+def test_task_that_waits_for_itself() -> None:
     lock = Awaited(kind="asyncio.Lock", address=0x90, holders=(0x10,))
     assert lines(report(task(0x10, "a", lock), cycles=((0x10,),)))[-1] == (
-        'Circle of tasks: "a" 0x10 waits for itself; it goes on only if it is cancelled.')
+        'Cycle of tasks: "a" 0x10 waits for itself; it continues only if it is cancelled.')
 
 
-def test_a_long_circle() -> None:
+def test_long_cycle_is_cut() -> None:
     count = 12
     tasks = [task(i, str(i), Awaited(((i + 1) % count,))) for i in range(count)]
     assert '"7" 0x7 -> "0" 0x0 (4 more between)' in text(report(*tasks, cycles=(tuple(range(count)),)))
 
 
-def test_tasks_at_the_same_place_are_told_in_one() -> None:
+def test_tasks_with_the_same_stack_are_grouped() -> None:
     event = Awaited(kind="asyncio.Event", address=0x90, name="event")
     tasks = [task(i, f"t{i}", event) for i in range(1, 12)]
     other = task(0x99, "other", event, line=8)
@@ -125,7 +125,7 @@ def test_tasks_at_the_same_place_are_told_in_one() -> None:
         "each waits for asyncio.Event 0x90 event", '  Task "other" 0x99 waits for asyncio.Event 0x90 event']
 
 
-def test_tasks_that_wait_for_things_of_their_own() -> None:
+def test_grouped_tasks_with_different_waits() -> None:
     tasks = [task(i, f"t{i}", Awaited(kind="asyncio.Queue", address=0x90 + i, name="queue")) for i in (1, 2)]
     assert lines(report(*tasks))[1] == '  2 tasks "t1" 0x1, "t2" 0x2: each waits for another asyncio.Queue'
 
@@ -137,12 +137,12 @@ def test_loops() -> None:
     assert told[0] == 'Event loop 0x7000 (Loop) runs in thread 1 "MainThread": 1 task'
     assert told[2] == '    Task "u" 0x20 sleeps', "under the task of another loop that waits for it"
     assert told[4] == "Event loop 0x8000 (Loop) does not run: 1 task"
-    assert text(replace(given, event_loops=(), tasks=())) == "No event loop of asyncio runs or has tasks.\n"
+    assert text(replace(given, event_loops=(), tasks=())) == "No asyncio event loop runs or has tasks.\n"
     idle = report(loops=(EventLoop(LOOP, "Loop", 1),))
     assert lines(idle)[0] == 'Event loop 0x7000 (Loop) runs in thread 1 "MainThread": no tasks'
 
 
-def test_a_deep_tree_stays_on_the_screen() -> None:
+def test_indentation_of_a_deep_tree_is_limited() -> None:
     count = 500
     chain = [task(i, None, Awaited((i + 1,)), i) for i in range(1, count)]
     told = lines(report(*chain, task(count, None)))
@@ -150,7 +150,7 @@ def test_a_deep_tree_stays_on_the_screen() -> None:
     assert max(len(line) - len(line.lstrip()) for line in told) <= 48
 
 
-def test_strings_of_the_target_are_made_safe() -> None:
+def test_text_from_the_target_is_escaped() -> None:
     lock = Awaited(kind="asyncio.Lock", address=0x90, name="x", holders=(0x20,))
     given = report(task(0x10, "a", lock), task(0x20, "b", Awaited((0x10,), kind="x")), cycles=((0x10, 0x20),))
     damaged = hostile(given)
@@ -163,7 +163,7 @@ def test_strings_of_the_target_are_made_safe() -> None:
     assert all(char.isprintable() for line in told.split("\n") for char in line)
 
 
-def test_what_a_task_awaits_besides_tasks() -> None:
+def test_other_futures_of_a_task() -> None:
     assert Awaited().what is None
     assert Awaited(kind="asyncio.gather").what == "asyncio.gather"
     assert Awaited(kind="asyncio.Lock", address=0x90, name="lock").what == "asyncio.Lock 0x90 lock"

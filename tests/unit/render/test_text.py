@@ -91,12 +91,12 @@ Cycle: thread 1 -> rwlock 0x5591e0c0 in libdrv.so -> thread 2; thread 2 -> the G
 Stuck behind it: thread 3
 
 
-Note: no table for CPython 3.11.7; the one for 3.11.2 fits and is used
+Note: no layout table for CPython 3.11.7; the table for 3.11.2 fits and is used
 Not known: thread 5: unreadable: it runs
 """
 
 
-def test_how_it_is_known_is_told() -> None:
+def test_evidence_is_shown() -> None:
     text = renderer(inferred_deadlock()).deadlocks()
     why = "inferred: 1 reader counted, none recorded; 1 thread has the lock's address on the stack"
     assert f"Deadlock 1: 2 threads wait for each other ({why})" in text
@@ -105,25 +105,25 @@ def test_how_it_is_known_is_told() -> None:
     assert "recorded)" not in text.replace("none recorded", "")
 
 
-def test_colour_does_not_change_how_a_cycle_is_laid_out() -> None:
+def test_colour_does_not_change_the_layout_of_a_cycle() -> None:
     for report in (gil_deadlock(), standstill_of_workers(100, queues=30)):
         assert SGR.sub("", renderer(report, colour=True).deadlocks()) == renderer(report).deadlocks()
     assert "Cycle: thread 1 -> rwlock" in renderer(gil_deadlock(), colour=True).deadlocks()
 
 
-def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
+def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
     report = inferred_deadlock()
     locks = tuple(dataclasses.replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
                   for lock in report.locks)
     text = renderer(dataclasses.replace(report, locks=locks)).deadlocks()
-    assert "  is still to come to barrier 0x6000 (inferred: 1 reader counted" in text
+    assert "  has not arrived at barrier 0x6000 (inferred: 1 reader counted" in text
     assert "holds     barrier" not in text
 
 
 def test_owner_that_is_gone() -> None:
     text = renderer(orphaned()).deadlocks()
     assert "Deadlock 1: 1 thread waits for an owner that is gone" in text
-    assert "held by nobody alive: thread exited (its owner had TID 4242)" in text
+    assert "its owner is gone: thread exited (its owner had TID 4242)" in text
     assert "Wait: thread 1 -> mutex 0x10 accounts in bank -> nobody" in text
 
 
@@ -134,7 +134,7 @@ WORKERS = """\
 """
 
 
-def test_threads_of_a_deadlock_with_the_same_wait_and_stack_are_shown_once() -> None:
+def test_deadlocked_threads_with_the_same_wait_are_shown_once() -> None:
     text = renderer(standstill_of_workers(100)).deadlocks()
     assert WORKERS in text
     assert ("Wait: thread 1 -> py-condition 0x10 jobs -> not known; "
@@ -152,7 +152,7 @@ def test_deadlock_of_many_different_threads_is_cut() -> None:
     assert max(map(len, text.splitlines())) < 200
 
 
-def test_readers_that_hold_the_same_are_put_together_in_a_cycle() -> None:
+def test_readers_of_the_same_lock_are_grouped_in_a_cycle() -> None:
     rwlock, mutex = "rwlock:0x1", "mutex:0x2"
     readers = range(2, 52)
     threads = (Thread(1, 1, 1, None, waits=Wait(rwlock, EXCLUSIVE, False), holds=(Hold(mutex, EXCLUSIVE, RECORDED),)),
@@ -171,13 +171,13 @@ def test_readers_that_hold_the_same_are_put_together_in_a_cycle() -> None:
             "  each waits for mutex 0x2, held by thread 1\n") in text
 
 
-def test_no_deadlock_says_what_the_threads_do() -> None:
+def test_no_deadlock_shows_what_the_threads_do() -> None:
     text = renderer(healthy()).deadlocks()
     assert "No deadlock found among 3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run." in text
     assert 'The GIL is held by thread 1 "MainThread", which runs.' in text
 
 
-def test_a_thread_that_waits_for_itself() -> None:
+def test_thread_that_waits_for_itself() -> None:
     report = gil_deadlock()
     deadlock = Deadlock((1,), RECORDED, (Edge(1, "rwlock:0x5591e0c0", 1),))
     text = renderer(dataclasses.replace(report, deadlocks=(deadlock,))).deadlocks()
@@ -188,16 +188,16 @@ def test_gil() -> None:
     text = renderer(gil_deadlock()).gils()
     assert text.startswith("CPython 3.11.7 in libpython3.11.so.1.0 (layout: table)\n")
     assert '  GIL held by thread 1 "MainThread"\n    which waits for rwlock 0x5591e0c0' in text
-    assert "waited for by thread 2; its holder has been asked to give it up" in text
+    assert "waited for by thread 2; its holder has been asked to release it" in text
 
 
 @pytest.mark.parametrize(("gil", "expected"), [
-    (Gil("gil:0", 1, "free"), "GIL free\n    nobody waits for it"),
+    (Gil("gil:0", 1, "free"), "GIL free\n    no thread waits for it"),
     (Gil("gil:0", 1, "disabled"), "no GIL (free-threaded)"),
     (Gil("", 0, "unknown"), "GIL unknown"),
     (Gil("gil:0", 1, "held", None, RECORDED, (2,), None, because("thread-exited")),
-     "held by no living thread: thread exited"),
-    (Gil("gil:0", 1, "held", None, RECORDED), "held by no living thread\n"),
+     "GIL held, but its owner is gone: thread exited"),
+    (Gil("gil:0", 1, "held", None, RECORDED), "GIL held, but its owner is gone\n"),
 ])
 def test_other_states_of_the_gil(gil: Gil, expected: str) -> None:
     report = gil_deadlock()
@@ -262,7 +262,7 @@ def test_locks() -> None:
     assert "  waited for to write by thread 1\n  waited for to read by thread 3\n" in text
     assert ("Rwlock 0x6000, read-locked; holders not recorded, candidates: threads 3, 4 "
             "(2 readers counted, none recorded; 2 threads have the lock's address on the stack)") in text
-    assert "nobody waits for it" in text
+    assert "no thread waits for it" in text
     assert renderer(report).locks([]).startswith("No thread waits for such a lock.")
 
 
@@ -304,7 +304,7 @@ def test_numbers_and_names_of_threads_with_the_same_stack(names: dict[int, str |
     assert grouped(names) == expected
 
 
-def test_the_same_frames_that_import_other_modules_are_told_apart() -> None:
+def test_imports_of_different_modules_are_not_grouped() -> None:
     report = healthy()
     worker = dataclasses.replace(report.threads[1], holds=())
     threads = [dataclasses.replace(worker, number=number, parts=(
@@ -314,8 +314,8 @@ def test_the_same_frames_that_import_other_modules_are_told_apart() -> None:
     assert text.count("import of module_1") == text.count("import of module_2") == 1
 
 
-def test_what_tells_most_comes_first() -> None:
-    """Deadlocked, holding a lock, stuck behind, waiting for a lock or result, running, in a call, unread, an event."""
+def test_order_of_threads() -> None:
+    """Deadlocked, holder, stuck, waiting for a lock or result, running, in a call, unread, waiting for an event."""
     def thread(number: int, lock: str | None = None, status: ThreadStatus = "blocked") -> Thread:
         waits = Wait(lock, EXCLUSIVE, False) if lock is not None else None
         return Thread(number, number, number, None, status=status, waits=waits)
@@ -334,21 +334,21 @@ def test_what_tells_most_comes_first() -> None:
     deadlock = Deadlock((9, 7), RECORDED, (Edge(9, "mutex:0x2", 7), Edge(7, "mutex:0x1", 9)), None, (6,))
     made = renderer(dataclasses.replace(healthy(), threads=threads, locks=locks, deadlocks=(deadlock,)))
     order = [9, 7, 8, 6, 4, 11, 5, 2, 3, 10, 1]
-    assert made.telling_order() == order
+    assert made.order_of_threads() == order
     text = made.threads(None, True, "none").partition("Deadlock 1")[0]
     assert [int(number) for number in re.findall(r"^Thread (\d+)", text, re.MULTILINE)] == order
-    # those that were asked for stay in their order
+    # requested threads keep their order
     text = made.threads([1, 7, 9], True, "none").partition("Deadlock 1")[0]
     assert [int(number) for number in re.findall(r"^Thread (\d+)", text, re.MULTILINE)] == [1, 7, 9]
 
 
-def test_threads_that_hold_something_stand_alone() -> None:
+def test_threads_that_hold_locks_are_not_grouped() -> None:
     report = gil_deadlock()
     text = renderer(report).threads([2, 3], False, "full")
     assert text.count("work at /app/job.py:17") >= 2
 
 
-def test_how_much_of_the_stacks() -> None:
+def test_full_top_and_no_stacks() -> None:
     made = renderer(gil_deadlock())
     full, top, none = (made.threads([1], False, how).split("Deadlock 1")[0] for how in ("full", "top", "none"))
     assert "#4" in full
@@ -359,7 +359,7 @@ def test_how_much_of_the_stacks() -> None:
 
 
 @pytest.mark.parametrize(("stacks", "frames"), [("full", 2), ("top", 2), ("none", 0)])
-def test_stacks_of_a_deadlock_are_shown_as_asked_for(stacks: str, frames: int) -> None:
+def test_stacks_option_applies_to_deadlocks(stacks: str, frames: int) -> None:
     text = renderer(standstill_of_workers(100)).threads(None, False, stacks)
     threads, _, verdict = text.partition("Deadlock 1")
     assert threads.count("#0 ") == verdict.count("#0 ") == frames
@@ -369,7 +369,7 @@ def test_stacks_of_a_deadlock_are_shown_as_asked_for(stacks: str, frames: int) -
     assert "#3" not in top
 
 
-def test_stack_that_is_not_interleaved_says_so() -> None:
+def test_unmerged_stack_shows_the_reason() -> None:
     report = gil_deadlock()
     first = dataclasses.replace(report.threads[0], unmerged=because("text", text="no frame descriptions"))
     shown = dataclasses.replace(report, threads=(first, *report.threads[1:]))
@@ -403,14 +403,14 @@ def test_long_stacks_are_cut_in_a_verdict() -> None:
     assert "... 494 frames" in text
 
 
-def test_line_that_is_not_known() -> None:
+def test_unknown_line_number() -> None:
     report = gil_deadlock()
     first = dataclasses.replace(report.threads[0], stack=(PyFrame("f", "f", "x.py", None),))
     assert "f at x.py:?" in renderer(dataclasses.replace(report, threads=(first, *report.threads[1:]))).deadlocks()
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_colour_changes_nothing_but_colour(name: str) -> None:
+def test_colour_adds_nothing_but_colour(name: str) -> None:
     report = REPORTS[name]()
     for kind, text in all_texts(report).items():
         coloured = all_texts(report, True)[kind]
@@ -419,7 +419,7 @@ def test_colour_changes_nothing_but_colour(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_nothing_of_the_target_reaches_the_terminal_unescaped(name: str) -> None:
+def test_text_from_the_target_is_escaped(name: str) -> None:
     report = hostile(REPORTS[name]())
     for colour in (False, True):
         for kind, text in all_texts(report, colour).items():
@@ -430,7 +430,7 @@ def test_nothing_of_the_target_reaches_the_terminal_unescaped(name: str) -> None
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_hostile_names_make_no_lines(name: str) -> None:
+def test_hostile_names_add_no_lines(name: str) -> None:
     plain, bad = all_texts(REPORTS[name]()), all_texts(hostile(REPORTS[name]()))
     for kind in ("deadlocks", "gils", "locks"):
         assert abs(len(plain[kind].splitlines()) - len(bad[kind].splitlines())) <= 3, kind
@@ -445,7 +445,7 @@ def test_hostile_source_line() -> None:
 # -- boundaries ------------------------------------------------------------------------------------------------
 
 def called() -> tuple[Part, ...]:
-    """A thread in a library's function that was called through ctypes by a callback of another one."""
+    """A thread in a library function, called through ctypes by a callback of another library."""
     def native(function: str | None, module: str, count: int = 1) -> tuple[Frame, ...]:
         return (NativeFrame(function, module, 0x1000),) * count
 
@@ -481,7 +481,7 @@ def test_boundaries_are_named_in_stacks() -> None:
        ... thread start (2 frames)"""
 
 
-def test_what_is_folded_is_not_counted_as_one_of_the_first_frames() -> None:
+def test_folded_parts_do_not_count_as_first_frames() -> None:
     text = with_parts(called()).threads([1], False, "top").partition("\n\n")[0]
     assert "ctypes call of take() (3 frames)\n  #5   handle at" in text
     assert text.endswith("       ... 6 frames, with ctypes callback")
@@ -501,7 +501,7 @@ def test_boundaries_are_named_in_a_verdict() -> None:
          ... thread start (2 frames)"""
 
 
-def test_frames_outside_of_the_outermost_python_frame_are_left_out_of_a_verdict() -> None:
+def test_frames_outside_the_outermost_python_frame_are_omitted() -> None:
     native = Part((NativeFrame("boot", "app", 0x1000),))
     text = with_parts((*called()[:1], Part((PyFrame("f", "f", "/a.py", 1),)), native, called()[-1])).deadlocks()
     assert "boot" not in text
@@ -518,7 +518,7 @@ def fitted(report: Report, width: int, line: str = "    return cache.update(self
 
 
 def long_paths(report: Report) -> Report:
-    """The report with files deep in folders."""
+    """The report with long paths."""
     frame = PyFrame("update", "Table.update", "/srv/releases/2024-11-07/app/lib/python3.11/pkg/table.py", 41,
                     Columns(11, 40, 41))
     native = NativeFrame("update_table", "libdrv.so", 0x7F0000002000, "/build/reproducible-path/drv-1.2/src/drv.c", 12)
@@ -531,7 +531,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     text = fitted(long_paths(gil_deadlock()), width, "    return " + "cache." * 30 + "update()")
     assert max(map(len, text.splitlines())) <= width
     plain = " ".join(fitted(long_paths(gil_deadlock()), 10_000).split())
-    # whatever is evidence is there
+    # all evidence is present
     for word in re.findall(r"0x[0-9a-f]+|threads? \d+|LWP \d+|table\.py:41|drv\.c:12|inferred|recorded", plain):
         assert word in " ".join(text.split()), word
 
@@ -544,7 +544,7 @@ def test_paths_are_shortened_to_the_width() -> None:
     assert "update at /srv/releases/2024-11-07/app/lib/python3.11/pkg/table.py:41\n" in wide
 
 
-def test_the_part_that_runs_stays_in_view() -> None:
+def test_running_part_stays_in_view() -> None:
     line = "x = " + "a + " * 30 + "running(1)" + " + b" * 30
     frame = PyFrame("f", "f", "/app/job.py", 5, Columns(124, 134, 5))
     for width in range(45, 200):
@@ -554,7 +554,7 @@ def test_the_part_that_runs_stays_in_view() -> None:
         assert shown[carets.index("^"):carets.rindex("^") + 1] == "running(1)"
 
 
-def test_context_lines_fit_too() -> None:
+def test_context_lines_fit_the_width() -> None:
     lines = {4: "if x:", 5: " " * 200 + "f(" + "a, " * 40 + ")", 6: "    " + "b" * 200}
     made = TextRenderer(healthy(), Style(width=60), lambda file, number: lines.get(number), 1)
     frame = PyFrame("f", "f", "/app/job.py", 5, None)
@@ -563,7 +563,7 @@ def test_context_lines_fit_too() -> None:
     assert max(map(len, shown)) <= 60
 
 
-def test_colour_does_not_change_what_fits() -> None:
+def test_colour_does_not_change_line_breaks() -> None:
     report = long_paths(gil_deadlock())
     for width in (45, 60, 80):
         texts = []
@@ -577,7 +577,7 @@ def test_colour_does_not_change_what_fits() -> None:
 # -- source lines ---------------------------------------------------------------------------------------------
 
 def shown_source(text: str, columns: Columns | None, colour: bool = False, line: int = 5) -> list[str]:
-    """What is shown below a frame that runs a part of a line."""
+    """The lines below a frame that runs a part of a line."""
     frame = PyFrame("f", "f", "/app/job.py", line, columns)
     made = TextRenderer(healthy(), Style(colour), lambda file, number: text if number == line else None)
     return made.stack((frame,), None)[1:]
@@ -587,41 +587,41 @@ def shown_source(text: str, columns: Columns | None, colour: bool = False, line:
     ("    x = f(a) + g(b)", (8, 12), ["x = f(a) + g(b)", "    ^^^^"]),
     ("    x = f(a) + g(b)  # why", (15, 19), ["x = f(a) + g(b)  # why", "           ^^^^"]),
     ("\tx = f(a)", (5, 9), ["x = f(a)", "    ^^^^"]),
-    # all of the line
+    # the whole line
     ("    f(a)  ", (4, 8), ["f(a)"]),
     ("    f(a)  ", (0, 10), ["f(a)"]),
     ("f(a)  # why", (0, 4), ["f(a)  # why", "^^^^"]),
-    # bytes are not characters, and characters are not columns of a terminal
+    # bytes, characters and columns differ
     ("x = 'ä' + f('ß')", (11, 18), ["x = 'ä' + f('ß')", "          ^^^^^^"]),
     ("x = '日本' + f('語')", (15, 23), ["x = '日本' + f('語')", "             ^^^^^^^"]),
     ("x = 'e\u0301' + f(1)", (12, 16), ["x = 'e\u0301' + f(1)", "          ^^^^"]),
     ("x = '\U0001f40d', f(1)", (12, 16), ["x = '\U0001f40d', f(1)", "          ^^^^"]),
-    # what is escaped is longer
+    # escapes are longer
     ("x = '\x1b', f('\x07')", (9, 15), ["x = '\\x1b', f('\\x07')", "            ^^^^^^^^^"]),
-    # not the line that was compiled
+    # the line was changed since it was compiled
     ("x = 1", (9, 15), ["x = 1"]),
     ("x = f", (4, 15), ["x = f"]),
     ("x = 1", (1 << 60, 1 << 61), ["x = 1"]),
     ("x = 1", (3, 1), ["x = 1"]),
     ("x = 1", (2, 2), ["x = 1"]),
-    # in the middle of a character, as only a damaged table has it
+    # in the middle of a character, from a damaged table
     ("x = 'ä'", (6, 7), ["x = 'ä'", "     ^"]),
 ])
-def test_the_part_that_runs(text: str, columns: tuple[int, int], expected: list[str]) -> None:
+def test_running_part_is_marked(text: str, columns: tuple[int, int], expected: list[str]) -> None:
     assert shown_source(text, Columns(*columns, 5)) == [" " * 9 + line for line in expected]
 
 
-def test_a_part_of_several_lines_is_shown_to_the_end_of_its_first() -> None:
+def test_part_of_several_lines_is_marked_in_the_first() -> None:
     assert shown_source("    x = f(  # why", Columns(8, 3, 7)) == [" " * 9 + "x = f(  # why",
                                                                     " " * 9 + "    ^^^^^^^^^"]
     assert shown_source("    f(  ", Columns(4, 3, 7)) == [" " * 9 + "f("]
 
 
-def test_no_part_without_columns() -> None:
+def test_no_part_is_marked_without_columns() -> None:
     assert shown_source("    x = f(a)", None) == [" " * 9 + "x = f(a)"]
 
 
-def test_the_part_of_a_long_line() -> None:
+def test_running_part_of_a_long_line() -> None:
     text = "x = " + "a + " * 60 + "b"
     shown = [" " * 9 + text[:160] + "..."]
     assert shown_source(text, Columns(200, 201, 5)) == shown
@@ -629,7 +629,7 @@ def test_the_part_of_a_long_line() -> None:
     assert shown_source("  " + "x" * (1 << 20), Columns(70_000, 70_001, 5)) == [" " * 9 + "x" * 160 + "..."]
 
 
-def test_the_part_is_bold_in_colour() -> None:
+def test_running_part_is_bold_in_colour() -> None:
     line, carets = shown_source("    x = f(a) + g(b)", Columns(8, 12, 5), colour=True)
     assert SGR.sub("", line) == " " * 9 + "x = f(a) + g(b)"
     assert carets == " " * 9 + "    ^^^^"
@@ -639,7 +639,7 @@ def test_the_part_is_bold_in_colour() -> None:
     assert len(SGR.sub("", line[:last])) == 9 + 8
 
 
-def test_where_a_lock_was_taken_has_no_part() -> None:
+def test_place_where_a_lock_was_taken_has_no_marked_part() -> None:
     report = gil_deadlock()
     taken = PyFrame("take", "take", "/app/job.py", 17, Columns(0, 4, 17))
     first = dataclasses.replace(report.threads[0], holds=(Hold("gil:0", EXCLUSIVE, RECORDED, None, taken),))
@@ -653,7 +653,7 @@ FILE = ["import x", "", "def f(a):", "    with a:", "\tg(a, 1)", "", "    return
 
 
 def with_context(line: int, context: int, columns: Columns | None = None, colour: bool = False) -> list[str]:
-    """What is shown below a frame at a line of `FILE`."""
+    """The lines below a frame at a line of `FILE`."""
     frame = PyFrame("f", "f", "/app/job.py", line, columns)
     made = TextRenderer(healthy(), Style(colour),
                         lambda file, number: FILE[number - 1] if 0 < number <= len(FILE) else None, context)
@@ -673,7 +673,7 @@ def test_context_lines() -> None:
 
 def test_context_at_the_ends_of_a_file() -> None:
     assert with_context(1, 2) == ["         -> 1  import x", "            2", "            3  def f(a):"]
-    # empty lines at either end are left out
+    # empty lines at either end are omitted
     assert with_context(1, 1) == ["         -> 1  import x"]
     assert with_context(10, 2) == ["             9  x.y()", "         -> 10  日本"]
     assert with_context(11, 2) == []

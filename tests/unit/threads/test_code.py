@@ -159,7 +159,7 @@ def test_debugger_does_not_unwind_by_files_of_another_build() -> None:
     assert unwound(target, thread)[0] == thread.frames[:1]
 
 
-@pytest.mark.parametrize(("is_here", "why"), [(True, "no usable frame description"), (False, "whose file is missing")])
+@pytest.mark.parametrize(("is_here", "why"), [(True, "no usable unwind information"), (False, "which is missing")])
 def test_callers_of_a_file_that_the_debugger_lacks_are_guesses(is_here: bool, why: str) -> None:
     target = FakeTarget("core")
     target.mappings = [Region(OTHER_TEXT, OTHER_TEXT + 0x1000, "rx", OTHER)]

@@ -18,14 +18,14 @@ OWNER = 4242
 
 
 @pytest.mark.parametrize(("kind", "files", "orphan", "why"), [
-    ("live", {"loadavg": b"0.1 0.1 0.1 1/99 5000\n"}, "thread exited", "no thread has it any more"),
-    ("live", {}, "thread exited", "no thread has it any more"),
+    ("live", {"loadavg": b"0.1 0.1 0.1 1/99 5000\n"}, "thread exited", "no thread has any longer"),
+    ("live", {}, "thread exited", "no thread has any longer"),
     ("live", {"4242/status": b"Tgid:\t77\n", "4242/stat": stat(OWNER, 900), "100/stat": stat(100, 500)},
-     "thread exited", "another process has got"),
+     "thread exited", "another process has now"),
     ("core", {}, "not a living thread", "not a thread of this process"),
     ("core", {"4242/status": b"Tgid:\t77\n"}, "not a living thread", "not a thread of this process"),
     # what contradicts that the owner was ever a thread of the process
-    ("live", {"loadavg": b"0.1 0.1 0.1 1/99 4000\n"}, None, "no thread has got such a TID yet"),
+    ("live", {"loadavg": b"0.1 0.1 0.1 1/99 4000\n"}, None, "no thread has had yet"),
     ("live", {"4242/status": b"\nTgid:\t77\n", "4242/stat": stat(OWNER, 400), "100/stat": stat(100, 500)}, None,
      "a thread of another process"),
     ("live", {"4242/status": b"\nTgid:\t100\n"}, None, "the debugger does not list"),

@@ -98,7 +98,7 @@ def test_states(core: FakeTarget, call: int, state: str) -> None:
     lock = on(core, call, 5)
     assert (lock.id, lock.name, lock.state) == ("descriptor:0x5", "fd 5", state)
     assert lock.why is not None
-    assert explain(lock.why).startswith("a core does not contain what it was")
+    assert explain(lock.why).startswith("a core does not record what it referred to")
 
 
 @pytest.mark.parametrize("fd", [0xFFFFFFFF, 1 << 31])
@@ -153,7 +153,7 @@ def test_poll_of_several(live: FakeTarget, fake: FakeProc) -> None:
 def test_poll_of_many(core: FakeTarget) -> None:
     lock = on(core, POLL, polled(core, *range(10, 20)), 10, WORD)
     assert lock.name == "fd 10; fd 11; fd 12; fd 13; 6 more"
-    assert said(lock.why) == "a core does not contain what it was"
+    assert said(lock.why) == "a core does not record what it referred to"
 
 
 @pytest.mark.parametrize("count", [2, 1 << 30, 0xFFFFFFFF])
@@ -192,7 +192,7 @@ def test_epoll(live: FakeTarget, fake: FakeProc) -> None:
     lock = on(live, EPOLL_WAIT, 4, 0, 1, WORD)
     assert (lock.name, lock.state) == ("fd 4, eventpoll", "waiting for events")
     # what fd 6 was when it was added is not what it is now
-    assert said(lock.why) == "it watches fd 5, pipe:[7], what was fd 6, fd 10, fd 11 and 2 more"
+    assert said(lock.why) == "it watches fd 5, pipe:[7], the former fd 6, fd 10, fd 11 and 2 more"
 
 
 def test_epoll_of_nothing(live: FakeTarget, fake: FakeProc) -> None:
@@ -244,12 +244,13 @@ INET6 = struct.pack("<H", 10) + struct.pack(">HI", 5000, 0) + bytes(15) + b"\1" 
     (INET, "127.0.0.1:5000"), (INET6, "[::1]:5000"), (b"\1\0/run/x\0junk", "/run/x"), (b"\1\0\0abstract", "@abstract")])
 def test_connect_in_a_core(core: FakeTarget, address: bytes, place: str) -> None:
     lock = on(core, CONNECT, 5, put(core, address), len(address))
-    assert (lock.state, said(lock.why)) == ("connecting", f"a core does not contain what it was; to {place}")
+    assert (lock.state, said(lock.why)) == ("connecting", f"a core does not record what it referred to; to {place}")
 
 
 @pytest.mark.parametrize("address", [b"", b"\1\0", INET[:7], INET6[:20], b"\x63\0" + bytes(20)])
 def test_connect_to_nowhere(core: FakeTarget, address: bytes) -> None:
-    assert said(on(core, CONNECT, 5, put(core, address), len(address)).why) == "a core does not contain what it was"
+    lock = on(core, CONNECT, 5, put(core, address), len(address))
+    assert said(lock.why) == "a core does not record what it referred to"
 
 
 @pytest.mark.parametrize(("listens", "told"), [
@@ -454,7 +455,7 @@ def test_text(live: FakeTarget, fake: FakeProc) -> None:
     for line in ("Thread 1 (LWP 100) waits to read from fd 5, pipe:[7]; only this process has the other end: fd 6\n",
                  "Thread 2 (LWP 101) is in read on fd 7, /dev/x\n", "Thread 3 (LWP 102) is in write on fd 7, /dev/x\n",
                  "Thread 4 (LWP 103) sleeps for 100 s\n",
-                 "Thread 5 (LWP 104) waits for events of fd 8, with a timeout; what it is cannot be read\n",
+                 "Thread 5 (LWP 104) waits for events of fd 8, with a timeout; what it refers to cannot be read\n",
                  "Thread 6 (LWP 105) is in the system call getpid\n",
                  "7 threads: 1 wait for a lock or event, 6 are in other system calls, 0 run."):
         assert line in text

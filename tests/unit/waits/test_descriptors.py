@@ -33,12 +33,12 @@ def live(fake: FakeProc) -> FakeTarget:
 
 
 def test_a_process_on_another_machine() -> None:
-    assert said(on(FakeTarget(), READ, 5).why) == "what it is cannot be seen from here"
+    assert said(on(FakeTarget(), READ, 5).why) == "what it refers to cannot be seen from here"
 
 
 def test_descriptor_that_cannot_be_read(live: FakeTarget) -> None:
     lock = on(live, READ, 5)
-    assert (lock.name, said(lock.why)) == ("fd 5", "what it is cannot be read")
+    assert (lock.name, said(lock.why)) == ("fd 5", "what it refers to cannot be read")
 
 
 def test_only_this_process_has_the_other_end(live: FakeTarget, fake: FakeProc) -> None:
@@ -168,7 +168,7 @@ def locked(fake: FakeProc) -> None:
 @pytest.mark.parametrize(("mode", "operation", "why"), [
     ("WRITE", LOCK_EX, 'locked by process 88 "sh"'), ("WRITE", LOCK_SH, 'locked by process 88 "sh"'),
     ("READ", LOCK_EX, 'locked by process 88 "sh"'),
-    ("READ", LOCK_SH, "the process that has it locked is not recorded")])
+    ("READ", LOCK_SH, "the process that locked it is not recorded")])
 def test_flock(live: FakeTarget, fake: FakeProc, mode: str, operation: int, why: str) -> None:
     locked(fake)
     fake.lock("FLOCK", mode, 88, 55)
@@ -201,7 +201,7 @@ def test_fcntl(live: FakeTarget, fake: FakeProc, wanted: bytes, span: str, mode:
     fake.lock("POSIX", mode, 88, 55, span)
     fake.lock("POSIX", mode, 100, 55, span)  # never in the way of the process itself
     fake.lock("FLOCK", mode, 89, 55)
-    why = 'locked by process 88 "sh"' if conflict else "the process that has it locked is not recorded"
+    why = 'locked by process 88 "sh"' if conflict else "the process that locked it is not recorded"
     assert said(on(live, FCNTL, 5, SETLKW, put(live, wanted)).why) == why
 
 
@@ -228,7 +228,7 @@ def test_lock_of_an_open_file_that_has_a_lesser_one_itself(live: FakeTarget, fak
 def test_file_that_the_kernel_does_not_name(live: FakeTarget, fake: FakeProc) -> None:
     locked(fake)
     fake.write("100/fdinfo/5", "pos:\t0\nflags:\t02\nmnt_id:\t22\n")
-    assert said(on(live, FLOCK, 5, LOCK_EX).why) == "the process that has it locked is not known"
+    assert said(on(live, FLOCK, 5, LOCK_EX).why) == "the process that locked it is not known"
 
 
 def test_other_ends_are_searched_until_the_time_is_up(live: FakeTarget, fake: FakeProc,

@@ -308,7 +308,7 @@ def test_tasks_left_without_a_thread_to_run_them(process: Process) -> None:
     process.asleep([BODY, *WORKER], word_of(team), 0, team, 1)
     wait = process.wait(waits)
     assert (holders(wait), wait.candidates) == ((), ())
-    assert said(wait.why) == "tasks are left, and the threads that run them are not recorded"
+    assert said(wait.why) == "some tasks are unfinished, and the threads that run them are not recorded"
 
 
 def test_barrier_that_has_ended(process: Process) -> None:
@@ -561,8 +561,8 @@ def test_lock_on_a_pointer(process: Process) -> None:
 
 @pytest.mark.parametrize(("function", "kind", "state", "why"), [
     ("GOMP_ordered_start", "openmp-lock", "locked", "ordered section"),
-    ("GOMP_taskwait", "openmp-barrier", "tasks left", "tasks are left"),
-    ("GOMP_taskgroup_end", "openmp-barrier", "tasks left", "tasks are left"),
+    ("GOMP_taskwait", "openmp-barrier", "tasks left", "tasks are unfinished"),
+    ("GOMP_taskgroup_end", "openmp-barrier", "tasks left", "tasks are unfinished"),
     ("GOMP_whatever", "openmp-lock", "locked", "semaphore"),
 ])
 def test_turns_and_tasks(process: Process, function: str, kind: str, state: str, why: str) -> None:
@@ -583,7 +583,7 @@ COND_WAIT, SUSPEND = LIBC + 0x310, LIBOMP + 0x120
 
 
 @pytest.mark.parametrize(("pcs", "expected"), [
-    ([COND_WAIT, SUSPEND, LIBOMP + 0x220, CLONE], "OpenMP worker of libomp.so.5 without work"),
+    ([COND_WAIT, SUSPEND, LIBOMP + 0x220, CLONE], "idle OpenMP worker of libomp.so.5"),
     ([COND_WAIT, LIBOMP + 0x20, BODY, LIBOMP + 0x420, CLONE], "OpenMP worker of libomp.so.5 in __kmpc_barrier"),
     # the body of the region has jumped to the barrier
     ([COND_WAIT, SUSPEND, LIBOMP + 0x20, LIBOMP + 0x420, CLONE], "OpenMP worker of libomp.so.5 in __kmpc_barrier"),

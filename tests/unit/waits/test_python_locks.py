@@ -84,7 +84,7 @@ def test_compiled_code_waits_for_a_lock_that_records_no_owner(program: Program) 
         f"py-lock:{a:#x}", f"py-lock:{b:#x}", None]
     assert report.deadlocks == ()
     assert report.no_verdict is not None
-    assert "compiled Python code is not decoded: in it, threads 1, 2 wait" in explain(report.no_verdict)
+    assert "compiled Python code is not decoded; in such code threads 1, 2 wait" in explain(report.no_verdict)
 
 
 def test_compiled_code_waits_for_what_a_python_frame_holds(program: Program) -> None:

@@ -29,39 +29,39 @@ from tests.support.fake_report import (
 def test_verdict_comes_first() -> None:
     text = page(look(gil_deadlock(), stopped=0.1234)).text()
     assert text.index("stopped for 0.12 s") < text.index("Deadlock 1: 2 threads wait for each other")
-    assert text.index("Deadlock 1") < text.index("Who waits for whom") < text.index("5 threads")
+    assert text.index("Deadlock 1") < text.index("Wait-for graph") < text.index("5 threads")
     for words in ('thread 1 "MainThread" waits for rwlock 0x5591e0c0 in libdrv.so \u2192 thread 2 "loader"',
                   'thread 2 "loader" waits for the GIL \u2192 thread 1 "MainThread"', "Stuck behind it: thread 3",
                   'waits for rwlock 0x5591e0c0 in libdrv.so to write, write-locked by thread 2 "loader"',
                   "holds the GIL", "pthread_rwlock_wrlock()", "Table.update /app/job.py:41",
                   "update_table() libdrv.so /src/drv.c:12", "thread 5: unreadable: it runs",
-                  "Note: no table for CPython 3.11.7", "CPython 3.11.7"):
+                  "Note: no layout table for CPython 3.11.7", "CPython 3.11.7"):
         assert words in text, words
 
 
 @pytest.mark.parametrize(("report", "words"), [
     (inferred_deadlock(), "Deadlock 1: 2 threads wait for each other inferred1 reader counted, none recorded"),
     (orphaned(), "Deadlock 1: 1 thread waits for an owner that is gone recorded"),
-    (orphaned(), "held by nobody alive: thread exited (its owner had TID 4242)"),
+    (orphaned(), "its owner is gone: thread exited (its owner had TID 4242)"),
     (healthy(), "No deadlock found3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run."),
     (healthy(), 'The GIL is held by thread 1 "MainThread", which runs.'),
     (without_verdict(), "Whether there is a deadlock cannot be determinedPyPy in libpypy3.9-c.so is not decoded"),
     (world_that_does_not_stop(), "holds stop-the-world 0x104 up: it has not stopped"),
     (world_that_does_not_stop(), "has suspended its critical section of dict object at 0x300"),
     (crash(), 'SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread"read 8 bytes at 0x18: a member of a null pointer'),
-    (crash(), "In Data::get() at libdrv.so /src/drv.cc:32, called by Store.fetch at /app/job.py:7"),
+    (crash(), "in Data::get() at /src/drv.cc:32, called by fetch at /app/job.py:7"),
     (crash(), "what():  no data\nand more"),
     (crash(), "Without the GIL: thread 2 \"loader\" uses the interpreter (inferred: it has released the GIL)"),
-    (crash(), "Suspects of a race"), (crash(), "is in Data::fill() toono lock in common"),
+    (crash(), "Suspects of a data race"), (crash(), "is in Data::fill() toono lock in common"),
     (crash(), "Missing: libdrv.so is not there"), (crash(), "1 variablethis: Data * = 0x0"),
-    (crash(), "at least 40 native frames, the same calls at least 12 times"),
+    (crash(), "recursion: at least 40 native frames; at least 12 times Data::get()"),
 ])
-def test_words(report: Report, words: str) -> None:
+def test_words_of_the_page(report: Report, words: str) -> None:
     text = page(look(report)).text()
     assert words in text, text
 
 
-def test_standstill_and_waits_for_oneself() -> None:
+def test_standstill_and_thread_that_waits_for_itself() -> None:
     made = look(standstill())
     assert "Deadlock 1: standstill of all 2 threads" in page(made).text()
     assert "py-condition 0x20 jobs \u2192 not known" in page(made).text().replace(" of pool", "")
@@ -70,24 +70,24 @@ def test_standstill_and_waits_for_oneself() -> None:
     assert "Deadlock 1: a thread waits for itself" in page(look(replace(report, deadlocks=(deadlock,)))).text()
 
 
-def test_threads_of_a_deadlock_with_the_same_wait_and_stack_are_told_once() -> None:
+def test_deadlocked_threads_with_the_same_wait_are_shown_once() -> None:
     text = page(look(standstill_of_workers(100))).text()
     assert "threads 2-101 wait for py-condition 0x100 jobs" in text
     assert '100 threads 2-101 ("worker-2" ... "worker-101"), each:waits for py-condition 0x100 jobs' in text
     assert "and 99 more like these" not in text
 
 
-def test_who_has_not_come_to_a_barrier_does_not_hold_it() -> None:
+def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
     report = inferred_deadlock()
     locks = tuple(replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
                   for lock in report.locks)
     text = page(look(replace(report, locks=locks))).text()
-    assert 'waits for barrier 0x6000, 1 of 2 arrived, still to come: thread 2 "b"' in text
-    assert "is still to come to barrier 0x6000 (inferred: 1 reader counted" in text
+    assert 'waits for barrier 0x6000, 1 of 2 arrived, not arrived: thread 2 "b"' in text
+    assert "has not arrived at barrier 0x6000 (inferred: 1 reader counted" in text
     assert "holds barrier" not in text
 
 
-def test_variables_are_open_where_they_are_few_and_near_the_fault() -> None:
+def test_few_variables_near_the_fault_are_open() -> None:
     opened = [("open" in attributes) for tag, attributes in page(look(crash())).elements
               if attributes.get("class") == "locals"]
     assert opened == [True, False]
@@ -96,29 +96,29 @@ def test_variables_are_open_where_they_are_few_and_near_the_fault() -> None:
 def test_tasks() -> None:
     made = page(look(asyncio()))
     text = made.text("main")
-    assert text.startswith('Circle of 2 tasks of asyncioCircle of tasks that wait for one another, without a timeout: '
-                           '"one" 0x10 -> 0x20 -> "one" 0x10; they go on only if one of them is cancelled.'
+    assert text.startswith('Cycle of 2 asyncio tasksCycle of tasks that wait for each other, without a timeout: '
+                           '"one" 0x10 -> 0x20 -> "one" 0x10; they continue only if one of them is cancelled.'
                            'No deadlock of threads found')
     assert "block good" not in {attributes.get("class") for _, attributes in made.elements}
-    for words in ("3 tasks of asyncio", 'Event loop 0x1 (_UnixSelectorEventLoop) runs in thread 1 "MainThread"',
+    for words in ("3 asyncio tasks", 'Event loop 0x1 (_UnixSelectorEventLoop) runs in thread 1 "MainThread"',
                   "Event loop 0x2 (Loop) does not run", '"one" 0x10 waits for 0x20',
                   "Job.work [coroutine] /app/job.py:5", '0x20 waits for "one" 0x10 (asyncio.gather)',
                   '"three" 0x30 waits for asyncio.Lock 0x90 table, held by "one" 0x10, with a timeout'):
         assert words in text, f"{words}\n{text}"
 
 
-def test_a_document_may_have_parts_only() -> None:
+def test_document_without_some_members() -> None:
     whole = document(gil_deadlock())
     for left_out in ("runtimes", "threads", "locks", "deadlocks"):
         page(Shown("x", read_document({key: value for key, value in whole.items() if key != left_out})))
     least = Shown("x", read_document({key: whole[key] for key in ("schema", "target", "problems")}))
     assert "deadlock" not in page(least).text()
-    assert "deadlocks were not looked for" in page(least, replace(least, target="other")).text()
+    assert "deadlocks were not searched for" in page(least, replace(least, target="other")).text()
 
 
 # -- threads --------------------------------------------------------------------------------------------------
 
-def test_threads_that_tell_most_come_first() -> None:
+def test_order_of_threads() -> None:
     made = page(look(gil_deadlock()))
     states = [row["data-state"] for row in rows(made, "thread")]
     assert states == ["deadlocked", "deadlocked", "stuck", "blocked", "unread"]
@@ -126,22 +126,22 @@ def test_threads_that_tell_most_come_first() -> None:
     filters = [attributes["data-filter"] for tag, attributes in made.elements if tag == "button"
                if "data-filter" in attributes]
     assert filters == ["deadlocked", "stuck", "blocked", "unread"]
-    # of no use before the script has run
+    # hidden until the script runs
     assert "hidden" in next(attributes for _, attributes in made.elements if attributes.get("id") == "find")
 
 
-def test_threads_with_the_same_stack_are_one_entry_that_lists_them() -> None:
+def test_threads_with_the_same_stack_are_one_entry() -> None:
     made = page(look(pool(300), small=False))
     (group,) = [row for row in rows(made, "thread") if row["data-count"] != "1"]
     assert (group["data-count"], group["data-state"]) == ("300", "stuck")
     assert '300 threads 6-305 ("worker-6" ... "worker-305")' in made.text()
     assert made.text().count("Some.Class.function_3 ") == 1
-    # each can be linked to
+    # each thread has an anchor
     assert all(made.having(id=f"t0-{number}") == ["li"] for number in range(6, 306))
 
 
 @pytest.mark.parametrize(("depth", "alike"), [(30, False), (200, False), (30, True)])
-def test_a_thousand_threads_make_a_small_page(depth: int, alike: bool) -> None:
+def test_page_of_a_thousand_threads_is_small(depth: int, alike: bool) -> None:
     made = look(pool(995, depth, alike), small=False)
     started = time.process_time()
     raw = html_page([made], "x")
@@ -150,6 +150,6 @@ def test_a_thousand_threads_make_a_small_page(depth: int, alike: bool) -> None:
     found = Page(raw)
     found.check()
     assert sum(int(row["data-count"]) for row in rows(found, "thread")) == 1000
-    # the telling threads keep their stacks; of others it is told what is left out
+    # deadlocked threads keep their stacks; the others show how many frames are omitted
     assert "Table.update /app/job.py:41" in found.text()
     assert bool(re.search(f"{depth - 8} further frames are left out", found.text())) is not alike
