@@ -20,8 +20,8 @@ from typing import IO
 
 from gdbext import __version__
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.looks.cores import STANDARD_INPUT
-from gdbext.launcher.looks.look import Options, Target
+from gdbext.launcher.snapshots.cores import STANDARD_INPUT
+from gdbext.launcher.snapshots.snapshot import Options, Target
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import printable
 from gdbext.render.output_file import write_private
@@ -187,7 +187,7 @@ def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
     verb.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
 
 
-def add_look(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
+def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
     """How to look.
 
     :param timeout: whether it takes its time.
@@ -212,7 +212,7 @@ def add_text(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--each", action="store_true", help="show each thread by itself, also those with the same stack")
 
 
-def target_of(options: argparse.Namespace) -> Target:
+def parse_target(options: argparse.Namespace) -> Target:
     """The target that the command line names.
 
     :raises GdbextError: there is none in the namespace that it names.
@@ -224,13 +224,13 @@ def target_of(options: argparse.Namespace) -> Target:
         return Target(core=Path(core), executable=options.executable)
     pid = int(options.target)
     if options.namespace is not None:
-        from gdbext.launcher.looks.containers import in_namespace_of
+        from gdbext.launcher.snapshots.containers import in_namespace_of
 
         pid = in_namespace_of(pid, options.namespace)
     return Target(pid=pid, executable=options.executable)
 
 
-def options_of(options: argparse.Namespace) -> Options:
+def parse_options(options: argparse.Namespace) -> Options:
     """How the command line wants a look to be made."""
     terminal = sys.stdout.isatty()
     width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else 0

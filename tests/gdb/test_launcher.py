@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher.looks import look as looks
-from gdbext.launcher.looks.look import Options, Target, look
+from gdbext.launcher.snapshots import snapshot as snapshots
+from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import cores, gdb_session, interpreters, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.report import Report
@@ -520,9 +520,9 @@ def test_interrupts_while_gdb_attaches_by_our_commands_do_not_reach_the_process(
 def test_gdb_that_ends_without_letting_go(before: str, native: Sample, tmp_path: Path,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal with which GDB had stopped the process for itself must not stop it for good."""
-    monkeypatch.setattr(looks, "_PATIENCE", 0.3)
+    monkeypatch.setattr(snapshots, "_PATIENCE", 0.3)
     for seconds in (1.5, 5, 30):
-        seen = look(Target(pid=native.pid), Options(gdb=str(slow_gdb(tmp_path, before)), timeout=seconds))
+        seen = take_snapshot(Target(pid=native.pid), Options(gdb=str(slow_gdb(tmp_path, before)), timeout=seconds))
         assert seen.status == 3
         assert seen.document is None
         assert seen.problem is not None

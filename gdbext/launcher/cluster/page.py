@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gdbext.launcher.looks import classes
+from gdbext.launcher.snapshots import classes
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND
 from gdbext.model import Report
 from gdbext.narrate.classes import DEADLOCK, process_headline
@@ -75,7 +75,7 @@ class Process:
         return None if self.report is None else headline(self.report)
 
     def take(self, answer: Mapping[str, Any]) -> None:
-        """Keep what `look_there` answered."""
+        """Keep what `snapshot_there` answered."""
         self.document, self.text = answer.get("document"), answer.get("text") or ""
         self.stopped, self.problem, self.hint = answer.get("stopped"), answer.get("problem"), answer.get("hint")
         self.status = int(answer.get("status", NO_ANSWER))
@@ -184,7 +184,7 @@ def as_document(found: Survey, triage: classes.Triage) -> dict[str, Any]:
             } for process in found.processes]}
 
 
-def looks_of(found: Survey, triage: classes.Triage) -> list[Shown]:
+def shown_targets(found: Survey, triage: classes.Triage) -> list[Shown]:
     """What `render.html` shows: the representative of each class, and what could not be looked at."""
     by_title = {process.title: process for process in found.processes}
     shown = [by_title[each.representative] for each in triage.classes]
@@ -192,7 +192,7 @@ def looks_of(found: Survey, triage: classes.Triage) -> list[Shown]:
     return [Shown(process.title, process.report, process.problem, process.hint, process.stopped) for process in shown]
 
 
-def rows_of(found: Survey, triage: classes.Triage) -> list[dict[str, Any]]:
+def class_rows(found: Survey, triage: classes.Triage) -> list[dict[str, Any]]:
     """The classes as `render.html` takes them."""
     by_title = {process.title: process for process in found.processes}
     return [{"verdict": by_title[each.representative].verdict, "count": len(each.members), "members": each.members,

@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gdbext.launcher.looks.look import Options, Target, look
+from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 
 #: What the functions that are sent elsewhere use of the standard library.
 _PREAMBLE = """\
@@ -155,15 +155,15 @@ async def end_of(process: subprocess.Popen[bytes], seconds: float) -> None:
         os.close(descriptor)
 
 
-async def look_there(home: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Have a new Python make a look from this machine: what `look_here` prints, or a problem.
+async def snapshot_there(home: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Have a new Python make a look from this machine: what `snapshot_here` prints, or a problem.
 
     :param home: the folder that has the package gdbext.
-    :param wanted: what `look_here` takes.
+    :param wanted: what `snapshot_here` takes.
     """
     # not -I: what gdbext needs may be found by PYTHONPATH; but nothing of the current directory
     program = ("import sys; sys.path = [folder for folder in sys.path if folder] + [sys.argv[1]]; "
-               "from gdbext.launcher.cluster.remote import look_here; look_here(sys.argv[2])")
+               "from gdbext.launcher.cluster.remote import snapshot_here; snapshot_here(sys.argv[2])")
     command = [sys.executable, "-c", program, home, json.dumps(wanted)]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd="/",
@@ -186,19 +186,19 @@ async def look_there(home: str, wanted: dict[str, Any]) -> dict[str, Any]:
     return {"problem": f"the look ended with status {process.returncode}: {last}"}
 
 
-def look_in_task(package: str | None, wanted: dict[str, Any]) -> dict[str, Any]:
+def snapshot_in_task(package: str | None, wanted: dict[str, Any]) -> dict[str, Any]:
     """The same as a task of a worker that does not hang, where gdbext is found as `place_there` does."""
     place = place_there(package)
     if place["gdbext"] is None:
         return {"problem": f"gdbext is not installed for {place['python']} on {place['host']}",
                 "hint": "run `pip install gdbext` there"}
-    return asyncio.run(look_there(place["gdbext"], wanted))
+    return asyncio.run(snapshot_there(place["gdbext"], wanted))
 
 
 # -- sending them ------------------------------------------------------------------------------------------------------
 
-_SENT = (connections, owners_of, has_python, place_there, worker_there, scheduler_there, end_of, look_there,
-         look_in_task)
+_SENT = (connections, owners_of, has_python, place_there, worker_there, scheduler_there, end_of, snapshot_there,
+         snapshot_in_task)
 
 
 class Sent:
@@ -213,8 +213,8 @@ class Sent:
         return eval, (self.expression, {})
 
 
-def look_here(wanted: str) -> None:
-    """Make a look and print it as JSON; the program that `look_there` starts.
+def snapshot_here(wanted: str) -> None:
+    """Make a look and print it as JSON; the program that `snapshot_there` starts.
 
     :param wanted: JSON of what the target is and how to look: members of `Target` and `Options`, paths as strings.
     """
@@ -223,11 +223,11 @@ def look_here(wanted: str) -> None:
     paths = {name: Path(target[name]) for name in ("core", "executable") if target.get(name)}
     options["search"] = tuple(map(Path, options["search"]))
     options["sysroot"] = Path(options["sysroot"]) if options["sysroot"] else None
-    sys.stdout.write(json.dumps(asdict(look(Target(**{**target, **paths}), Options(**options)))))
+    sys.stdout.write(json.dumps(asdict(take_snapshot(Target(**{**target, **paths}), Options(**options)))))
 
 
 def as_json(target: Target, options: Options) -> dict[str, Any]:
-    """What `look_here` takes; paths are absolute, since it runs in another folder."""
+    """What `snapshot_here` takes; paths are absolute, since it runs in another folder."""
     parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)},
                                                   default=os.path.abspath))
     return parts

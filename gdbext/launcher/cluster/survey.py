@@ -25,15 +25,15 @@ from gdbext.launcher.cluster.remote import (
     connections,
     has_python,
     is_loopback,
-    look_there,
     owners_of,
     place_there,
     process_at,
     process_listening,
+    snapshot_there,
 )
-from gdbext.launcher.looks.finding import HOME
-from gdbext.launcher.looks.look import Options, Target
 from gdbext.launcher.proc_files import state_of
+from gdbext.launcher.snapshots.finding import HOME
+from gdbext.launcher.snapshots.snapshot import Options, Target
 
 #: Seconds that a look may take besides its own limit: Python has to start, and GDB has to end.
 _MARGIN = 20.0
@@ -96,14 +96,14 @@ class Surveyor:
                     continue
                 process.pid = self._process_here(connection, place)
             workers.append((process, worker.get("nanny")))
-        await asyncio.gather(*(self.look_at_worker(process, nanny) for process, nanny in workers))
+        await asyncio.gather(*(self.snapshot_worker(process, nanny) for process, nanny in workers))
         clients = [*self.clients(place, scheduler), *beside]
         # only now, since all that was asked before goes by way of the scheduler, which stands still while it is seen
         for process, machine in [*clients, (scheduler, place["machine"])]:
             if machine == place["machine"]:
-                await self._look_by_scheduler(process, place)
+                await self._snapshot_by_scheduler(process, place)
             elif machine == self._here["machine"]:
-                await look_from_here(process, self._options)
+                await snapshot_from_here(process, self._options)
         return Survey(self._address, [scheduler, *(process for process, _ in clients),
                                       *(process for process, _ in workers)])
 
@@ -148,12 +148,12 @@ class Surveyor:
             return None
         return process_at(connection["peer"], connection["local"])
 
-    async def look_at_worker(self, process: Process, nanny: str | None) -> None:
+    async def snapshot_worker(self, process: Process, nanny: str | None) -> None:
         """Have a worker looked at by its nanny; without one it takes that the worker is on this machine."""
         if not nanny:
             if process.pid is not None:
                 process.host = self._here["host"]
-                await look_from_here(process, self._options)
+                await snapshot_from_here(process, self._options)
                 return
             process.problem = "has no nanny, and a worker that hangs cannot be asked itself"
             process.hint = f"run `gdbext report PID` on {process.host}; start workers without --no-nanny"
@@ -167,7 +167,7 @@ class Surveyor:
                     raise Unanswered("its nanny has no worker process at the moment: it starts one, or has given up")
                 home = self._home(process, place)
                 if home is not None:
-                    asked = self._ask_nanny(process, self._options.timeout + _MARGIN, "look_there", home,
+                    asked = self._ask_nanny(process, self._options.timeout + _MARGIN, "snapshot_there", home,
                                             self._wanted(process))
                     process.take(await self._watched(asked, lambda: self._ask_nanny(
                         process, self._options.connect_timeout, "place_there", None), "its nanny"))
@@ -176,7 +176,7 @@ class Surveyor:
                 process.problem = str(why)
                 return
             if self._is_here(place):
-                await look_from_here(process, self._options)
+                await snapshot_from_here(process, self._options)
 
     async def _ask_nanny(self, process: Process, limit: float, name: str, *arguments: Any) -> Any:
         """What the nanny of a worker answers.
@@ -192,7 +192,7 @@ class Surveyor:
                              else "its nanny does not answer")
         return answer
 
-    async def _watched(self, look: Awaitable[Any], ask: Callable[[], Awaitable[Any]], who: str) -> Any:
+    async def _watched(self, asked: Awaitable[Any], ask: Callable[[], Awaitable[Any]], who: str) -> Any:
         """The answer of a look, for as long as those who make it answer when they are asked for something else.
 
         :raises Unanswered: they do not, as when their machine is cut off: TCP takes half a minute to notice that.
@@ -205,14 +205,14 @@ class Surveyor:
                 except Unanswered:
                     raise Unanswered(f"{who} answered no more while it was looked at") from None
 
-        looks, watches = asyncio.ensure_future(look), asyncio.ensure_future(watch())
+        answer, watches = asyncio.ensure_future(asked), asyncio.ensure_future(watch())
         try:
-            await asyncio.wait((looks, watches), return_when=asyncio.FIRST_COMPLETED)
-            return (looks if looks.done() else watches).result()
+            await asyncio.wait((answer, watches), return_when=asyncio.FIRST_COMPLETED)
+            return (answer if answer.done() else watches).result()
         finally:
-            looks.cancel()
+            answer.cancel()
             watches.cancel()
-            await asyncio.gather(looks, watches, return_exceptions=True)
+            await asyncio.gather(answer, watches, return_exceptions=True)
 
     async def _ask_scheduler(self, limit: float, name: str, *arguments: Any) -> Any:
         """What the scheduler answers.
@@ -227,20 +227,21 @@ class Surveyor:
             raise
         raise Unanswered(self._lost)
 
-    async def _look_by_scheduler(self, process: Process, place: Mapping[str, Any]) -> None:
+    async def _snapshot_by_scheduler(self, process: Process, place: Mapping[str, Any]) -> None:
         home = self._home(process, place)
         if home is None:
             if self._is_here(place):
-                await look_from_here(process, self._options)
+                await snapshot_from_here(process, self._options)
             return
         limit = self._options.connect_timeout
         try:
             # it may have been lost since it was asked
             await self._ask_scheduler(limit, "place_there", None)
-            look = self._ask_scheduler(self._options.timeout + _MARGIN, "look_there", home, self._wanted(process))
+            asked = self._ask_scheduler(self._options.timeout + _MARGIN, "snapshot_there", home, self._wanted(process))
             if process.pid != place["pid"]:
-                look = self._watched(look, lambda: self._ask_scheduler(limit, "place_there", None), "the scheduler")
-            process.take(await look)
+                asked = self._watched(asked, lambda: self._ask_scheduler(limit, "place_there", None),
+                                      "the scheduler")
+            process.take(await asked)
         except Unanswered as why:
             process.problem = str(why)
 
@@ -262,15 +263,15 @@ class Surveyor:
 
 
 def wanted(process: Process, options: argparse.Namespace) -> dict[str, Any]:
-    """What `look_here` is told."""
+    """What `snapshot_here` is told."""
     how = Options(gdb=options.gdb, timeout=options.timeout)
     return as_json(Target(pid=process.pid), how)
 
 
-async def look_from_here(process: Process, options: argparse.Namespace) -> None:
+async def snapshot_from_here(process: Process, options: argparse.Namespace) -> None:
     """Look at a process of this machine, with the gdbext that runs."""
     process.problem = process.hint = None
-    process.take(await look_there(str(HOME), wanted(process, options)))
+    process.take(await snapshot_there(str(HOME), wanted(process, options)))
 
 
 async def survey_from_here(address: str, options: argparse.Namespace, problem: str) -> Survey:
@@ -293,9 +294,9 @@ async def survey_from_here(address: str, options: argparse.Namespace, problem: s
                   for pid in sorted(others | clients)]
     slots = asyncio.Semaphore(options.jobs)
 
-    async def look(process: Process) -> None:
+    async def take_snapshot(process: Process) -> None:
         async with slots:
-            await look_from_here(process, options)
+            await snapshot_from_here(process, options)
 
-    await asyncio.gather(*(look(process) for process in processes if process.pid is not None))
+    await asyncio.gather(*(take_snapshot(process) for process in processes if process.pid is not None))
     return Survey(address, processes, problem)

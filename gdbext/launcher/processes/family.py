@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 from gdbext.errors import UsageError
-from gdbext.launcher.cli import options_of, say, target_of, write_file
-from gdbext.launcher.looks import classes
-from gdbext.launcher.looks.classes import Failure, Triage
-from gdbext.launcher.looks.look import Look, Options, Target, look
-from gdbext.launcher.looks.pool import Pool, processors
-from gdbext.launcher.looks.progress import Progress
+from gdbext.launcher.cli import parse_options, parse_target, say, write_file
 from gdbext.launcher.processes.edges import STILL, watch
 from gdbext.launcher.processes.graph import Between, Node, Wait, find_deadlocks
 from gdbext.launcher.processes.tree import process_tree
+from gdbext.launcher.snapshots import classes
+from gdbext.launcher.snapshots.classes import Failure, Triage
+from gdbext.launcher.snapshots.pool import Pool, processors
+from gdbext.launcher.snapshots.progress import Progress
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb
 from gdbext.model import RECORDED, Report
 from gdbext.narrate.classes import DEADLOCK, UNKNOWN
@@ -39,7 +39,7 @@ class Tree:
 
     root: int
     parents: Mapping[int, int | None]
-    looks: Mapping[int, Look]
+    snapshots: Mapping[int, Snapshot]
     apart: float
     waits: Mapping[Node, Wait]
     deadlocks: tuple[Between, ...]
@@ -48,38 +48,38 @@ class Tree:
     @property
     def triage(self) -> Triage:
         """The processes in classes, with what they wait for of each other."""
-        read = [(seen.target, seen.document) for seen in self.looks.values() if seen.document is not None]
-        failures = [Failure(seen.target, seen.problem or "no answer", seen.hint) for seen in self.looks.values()
+        read = [(seen.target, seen.document) for seen in self.snapshots.values() if seen.document is not None]
+        failures = [Failure(seen.target, seen.problem or "no answer", seen.hint) for seen in self.snapshots.values()
                     if seen.document is None]
-        incomplete = [Failure(seen.target, seen.problem, seen.hint) for seen in self.looks.values()
+        incomplete = [Failure(seen.target, seen.problem, seen.hint) for seen in self.snapshots.values()
                       if seen.document is not None and seen.problem is not None]
         return Triage(classes.merge(read), tuple(failures), tuple(incomplete), _as_document(self))
 
 
 def run(options: argparse.Namespace) -> int:
     """`report PID --children`: look at a process and its descendants, and report; the exit status."""
-    target = target_of(options)
+    target = parse_target(options)
     if target.pid is None:
         raise UsageError("--children goes with a PID: of a core the children are not known", "leave it out")
     if options.dot is not None:
         raise UsageError("--children draws no graph for Graphviz", "take --html FILE instead of --dot")
-    tree = look_at_tree(target.pid, options_of(options))
+    tree = snapshot_tree(target.pid, parse_options(options))
     found = tree.triage
     sys.stdout.write((json.dumps(classes.as_document(found)) if options.json else text(tree, found)) + "\n")
     if options.html is not None:
         from gdbext.render.html import html_page
 
         title = f"gdbext: process {tree.root} and its descendants"
-        write_file(options.html, html_page(_looks_for_page(tree), title, classes.rows_of(found), _between(tree)))
+        write_file(options.html, html_page(_shown_targets(tree), title, classes.class_rows(found), _between(tree)))
     sys.stdout.flush()
-    longest = max((seen.stopped for seen in tree.looks.values() if seen.stopped is not None), default=None)
+    longest = max((seen.stopped for seen in tree.snapshots.values() if seen.stopped is not None), default=None)
     if longest is not None:
         say(f"gdbext report: each process by itself stood still, for {longest:.2f} s at most; "
             f"all looks were made within {tree.apart:.1f} s")
     return found.status
 
 
-def look_at_tree(pid: int, options: Options, jobs: int | None = None) -> Tree:
+def snapshot_tree(pid: int, options: Options, jobs: int | None = None) -> Tree:
     """Look at a process and all of its descendants, but for this very process and its own.
 
     :raises NoGdb: there is no GDB to look with.
@@ -88,17 +88,17 @@ def look_at_tree(pid: int, options: Options, jobs: int | None = None) -> Tree:
     for own in [member for member, _ in process_tree(os.getpid())]:
         if own != pid:
             parents.pop(own, None)
-    looks: dict[int, Look] = {}
+    snapshots: dict[int, Snapshot] = {}
     progress = Progress(len(parents), name="gdbext report")
 
-    def done(member: int, seen: Look) -> None:
+    def done(member: int, seen: Snapshot) -> None:
         if seen.status == NO_GDB:
             raise NoGdb(seen.problem or "no GDB", seen.hint or "")
-        looks[member] = seen
+        snapshots[member] = seen
         progress.advance(seen.document is None)
 
-    def work(member: int) -> Look:
-        return look(Target(pid=member), options)
+    def work(member: int) -> Snapshot:
+        return take_snapshot(Target(pid=member), options)
 
     begin = time.monotonic()
     try:
@@ -106,8 +106,8 @@ def look_at_tree(pid: int, options: Options, jobs: int | None = None) -> Tree:
     finally:
         progress.clear()
     apart = time.monotonic() - begin
-    scene = watch({member: looks[member].report for member in parents})
-    return Tree(pid, parents, {member: looks[member] for member in parents}, apart, scene.waits,
+    scene = watch({member: snapshots[member].report for member in parents})
+    return Tree(pid, parents, {member: snapshots[member] for member in parents}, apart, scene.waits,
                 tuple(find_deadlocks(scene.waits, scene.dead)), scene.blind)
 
 
@@ -136,8 +136,8 @@ def _as_document(tree: Tree) -> dict[str, Any]:
 
     return {
         "root": tree.root, "apart": round(tree.apart, 3), "still": STILL,
-        "tree": [{"pid": pid, "parent": parent, "name": _process_name(pid, tree.looks[pid].report),
-                  "target": tree.looks[pid].target} for pid, parent in tree.parents.items()],
+        "tree": [{"pid": pid, "parent": parent, "name": _process_name(pid, tree.snapshots[pid].report),
+                  "target": tree.snapshots[pid].target} for pid, parent in tree.parents.items()],
         "waits": [edge(*each) for each in _across(tree)],
         "deadlocks": [{"processes": list(deadlock.processes), "evidence": deadlock.evidence,
                        "why": "; ".join(deadlock.why) or None,
@@ -154,12 +154,12 @@ def _process_name(pid: int, report: Report | None) -> str | None:
 
 
 def _called(tree: Tree, pid: int) -> str:
-    name = _process_name(pid, tree.looks[pid].report) if pid in tree.looks else None
+    name = _process_name(pid, tree.snapshots[pid].report) if pid in tree.snapshots else None
     return f"process {pid}" + (f' "{printable(name, 80)}"' if name else "")
 
 
 def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Sequence[int]) -> str:
-    report = tree.looks[node.pid].report
+    report = tree.snapshots[node.pid].report
     thread = report.thread(node.thread) if report is not None else None
     name = (thread.python_name or thread.name) if thread is not None else None
     line = f"{_called(tree, node.pid)} thread {node.thread}" + (f' "{printable(name, 80)}"' if name else "")
@@ -202,7 +202,7 @@ def text(tree: Tree, found: Triage) -> str:
         lines += [f"  {_wait_line(tree, *each)}" for each in waits]
     if tree.blind is not None:
         lines += ["", f"Not known: who waits for whom by descriptors: {printable(tree.blind)}"]
-    by_target = {seen.target: seen for seen in tree.looks.values()}
+    by_target = {seen.target: seen for seen in tree.snapshots.values()}
     for each in found.classes:
         others = [member for member in each.members if member != each.representative]
         more = f" and {len(others) - 8:,} more" if len(others) > 8 else ""
@@ -213,14 +213,14 @@ def text(tree: Tree, found: Triage) -> str:
     return "\n".join(lines)
 
 
-def _looks_for_page(tree: Tree) -> list[Shown]:
+def _shown_targets(tree: Tree) -> list[Shown]:
     return [replace(seen.for_page(), hint=seen.hint,
-                    parent=tree.looks[parent].target if parent is not None and parent in tree.looks else None)
-            for (pid, parent), seen in zip(tree.parents.items(), tree.looks.values())]
+                    parent=tree.snapshots[parent].target if parent is not None and parent in tree.snapshots else None)
+            for (pid, parent), seen in zip(tree.parents.items(), tree.snapshots.values())]
 
 
 def _between(tree: Tree) -> list[dict[str, Any]]:
     """The waits as `render.html` takes them."""
     within = {node for deadlock in tree.deadlocks for node in deadlock.members}
-    return [{"waiter": tree.looks[node.pid].target, "holder": tree.looks[pid].target, "what": wait.what,
+    return [{"waiter": tree.snapshots[node.pid].target, "holder": tree.snapshots[pid].target, "what": wait.what,
              "deadlock": node in within} for node, wait, pids in _across(tree) for pid in pids]

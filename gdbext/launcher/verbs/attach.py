@@ -8,10 +8,10 @@ import re
 import signal
 import subprocess
 
-from gdbext.launcher.cli import add_look, add_target, options_of, say, target_of
-from gdbext.launcher.looks.finding import environment, find_gdb, probe
-from gdbext.launcher.looks.look import prepared
-from gdbext.launcher.looks.rights import why_not_traced
+from gdbext.launcher.cli import add_snapshot_options, add_target, parse_options, parse_target, say
+from gdbext.launcher.snapshots.finding import environment, find_gdb, probe
+from gdbext.launcher.snapshots.rights import why_not_traced
+from gdbext.launcher.snapshots.snapshot import prepared
 from gdbext.launcher.status import NO_GDB
 from gdbext.launcher.verbs.install import source_line
 
@@ -34,12 +34,12 @@ _SPECIAL = re.compile(r"([\s\"'\\])")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the verb understands."""
     add_target(parser)
-    add_look(parser, timeout=False)
+    add_snapshot_options(parser, timeout=False)
 
 
 def run(options: argparse.Namespace) -> int:
     """Become GDB; its exit status where it has to be waited for."""
-    target, chosen = target_of(options), options_of(options)
+    target, chosen = parse_target(options), parse_options(options)
     gdb = find_gdb(chosen.gdb)
     found = probe(gdb)
     found.check()

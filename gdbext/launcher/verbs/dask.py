@@ -1,6 +1,6 @@
 """`gdbext dask ADDRESS`: the processes of a Dask cluster, each looked at on its own machine, in one page.
 
-A worker that hangs runs nothing, so its nanny is asked, which is another process and its parent: there `look_there`
+A worker that hangs runs nothing, so its nanny is asked, which is another process and its parent: there `snapshot_there`
 starts a Python that makes the look. No code runs in a worker. The scheduler is asked who is there, and for the look at
 itself; when it hangs, what of the cluster is on this machine is found by its connections and looked at from here.
 
@@ -25,10 +25,10 @@ from typing import Any
 
 from gdbext.errors import GdbextError, UsageError
 from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, say, seconds, write_file
-from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, looks_of, merged, page, rows_of, status
+from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, class_rows, merged, page, shown_targets, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
-from gdbext.launcher.looks.look import Look, Options, Target
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, Unreadable
 from gdbext.render.escape import printable
 
@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         from gdbext.render.html import html_page
 
-        write_file(options.html, html_page(looks_of(found, triage), f"gdbext: Dask cluster {address}",
-                                           rows_of(found, triage)))
+        write_file(options.html, html_page(shown_targets(found, triage), f"gdbext: Dask cluster {address}",
+                                           class_rows(found, triage)))
     if found.problem is not None:
         say(f"gdbext dask: {printable(found.problem)}")
     return status(found)
@@ -147,7 +147,7 @@ async def survey(address: str, options: argparse.Namespace) -> Survey:
 
 # -- looks at cores as tasks -------------------------------------------------------------------------------------------
 
-class RemoteLooks:
+class RemoteSnapshots:
     """Has looks made by the workers of a Dask cluster that does not hang, in place of `look`.
 
     Cores, and folders to search for files, must have the same names there, as on a file system that all of them share.
@@ -163,11 +163,11 @@ class RemoteLooks:
         #: How many looks the cluster makes at a time.
         self.jobs: int = max(1, sum(client.nthreads().values()))
 
-    def look(self, target: Target, options: Options) -> Look:
+    def take_snapshot(self, target: Target, options: Options) -> Snapshot:
         """A look, as `look.look` makes it; to be called in as many threads as there are `jobs`."""
         started = time.monotonic()
         wanted = as_json(target, options)
-        call = f"{Sent('look_in_task').expression}(*{(self._package, wanted)!r})"
+        call = f"{Sent('snapshot_in_task').expression}(*{(self._package, wanted)!r})"
         # not pure: a file may have changed since the last look
         future = self._client.submit(eval, call, {}, pure=False)
         self._futures.add(future)
@@ -178,9 +178,9 @@ class RemoteLooks:
         finally:
             self._futures.discard(future)
         if "status" not in answer:
-            return Look(target.name, None, "", None, None, time.monotonic() - started, answer["problem"],
+            return Snapshot(target.name, None, "", None, None, time.monotonic() - started, answer["problem"],
                         answer.get("hint"), NO_ANSWER)
-        return Look(**{**answer, "target": target.name, "notes": tuple(answer["notes"])})
+        return Snapshot(**{**answer, "target": target.name, "notes": tuple(answer["notes"])})
 
     def end(self) -> None:
         """Have the looks that other threads wait for end; those then fail."""
@@ -188,7 +188,7 @@ class RemoteLooks:
 
 
 @contextlib.contextmanager
-def remote_looks(address: str, package: str | None = None) -> Iterator[RemoteLooks]:
+def remote_snapshots(address: str, package: str | None = None) -> Iterator[RemoteSnapshots]:
     """The workers of a cluster, for looks.
 
     :raises GdbextError: there is no Dask here, the cluster cannot be reached, or has no workers.
@@ -202,4 +202,4 @@ def remote_looks(address: str, package: str | None = None) -> Iterator[RemoteLoo
     with client:
         if not client.nthreads():
             raise Unreadable(f"the Dask cluster at {printable(address)} has no workers", "start some")
-        yield RemoteLooks(client, package)
+        yield RemoteSnapshots(client, package)

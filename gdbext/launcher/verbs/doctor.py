@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gdbext.errors import GdbextError
 from gdbext.launcher.cli import add_gdb
-from gdbext.launcher.looks.finding import find_gdb, probe
-from gdbext.launcher.looks.rights import CAP_SYS_ADMIN, CAP_SYS_PTRACE, has_capability, ptrace_scope
 from gdbext.launcher.proc_files import status_field
+from gdbext.launcher.snapshots.finding import find_gdb, probe
+from gdbext.launcher.snapshots.rights import CAP_SYS_ADMIN, CAP_SYS_PTRACE, has_capability, ptrace_scope
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb
 from gdbext.record import record
 

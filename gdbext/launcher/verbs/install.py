@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gdbext.errors import GdbextError
 from gdbext.launcher.cli import add_gdb
-from gdbext.launcher.looks.finding import HOME, Gdb, find_gdb, probe
+from gdbext.launcher.snapshots.finding import HOME, Gdb, find_gdb, probe
 from gdbext.launcher.status import NOTHING_FOUND
 
 NAME = "install"

@@ -7,8 +7,17 @@ import json
 import sys
 
 from gdbext.errors import UsageError
-from gdbext.launcher.cli import add_look, add_output, add_target, add_text, options_of, say, target_of, write_file
-from gdbext.launcher.looks.look import look
+from gdbext.launcher.cli import (
+    add_output,
+    add_snapshot_options,
+    add_target,
+    add_text,
+    parse_options,
+    parse_target,
+    say,
+    write_file,
+)
+from gdbext.launcher.snapshots.snapshot import take_snapshot
 from gdbext.render.escape import printable
 
 NAME = "report"
@@ -38,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--children", action="store_true",
                         help="look at all descendants of the process too, and at who waits for whom among them")
     add_text(parser)
-    add_look(parser)
+    add_snapshot_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         from gdbext.launcher.processes import family as processes
 
         return int(processes.run(options))
-    seen = look(target_of(options), options_of(options))
+    seen = take_snapshot(parse_target(options), parse_options(options))
     if seen.document is not None:
         if options.json:
             sys.stdout.write(json.dumps(seen.document) + "\n")

@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cli import add_look, add_output, number, options_of, say, write_file
-from gdbext.launcher.looks import classes
-from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage
-from gdbext.launcher.looks.cores import is_core
-from gdbext.launcher.looks.look import Look, Options, Target, end_running, look
-from gdbext.launcher.looks.pool import Pool, Record, State, processors
-from gdbext.launcher.looks.progress import Progress
+from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_options, say, write_file
+from gdbext.launcher.snapshots import classes
+from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage
+from gdbext.launcher.snapshots.cores import is_core
+from gdbext.launcher.snapshots.pool import Pool, Record, State, processors
+from gdbext.launcher.snapshots.progress import Progress
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.render.escape import printable
 from gdbext.schema.read import read_document
 
 if TYPE_CHECKING:
-    from gdbext.launcher.verbs.dask import RemoteLooks
+    from gdbext.launcher.verbs.dask import RemoteSnapshots
 
 NAME = "triage"
 HELP = "many cores or processes, grouped by what happened"
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "all is done)")
     parser.add_argument("--resume", action="store_true",
                         help="go on where a run with the same targets, or the same --state, was stopped")
-    add_look(parser)
+    add_snapshot_options(parser)
     group = parser.add_argument_group("where to look from")
     group.add_argument("--dask", metavar="ADDRESS",
                        help="let the workers of the Dask cluster with this scheduler look, which have gdbext and GDB, "
@@ -87,25 +87,25 @@ def run(options: argparse.Namespace) -> int:
         raise Unreadable(f"no core was found in {', '.join(map(printable, options.targets))}",
                          "name folders that have some, or the cores themselves")
     # of a look only the document is wanted
-    how = dataclasses.replace(options_of(options), stacks="none", colour=False)
+    how = dataclasses.replace(parse_options(options), stacks="none", colour=False)
     with _cluster(options) as remote:
         found = _with_state(targets, how, options, remote)
     return found.status
 
 
 @contextlib.contextmanager
-def _cluster(options: argparse.Namespace) -> Iterator[RemoteLooks | None]:
+def _cluster(options: argparse.Namespace) -> Iterator[RemoteSnapshots | None]:
     if options.dask is None:
         yield None
         return
-    from gdbext.launcher.verbs.dask import remote_looks
+    from gdbext.launcher.verbs.dask import remote_snapshots
 
-    with remote_looks(options.dask, options.package) as remote:
+    with remote_snapshots(options.dask, options.package) as remote:
         yield remote
 
 
 def _with_state(targets: Sequence[Target], how: Options, options: argparse.Namespace,
-                remote: RemoteLooks | None) -> Triage:
+                remote: RemoteSnapshots | None) -> Triage:
     """Look at all and report, with what is done kept until then."""
     folder = options.state or _default_state(options.targets)
     try:
@@ -117,7 +117,7 @@ def _with_state(targets: Sequence[Target], how: Options, options: argparse.Names
                           "name another folder: --state DIR") from None
     jobs = options.jobs or (processors() if remote is None else remote.jobs)
     try:
-        found = look_at_all(targets, how, jobs, state, remote)
+        found = take_snapshots(targets, how, jobs, state, remote)
     except NoGdb:
         _end(state, options)
         raise
@@ -147,12 +147,12 @@ def report(found: Triage, options: argparse.Namespace, what: str) -> None:
     if options.html is not None:
         from gdbext.render.html import html_page
 
-        write_file(options.html, html_page(classes.looks_of(found), f"gdbext: {classes.summary(found, what)}",
-                                           classes.rows_of(found)))
+        write_file(options.html, html_page(classes.shown_targets(found), f"gdbext: {classes.summary(found, what)}",
+                                           classes.class_rows(found)))
 
 
-def look_at_all(targets: Sequence[Target], options: Options, jobs: int, state: State,
-                remote: RemoteLooks | None = None) -> Triage:
+def take_snapshots(targets: Sequence[Target], options: Options, jobs: int, state: State,
+                   remote: RemoteSnapshots | None = None) -> Triage:
     """Look at each target that the state does not know yet, and group them all.
 
     :param remote: makes the looks, if not this machine does.
@@ -165,7 +165,7 @@ def look_at_all(targets: Sequence[Target], options: Options, jobs: int, state: S
 
     def work(target: Target) -> tuple[Record, NoGdb | None]:
         file = _file(target)
-        seen = look(target, options) if remote is None else remote.look(target, options)
+        seen = take_snapshot(target, options) if remote is None else remote.take_snapshot(target, options)
         return _record(file, seen, state)
 
     def done(target: Target, result: tuple[Record, NoGdb | None]) -> None:
@@ -187,7 +187,7 @@ def look_at_all(targets: Sequence[Target], options: Options, jobs: int, state: S
     return _merged(records, state)
 
 
-def _record(file: tuple[str, int, int], seen: Look, state: State) -> tuple[Record, NoGdb | None]:
+def _record(file: tuple[str, int, int], seen: Snapshot, state: State) -> tuple[Record, NoGdb | None]:
     path, size, modified = file
     if seen.status == NO_GDB:
         return _failed(file, seen), NoGdb(seen.problem or "no GDB", seen.hint or "")
@@ -200,7 +200,7 @@ def _record(file: tuple[str, int, int], seen: Look, state: State) -> tuple[Recor
                   seen.problem, seen.hint, seen.status, seen.seconds), None
 
 
-def _failed(file: tuple[str, int, int], seen: Look) -> Record:
+def _failed(file: tuple[str, int, int], seen: Snapshot) -> Record:
     return Record(*file, problem=seen.problem or "no answer", hint=seen.hint, status=seen.status, seconds=seen.seconds)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gdbext.launcher import cli
-from gdbext.launcher.looks.look import Look, Options, Target
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, NO_GDB
 from gdbext.launcher.verbs import completion, report
 from tests.support.interpreters import CHECKOUT
@@ -20,21 +20,21 @@ VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion"
 DOCUMENT = {"schema": "gdbext/1"}
 
 
-def seen(status: int = 0, problem: str | None = None) -> Look:
-    return Look("process 5", None if problem else DOCUMENT, "text\n", "digraph {}\n", 0.25, 1.0, problem,
+def seen(status: int = 0, problem: str | None = None) -> Snapshot:
+    return Snapshot("process 5", None if problem else DOCUMENT, "text\n", "digraph {}\n", 0.25, 1.0, problem,
                 "do this" if problem else None, status, ("a note",))
 
 
 @pytest.fixture
-def looked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Target, Options]]:
+def targets_and_options(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Target, Options]]:
     """What was looked at, in place of which there is an answer that is made up."""
     found: list[tuple[Target, Options]] = []
 
-    def look(target: Target, options: Options) -> Look:
+    def take_snapshot(target: Target, options: Options) -> Snapshot:
         found.append((target, options))
         return seen(1)
 
-    monkeypatch.setattr(report, "look", look)
+    monkeypatch.setattr(report, "take_snapshot", take_snapshot)
     return found
 
 
@@ -154,17 +154,17 @@ def test_folder_that_cannot_be_looked_for(folder: str, capsys: pytest.CaptureFix
     assert "is not a folder" in capsys.readouterr().err
 
 
-def test_targets(looked: list[tuple[Target, Options]], tmp_path: Path) -> None:
+def test_targets(targets_and_options: list[tuple[Target, Options]], tmp_path: Path) -> None:
     for arguments in (["4711"], ["./4711"], ["core", "app"]):
         assert cli.main(["report", *arguments, "--search", str(tmp_path), "--timeout=2.5", "--each"]) == 1
-    assert [target for target, _ in looked] == [
+    assert [target for target, _ in targets_and_options] == [
         Target(pid=4711), Target(core=Path("4711")), Target(core=Path("core"), executable=Path("app"))]
-    options = looked[0][1]
+    options = targets_and_options[0][1]
     assert (options.timeout, options.search, options.each, options.stacks) == (2.5, (tmp_path,), True, "full")
     assert options.colour is False, "no terminal"
 
 
-@pytest.mark.usefixtures("looked")
+@pytest.mark.usefixtures("targets_and_options")
 def test_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert cli.main(["report", "5"]) == 1
     text = capsys.readouterr()
@@ -179,7 +179,7 @@ def test_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 
 
 def test_problem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(report, "look", lambda target, options: seen(NO_GDB, "no gdb\x1b[2J"))
+    monkeypatch.setattr(report, "take_snapshot", lambda target, options: seen(NO_GDB, "no gdb\x1b[2J"))
     assert cli.main(["report", "5"]) == NO_GDB
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -187,10 +187,10 @@ def test_problem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def look(target: Target, options: Options) -> Look:
+    def take_snapshot(target: Target, options: Options) -> Snapshot:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "look", look)
+    monkeypatch.setattr(report, "take_snapshot", take_snapshot)
     assert cli.main(["report", "5"]) == 130
     assert capsys.readouterr().err == "gdbext report: interrupted\n"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.looks.cores import is_core, prepare_core
-from gdbext.launcher.looks.elf import Core, build_id_of, is_debug_file
-from gdbext.launcher.looks.preparation import Preparation
+from gdbext.launcher.snapshots.cores import is_core, prepare_core
+from gdbext.launcher.snapshots.elf import Core, build_id_of, is_debug_file
+from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 
 HEADER, PROGRAM = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
@@ -245,7 +245,7 @@ def test_packed_by_a_program(name: str, place: Place, tmp_path: Path, monkeypatc
     tool.parent.mkdir()
     tool.write_text(f'#!/bin/sh\n[ "$1" = -dc ] && exec cat {tmp_path}/content\n')
     tool.chmod(0o755)
-    monkeypatch.setattr("gdbext.launcher.looks.cores._PACKED", ((magic, "", name),))
+    monkeypatch.setattr("gdbext.launcher.snapshots.cores._PACKED", ((magic, "", name),))
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
     with place.prepared(magic + b"...") as preparation:
         assert preparation.core is not None

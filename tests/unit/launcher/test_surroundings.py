@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gdbext.launcher import cli, proc_files
-from gdbext.launcher.looks import containers, finding, rights
-from gdbext.launcher.looks.finding import Gdb, environment, find_gdb, probe
+from gdbext.launcher.snapshots import containers, finding, rights
+from gdbext.launcher.snapshots.finding import Gdb, environment, find_gdb, probe
 from gdbext.launcher.status import NoGdb, Unreadable
 from gdbext.launcher.verbs import doctor, install
 

@@ -35,10 +35,10 @@ class Silent:
 def test_a_nanny_that_does_not_answer_costs_one_line() -> None:
     process = Process(("worker",), "tcp://192.0.2.1:4000", host="192.0.2.1")
 
-    async def look() -> None:
-        await Surveyor(Silent(), "tcp://192.0.2.2:8786", options()).look_at_worker(process, "tcp://192.0.2.1:1")
+    async def take_snapshot() -> None:
+        await Surveyor(Silent(), "tcp://192.0.2.2:8786", options()).snapshot_worker(process, "tcp://192.0.2.1:1")
 
-    asyncio.run(look())
+    asyncio.run(take_snapshot())
     assert process.problem == "its nanny does not answer within 0.05 s"
     found = Survey("tcp://192.0.2.2:8786", [process])
     text = page(found, merged(found))
@@ -49,7 +49,7 @@ def test_a_nanny_that_does_not_answer_costs_one_line() -> None:
 
 def test_a_worker_without_a_nanny_is_told() -> None:
     process = Process(("worker",), "tcp://192.0.2.1:4000", host="192.0.2.1")
-    asyncio.run(Surveyor(Silent(), "tcp://192.0.2.2:8786", options()).look_at_worker(process, None))
+    asyncio.run(Surveyor(Silent(), "tcp://192.0.2.2:8786", options()).snapshot_worker(process, None))
     assert process.problem == "has no nanny, and a worker that hangs cannot be asked itself"
     assert process.hint == "run `gdbext report PID` on 192.0.2.1; start workers without --no-nanny"
 
@@ -114,7 +114,7 @@ def test_a_machine_that_is_cut_off_during_a_look_is_not_waited_for() -> None:
     surveyor = Surveyor(Answering({"worker_there": place("beta", 4711)}.get, lambda name: None), SEEN,
                         options(timeout=600.0))
     started = time.monotonic()
-    asyncio.run(surveyor.look_at_worker(process, "tcp://192.0.2.1:1"))
+    asyncio.run(surveyor.snapshot_worker(process, "tcp://192.0.2.1:1"))
     assert time.monotonic() - started < 60
     assert process.title == "worker tcp://192.0.2.1:4000 (PID 4711 on beta)"
     assert process.problem == "its nanny answered no more while it was looked at"
@@ -123,19 +123,19 @@ def test_a_machine_that_is_cut_off_during_a_look_is_not_waited_for() -> None:
 
     def answer(name: str) -> Any:
         asked.append(name)
-        return place("beta", 4711) if name != "look_there" else None
+        return place("beta", 4711) if name != "snapshot_there" else None
 
-    async def look() -> None:
+    async def take_snapshot() -> None:
         surveyor = Surveyor(Answering(answer, lambda name: None), SEEN, options(timeout=600.0))
-        looks = asyncio.ensure_future(surveyor.look_at_worker(process, "tcp://192.0.2.1:1"))
+        snapshots = asyncio.ensure_future(surveyor.snapshot_worker(process, "tcp://192.0.2.1:1"))
         while len(asked) < 5:
             await asyncio.sleep(0.01)
-        assert not looks.done()
-        looks.cancel()
-        await asyncio.gather(looks, return_exceptions=True)
+        assert not snapshots.done()
+        snapshots.cancel()
+        await asyncio.gather(snapshots, return_exceptions=True)
 
-    asyncio.run(look())
-    assert asked[:5] == ["worker_there", "look_there", "place_there", "place_there", "place_there"]
+    asyncio.run(take_snapshot())
+    assert asked[:5] == ["worker_there", "snapshot_there", "place_there", "place_there", "place_there"]
 
 
 class Cluster(Answering):
@@ -174,12 +174,12 @@ def test_a_client_that_takes_the_scheduler_along_is_not_waited_for() -> None:
     def answer(name: str) -> Any:
         asked.append(name)
         there = place("alpha", 7, clients=clients, workers={})
-        return there if asked.count("place_there") < 2 and name != "look_there" else None
+        return there if asked.count("place_there") < 2 and name != "snapshot_there" else None
 
     found = asyncio.run(Surveyor(Cluster({}, answer), SEEN, options(timeout=600.0)).survey())
     assert [process.problem for process in found.processes] == [
         "the scheduler does not answer within 0.05 s", "the scheduler answered no more while it was looked at"]
-    assert asked == ["scheduler_there", "place_there", "look_there", "place_there"]
+    assert asked == ["scheduler_there", "place_there", "snapshot_there", "place_there"]
 
 
 def test_a_process_here_with_an_address_from_another_machine_is_left_alone() -> None:
@@ -189,7 +189,7 @@ def test_a_process_here_with_an_address_from_another_machine_is_left_alone() -> 
         connection = {"peer": peer, "local": local, "pid": None}
         client = {**connection, "name": "Client-1", "futures": 1}
         there = place("alpha", 7, clients=[client], workers={"tcp://127.0.0.1:4000": connection})
-        surveyor = Surveyor(Cluster(there["workers"], lambda name: there if name != "look_there" else {}), SEEN,
+        surveyor = Surveyor(Cluster(there["workers"], lambda name: there if name != "snapshot_there" else {}), SEEN,
                             options())
         found = asyncio.run(surveyor.survey())
         assert [(process.roles, process.pid) for process in found.processes] == [
@@ -205,10 +205,10 @@ def test_a_worker_without_a_nanny_beside_the_scheduler_is_looked_at_from_there()
     workers = {"tcp://127.0.0.1:4000": {"peer": "tcp://127.0.0.1:4001", "local": SEEN, "pid": 9},
                "tcp://127.0.0.1:4002": {"peer": "tcp://127.0.0.1:4003", "local": SEEN, "pid": 7}}
     there = place("alpha", 7, clients=[], workers=workers)
-    look = {"document": {"threads": [], "deadlocks": [], "locks": []}, "status": 0, "stopped": 0.1}
-    client = Cluster(workers, {"scheduler_there": there, "place_there": there, "look_there": look}.get)
+    take_snapshot = {"document": {"threads": [], "deadlocks": [], "locks": []}, "status": 0, "stopped": 0.1}
+    client = Cluster(workers, {"scheduler_there": there, "place_there": there, "snapshot_there": take_snapshot}.get)
     found = asyncio.run(Surveyor(client, SEEN, options()).survey())
     assert [(process.title, process.roles, process.problem) for process in found.processes] == [
         (f"scheduler and worker {SEEN} (PID 7 on alpha)", ("scheduler", "worker"), None),
         ("worker tcp://127.0.0.1:4000 (PID 9 on alpha)", ("worker",), None)]
-    assert client.asked.count("scheduler look_there") == 2
+    assert client.asked.count("scheduler snapshot_there") == 2

@@ -11,7 +11,7 @@ import pytest
 
 from gdbext.errors import GdbextError, UsageError
 from gdbext.launcher import cli
-from gdbext.launcher.looks.look import Options, Target
+from gdbext.launcher.snapshots.snapshot import Options, Target
 from gdbext.launcher.verbs import dask
 
 
@@ -75,9 +75,9 @@ SEEN: dict[str, Any] = {
 def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     cluster = Cluster(SEEN)
-    remote = dask.RemoteLooks(cluster, "/shared")
+    remote = dask.RemoteSnapshots(cluster, "/shared")
     assert remote.jobs == 3
-    seen = remote.look(Target(core=Path("core")), Options(search=(Path("build"),), sysroot=Path("image")))
+    seen = remote.take_snapshot(Target(core=Path("core")), Options(search=(Path("build"),), sysroot=Path("image")))
     assert (seen.target, seen.status, seen.document, seen.notes) == ("core", 0, {"threads": []}, ())
     (sent,) = cluster.sent
     # relative names mean those of this machine's directory
@@ -93,5 +93,5 @@ def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (RuntimeError("no worker"), "the task failed: RuntimeError: no worker", None),
 ])
 def test_a_look_that_fails(answer: Any, problem: str, hint: str | None) -> None:
-    seen = dask.RemoteLooks(Cluster(answer)).look(Target(core=Path("/core")), Options())
+    seen = dask.RemoteSnapshots(Cluster(answer)).take_snapshot(Target(core=Path("/core")), Options())
     assert (seen.document, seen.problem, seen.hint, seen.status) == (None, problem, hint, 3)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.looks.pool import Pool, Record, State
+from gdbext.launcher.snapshots.pool import Pool, Record, State
 
 # -- the pool ------------------------------------------------------------------------------------------------
 
@@ -103,9 +103,9 @@ def test_a_line_that_was_cut_off(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.add(RECORD)
     state.close()
-    looks = tmp_path / "looks.jsonl"
-    whole = looks.read_text()
-    looks.write_text(whole + whole[:30])
+    snapshots = tmp_path / "looks.jsonl"
+    whole = snapshots.read_text()
+    snapshots.write_text(whole + whole[:30])
     assert state.load() == [RECORD]
     other = Record("cores/b", 1, 1)
     state.add(other)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdbext.launcher.looks import classes
-from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage, merge
+from gdbext.launcher.snapshots import classes
+from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage, merge
 from gdbext.model import Crash, Fault, MixedStack
 from gdbext.narrate.classes import CRASH, DEADLOCK, KINDS, OTHER
 from gdbext.narrate.names import Facts
@@ -435,10 +435,11 @@ def test_the_schema_is_strict_and_the_page_tells_of_each_member() -> None:
 
 def test_what_a_page_for_browsers_gets() -> None:
     found = whole()
-    assert [row["representative"] for row in classes.rows_of(found)] == [each.representative for each in found.classes]
-    looks = classes.looks_of(found)
-    assert {look.target for look in looks} == {*[each.representative for each in found.classes], "cores/x"}
-    assert dataclasses.asdict(found.failures[0])["hint"] == looks[-1].hint
+    representatives = [each.representative for each in found.classes]
+    assert [row["representative"] for row in classes.class_rows(found)] == representatives
+    shown = classes.shown_targets(found)
+    assert {each.target for each in shown} == {*representatives, "cores/x"}
+    assert dataclasses.asdict(found.failures[0])["hint"] == shown[-1].hint
 
 
 def test_all_parts_of_a_document_may_be_missing() -> None:

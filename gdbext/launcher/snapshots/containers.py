@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gdbext.launcher.looks.preparation import Preparation
-from gdbext.launcher.looks.rights import (
+from gdbext.launcher.proc_files import process_name, status_field
+from gdbext.launcher.snapshots.preparation import Preparation
+from gdbext.launcher.snapshots.rights import (
     CAP_SYS_ADMIN,
     CAP_SYS_CHROOT,
     has_capability,
     why_not_traced,
 )
-from gdbext.launcher.proc_files import process_name, status_field
 from gdbext.launcher.status import Unreadable
 from gdbext.render.escape import can_be_told, printable
 

@@ -338,13 +338,13 @@ def as_document(triage: Triage) -> dict[str, Any]:
     return made
 
 
-def looks_of(triage: Triage) -> list[Shown]:
+def shown_targets(triage: Triage) -> list[Shown]:
     """The representatives, and what could not be read, as `render.html` takes them."""
     read = [Shown(each.representative, each.report) for each in triage.classes]
     return read + [Shown(failure.target, None, failure.problem, failure.hint) for failure in triage.failures]
 
 
-def rows_of(triage: Triage) -> list[dict[str, Any]]:
+def class_rows(triage: Triage) -> list[dict[str, Any]]:
     """The classes as `render.html` takes them."""
     return [{"verdict": words.with_kind(each.kind, each.title), "count": len(each.members),
              "members": list(each.members), "representative": each.representative} for each in triage.classes]

@@ -36,7 +36,7 @@ class Progress:
         if self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
             tqdm.monitor_interval = 0  # no thread of its own
             tqdm.set_lock(threading.RLock())  # otherwise a semaphore for other processes, too
-            self._bar = tqdm(total=total, initial=done, desc=name, unit="look", leave=False, dynamic_ncols=True,
+            self._bar = tqdm(total=total, initial=done, desc=name, unit="target", leave=False, dynamic_ncols=True,
                              file=self._stream)
 
     def advance(self, failed: bool = False) -> None:

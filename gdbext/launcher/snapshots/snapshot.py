@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from gdbext.errors import GdbextError
-from gdbext.launcher.looks.containers import prepare_process
-from gdbext.launcher.looks.cores import prepare_core
-from gdbext.launcher.looks.finding import HOME, environment, find_gdb, probe
-from gdbext.launcher.looks.preparation import Preparation
-from gdbext.launcher.looks.rights import why_not_traced
 from gdbext.launcher.proc_files import state_of
+from gdbext.launcher.snapshots.containers import prepare_process
+from gdbext.launcher.snapshots.cores import prepare_core
+from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, probe
+from gdbext.launcher.snapshots.preparation import Preparation
+from gdbext.launcher.snapshots.rights import why_not_traced
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb, Unreadable
 from gdbext.model import Report
 from gdbext.record import record
@@ -102,7 +102,7 @@ class Options:
 
 
 @record
-class Look:
+class Snapshot:
     """What was seen.
 
     `document` is of schema ``gdbext/1``, None where there is no answer. `stopped` is how long the process stood still,
@@ -135,7 +135,7 @@ class Look:
         return Shown(self.target, self.report, self.problem, stopped=self.stopped)
 
 
-def look(target: Target, options: Options) -> Look:
+def take_snapshot(target: Target, options: Options) -> Snapshot:
     """Look at a target.
 
     :return: what was seen; never an error for a target that is bad.
@@ -152,13 +152,13 @@ def look(target: Target, options: Options) -> Look:
         if isinstance(error, OSError):
             error = GdbextError(f"{target.name} cannot be looked at: {error.strerror or error}",
                                 "see whether memory, descriptors or room for files have run out")
-        return Look(target.name, None, "", None, run.stopped, time.monotonic() - started, str(error),
+        return Snapshot(target.name, None, "", None, run.stopped, time.monotonic() - started, str(error),
                     error.hint or None, NO_GDB if isinstance(error, NoGdb) else NO_ANSWER, run.notes)
     status = FOUND if answer["deadlocks"] or answer["crash"] else NO_ANSWER if answer["no_verdict"] else NOTHING_FOUND
     problem, hint = answer["incomplete"] or answer["no_verdict"], answer["hint"] or None
     if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"
-    return Look(target.name, answer["document"], answer["text"], answer["dot"], run.stopped,
+    return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], run.stopped,
                 time.monotonic() - started, problem, hint, status, run.notes)
 
 

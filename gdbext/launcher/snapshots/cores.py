@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from gdbext.elf.headers import ET_CORE, ET_DYN, ET_EXEC, file_type
-from gdbext.launcher.looks.elf import Core, MappedFile, build_id_of, is_debug_file
-from gdbext.launcher.looks.preparation import Preparation
+from gdbext.launcher.snapshots.elf import Core, MappedFile, build_id_of, is_debug_file
+from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
 from gdbext.render.escape import can_be_told, printable

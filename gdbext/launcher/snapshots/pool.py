@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, TextIO, TypeVar
 
 import gdbext
-from gdbext.launcher.looks.look import end_running
+from gdbext.launcher.snapshots.snapshot import end_running
 from gdbext.record import record
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class Pool(Generic[T, R]):
                 stop.set()  # nothing begins while the run hears of it
                 raise
 
-        with ThreadPoolExecutor(self._jobs, "look") as executor:
+        with ThreadPoolExecutor(self._jobs, "snapshot") as executor:
             futures: dict[Future[R], T] = {}
             try:
                 for thing in things:
@@ -131,7 +131,7 @@ class State:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._looks = folder / "looks.jsonl"
+        self._snapshots = folder / "looks.jsonl"
         self._documents = folder / "documents"
         # a mode counts for the last folder of a path only
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -141,7 +141,7 @@ class State:
     def load(self) -> list[Record]:
         """What was done; lines that are cut off or of another version are left out."""
         try:
-            with open(self._looks, encoding="utf-8", errors="replace") as file:
+            with open(self._snapshots, encoding="utf-8", errors="replace") as file:
                 lines = file.readlines()
         except FileNotFoundError:
             return []
@@ -159,7 +159,7 @@ class State:
     def forget(self) -> None:
         """Begin anew."""
         self.close()
-        for path in [self._looks, *self._documents.glob("*.json.gz")]:
+        for path in [self._snapshots, *self._documents.glob("*.json.gz")]:
             path.unlink(missing_ok=True)
 
     def store(self, name: str, document: dict[str, Any]) -> str:
@@ -188,8 +188,8 @@ class State:
         :raises OSError: it cannot be written.
         """
         if self._file is None:
-            cut_off = self._looks.exists() and self._looks.read_bytes()[-1:] not in (b"", b"\n")
-            self._file = open(self._looks, "a", encoding="utf-8")  # noqa: SIM115  closed by `close`
+            cut_off = self._snapshots.exists() and self._snapshots.read_bytes()[-1:] not in (b"", b"\n")
+            self._file = open(self._snapshots, "a", encoding="utf-8")  # noqa: SIM115  closed by `close`
             if cut_off:
                 self._file.write("\n")
         line = {"format": _FORMAT, "version": gdbext.__version__, **asdict(record)}
