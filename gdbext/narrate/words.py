@@ -62,8 +62,8 @@ def listed(parts: Iterable[Words], separator: str = ", ") -> Words:
 
 
 def plural(count: int, noun: str) -> str:
-    """A number and a noun that takes an s."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """A number and a noun that takes an s, or "es" after an s."""
+    return f"{count:,} {noun}{'' if count == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 def reason(why: Reason | str) -> Foreign:

@@ -129,7 +129,7 @@ def test_a_hung_cluster_is_explained_in_one_page(hung: Cluster, tmp_path: Path) 
     assert found.returncode == 1, found
     lines = found.stdout.splitlines()
     assert lines[0] == (f"Dask cluster {hung.told['scheduler']}: 1 scheduler, 1 client, 3 workers; "
-                        f"looked at on 1 machine")
+                        f"examined on 1 machine")
     assert "2 workers: deadlock between the GIL and rwlock in libdrv.so (recorded)" in lines
     for number, (address, worker) in enumerate(zip(hung.told["addresses"], hung.told["workers"])):
         assert worker["address"] in hung.told["addresses"]
@@ -145,7 +145,7 @@ def test_a_hung_cluster_is_explained_in_one_page(hung: Cluster, tmp_path: Path) 
     assert lines[at].startswith("1 scheduler, worker and client: only waits: no deadlock, all ")
     assert "waits for 2 futures" in lines[at + 1]
     assert f"(PID {hung.sample.pid} on " in lines[at + 1]
-    assert "Not looked at" not in found.stdout
+    assert "Not read" not in found.stdout
     assert found.stderr == ""
     text = page.read_text()
     assert "deadlock between the GIL and rwlock in libdrv.so" in text

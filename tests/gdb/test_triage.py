@@ -318,6 +318,6 @@ def test_the_text_for_people(told: Told) -> None:
     assert lines[0] == "2 processes: 2 deadlocked with each other, 0 with a deadlock of their own"
     (deadlock,) = [line for line in lines if line.startswith(f"Deadlock between processes {parent}, {child} ")]
     assert f"(inferred: only process {parent} has the other end; " in deadlock
-    assert deadlock.endswith("; no thread of these can run)")
+    assert deadlock.endswith("; none of these threads can run)")
     assert f'  process {parent} "python" thread 1 "MainThread" waits for the end of process {child}' in lines
-    assert "stood still, for" in told.err
+    assert "paused one by one, each for" in told.err

@@ -23,11 +23,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gdbext.errors import GdbextError, UsageError
+from gdbext.errors import BadDocument, GdbextError, UsageError
 from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, say, seconds, write_file
 from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, class_rows, merged, page, shown_targets, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
+from gdbext.launcher.snapshots.classes import bad_document
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, Unreadable
 from gdbext.render.escape import printable
@@ -177,10 +178,16 @@ class RemoteSnapshots:
             answer = {"problem": f"the task failed: {type(error).__name__}: {error}"}
         finally:
             self._futures.discard(future)
-        if "status" not in answer:
-            return Snapshot(target.name, None, "", None, None, time.monotonic() - started, answer["problem"],
+        if "status" in answer:
+            snapshot = Snapshot(**{**answer, "target": target.name, "notes": tuple(answer["notes"])})
+            try:
+                snapshot.report  # noqa: B018  # it is read here, since it may be of another version of gdbext
+            except BadDocument as error:
+                answer = dict(zip(("problem", "hint"), bad_document(error)))
+            else:
+                return snapshot
+        return Snapshot(target.name, None, "", None, None, time.monotonic() - started, answer["problem"],
                         answer.get("hint"), NO_ANSWER)
-        return Snapshot(**{**answer, "target": target.name, "notes": tuple(answer["notes"])})
 
     def end(self) -> None:
         """Have the looks that other threads wait for end; those then fail."""

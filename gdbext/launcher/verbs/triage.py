@@ -27,7 +27,6 @@ from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.render.escape import printable
-from gdbext.schema.read import read_document
 
 if TYPE_CHECKING:
     from gdbext.launcher.verbs.dask import RemoteSnapshots
@@ -191,12 +190,11 @@ def _record(file: tuple[str, int, int], seen: Snapshot, state: State) -> tuple[R
     path, size, modified = file
     if seen.status == NO_GDB:
         return _failed(file, seen), NoGdb(seen.problem or "no GDB", seen.hint or "")
-    if seen.document is None:
+    if seen.document is None or seen.report is None:
         return _failed(file, seen), None
-    report = read_document(seen.document)
-    what = classes.signature(report)
+    what = classes.signature(seen.report)
     stored = state.store(f"{path}\0{size}\0{modified}", seen.document)
-    return Record(path, size, modified, what.kind, what.key, what.title, len(report.threads), stored,
+    return Record(path, size, modified, what.kind, what.key, what.title, len(seen.report.threads), stored,
                   seen.problem, seen.hint, seen.status, seen.seconds), None
 
 

@@ -13,6 +13,8 @@ from typing import Any
 from gdbext.launcher.cluster.page import Process, Survey, merged, page, status
 from gdbext.launcher.cluster.remote import place_there
 from gdbext.launcher.cluster.survey import Surveyor
+from gdbext.schema.write import document
+from tests.support.fake_report import healthy
 
 #: The scheduler's end of connections.
 SEEN = "tcp://192.0.2.2:8786"
@@ -43,7 +45,7 @@ def test_a_nanny_that_does_not_answer_costs_one_line() -> None:
     found = Survey("tcp://192.0.2.2:8786", [process])
     text = page(found, merged(found))
     assert text.splitlines()[2:] == [
-        "Not looked at:", "  worker tcp://192.0.2.1:4000 (on 192.0.2.1): its nanny does not answer within 0.05 s"]
+        "Not read:", "  worker tcp://192.0.2.1:4000 (on 192.0.2.1): its nanny does not answer within 0.05 s"]
     assert status(found) == 3
 
 
@@ -205,8 +207,8 @@ def test_a_worker_without_a_nanny_beside_the_scheduler_is_looked_at_from_there()
     workers = {"tcp://127.0.0.1:4000": {"peer": "tcp://127.0.0.1:4001", "local": SEEN, "pid": 9},
                "tcp://127.0.0.1:4002": {"peer": "tcp://127.0.0.1:4003", "local": SEEN, "pid": 7}}
     there = place("alpha", 7, clients=[], workers=workers)
-    take_snapshot = {"document": {"threads": [], "deadlocks": [], "locks": []}, "status": 0, "stopped": 0.1}
-    client = Cluster(workers, {"scheduler_there": there, "place_there": there, "snapshot_there": take_snapshot}.get)
+    answer = {"document": document(healthy()), "status": 0, "stopped": 0.1}
+    client = Cluster(workers, {"scheduler_there": there, "place_there": there, "snapshot_there": answer}.get)
     found = asyncio.run(Surveyor(client, SEEN, options()).survey())
     assert [(process.title, process.roles, process.problem) for process in found.processes] == [
         (f"scheduler and worker {SEEN} (PID 7 on alpha)", ("scheduler", "worker"), None),

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from gdbext.launcher.processes.graph import Node, find_deadlocks
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from tests.support.fake_host import Host
 
 
@@ -53,7 +55,7 @@ def test_any_of_several_descriptors(host: Host) -> None:
     host.process(200, "read", [5])
     host.pipe(11, (100, 3), (200, 4))
     host.pipe(12, (200, 5), (100, 6))
-    assert host.scene().waits[Node(100, 1)].what == "to read pipe:[11], fd 3 or to write pipe:[12], fd 6"
+    assert explain(host.scene().waits[Node(100, 1)].awaited) == "to read pipe:[11], fd 3 or to write pipe:[12], fd 6"
     assert host.deadlocked() == [(100, 200)]
 
 
@@ -102,7 +104,8 @@ def test_what_epoll_watches_was_closed(host: Host) -> None:
 
 # -- processes of other users --------------------------------------------------------------------------------
 
-ONE = "descriptors of 1 process of another user could not be read"
+ONE = because("other-users-unreadable", what="descriptors", count=1)
+ENDS = tuple(because("only-processes-with-end", pids=(pid,)) for pid in (200, 100))
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, *folders: str) -> None:
@@ -144,10 +147,12 @@ def test_pipes_that_were_made_inside(host: Host, monkeypatch: pytest.MonkeyPatch
     refuse(monkeypatch, "/300/fd")
     scene = host.scene()
     wait = scene.waits[Node(100, 1)]
-    assert (wait.evidence, wait.why) == ("inferred", ("only process 200 has the other end", ONE))
+    assert (wait.evidence, wait.why) == ("inferred", (ENDS[0], ONE))
     (found,) = find_deadlocks(scene.waits)
-    assert found.why == ("only process 200 has the other end", ONE, "only process 100 has the other end",
-                         "no thread of these can run")
+    assert found.why == (ENDS[0], ONE, ENDS[1], because("no-thread-can-run"))
+    assert [explain(why) for why in found.why] == [
+        "only process 200 has the other end", "descriptors of 1 process of another user could not be read",
+        "only process 100 has the other end", "none of these threads can run"]
 
 
 def test_pipes_that_may_come_from_outside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,8 +179,8 @@ def test_several_processes_and_threads_of_the_kernel(host: Host, monkeypatch: py
     refuse(monkeypatch, "/300/fd", "/2/fd")
     assert host.scene().waits[Node(100, 1)].why[-1:] == (ONE,)
     refuse(monkeypatch, "/300/fd", "/2/fd", "/1/fd")
-    assert host.scene().waits[Node(100, 1)].why[-1:] == (
-        "descriptors of 2 processes of other users could not be read",)
+    assert explain(host.scene().waits[Node(100, 1)].why[-1]) == (
+        "descriptors of 2 processes of other users could not be read")
 
 
 def test_links_that_may_not_be_read(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +204,7 @@ def test_processes_that_are_not_to_be_seen(host: Host) -> None:
     host.fake.process(50, "shell")
     host.fake.write("50/maps", maps(0x9000))
     host.fake.write("100/stat", "100 (p100) S 50 50 1 0 -1 4194304\n")
-    assert host.scene().waits[Node(100, 1)].why[-1:] == ("processes of other users could not be seen",)
+    assert host.scene().waits[Node(100, 1)].why[-1:] == (because("other-users-invisible"),)
 
 
 def test_a_fork_of_a_process_outside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,5 +283,5 @@ def test_memory_of_other_users(host: Host, monkeypatch: pytest.MonkeyPatch) -> N
         host.memory(pid, 0x10000, bytes(16))
     host.fake.process(300, "other")
     refuse(monkeypatch, "/300/fd")
-    assert host.scene().waits[Node(100, 1)].why == (
-        "only processes 100, 200 have that memory", "mappings of 1 process of another user could not be read")
+    assert [explain(why) for why in host.scene().waits[Node(100, 1)].why] == [
+        "only processes 100 and 200 have that memory", "mappings of 1 process of another user could not be read"]

@@ -14,6 +14,8 @@ from gdbext.launcher.processes.edges import watch
 from gdbext.launcher.processes.graph import Node, Wait, find_deadlocks
 from gdbext.model import EXCLUSIVE, RECORDED, Deadlock, Holder, Lock
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from tests.support.fake_host import NUMBERS, Host
 
 
@@ -34,8 +36,10 @@ def pair(host: Host) -> Host:
 
 def test_two_pipes(pair: Host) -> None:
     scene = pair.scene()
-    assert scene.waits[Node(100, 1)] == Wait("pipe", "to read pipe:[11], fd 3", frozenset({Node(200, 1)}), False,
-                                             "inferred", ("only process 200 has the other end",))
+    assert scene.waits[Node(100, 1)] == Wait(
+        "pipe", because("reads-descriptor", link="pipe:[11]", fd=3), frozenset({Node(200, 1)}), False, "inferred",
+        (because("only-processes-with-end", pids=(200,)),))
+    assert explain(scene.waits[Node(100, 1)].awaited) == "to read pipe:[11], fd 3"
     assert pair.deadlocked() == [(100, 200)]
 
 
@@ -100,13 +104,13 @@ def test_descriptors_that_may_not_be_read(pair: Host, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "listdir", refuse)
     scene = pair.scene()
     assert scene.waits == {}
-    assert scene.blind == "the descriptors of process 200 may not be read"
+    assert scene.blind == because("descriptors-refused", pid=200)
 
 
 def test_system_calls_that_may_not_be_read(pair: Host) -> None:
     (pair.root / "200" / "task" / "200" / "syscall").unlink()
     scene = pair.scene()
-    assert scene.blind == "what the threads of process 200 do may not be known"
+    assert scene.blind == because("threads-refused", pid=200)
     assert scene.waits == {}
 
 
@@ -204,7 +208,7 @@ def test_process_shared_mutexes(host: Host) -> None:
         host.memory(pid, wanted + 8, other.to_bytes(4, "little"))
     wait = host.scene().waits[Node(100, 1)]
     assert (wait.kind, wait.evidence, set(wait.holders)) == ("mutex", "recorded", {Node(200, 1)})
-    assert wait.what == "for mutex in shared memory (/dev/zero (deleted), 0x0)"
+    assert explain(wait.awaited) == "for mutex in shared memory (/dev/zero (deleted), 0x0)"
     assert host.deadlocked() == [(100, 200)]
     # another one has it now
     host.memory(100, 0x10008, (300).to_bytes(4, "little"))
@@ -234,7 +238,7 @@ def test_a_lock_of_multiprocessing(host: Host) -> None:
     host.process(300, None, parent=200)
     wait = host.scene().waits[Node(100, 1)]
     assert (wait.kind, wait.evidence, set(wait.holders)) == ("semaphore", "derived", {Node(200, 1)})
-    assert wait.why == ("only process 200 counts the semaphore as acquired",)
+    assert wait.why == (because("semaphore-counted-by", pid=200),)
     assert host.deadlocked() == []
 
 
@@ -244,7 +248,8 @@ def test_a_semaphore_that_nobody_counts(host: Host) -> None:
         host.maps(pid, SEM)
         host.memory(pid, 0x10000, bytes(16))
     wait = host.scene().waits[Node(100, 1)]
-    assert (wait.evidence, wait.why) == ("inferred", ("only processes 100, 200 have that memory",))
+    (why,) = wait.why
+    assert (wait.evidence, explain(why)) == ("inferred", "only processes 100 and 200 have that memory")
     assert host.deadlocked() == [(100, 200)]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from gdbext.launcher.processes.graph import Node, Wait, find_deadlocks
 from gdbext.model import Evidence
+from gdbext.model.reasons import because
 
+READ = because("reads-descriptor", link="pipe:[1]", fd=3)
 A, B, C, D = Node(1, 1), Node(2, 1), Node(3, 1), Node(1, 2)
 
 
 def on(*holders: Node, all_of: bool = False, idle: bool = False, evidence: Evidence = "recorded") -> Wait:
-    return Wait("pipe", "to read it", frozenset(holders), all_of, evidence, (), idle)
+    return Wait("pipe", READ, frozenset(holders), all_of, evidence, (), idle)
 
 
 def test_two_that_wait_for_each_other() -> None:
@@ -49,10 +51,11 @@ def test_idle_threads_are_members_but_not_evidence() -> None:
 
 
 def test_the_weakest_evidence_counts() -> None:
-    inferred = Wait("socket", "", frozenset({A}), False, "inferred", ("x",))
+    why = because("text", text="x")
+    inferred = Wait("socket", READ, frozenset({A}), False, "inferred", (why,))
     (found,) = find_deadlocks({A: on(B, evidence="derived"), B: inferred})
     assert found.evidence == "inferred"
-    assert found.why == ("x", "no thread of these can run")
+    assert found.why == (why, because("no-thread-can-run"))
 
 
 def test_a_long_cycle_and_two_of_them() -> None:

@@ -392,7 +392,7 @@ def test_the_text() -> None:
     assert "2. 3 x crash: SIGSEGV, null-pointer in get (libdrv.so)" in text
     assert "other0, other1, other2, other3 and 5 more" in text
     assert "Not read:\n   cores/x: not a core; name a core" in text
-    assert "Not read to the end:\n   other1: cut off" in text
+    assert "Read in part:\n   other1: cut off" in text
     assert text.index("x deadlock of") < text.index("crash:") < text.index("other:")
 
 

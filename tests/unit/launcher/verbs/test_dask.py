@@ -13,6 +13,8 @@ from gdbext.errors import GdbextError, UsageError
 from gdbext.launcher import cli
 from gdbext.launcher.snapshots.snapshot import Options, Target
 from gdbext.launcher.verbs import dask
+from gdbext.schema.write import document
+from tests.support.fake_report import healthy
 
 
 def test_addresses(tmp_path: Path) -> None:
@@ -68,7 +70,7 @@ class Cluster:
 
 
 SEEN: dict[str, Any] = {
-    "target": "/there/core", "document": {"threads": []}, "text": "", "dot": None, "stopped": None, "seconds": 1.0,
+    "target": "/there/core", "document": document(healthy()), "text": "", "dot": None, "stopped": None, "seconds": 1.0,
     "problem": None, "hint": None, "status": 0, "notes": []}
 
 
@@ -78,7 +80,7 @@ def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     remote = dask.RemoteSnapshots(cluster, "/shared")
     assert remote.jobs == 3
     seen = remote.take_snapshot(Target(core=Path("core")), Options(search=(Path("build"),), sysroot=Path("image")))
-    assert (seen.target, seen.status, seen.document, seen.notes) == ("core", 0, {"threads": []}, ())
+    assert (seen.target, seen.status, seen.document, seen.notes) == ("core", 0, SEEN["document"], ())
     (sent,) = cluster.sent
     # relative names mean those of this machine's directory
     for name in ("core", "build", "image"):
@@ -91,6 +93,8 @@ def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("answer", "problem", "hint"), [
     ({"problem": "gdbext is not installed", "hint": "install it"}, "gdbext is not installed", "install it"),
     (RuntimeError("no worker"), "the task failed: RuntimeError: no worker", None),
+    ({**SEEN, "document": {"schema": "gdbext/2"}}, 'its report cannot be read: $.schema: expected "gdbext/1"',
+     "install the same version of gdbext there"),
 ])
 def test_a_look_that_fails(answer: Any, problem: str, hint: str | None) -> None:
     seen = dask.RemoteSnapshots(Cluster(answer)).take_snapshot(Target(core=Path("/core")), Options())
