@@ -128,7 +128,7 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.render.html", "gdbext.render.shown", "gdbext.render.output_file", "gdbext.schema.read",
                 "gdbext.verdict.graph", "gdbext.narrate", "gdbext.narrate.classes", "gdbext.narrate.frames",
                 "gdbext.narrate.names", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
-                "gdbext.inferior.link_map", "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.notes"}, module
+                "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.link_map", "gdbext.elf.notes"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------
