@@ -2,7 +2,7 @@
 
 GDB reads symbols when it has attached, the C library's always, and `debugger.lazy` those of libraries that stacks are
 in; that takes longer than all the rest of the pause. GDB does not read a library again that it was given before, by the
-name and at the place that the dynamic linker uses. Which ones those will be is a guess (`inferior.preview`): a wrong
+name and at the place that the dynamic linker uses. Which ones those will be is a guess (`debugger.preview`): a wrong
 guess costs time before the stop, and a missing one time in it.
 """
 
@@ -17,8 +17,8 @@ import gdb
 
 from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.lazy import LazySymbols
-from gdbext.inferior.link_map import LinkedFile
-from gdbext.inferior.preview import Preview
+from gdbext.debugger.preview import Preview
+from gdbext.elf.link_map import LinkedFile
 from gdbext.inferior.proc import Proc
 
 #: No further library is begun after so many seconds, nor any function looked up.

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gdbext.inferior.preview import Preview
+from gdbext.debugger.preview import Preview
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from tests.support import gdb_session, interpreters, packages, samples
 from tests.support.interpreters import CHECKOUT

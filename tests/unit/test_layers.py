@@ -124,7 +124,7 @@ def test_the_launcher_runs_without_gdb() -> None:
         if layer(module) == "gdbext.launcher":
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
-                "gdbext.elf.headers", "gdbext.elf.notes", "gdbext.errors", "gdbext.inferior.link_map",
+                "gdbext.elf.core_memory", "gdbext.elf.headers", "gdbext.elf.notes", "gdbext.errors",
                 "gdbext.inferior.proc", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons", "gdbext.narrate",
                 "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.frames", "gdbext.narrate.names",
                 "gdbext.narrate.processes", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",

@@ -20,15 +20,15 @@ from gdbext.elf.headers import (
     read_header,
     read_sections,
 )
+from gdbext.elf.link_map import linked_files
 from gdbext.elf.notes import MAX_NOTES, NT_FILE, find_build_id, iter_notes, mapped_files
 from gdbext.errors import CorruptStructure
-from gdbext.inferior.link_map import linked_files
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
 
 #: Source: Linux 6.1 include/uapi/linux/elf.h and auxvec.h.
 _NT_AUXV = 6
-_AT_PHDR, _AT_PHNUM, _AT_EXECFN = 3, 5, 31
+_AT_PHDR, _AT_EXECFN = 3, 31
 
 _PAIR = struct.Struct("<QQ")
 #: The longest path that is read, in bytes.
@@ -85,7 +85,7 @@ class Core:
         read = opened_file(file)
         try:
             header = read_header(read)
-            segments = list(iter_segments(read, header))
+            segments = list(iter_segments(read, header.segments_offset, header.segment_count))
             if len(segments) < header.segment_count:
                 raise CorruptStructure(header.segments_offset, "the program headers are cut off")
         except CorruptStructure as error:
@@ -161,7 +161,7 @@ class Core:
 
     def link_names(self) -> Iterator[tuple[str, str]]:
         """Names by which the dynamic linker knows files, and the paths under which they were mapped."""
-        for file in linked_files(self.read, self._auxiliary.get(_AT_PHDR, 0), self._auxiliary.get(_AT_PHNUM, 0)):
+        for file in linked_files(self.read, self._auxiliary):
             path = self.path_at(file.dynamic)
             if file.name and path is not None:
                 yield file.name, path
