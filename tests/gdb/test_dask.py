@@ -320,7 +320,7 @@ def test_workers_on_several_hosts_are_told_apart(tmp_path: Path) -> None:
         document = json.loads(found.stdout)
         (failure,) = document["failures"]
         assert failure["target"] == f"worker {workers[first]['address']} (PID {pid} on {first})"
-        assert failure["problem"] == "its nanny answered no more while it was looked at"
+        assert failure["problem"] == "its nanny stopped answering during the snapshot"
         (deadlock,) = [each for each in document["classes"] if each["kind"] == "deadlock"]
         assert [name for name, worker in workers.items() if is_of(deadlock["document"], worker)] == [
             *(set(workers) - {first})]

@@ -67,7 +67,7 @@ class Cores:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two cores of a deadlock, one of them compressed, one of another, two of a crash, and what is no core."""
+    """Two cores of a deadlock, one of them compressed, one of another, two of a crash, and another file."""
     home = tmp_path_factory.mktemp("triage")
     kept = home / "cores"
     kept.mkdir()
@@ -126,14 +126,14 @@ def test_a_run_that_is_interrupted_can_be_resumed(triaged: Cores, tmp_path: Path
     process = subprocess.Popen(argv, env=environment(tmp_path), text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, start_new_session=True, preexec_fn=samples.accept_interrupts)
     try:
-        looks = state / "looks.jsonl"
+        looks = state / "snapshots.jsonl"
         samples.wait_until(lambda: looks.exists() and looks.read_text().count("\n") >= 2, "two looks to end")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (out, process.returncode) == ("", 130)
-    assert "go on with --resume" in err
+    assert "continue with --resume" in err
     before = looks.read_text()
     assert 2 <= before.count("\n") < 5
     done = subprocess.run([*argv, "--resume"], env=environment(tmp_path), text=True, capture_output=True, timeout=120,

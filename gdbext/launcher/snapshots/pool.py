@@ -1,7 +1,7 @@
-"""Many looks: a few at a time, one GDB each; what was done is kept, so that a run can be stopped and gone on with.
+"""Many snapshots: a few at a time, one GDB each. Results are stored, so that a stopped run can be resumed.
 
-The state directory holds a line of JSON for each look that ended, in ``looks.jsonl``, and the documents, compressed,
-one file each. A line is written when its document is, so that whatever ends a run leaves both or neither.
+The state folder holds one line of JSON for each finished snapshot, in ``snapshots.jsonl``, and one compressed file for
+each document. A line is written after its document, so an interrupted run leaves both or neither.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ R = TypeVar("R")
 
 #: How often `tick` is called, in seconds.
 _TICK = 0.1
-#: How much a document is compressed: looks are short, and the time is theirs.
+#: The level of compression, the fastest.
 _LEVEL = 1
 _FORMAT = 1
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 class Pool(Generic[T, R]):
     """Does the same work on many things, several at a time, in threads that each wait for a process.
 
-    :param work: what to do with one; it raises nothing for one that is bad.
-    :param jobs: how many at a time.
-    :param end: makes work that is being done end early, when the run is stopped.
+    :param work: called for each thing; it does not raise for a bad one.
+    :param jobs: how many run at a time.
+    :param end: ends running work early when the run is stopped.
     """
 
     def __init__(self, work: Callable[[T], R], jobs: int, end: Callable[[], None] = end_running) -> None:
@@ -52,9 +52,9 @@ class Pool(Generic[T, R]):
         self._end = end
 
     def run(self, things: Sequence[T], done: Callable[[T, R], None], tick: Callable[[], None] = lambda: None) -> None:
-        """Work on all of them; `done` and `tick` are called in this thread, `tick` every now and then.
+        """Work on all things; this thread calls `done` after each, and `tick` regularly.
 
-        :raises KeyboardInterrupt: as any other exception that comes here, when all work has ended.
+        :raises KeyboardInterrupt: after all work has ended; so do all other exceptions.
         """
         finished: queue.SimpleQueue[Future[R]] = queue.SimpleQueue()
         stop = threading.Event()
@@ -65,7 +65,7 @@ class Pool(Generic[T, R]):
             try:
                 return self._work(thing)
             except BaseException:
-                stop.set()  # nothing begins while the run hears of it
+                stop.set()  # no other work begins meanwhile
                 raise
 
         with ThreadPoolExecutor(self._jobs, "snapshot") as executor:
@@ -88,20 +88,20 @@ class Pool(Generic[T, R]):
             except BaseException:
                 executor.shutdown(wait=False, cancel_futures=True)
                 while not all(future.done() for future in futures):
-                    self._end()  # again and again: work that has just begun may miss the first time
+                    self._end()  # repeatedly: work that has just begun may miss the first call
                     time.sleep(_TICK)
                 raise
 
 
-# -- what was done -------------------------------------------------------------------------------------------
+# -- stored results -----------------------------------------------------------------------------------------
 
 
 @record
 class Record:
-    """A look that ended: at which file (None of size and time: a process), and what class it is of.
+    """A finished snapshot: its file, and its class.
 
-    `document` is the name of its file in the state directory, None where there is no document. `size` is in bytes,
-    `modified` in ns since 1970, `seconds` how long the look took.
+    `document` is the name of the document's file in the state folder, None without a document. `size` is in bytes,
+    `modified` in ns since 1970, both 0 for a process; `seconds` is how long the snapshot took.
     """
 
     path: str
@@ -119,27 +119,27 @@ class Record:
 
     @property
     def file(self) -> tuple[str, int, int]:
-        """Which file it is: one that was written anew is another."""
+        """The version of the file: a rewritten file has another one."""
         return self.path, self.size, self.modified
 
 
 class State:
-    """The looks of a run that was stopped, or of one that goes on.
+    """The stored snapshots of a run.
 
-    :param folder: where they are kept; it is made if it is not there, for nobody else to read.
+    :param folder: created if it does not exist, readable for its owner only.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._snapshots = folder / "looks.jsonl"
+        self._snapshots = folder / "snapshots.jsonl"
         self._documents = folder / "documents"
-        # a mode counts for the last folder of a path only
+        # `mode` applies only to the last folder of a path
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._documents.mkdir(exist_ok=True, mode=0o700)
         self._file: TextIO | None = None
 
     def load(self) -> list[Record]:
-        """What was done; lines that are cut off or of another version are left out."""
+        """Read the stored snapshots; lines that are damaged or of another version are left out."""
         try:
             with open(self._snapshots, encoding="utf-8", errors="replace") as file:
                 lines = file.readlines()
@@ -157,13 +157,13 @@ class State:
         return list(found.values())
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Delete the stored snapshots."""
         self.close()
         for path in [self._snapshots, *self._documents.glob("*.json.gz")]:
             path.unlink(missing_ok=True)
 
     def store(self, name: str, document: dict[str, Any]) -> str:
-        """Keep a document under a name of ours for that; safe to be called in several threads.
+        """Store a document and return the name of its file; several threads may call this.
 
         :raises OSError: it cannot be written.
         """
@@ -175,7 +175,7 @@ class State:
         return short
 
     def read(self, short: str) -> dict[str, Any] | None:
-        """A document that was kept; None if it is gone, or damaged."""
+        """Read a stored document; None if it is missing or damaged."""
         try:
             made: dict[str, Any] = json.loads(gzip.decompress((self._documents / short).read_bytes()))
         except (OSError, EOFError, ValueError):
@@ -183,7 +183,7 @@ class State:
         return made
 
     def add(self, record: Record) -> None:
-        """Note a look that ended.
+        """Store a finished snapshot.
 
         :raises OSError: it cannot be written.
         """
@@ -197,7 +197,7 @@ class State:
         self._file.flush()
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Close the file of finished snapshots."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,4 +1,4 @@
-"""What a GDB is told before it looks at a target; made by `containers` for processes and by `cores` for cores."""
+"""What a GDB needs to open a target; `containers` makes it for processes, `cores` for cores."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from gdbext.record import record
 
 @record
 class Preparation:
-    """How a GDB gets at one target.
+    """How a GDB opens one target.
 
-    `settings` are GDB commands to be run before it loads anything. `core` is the name by which GDB opens the core,
-    one that it can read without quotes whatever the file is called; `executable` is a path. `descriptors` are ours
-    that GDB must inherit, since the names lead to them. `notes` is what a reader of the report should know.
-    `temporary`: there are files that are to be removed when GDB has ended.
+    `settings` are GDB commands to run before it loads anything. `core` is a name of the core that needs no quotes in
+    GDB commands; `executable` is a path. GDB must inherit `descriptors`, to which these names refer. `notes` are for
+    the reader of the report. `temporary` says that files must be removed after GDB has ended.
     """
 
     settings: tuple[str, ...] = ()

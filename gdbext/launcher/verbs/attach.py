@@ -19,7 +19,7 @@ NAME = "attach"
 HELP = "GDB on a process or core, with gdbext in it"
 DESCRIPTION = """\
 Starts GDB at this terminal, with gdbext loaded, on a process or on a core for which
-the executable and the libraries have been found. The process stands still until
+the executable and the libraries have been found. The process is paused until
 `continue`, `detach` or `quit`."""
 EXAMPLES = """\
 examples:
@@ -27,18 +27,18 @@ examples:
   gdbext attach core.zst --search /mnt/build
   (gdb) py-deadlocks"""
 
-# what GDB takes for more than a part of a name
+# characters with a meaning in GDB commands
 _SPECIAL = re.compile(r"([\s\"'\\])")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the verb understands."""
+    """Add the arguments of the verb."""
     add_target(parser)
     add_snapshot_options(parser, timeout=False)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Become GDB; its exit status where it has to be waited for."""
+    """Become GDB, or wait for it and return its exit status."""
     target, chosen = parse_target(options), parse_options(options)
     gdb = find_gdb(chosen.gdb)
     found = probe(gdb)
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         for note in preparation.notes:
             say(f"gdbext attach: {note}")
         argv = [gdb, "-q"]
-        # GDB 10 and 11 have no such setting, and would say so
+        # GDB 10 and 11 lack this setting, and complain
         asking = (f"set debuginfod enabled {'on' if chosen.debuginfod else 'off'}",) if found.release >= 12 else ()
         for command in (*asking, *preparation.settings, source_line()):
             argv += ["-iex", command]
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
             except OSError as error:
                 say(f"gdbext attach: {gdb} does not run: {error.strerror}; name another one: --gdb FILE")
                 return NO_GDB
-        # files that must be removed afterwards; Ctrl-C is for GDB
+        # files must be removed afterwards; Ctrl-C is for GDB
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         return subprocess.call(argv, env=surroundings, close_fds=False, preexec_fn=_with_interrupts)
 

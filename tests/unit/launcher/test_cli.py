@@ -169,7 +169,7 @@ def test_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert cli.main(["report", "5"]) == 1
     text = capsys.readouterr()
     assert text.out == "text\n"
-    assert text.err == "gdbext report: a note\ngdbext report: process 5 stood still for 0.25 s\n"
+    assert text.err == "gdbext report: a note\ngdbext report: process 5 was paused for 0.25 s\n"
     cli.main(["report", "5", "--json"])
     assert capsys.readouterr().out == '{"schema": "gdbext/1"}\n'
     cli.main(["report", "5", "--dot", "-"])

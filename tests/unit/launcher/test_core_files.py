@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from gdbext.elf.core_memory import CoreMemory
+from gdbext.elf.headers import opened_file
 from gdbext.launcher.snapshots.cores import is_core, prepare_core
-from gdbext.launcher.snapshots.elf import Core, build_id_of, is_debug_file
+from gdbext.launcher.snapshots.elf import build_id_of, is_debug_file
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 
@@ -96,7 +98,7 @@ def test_what_a_core_tells(tmp_path: Path) -> None:
     path = tmp_path / "core"
     path.write_bytes(core())
     with path.open("rb") as file:
-        found = Core(file, "core")
+        found = CoreMemory(opened_file(file))
         assert found.executable == APP
         assert found.command == "./server"
         assert [(mapped.start, mapped.path, mapped.build_id) for mapped in found.files] == [
@@ -120,7 +122,7 @@ def test_damaged_list_of_mapped_files(damage: str, place: Place) -> None:
         assert any("list of mapped files is damaged" in note for note in preparation.notes)
     path = place.put("again", data)
     with path.open("rb") as file:
-        found = Core(file, "core")
+        found = CoreMemory(opened_file(file))
         assert (found.files, found.executable, found.command) == ([], "./server", "./server")
 
 
@@ -171,8 +173,8 @@ def test_missing_files_are_told(place: Place) -> None:
     with place.prepared(core()) as preparation:
         assert preparation.executable is None
         first, second = preparation.notes
-    assert first.startswith(f"the executable {APP} (build id {'41' * 20}) is not here")
-    assert second.startswith("not here: libwork.so.1.2; name a folder")
+    assert first.startswith(f"the executable {APP} (build id {'41' * 20}) was not found")
+    assert second.startswith("not found: libwork.so.1.2; name a folder")
 
 
 def test_executable_that_was_named(place: Place, tmp_path: Path) -> None:
@@ -251,7 +253,7 @@ def test_packed_by_a_program(name: str, place: Place, tmp_path: Path, monkeypatc
         assert preparation.core is not None
         assert Path(preparation.core).read_bytes() == core()
     monkeypatch.setattr(shutil, "which", lambda program: None)
-    with pytest.raises(Unreadable, match=f"packed by {name}, which is not here"), place.prepared(magic):
+    with pytest.raises(Unreadable, match=f"packed by {name}, which is not installed"), place.prepared(magic):
         pass
 
 
@@ -261,14 +263,15 @@ def test_packed_and_cut_off(place: Place) -> None:
     with place.prepared(packed[:len(packed) // 2]) as preparation:
         assert preparation.core is not None
         assert Path(preparation.core).read_bytes().startswith(core())
-        assert "ends too early" in preparation.notes[0]
+        assert "is truncated" in preparation.notes[0]
 
 
 @pytest.mark.parametrize(("data", "why"), [
-    (b"", "is empty"), (b"text", "is no core: it is no ELF file"), (program(b"A"), "is no core: it is an executable"),
+    (b"", "is empty"), (b"text", "is not a core: it is not an ELF file"),
+    (program(b"A"), "is not a core: it is an executable"),
     (core()[:70], "its headers cannot be read"), (core()[:40], "its headers cannot be read"),
     (core().replace(b"\x7fELF\2", b"\x7fELF\1", 1), "not an ELF file for a 64-bit little-endian machine"),
-    (gzip.compress(b"text"), "is no core"),
+    (gzip.compress(b"text"), "is not a core"),
 ], ids=["empty", "text", "program", "cut", "header cut", "32 bits", "packed text"])
 def test_what_is_no_core(data: bytes, why: str, place: Place) -> None:
     with pytest.raises(Unreadable, match=why), place.prepared(data):
@@ -291,7 +294,7 @@ def test_note_of_files_that_is_damaged(place: Place) -> None:
     at = data.index(struct.pack("<QQ", 2, PAGE))
     path = place.put("core", data[:at] + struct.pack("<Q", 1 << 40) + data[at + 8:])
     with path.open("rb") as file:
-        found = Core(file, "core")
+        found = CoreMemory(opened_file(file))
         assert (found.files, found.executable) == ([], "./server")
 
 

@@ -64,8 +64,8 @@ def test_what_a_gdb_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "why"), [
     ("case $* in --version) echo GNU gdb 13.1;; esac", r"GNU gdb 13.1\) has no working Python inside"),
     ("echo '" + GOOD.replace("[3, 11, 2]", "[3, 6, 8]") + "'", "has Python 3.6.8 inside, 3.9 or later is needed"),
-    ("echo hello", "is no GDB: hello"),
-    ("exit 1", "is no GDB: it says nothing"),
+    ("echo hello", "is not a GDB: hello"),
+    ("exit 1", "is not a GDB: it prints nothing"),
 ])
 def test_gdb_that_cannot_be_used(text: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(NoGdb, match=why):
@@ -79,7 +79,7 @@ def test_gdb_that_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(NoGdb, match="does not run: Exec format error"):
         probe(str(path))
     monkeypatch.setattr(finding, "_PATIENCE", 0.1)
-    with pytest.raises(NoGdb, match=r"says nothing within 0.1 s"):
+    with pytest.raises(NoGdb, match=r"prints nothing within 0.1 s"):
         probe(str(script(tmp_path / "slow", "exec sleep 10")))
 
 
@@ -97,7 +97,7 @@ def test_environment_of_gdb(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- rights -------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(("status", "uid", "scope", "why", "remedy"), [
-    ({"TracerPid": "77"}, 0, None, r"traced by process 77 \(gdb\) already", "end that one"),
+    ({"TracerPid": "77"}, 0, None, r"already traced by process 77 \(gdb\)", "end that one"),
     ({"Uid": "0\t0\t0\t0"}, 1000, 0, "it is user 0's, you are user 1000", "sudo"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 1, "ptrace_scope is 1", "ptrace_scope=0"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 3, "ptrace_scope is 3", "core"),
@@ -203,7 +203,7 @@ def test_install(version: str, existing: list[str], written: str, tmp_path: Path
         assert cli.main(["install", "--gdb", str(gdb), "--write"]) == 0
     file = home / written
     assert file.read_text() == "set history save on\n" * (written in existing) + install.source_line() + "\n"
-    assert "loads gdbext already" in capsys.readouterr().out
+    assert "already loads gdbext" in capsys.readouterr().out
     assert {path: text for path, text in before.items() if path != file} == {
         path: path.read_text() for path in home.rglob("*gdbinit") if path != file}
 

@@ -119,7 +119,7 @@ def test_a_machine_that_is_cut_off_during_a_look_is_not_waited_for() -> None:
     asyncio.run(surveyor.snapshot_worker(process, "tcp://192.0.2.1:1"))
     assert time.monotonic() - started < 60
     assert process.title == "worker tcp://192.0.2.1:4000 (PID 4711 on beta)"
-    assert process.problem == "its nanny answered no more while it was looked at"
+    assert process.problem == "its nanny stopped answering during the snapshot"
     # asked for as long as it answers, and seen
     asked = []
 
@@ -180,7 +180,7 @@ def test_a_client_that_takes_the_scheduler_along_is_not_waited_for() -> None:
 
     found = asyncio.run(Surveyor(Cluster({}, answer), SEEN, options(timeout=600.0)).survey())
     assert [process.problem for process in found.processes] == [
-        "the scheduler does not answer within 0.05 s", "the scheduler answered no more while it was looked at"]
+        "the scheduler does not answer within 0.05 s", "the scheduler stopped answering during the snapshot"]
     assert asked == ["scheduler_there", "place_there", "snapshot_there", "place_there"]
 
 

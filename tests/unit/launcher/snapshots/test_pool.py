@@ -103,7 +103,7 @@ def test_a_line_that_was_cut_off(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.add(RECORD)
     state.close()
-    snapshots = tmp_path / "looks.jsonl"
+    snapshots = tmp_path / "snapshots.jsonl"
     whole = snapshots.read_text()
     snapshots.write_text(whole + whole[:30])
     assert state.load() == [RECORD]
@@ -133,7 +133,7 @@ def test_another_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("line", ["", "[]", "{}", "null", '{"format": 1}', "\x00\xff", "\udcff"])
 def test_lines_that_make_no_sense(tmp_path: Path, line: str) -> None:
     state = State(tmp_path)
-    (tmp_path / "looks.jsonl").write_bytes(line.encode("utf-8", "surrogateescape") + b"\n")
+    (tmp_path / "snapshots.jsonl").write_bytes(line.encode("utf-8", "surrogateescape") + b"\n")
     assert state.load() == []
 
 

@@ -92,7 +92,7 @@ def test_targets(folder: Path) -> None:
     found = list(triage.find_targets(["4711", "cores", "cores/a", "cores/core", "4711"]))
     assert [target.name for target in found] == [
         "process 4711", "cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7", "cores/core"]
-    with pytest.raises(UsageError, match="nothing is no folder, no file and no PID"):
+    with pytest.raises(UsageError, match="nothing is not a folder, a file or a PID"):
         list(triage.find_targets(["nothing"]))
 
 
@@ -153,8 +153,8 @@ def test_a_run_that_is_stopped_goes_on(folder: Path, snapshots: Snapshots, capsy
     assert cli.main(["triage", "cores", "--jobs", jobs]) == 130
     told = capsys.readouterr()
     assert told.out == ""
-    assert "what is done is kept in" in told.err
-    assert "go on with --resume" in told.err
+    assert "finished snapshots are stored in" in told.err
+    assert "continue with --resume" in told.err
     before = list(snapshots.at)
     snapshots.answers = {}
     snapshots.at.clear()
@@ -197,7 +197,7 @@ def test_no_gdb_ends_a_run(folder: Path, snapshots: Snapshots, capsys: pytest.Ca
 def test_state_directory_that_cannot_be_made_is_an_error(folder: Path, snapshots: Snapshots,
                                                          capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["triage", "cores", "--state", "cores/a/state"]) == 3
-    assert capsys.readouterr().err == ("gdbext triage: cannot keep what is done in cores/a/state: Not a directory; "
+    assert capsys.readouterr().err == ("gdbext triage: cannot store snapshots in cores/a/state: Not a directory; "
                                        "name another folder: --state DIR\n")
     assert snapshots.at == []
 
@@ -315,7 +315,7 @@ def test_a_run_by_a_cluster_goes_on(folder: Path, snapshots: Snapshots, cluster:
                                     capsys: pytest.CaptureFixture[str]) -> None:
     cluster.answers = {"cores/b": stopped}
     assert cli.main(["triage", "cores", "--dask", "s:8786", "--jobs", "1"]) == 130
-    assert "go on with --resume" in capsys.readouterr().err
+    assert "continue with --resume" in capsys.readouterr().err
     done = list(cluster.at)
     cluster.answers = {}
     assert cli.main(["triage", "cores", "--dask", "s:8786", "--resume"]) == 0
@@ -325,8 +325,8 @@ def test_a_run_by_a_cluster_goes_on(folder: Path, snapshots: Snapshots, cluster:
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
-    (["4711", "--dask", "s:8786"], "--dask goes with cores: "),
-    (["cores", "--package", "/shared"], "--package goes with --dask; leave it out\n"),
+    (["4711", "--dask", "s:8786"], "--dask needs cores: "),
+    (["cores", "--package", "/shared"], "--package needs --dask; leave it out\n"),
 ])
 def test_what_does_not_go_together(folder: Path, snapshots: Snapshots, arguments: list[str], told: str,
                                    capsys: pytest.CaptureFixture[str]) -> None:
