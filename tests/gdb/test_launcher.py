@@ -304,7 +304,7 @@ def test_executable_that_is_another_one(tmp_path: Path) -> None:
         shutil.copy(other, program)
         ran = launch("report", core)
         named = launch("report", core, other)
-    for each, end in ((ran, "it is not used"), (named, "it is used since it was named")):
+    for each, end in ((ran, "it is not used"), (named, "it is used because you named it")):
         (line,) = (line for line in each.stderr.splitlines() if end in line)
         assert was in line
         assert build_id(other) in line
@@ -362,7 +362,7 @@ def test_what_is_no_core(what: str, tmp_path: Path) -> None:
     ran = launch("report", path)
     assert ran.status == 3
     words = {"junk": "is not a core", "empty": "is empty", "executable": "an executable", "folder": "is a folder",
-             "nothing": "No such file", "fifo": "no regular file"}
+             "nothing": "No such file", "fifo": "not a regular file"}
     assert words[what] in ran.complaint()
 
 
@@ -579,7 +579,7 @@ def test_install_writes_what_gdb_reads(tmp_path: Path) -> None:
     assert launch("install", "--write", **home).status == 0
     (file,) = tmp_path.rglob("*gdbinit")
     once = file.read_text()
-    assert f"loads gdbext already:\n  {once}" in launch("install", "--write", **home).stdout
+    assert f"already loads gdbext:\n  {once}" in launch("install", "--write", **home).stdout
     assert file.read_text() == once
     done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "help py-deadlocks"], capture_output=True,
                           env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120, check=False)

@@ -102,7 +102,7 @@ def scheduler_address(text: str) -> str:
         raise UsageError(f"{printable(text)} is neither an address nor a file: {error.strerror}",
                          "give the scheduler's, such as tcp://127.0.0.1:8786") from None
     except (ValueError, LookupError, TypeError):
-        raise GdbextError(f"{printable(text)} is not a scheduler file", "give the scheduler's address instead") from None
+        raise GdbextError(f"{printable(text)} is not a scheduler file", "give the address instead") from None
     if not isinstance(address, str) or not ADDRESS.fullmatch(address):
         raise GdbextError(f"{printable(text)} does not contain a scheduler's address", "give the address instead")
     return address

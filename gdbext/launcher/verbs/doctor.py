@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gdbext.errors import GdbextError
 from gdbext.launcher.cli import add_gdb
 from gdbext.launcher.proc_files import status_field
 from gdbext.launcher.snapshots.finding import find_gdb, probe
@@ -63,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         findings = [*check_gdb(options.gdb)]
     except NoGdb as error:
-        findings, status = [_failed(error)], NO_GDB
+        findings, status = [Finding(_BAD, str(error), error.hint)], NO_GDB
     findings += [*check_rights(), *check_cores()]
     for finding in findings:
         sys.stdout.write(f"{finding.state:<8} {finding.what}\n")
@@ -219,7 +218,3 @@ def _check_contents() -> Iterator[Finding]:
     elif kept & 0x10 == 0:
         yield Finding(_NOTE, "cores lack the headers of files, hence build ids (coredump_filter)",
                       "echo 0x33 > /proc/self/coredump_filter, before it is started")
-
-
-def _failed(error: GdbextError) -> Finding:
-    return Finding(_BAD, str(error), error.hint)

@@ -6,7 +6,6 @@ Cores are found by their contents, not by name: ELF files of type ET_CORE, compr
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -87,24 +86,16 @@ def run(options: argparse.Namespace) -> int:
                          "name folders that have some, or the cores themselves")
     # only the documents are used
     how = dataclasses.replace(parse_options(options), stacks="none", colour=False)
-    with _cluster(options) as remote:
-        found = _with_state(targets, how, options, remote)
-    return found.status
-
-
-@contextlib.contextmanager
-def _cluster(options: argparse.Namespace) -> Iterator[RemoteSnapshots | None]:
     if options.dask is None:
-        yield None
-        return
+        return _run_with_state(targets, how, options, None).status
     from gdbext.launcher.verbs.dask import remote_snapshots
 
     with remote_snapshots(options.dask, options.package) as remote:
-        yield remote
+        return _run_with_state(targets, how, options, remote).status
 
 
-def _with_state(targets: Sequence[Target], how: Options, options: argparse.Namespace,
-                remote: RemoteSnapshots | None) -> Triage:
+def _run_with_state(targets: Sequence[Target], how: Options, options: argparse.Namespace,
+                    remote: RemoteSnapshots | None) -> Triage:
     """Take the snapshots and report; a stopped run leaves its snapshots in the state folder."""
     folder = options.state or _default_state(options.targets)
     try:
@@ -125,7 +116,12 @@ def _with_state(targets: Sequence[Target], how: Options, options: argparse.Names
         say(f"gdbext triage: finished snapshots are stored in {printable(str(state.folder))}; continue with --resume")
         raise
     what = "target" if any(target.pid is not None for target in targets) else "core"
-    report(found, options, what)
+    sys.stdout.write((json.dumps(classes.as_document(found)) if options.json else classes.text(found, what)) + "\n")
+    if options.html is not None:
+        from gdbext.render.html import html_page
+
+        write_file(options.html, html_page(classes.shown_targets(found), f"gdbext: {classes.summary(found, what)}",
+                                           classes.class_rows(found)))
     _end(state, options)
     return found
 
@@ -135,19 +131,6 @@ def _end(state: State, options: argparse.Namespace) -> None:
     state.close()
     if options.state is None:
         shutil.rmtree(state.folder, ignore_errors=True)
-
-
-def report(found: Triage, options: argparse.Namespace, what: str) -> None:
-    """Write the report as the command line wants it."""
-    if options.json:
-        sys.stdout.write(json.dumps(classes.as_document(found)) + "\n")
-    else:
-        sys.stdout.write(classes.text(found, what) + "\n")
-    if options.html is not None:
-        from gdbext.render.html import html_page
-
-        write_file(options.html, html_page(classes.shown_targets(found), f"gdbext: {classes.summary(found, what)}",
-                                           classes.class_rows(found)))
 
 
 def take_snapshots(targets: Sequence[Target], options: Options, jobs: int, state: State,
@@ -162,16 +145,15 @@ def take_snapshots(targets: Sequence[Target], options: Options, jobs: int, state
     left = [target for target in targets if _file(target) not in known]
     progress = Progress(len(targets), len(records), "gdbext triage")
 
-    def work(target: Target) -> tuple[Record, NoGdb | None]:
+    def work(target: Target) -> Record:
         file = _file(target)
         seen = take_snapshot(target, options) if remote is None else remote.take_snapshot(target, options)
         return _record(file, seen, state)
 
-    def done(target: Target, result: tuple[Record, NoGdb | None]) -> None:
-        record, no_gdb = result
+    def done(target: Target, record: Record) -> None:
         # in a cluster, one machine may lack GDB
-        if no_gdb is not None and remote is None:
-            raise no_gdb
+        if record.status == NO_GDB and remote is None:
+            raise NoGdb(record.problem or "no GDB", record.hint or "")
         records.append(record)
         if target.pid is None:  # a process changes
             state.add(record)
@@ -186,20 +168,14 @@ def take_snapshots(targets: Sequence[Target], options: Options, jobs: int, state
     return _merged(records, state)
 
 
-def _record(file: tuple[str, int, int], seen: Snapshot, state: State) -> tuple[Record, NoGdb | None]:
-    path, size, modified = file
-    if seen.status == NO_GDB:
-        return _failed(file, seen), NoGdb(seen.problem or "no GDB", seen.hint or "")
+def _record(file: tuple[str, int, int], seen: Snapshot, state: State) -> Record:
     if seen.document is None or seen.report is None:
-        return _failed(file, seen), None
+        return Record(*file, problem=seen.problem or "no answer", hint=seen.hint, status=seen.status,
+                      seconds=seen.seconds)
     what = classes.signature(seen.report)
-    stored = state.store(f"{path}\0{size}\0{modified}", seen.document)
-    return Record(path, size, modified, what.kind, what.key, what.title, len(seen.report.threads), stored,
-                  seen.problem, seen.hint, seen.status, seen.seconds), None
-
-
-def _failed(file: tuple[str, int, int], seen: Snapshot) -> Record:
-    return Record(*file, problem=seen.problem or "no answer", hint=seen.hint, status=seen.status, seconds=seen.seconds)
+    stored = state.store("\0".join(map(str, file)), seen.document)
+    return Record(*file, what.kind, what.key, what.title, len(seen.report.threads), stored, seen.problem, seen.hint,
+                  seen.status, seen.seconds)
 
 
 def _merged(records: Iterable[Record], state: State) -> Triage:
