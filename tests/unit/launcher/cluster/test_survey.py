@@ -1,4 +1,4 @@
-"""Who of a Dask cluster is asked, and what is told of those that do not answer; without Dask."""
+"""Questions to the processes of a Dask cluster, and the problems of those that do not answer; without Dask."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Silent:
         return asyncio.get_running_loop().create_future()
 
 
-def test_a_nanny_that_does_not_answer_costs_one_line() -> None:
+def test_nanny_that_does_not_answer_costs_one_line() -> None:
     process = Process(("worker",), "tcp://192.0.2.1:4000", host="192.0.2.1")
 
     async def take_snapshot() -> None:
@@ -49,14 +49,14 @@ def test_a_nanny_that_does_not_answer_costs_one_line() -> None:
     assert status(found) == 3
 
 
-def test_a_worker_without_a_nanny_is_told() -> None:
+def test_worker_without_a_nanny_is_a_failure() -> None:
     process = Process(("worker",), "tcp://192.0.2.1:4000", host="192.0.2.1")
     asyncio.run(Surveyor(Silent(), "tcp://192.0.2.2:8786", options()).snapshot_worker(process, None))
     assert process.problem == "has no nanny, and a worker that hangs cannot be asked itself"
     assert process.hint == "run `gdbext report PID` on 192.0.2.1; start workers without --no-nanny"
 
 
-def test_clients_that_are_elsewhere_are_told() -> None:
+def test_clients_elsewhere_are_failures() -> None:
     surveyor = Surveyor(Silent(), "tcp://192.0.2.2:8786", options())
     place = {"host": "there", "machine": "other", "pid": 7, "clients": [
         {"name": "Client-gdbext", "peer": "tcp://192.0.2.9:1", "local": SEEN, "futures": 0, "pid": None},
@@ -84,7 +84,7 @@ def name_of(sent: Any) -> str:
 
 
 class Answering:
-    """A client of a cluster on other machines whose processes answer as they are told to, others never."""
+    """A client of a cluster on other machines; processes without an answer never reply."""
 
     id = "Client-gdbext"
 
@@ -111,7 +111,7 @@ def place(host: str, pid: int, **others: Any) -> dict[str, Any]:
     return {"host": host, "machine": f"{host}'s", "pid": pid, "gdbext": "/there", "python": "python", **others}
 
 
-def test_a_machine_that_is_cut_off_during_a_look_is_not_waited_for() -> None:
+def test_machine_cut_off_during_a_snapshot_is_given_up() -> None:
     process = Process(("worker",), "tcp://192.0.2.1:4000", host="192.0.2.1")
     surveyor = Surveyor(Answering({"worker_there": place("beta", 4711)}.get, lambda name: None), SEEN,
                         options(timeout=600.0))
@@ -141,7 +141,7 @@ def test_a_machine_that_is_cut_off_during_a_look_is_not_waited_for() -> None:
 
 
 class Cluster(Answering):
-    """The same with a scheduler that tells who is there."""
+    """The same with a scheduler that names its workers."""
 
     def __init__(self, workers: dict[str, Any], scheduler: Callable[[str], Any]) -> None:
         super().__init__(lambda name: None, scheduler)
@@ -158,7 +158,7 @@ class Cluster(Answering):
         return {}
 
 
-def test_a_scheduler_that_is_cut_off_is_asked_once() -> None:
+def test_scheduler_that_is_cut_off_is_asked_once() -> None:
     clients = [{"name": f"Client-{pid}", "peer": f"tcp://192.0.2.2:{pid}", "local": SEEN, "futures": 1, "pid": pid}
                for pid in (8, 9)]
     there = place("alpha", 7, clients=clients, workers={})
@@ -169,7 +169,7 @@ def test_a_scheduler_that_is_cut_off_is_asked_once() -> None:
     assert page(found, merged(found)).splitlines()[0] == f"Dask cluster {SEEN}: 1 scheduler, 2 clients"
 
 
-def test_a_client_that_takes_the_scheduler_along_is_not_waited_for() -> None:
+def test_scheduler_that_stops_during_a_snapshot_is_given_up() -> None:
     clients = [{"name": "Client-1", "peer": "tcp://192.0.2.2:8", "local": SEEN, "futures": 1, "pid": 8}]
     asked = []
 
@@ -184,7 +184,7 @@ def test_a_client_that_takes_the_scheduler_along_is_not_waited_for() -> None:
     assert asked == ["scheduler_there", "place_there", "snapshot_there", "place_there"]
 
 
-def test_a_process_here_with_an_address_from_another_machine_is_left_alone() -> None:
+def test_process_here_with_the_address_of_another_machine_is_ignored() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as near:
         local, peer = (f"tcp://127.0.0.1:{end.getsockname()[1]}" for end in (server, near))
         # in the scheduler's words, on its machine
@@ -203,7 +203,7 @@ def test_a_process_here_with_an_address_from_another_machine_is_left_alone() -> 
         assert known.pid == os.getpid()
 
 
-def test_a_worker_without_a_nanny_beside_the_scheduler_is_looked_at_from_there() -> None:
+def test_worker_next_to_the_scheduler_gets_a_snapshot_from_there() -> None:
     workers = {"tcp://127.0.0.1:4000": {"peer": "tcp://127.0.0.1:4001", "local": SEEN, "pid": 9},
                "tcp://127.0.0.1:4002": {"peer": "tcp://127.0.0.1:4003", "local": SEEN, "pid": 7}}
     there = place("alpha", 7, clients=[], workers=workers)

@@ -1,4 +1,4 @@
-"""Many looks at a time: order, failures, interruption, and what is kept of them."""
+"""Many snapshots at a time: order, failures, interruption, and stored results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdbext.launcher.snapshots.pool import Pool, Record, State
 # -- the pool ------------------------------------------------------------------------------------------------
 
 
-def test_each_is_done_once_and_told_in_the_thread_that_asked() -> None:
+def test_done_is_called_once_for_each_thing_in_the_calling_thread() -> None:
     done: dict[int, int] = {}
     where = set()
 
@@ -28,7 +28,7 @@ def test_each_is_done_once_and_told_in_the_thread_that_asked() -> None:
     assert where == {threading.get_ident()}
 
 
-def test_no_more_at_a_time_than_was_said() -> None:
+def test_pool_runs_at_most_that_many_jobs() -> None:
     inside, most = 0, 0
     lock, both = threading.Lock(), threading.Barrier(2)
 
@@ -45,12 +45,12 @@ def test_no_more_at_a_time_than_was_said() -> None:
     assert most == 2
 
 
-def test_nothing_to_do() -> None:
+def test_empty_run_calls_nothing() -> None:
     Pool(lambda thing: thing, 4).run([], lambda thing, result: pytest.fail("called"))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_what_is_raised_ends_the_work_that_goes_on(error: type[BaseException]) -> None:
+def test_exception_in_done_ends_running_work(error: type[BaseException]) -> None:
     ended = threading.Event()
     begun: list[int] = []
     running = threading.Event()
@@ -75,7 +75,7 @@ def test_what_is_raised_ends_the_work_that_goes_on(error: type[BaseException]) -
     assert threading.active_count() == before
 
 
-def test_what_work_raises_comes_out() -> None:
+def test_exception_in_work_is_raised() -> None:
     def work(thing: int) -> int:
         raise ZeroDivisionError
 
@@ -88,7 +88,7 @@ def test_what_work_raises_comes_out() -> None:
 RECORD = Record("cores/a", 10, 20, "deadlock", "00ff", "it hangs", 3, "x.json.gz")
 
 
-def test_what_was_done_is_kept(tmp_path: Path) -> None:
+def test_finished_snapshots_are_loaded_again(tmp_path: Path) -> None:
     state = State(tmp_path / "state")
     assert state.load() == []
     state.add(RECORD)
@@ -99,7 +99,7 @@ def test_what_was_done_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "documents").stat().st_mode & 0o077 == 0
 
 
-def test_a_line_that_was_cut_off(tmp_path: Path) -> None:
+def test_truncated_line_is_ignored(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.add(RECORD)
     state.close()
@@ -113,7 +113,7 @@ def test_a_line_that_was_cut_off(tmp_path: Path) -> None:
     assert State(tmp_path).load() == [RECORD, other]
 
 
-def test_the_last_look_at_a_file_counts(tmp_path: Path) -> None:
+def test_last_snapshot_of_a_file_counts(tmp_path: Path) -> None:
     state = State(tmp_path)
     failed = Record("cores/a", 10, 20, problem="not read within 60 s")
     for record in (failed, RECORD, Record("cores/a", 10, 21)):
@@ -122,7 +122,7 @@ def test_the_last_look_at_a_file_counts(tmp_path: Path) -> None:
     state.close()
 
 
-def test_another_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_of_another_version_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = State(tmp_path)
     state.add(RECORD)
     state.close()
@@ -131,13 +131,13 @@ def test_another_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{}", "null", '{"format": 1}', "\x00\xff", "\udcff"])
-def test_lines_that_make_no_sense(tmp_path: Path, line: str) -> None:
+def test_damaged_lines_are_ignored(tmp_path: Path, line: str) -> None:
     state = State(tmp_path)
     (tmp_path / "snapshots.jsonl").write_bytes(line.encode("utf-8", "surrogateescape") + b"\n")
     assert state.load() == []
 
 
-def test_documents(tmp_path: Path) -> None:
+def test_document_is_read_again_unless_damaged(tmp_path: Path) -> None:
     state = State(tmp_path)
     name = state.store("cores/\udcff", {"schema": "gdbext/1"})
     assert state.read(name) == {"schema": "gdbext/1"}
@@ -147,7 +147,7 @@ def test_documents(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "documents").iterdir()] == [name]
 
 
-def test_forgetting(tmp_path: Path) -> None:
+def test_forget_deletes_only_its_own_files(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.store("a", {})
     state.add(RECORD)

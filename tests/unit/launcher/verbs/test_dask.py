@@ -1,4 +1,4 @@
-"""The verb `dask`, and looks at cores as tasks, without Dask."""
+"""The verb `dask`, and snapshots of cores as tasks, without Dask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gdbext.schema.write import document
 from tests.support.fake_report import healthy
 
 
-def test_addresses(tmp_path: Path) -> None:
+def test_scheduler_address_from_text_or_file(tmp_path: Path) -> None:
     for address in ("tcp://scheduler:8786", "tls://10.0.0.1:8786", "ucx://[fe80::1]:13337"):
         assert dask.scheduler_address(address) == address
     assert dask.scheduler_address("scheduler:8786") == "tcp://scheduler:8786"
@@ -32,7 +32,7 @@ def test_addresses(tmp_path: Path) -> None:
             dask.scheduler_address(str(file))
 
 
-def test_what_is_missing_here_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_dask_is_bad_usage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert cli.main(["dask", "tcp://127.0.0.1:8786"]) == 2
     told = capsys.readouterr().err
@@ -40,11 +40,11 @@ def test_what_is_missing_here_is_told(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert told.endswith("; pip install 'gdbext[dask]'\n")
 
 
-# -- looks at cores ------------------------------------------------------------------------------------------
+# -- snapshots of cores ---------------------------------------------------------------------------------------
 
 
 class Cluster:
-    """A client of two workers that answer as they are told to."""
+    """A client of two workers that give a fixed answer."""
 
     def __init__(self, answer: Any) -> None:
         self._answer = answer
@@ -74,7 +74,7 @@ SEEN: dict[str, Any] = {
     "problem": None, "hint": None, "status": 0, "notes": []}
 
 
-def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_takes_a_snapshot_of_a_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     cluster = Cluster(SEEN)
     remote = dask.RemoteSnapshots(cluster, "/shared")
@@ -96,6 +96,6 @@ def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ({**SEEN, "document": {"schema": "gdbext/2"}}, 'its report cannot be read: $.schema: expected "gdbext/1"',
      "install the same version of gdbext there"),
 ])
-def test_a_look_that_fails(answer: Any, problem: str, hint: str | None) -> None:
+def test_failed_snapshot_is_a_problem(answer: Any, problem: str, hint: str | None) -> None:
     seen = dask.RemoteSnapshots(Cluster(answer)).take_snapshot(Target(core=Path("/core")), Options())
     assert (seen.document, seen.problem, seen.hint, seen.status) == (None, problem, hint, 3)

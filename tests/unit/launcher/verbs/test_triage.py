@@ -1,4 +1,4 @@
-"""Which files are cores, and which looks a run makes."""
+"""Which files are cores, and which snapshots a run takes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ BIG_ENDIAN = b"\x7fELF\x01\x02\x01" + bytes(9) + struct.pack(">HHI", 4, 20, 1) +
     (b"\x1f\x8b", False), (b"\xfd7zXZ\0 and more", False), (b"core", False),
 ], ids=["core", "big-endian", "gzip", "xz", "bzip2", "program", "program in gzip", "empty", "cut", "no gzip",
         "no xz", "name"])
-def test_a_core_is_known_by_its_content(tmp_path: Path, content: bytes, expected: bool) -> None:
+def test_core_is_recognised_by_its_content(tmp_path: Path, content: bytes, expected: bool) -> None:
     path = tmp_path / "anything.txt"
     path.write_bytes(content)
     assert is_core(path) is expected
 
 
 @pytest.mark.parametrize("program", ["zstd", "lz4"])
-def test_cores_that_another_program_unpacks(tmp_path: Path, program: str) -> None:
+def test_core_packed_by_a_program_is_recognised(tmp_path: Path, program: str) -> None:
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
     for name, content in (("core", CORE), ("program", PROGRAM)):
@@ -60,13 +60,13 @@ def test_cores_that_another_program_unpacks(tmp_path: Path, program: str) -> Non
     assert not is_core(tmp_path / "program.packed")
 
 
-def test_without_that_program_it_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_core_without_its_program_is_not_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "core.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not is_core(tmp_path / "core.zst")
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_pipe_or_broken_link_is_not_a_core(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     os.symlink("/nowhere", tmp_path / "link")
     assert not is_core(tmp_path / "pipe")
@@ -88,7 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("cores")
 
 
-def test_targets(folder: Path) -> None:
+def test_targets_are_found_once_in_order(folder: Path) -> None:
     found = list(triage.find_targets(["4711", "cores", "cores/a", "cores/core", "4711"]))
     assert [target.name for target in found] == [
         "process 4711", "cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7", "cores/core"]
@@ -96,11 +96,11 @@ def test_targets(folder: Path) -> None:
         list(triage.find_targets(["nothing"]))
 
 
-# -- looks ---------------------------------------------------------------------------------------------------
+# -- snapshots -----------------------------------------------------------------------------------------------
 
 
 class Snapshots:
-    """Stands in for looks by GDB, and counts them."""
+    """Replaces snapshots by GDB, and counts them."""
 
     def __init__(self) -> None:
         self.at: list[str] = []
@@ -132,7 +132,8 @@ def stopped(name: str) -> Snapshot:
     raise KeyboardInterrupt
 
 
-def test_a_run(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_groups_cores_and_lists_failures(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str],
+                                             tmp_path: Path) -> None:
     snapshots.answers = {"cores/b": lambda name: answer(name, document(gil_deadlock())), "cores/c.gz": failure}
     assert cli.main(["triage", "cores", "--json"]) == 1
     told = capsys.readouterr()
@@ -142,13 +143,13 @@ def test_a_run(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture
     assert found["failures"] == [{"target": "cores/c.gz", "problem": "truncated", "hint": "make a whole one"}]
     assert told.err == "gdbext triage: cores/c.gz: truncated; make a whole one\n"
     assert sorted(snapshots.at) == ["cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7"]
-    # nothing is left of a run that came to its end
+    # a finished run leaves nothing
     assert not [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("jobs", ["1", "3"])
-def test_a_run_that_is_stopped_goes_on(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str],
-                                       jobs: str) -> None:
+def test_stopped_run_continues_with_resume(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str],
+                                           jobs: str) -> None:
     snapshots.answers = {"cores/host2/core.7": stopped}
     assert cli.main(["triage", "cores", "--jobs", jobs]) == 130
     told = capsys.readouterr()
@@ -165,11 +166,11 @@ def test_a_run_that_is_stopped_goes_on(folder: Path, snapshots: Snapshots, capsy
     assert capsys.readouterr().out.startswith("4 cores: 0 deadlocked, 0 crashed, 4 neither; 1 class\n")
 
 
-def test_a_state_of_ones_own_is_kept(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
+def test_named_state_folder_remains(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
     snapshots.answers = {"cores/a": failure}
     assert cli.main(["triage", "cores", "--state", "mine"]) == 3
     snapshots.at.clear()
-    # what failed, and what has changed since, is looked at again
+    # failed targets and changed files get a new snapshot
     os.utime("cores/b", ns=(1, 1))
     assert cli.main(["triage", "cores", "--state", "mine", "--resume"]) == 3
     assert sorted(snapshots.at) == ["cores/a", "cores/b"]
@@ -187,7 +188,7 @@ def test_process_gets_a_new_snapshot_with_resume(snapshots: Snapshots, capsys: p
     assert snapshots.at == ["process 4711"] * 2
 
 
-def test_no_gdb_ends_a_run(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_gdb_ends_the_run(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
     snapshots.answers = {"cores/a": lambda name: failure(name, NO_GDB)}
     assert cli.main(["triage", "cores", "--jobs", "1"]) == 4
     assert "gdbext triage: truncated; make a whole one\n" in capsys.readouterr().err
@@ -212,13 +213,14 @@ def test_incomplete_snapshot_is_listed_as_such(folder: Path, snapshots: Snapshot
     assert found["failures"] == []
 
 
-def test_no_cores(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_cores_is_an_error(folder: Path, snapshots: Snapshots,
+                                          capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty").mkdir()
     assert cli.main(["triage", "empty"]) == 3
     assert "no core was found in empty" in capsys.readouterr().err
 
 
-def test_bad_usage(snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_targets_exit_with_2(snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["triage", "nowhere"]) == 2
     for arguments in (["triage"], ["triage", "1", "--jobs", "0"]):
         with pytest.raises(SystemExit) as ended:
@@ -227,7 +229,7 @@ def test_bad_usage(snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> 
     capsys.readouterr()
 
 
-def test_documents_do_not_stay_in_memory(folder: Path, snapshots: Snapshots, tmp_path: Path) -> None:
+def test_documents_are_stored_in_files(folder: Path, snapshots: Snapshots, tmp_path: Path) -> None:
     state = State(tmp_path / "s")
     targets = list(triage.find_targets(["cores"]))
     found = triage.take_snapshots(targets, Options(), 2, state)
@@ -283,8 +285,8 @@ def test_dask_workers_take_the_snapshots(folder: Path, snapshots: Snapshots, clu
     assert snapshots.at == []
 
 
-def test_a_machine_of_a_cluster_without_gdb(folder: Path, snapshots: Snapshots, cluster: Cluster,
-                                            capsys: pytest.CaptureFixture[str]) -> None:
+def test_machine_of_a_cluster_without_gdb_is_a_failure(folder: Path, snapshots: Snapshots, cluster: Cluster,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
     cluster.answers = {"cores/a": lambda name: failure(name, NO_GDB)}
     assert cli.main(["triage", "cores", "--dask", "s:8786", "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
@@ -292,8 +294,8 @@ def test_a_machine_of_a_cluster_without_gdb(folder: Path, snapshots: Snapshots, 
     assert found["failures"] == [{"target": "cores/a", "problem": "truncated", "hint": "make a whole one"}]
 
 
-def test_looks_of_a_cluster_end_with_the_run(folder: Path, snapshots: Snapshots, cluster: Cluster,
-                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_snapshots_of_a_cluster_end_with_the_run(folder: Path, snapshots: Snapshots, cluster: Cluster,
+                                                 capsys: pytest.CaptureFixture[str]) -> None:
     begun = threading.Event()
 
     def wait(name: str) -> Snapshot:
@@ -311,8 +313,8 @@ def test_looks_of_a_cluster_end_with_the_run(folder: Path, snapshots: Snapshots,
     capsys.readouterr()
 
 
-def test_a_run_by_a_cluster_goes_on(folder: Path, snapshots: Snapshots, cluster: Cluster,
-                                    capsys: pytest.CaptureFixture[str]) -> None:
+def test_stopped_run_of_a_cluster_continues_with_resume(folder: Path, snapshots: Snapshots, cluster: Cluster,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
     cluster.answers = {"cores/b": stopped}
     assert cli.main(["triage", "cores", "--dask", "s:8786", "--jobs", "1"]) == 130
     assert "continue with --resume" in capsys.readouterr().err
@@ -328,14 +330,14 @@ def test_a_run_by_a_cluster_goes_on(folder: Path, snapshots: Snapshots, cluster:
     (["4711", "--dask", "s:8786"], "--dask needs cores: "),
     (["cores", "--package", "/shared"], "--package needs --dask; leave it out\n"),
 ])
-def test_what_does_not_go_together(folder: Path, snapshots: Snapshots, arguments: list[str], told: str,
-                                   capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_contradict_are_bad_usage(folder: Path, snapshots: Snapshots, arguments: list[str], told: str,
+                                               capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["triage", *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"gdbext triage: {told}")
 
 
-def test_no_dask_here(folder: Path, snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch,
-                      capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_dask_is_bad_usage(folder: Path, snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch,
+                                   capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert cli.main(["triage", "cores", "--dask", "s:8786"]) == 2
     told = capsys.readouterr()
