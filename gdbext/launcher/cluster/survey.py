@@ -167,7 +167,7 @@ class Surveyor:
                 home = self._home(process, place)
                 if home is not None:
                     asked = self._ask_nanny(process, self._options.timeout + _MARGIN, "snapshot_there", home,
-                                            self._wanted(process))
+                                            wanted(process, self._options))
                     process.take(await self._watched(asked, lambda: self._ask_nanny(
                         process, self._options.connect_timeout, "place_there", None), "its nanny"))
                     return
@@ -236,7 +236,8 @@ class Surveyor:
         try:
             # it may have been lost since the last question
             await self._ask_scheduler(limit, "place_there", None)
-            asked = self._ask_scheduler(self._options.timeout + _MARGIN, "snapshot_there", home, self._wanted(process))
+            asked = self._ask_scheduler(self._options.timeout + _MARGIN, "snapshot_there", home,
+                                        wanted(process, self._options))
             if process.pid != place["pid"]:
                 asked = self._watched(asked, lambda: self._ask_scheduler(limit, "place_there", None),
                                       "the scheduler")
@@ -257,14 +258,10 @@ class Surveyor:
             process.hint = "run `pip install gdbext` there, or name a folder there that contains it: --package DIR"
         return home
 
-    def _wanted(self, process: Process) -> dict[str, Any]:
-        return wanted(process, self._options)
-
 
 def wanted(process: Process, options: argparse.Namespace) -> dict[str, Any]:
     """The argument of `snapshot_here`."""
-    how = Options(gdb=options.gdb, timeout=options.timeout)
-    return as_json(Target(pid=process.pid), how)
+    return as_json(Target(pid=process.pid), Options(gdb=options.gdb, timeout=options.timeout))
 
 
 async def snapshot_from_here(process: Process, options: argparse.Namespace) -> None:

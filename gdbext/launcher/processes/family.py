@@ -18,7 +18,7 @@ from gdbext.launcher.processes.graph import Node, ProcessDeadlock, Wait, find_de
 from gdbext.launcher.processes.tree import process_tree
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.classes import Failure, Triage
-from gdbext.launcher.snapshots.pool import Pool, processors
+from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb
@@ -106,7 +106,7 @@ def snapshot_tree(pid: int, options: Options) -> Tree:
 
     begin = time.monotonic()
     try:
-        Pool(work, processors()).run(list(parents), done, progress.tick)
+        run_all(list(parents), processors(), work, done, progress.tick)
     finally:
         progress.clear()
     apart = time.monotonic() - begin

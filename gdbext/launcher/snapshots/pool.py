@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Generic, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import gdbext
 from gdbext.launcher.snapshots.snapshot import end_running
@@ -38,59 +38,50 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-class Pool(Generic[T, R]):
-    """Does the same work on many things, several at a time, in threads that each wait for a process.
+def run_all(things: Sequence[T], jobs: int, work: Callable[[T], R], done: Callable[[T, R], None],
+            tick: Callable[[], None] = lambda: None, end: Callable[[], None] = end_running) -> None:
+    """Do the same work on many things, several at a time, in threads that each wait for a process.
 
     :param work: called for each thing; it does not raise for a bad one.
-    :param jobs: how many run at a time.
+    :param done: called in this thread after each; `tick` is called regularly.
     :param end: ends running work early when the run is stopped.
+    :raises KeyboardInterrupt: after all work has ended; so do all other exceptions.
     """
+    finished: queue.SimpleQueue[Future[R]] = queue.SimpleQueue()
+    stop = threading.Event()
 
-    def __init__(self, work: Callable[[T], R], jobs: int, end: Callable[[], None] = end_running) -> None:
-        self._work = work
-        self._jobs = max(jobs, 1)
-        self._end = end
+    def work_unless_stopped(thing: T) -> R:
+        if stop.is_set():
+            raise CancelledError
+        try:
+            return work(thing)
+        except BaseException:
+            stop.set()  # no other work begins meanwhile
+            raise
 
-    def run(self, things: Sequence[T], done: Callable[[T, R], None], tick: Callable[[], None] = lambda: None) -> None:
-        """Work on all things; this thread calls `done` after each, and `tick` regularly.
-
-        :raises KeyboardInterrupt: after all work has ended; so do all other exceptions.
-        """
-        finished: queue.SimpleQueue[Future[R]] = queue.SimpleQueue()
-        stop = threading.Event()
-
-        def work(thing: T) -> R:
-            if stop.is_set():
-                raise CancelledError
-            try:
-                return self._work(thing)
-            except BaseException:
-                stop.set()  # no other work begins meanwhile
-                raise
-
-        with ThreadPoolExecutor(self._jobs, "snapshot") as executor:
-            futures: dict[Future[R], T] = {}
-            try:
-                for thing in things:
-                    future = executor.submit(work, thing)
-                    futures[future] = thing
-                    future.add_done_callback(finished.put)
-                left = len(futures)
-                while left:
-                    try:
-                        future = finished.get(timeout=_TICK)
-                    except queue.Empty:
-                        tick()
-                        continue
-                    left -= 1
-                    done(futures[future], future.result())
+    with ThreadPoolExecutor(max(jobs, 1), "snapshot") as executor:
+        futures: dict[Future[R], T] = {}
+        try:
+            for thing in things:
+                future = executor.submit(work_unless_stopped, thing)
+                futures[future] = thing
+                future.add_done_callback(finished.put)
+            left = len(futures)
+            while left:
+                try:
+                    future = finished.get(timeout=_TICK)
+                except queue.Empty:
                     tick()
-            except BaseException:
-                executor.shutdown(wait=False, cancel_futures=True)
-                while not all(future.done() for future in futures):
-                    self._end()  # repeatedly: work that has just begun may miss the first call
-                    time.sleep(_TICK)
-                raise
+                    continue
+                left -= 1
+                done(futures[future], future.result())
+                tick()
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            while not all(future.done() for future in futures):
+                end()  # repeatedly: work that has just begun may miss the first call
+                time.sleep(_TICK)
+            raise
 
 
 # -- stored results -----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage
 from gdbext.launcher.snapshots.cores import is_core
-from gdbext.launcher.snapshots.pool import Pool, Record, State, processors
+from gdbext.launcher.snapshots.pool import Record, State, processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
@@ -162,7 +162,7 @@ def take_snapshots(targets: Sequence[Target], options: Options, jobs: int, state
             progress.say(f"gdbext triage: {classes.failure_line(_failure(record))}")
 
     try:
-        Pool(work, jobs, end_running if remote is None else remote.end).run(left, done, progress.tick)
+        run_all(left, jobs, work, done, progress.tick, end_running if remote is None else remote.end)
     finally:
         progress.clear()
     return _merged(records, state)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.snapshots.pool import Pool, Record, State
+from gdbext.launcher.snapshots.pool import Record, State, run_all
 
 # -- the pool ------------------------------------------------------------------------------------------------
 
@@ -23,7 +23,7 @@ def test_done_is_called_once_for_each_thing_in_the_calling_thread() -> None:
     def double(thing: int) -> int:
         return thing * 2
 
-    Pool(double, 3).run(range(50), note)
+    run_all(range(50), 3, double, note)
     assert done == {number: number * 2 for number in range(50)}
     assert where == {threading.get_ident()}
 
@@ -41,12 +41,12 @@ def test_pool_runs_at_most_that_many_jobs() -> None:
         with lock:
             inside -= 1
 
-    Pool(work, 2).run(range(8), lambda thing, result: None)
+    run_all(range(8), 2, work, lambda thing, result: None)
     assert most == 2
 
 
 def test_empty_run_calls_nothing() -> None:
-    Pool(lambda thing: thing, 4).run([], lambda thing, result: pytest.fail("called"))
+    run_all([], 4, lambda thing: thing, lambda thing, result: pytest.fail("called"))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -69,7 +69,7 @@ def test_exception_in_done_ends_running_work(error: type[BaseException]) -> None
 
     before = threading.active_count()
     with pytest.raises(error):
-        Pool(work, 2, ended.set).run(range(100), stop)
+        run_all(range(100), 2, work, stop, end=ended.set)
     assert ended.is_set()
     assert len(begun) <= 4
     assert threading.active_count() == before
@@ -80,7 +80,7 @@ def test_exception_in_work_is_raised() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Pool(work, 2, lambda: None).run(range(5), lambda thing, result: None)
+        run_all(range(5), 2, work, lambda thing, result: None, end=lambda: None)
 
 
 # -- what was done -------------------------------------------------------------------------------------------
