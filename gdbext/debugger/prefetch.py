@@ -2,7 +2,7 @@
 
 When GDB attaches, it always reads the C library's symbols, and `debugger.lazy` those of the libraries on stacks; that
 takes longer than the rest of the pause. GDB does not read a library a second time if the library was added before,
-with the name and the address that the dynamic linker uses. The choice of libraries is a guess (`inferior.preview`): a
+with the name and the address that the dynamic linker uses. The choice of libraries is a guess (`debugger.preview`): a
 wrong one costs time before the pause, a missing one prolongs it.
 """
 
@@ -17,8 +17,8 @@ import gdb
 
 from gdbext.debugger.console import TARGET_FILES, execute, quoted, sysroot
 from gdbext.debugger.lazy import LazySymbols
-from gdbext.inferior.link_map import LinkedFile
-from gdbext.inferior.preview import Preview
+from gdbext.debugger.preview import Preview
+from gdbext.elf.link_map import LinkedFile
 from gdbext.inferior.proc import Proc
 
 #: After so many seconds no further library or function is begun.

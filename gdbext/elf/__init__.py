@@ -1,1 +1,1 @@
-"""The one reader of ELF: notes, core headers, exported symbols, symbol tables, build ids, mapped files."""
+"""The reader of ELF: notes, core headers, exported symbols, symbol tables, build ids, loaded and mapped files."""

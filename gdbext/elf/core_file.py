@@ -1,8 +1,8 @@
-"""What a core file's headers and notes tell that a debugger does not, or only slowly.
+"""The headers and notes of a core file: facts that GDB does not report, or only slowly.
 
-That is the address space with permissions, what is missing, and the registers of all threads at once, for which GDB
-goes from thread to thread. Nothing else is read, so that the cost does not grow with the core. C structures: the notes
-``NT_PRSTATUS`` and ``NT_PRPSINFO`` (Linux 6.1 include/linux/elfcore.h).
+These are the address space with permissions, the number of missing bytes, and the registers of all threads at once; GDB
+switches from thread to thread for those. Nothing else is read, so the cost does not grow with the core. C structures:
+the notes ``NT_PRSTATUS`` and ``NT_PRPSINFO`` (Linux 6.1 include/linux/elfcore.h).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gdbext.inferior.address_space import Region
 from gdbext.record import record
 
 _NT_PRSTATUS, _NT_PRPSINFO = 1, 3
-#: The beginning of struct elf_prstatus of 64-bit machines, up to pr_pid; a processor's registers follow.
+#: The beginning of struct elf_prstatus on 64-bit machines, up to pr_pid; the registers follow.
 _PRSTATUS = struct.Struct("<32xi")
-#: struct elf_prpsinfo of 64-bit machines: pr_uid and pr_gid after state and flags.
+#: struct elf_prpsinfo on 64-bit machines: pr_uid and pr_gid after state and flags.
 _PRPSINFO = struct.Struct("<16xII112x")
 _PERMISSIONS = ((PF_R, "r"), (PF_W, "w"), (PF_X, "x"))
 
@@ -31,9 +31,9 @@ _PERMISSIONS = ((PF_R, "r"), (PF_W, "w"), (PF_X, "x"))
 class CoreFile:
     """A core's address space, and the registers of its threads.
 
-    `size` is the file's, `whole` the size with all segments. `states` are the ``struct elf_prstatus`` by LWP, for the
-    ELF `machine`; there is none for a number that two threads have. `user` and `group` are the process's, None where
-    the core has none or contradicts itself; `owner` is the user that owns the file.
+    `size` is the file's size, `whole` the size with all segments. `states` has the ``struct elf_prstatus`` of each LWP,
+    for the ELF `machine`; an LWP id that two threads share is left out. `user` and `group` are the process's; `user` is
+    None if the core has no user or several. `owner` is the user that owns the file.
     """
 
     regions: tuple[Region, ...]
@@ -47,7 +47,7 @@ class CoreFile:
 
     @property
     def missing(self) -> int:
-        """How many bytes are cut off at the end."""
+        """The number of bytes that are cut off at the end."""
         return max(self.whole - self.size, 0)
 
 
@@ -74,7 +74,7 @@ def _read(read: Read, size: int, owner: int) -> CoreFile | None:
     states: list[bytes] = []
     users: set[tuple[int, int]] = set()
     left = MAX_NOTES
-    for segment in iter_segments(read, header):
+    for segment in iter_segments(read, header.segments_offset, header.segment_count):
         start, end = segment.address, segment.address + segment.size
         whole = max(whole, segment.offset + segment.file_size)
         if segment.kind == PT_LOAD and end <= 1 << 64:
@@ -82,24 +82,25 @@ def _read(read: Read, size: int, owner: int) -> CoreFile | None:
             loads.append((start, end, segment.flags, start + kept))
         elif segment.kind == PT_NOTE and left > 0:
             notes = read(segment.offset, min(segment.file_size, left))
-            left -= len(notes) + 1  # many empty ones are not free either
+            left -= len(notes) + 1  # empty segments count too: there may be many
             files += mapped_files(notes)
             users.update(_PRPSINFO.unpack(note) for name, kind, note in iter_notes(notes)
                          if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size))
             states += [note for name, kind, note in iter_notes(notes)
                        if (name, kind) == (b"CORE\0", _NT_PRSTATUS) and len(note) > _PRSTATUS.size]
     user, group = users.pop() if len(users) == 1 else (None, 0)
-    return CoreFile(tuple(_regions(loads, files)), size, whole, header.machine, _by_lwp(states), user, group, owner)
+    return CoreFile(tuple(_regions(loads, files)), size, whole, header.machine, _states_by_lwp(states), user, group,
+                    owner)
 
 
-def _by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:
+def _states_by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:
     numbers = [_PRSTATUS.unpack_from(state)[0] for state in states]
     times = Counter(numbers)
     return {lwp: state for lwp, state in zip(numbers, states) if times[lwp] == 1}
 
 
 def _regions(loads: list[tuple[int, int, int, int]], files: list[tuple[int, int, int, str]]) -> Iterator[Region]:
-    """Segments with the files that are mapped there; a file's mapping is listed too if no segment covers it."""
+    """Combine segments with the files that are mapped there; a mapping that no segment covers is listed too."""
     by_start = {start: (end, offset, path) for start, end, offset, path in files}
     for start, end, flags, kept in sorted(loads):
         permissions = "".join(letter for bit, letter in _PERMISSIONS if flags & bit)

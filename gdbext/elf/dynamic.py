@@ -1,12 +1,13 @@
 """Exported symbols of a loaded file, found in the target's memory as the dynamic linker finds them.
 
-`.gnu.hash`, `.dynsym` and `.dynstr` remain after every strip, cost a few bytes of memory per file, and are the same in
-a process and a core. Structures: ELF gABI ``Elf64_Sym``; GNU hash table as in glibc ``elf/dl-lookup.c``.
+Stripping does not remove `.gnu.hash`, `.dynsym` and `.dynstr`; a search reads a few bytes of them, the same in a
+process and a core. Structures: ELF gABI ``Elf64_Sym``; GNU hash table as in glibc ``elf/dl-lookup.c``.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from gdbext.elf.headers import find_segments, link_address, mapped_file
 from gdbext.errors import MemoryUnreadable, if_unreadable
@@ -18,9 +19,9 @@ _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section index, 
 _SHN_UNDEF = 0
 _STT_TLS = 6
 _PAGE = 4096
-#: Longest hash chain to follow; real ones have a handful of entries.
+#: The longest hash chain that is followed; real chains have a few entries.
 _MAX_CHAIN = 4096
-#: How many pages below the first section the ELF header may lie.
+#: How many pages before the first section the ELF header may be.
 _HEADER_PAGES = 16
 
 
@@ -43,7 +44,7 @@ def gnu_hash(name: bytes) -> int:
 def load_base(memory: Memory, module: Module) -> int:
     """The difference between run-time and link-time addresses of a module.
 
-    It follows from the program headers; where a core does not have them, from the first section.
+    It is computed from the program headers; if a core lacks them, from the first section.
 
     :raises MemoryUnreadable: the module has no sections.
     """
@@ -62,59 +63,51 @@ def load_base(memory: Memory, module: Module) -> int:
 
 
 def first_page(module: Module) -> int:
-    """The page of a module's first section; its ELF header is there or a little before."""
+    """The page of a module's first section. The ELF header is on that page or shortly before it."""
     return min(section.start for section in module.sections) & ~(_PAGE - 1)
 
 
 @if_unreadable(None)
 def find_dynamic_symbol(memory: Memory, module: Module, name: str) -> DynamicSymbol | None:
-    """The exported, defined symbol of that name, or None. The module's sections must be known."""
-    tables = [module.section(wanted) for wanted in (".gnu.hash", ".dynsym", ".dynstr")]
-    if all(tables):
-        return _by_gnu_hash(memory, module, name.encode(), *[table.start for table in tables if table])
-    if module.section(".hash") and tables[1] and tables[2]:
-        return _by_scan(memory, module, name.encode())
-    return None
+    """The exported, defined symbol with a name, or None. The module's sections must be known."""
+    symbols, strings = module.section(".dynsym"), module.section(".dynstr")
+    if symbols is None or strings is None:
+        return None
+    table = module.section(".gnu.hash")
+    if table is not None:
+        candidates = _iter_hashed(memory, table.start, name.encode())
+    elif module.section(".hash"):
+        candidates = iter(range(1, min((symbols.end - symbols.start) // _SYM.size, 1 << 16)))
+    else:
+        return None
+    found = (_read_symbol(memory, module, symbols.start + _SYM.size * index, strings.start, name.encode())
+             for index in candidates)
+    return next((symbol for symbol in found if symbol is not None), None)
 
 
-def _by_gnu_hash(memory: Memory, module: Module, name: bytes, table: int, symbols: int,
-                 strings: int) -> DynamicSymbol | None:
+def _iter_hashed(memory: Memory, table: int, name: bytes) -> Iterator[int]:
+    """Iterate over the indices of the symbols that have the hash of a name."""
     buckets, first, words, shift = struct.unpack("<4I", memory.read(table, 16))
     if not buckets or not words:
-        return None
+        return
     value = gnu_hash(name)
     bloom = read_u64(memory, table + 16 + 8 * (value // 64 % words))
     if not bloom >> value % 64 & bloom >> (value >> shift) % 64 & 1:
-        return None
+        return
     bucket_table = table + 16 + 8 * words
     index = read_u32(memory, bucket_table + 4 * (value % buckets))
     if index < first:
-        return None
+        return
     chain = bucket_table + 4 * buckets
     for i in range(index, index + _MAX_CHAIN):
         entry = read_u32(memory, chain + 4 * (i - first))
         if (entry ^ value) >> 1 == 0:
-            found = _symbol(memory, module, symbols + _SYM.size * i, strings, name)
-            if found:
-                return found
+            yield i
         if entry & 1:
-            break
-    return None
+            return
 
 
-def _by_scan(memory: Memory, module: Module, name: bytes) -> DynamicSymbol | None:
-    symbols, strings = module.section(".dynsym"), module.section(".dynstr")
-    if not symbols or not strings:
-        return None
-    count = min((symbols.end - symbols.start) // _SYM.size, 1 << 16)
-    for i in range(1, count):
-        found = _symbol(memory, module, symbols.start + _SYM.size * i, strings.start, name)
-        if found:
-            return found
-    return None
-
-
-def _symbol(memory: Memory, module: Module, at: int, strings: int, name: bytes) -> DynamicSymbol | None:
+def _read_symbol(memory: Memory, module: Module, at: int, strings: int, name: bytes) -> DynamicSymbol | None:
     offset, info, _, section, value, size = _SYM.unpack(memory.read(at, _SYM.size))
     if section == _SHN_UNDEF or info & 15 == _STT_TLS:
         return None

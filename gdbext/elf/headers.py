@@ -1,25 +1,24 @@
-"""The header of an ELF file, its program headers and section headers: the only place that unpacks them.
+"""The only reader of ELF headers, program headers and section headers.
 
-The file may be on disk, in a core, or mapped into the target's memory: all that is needed is a `Read`. Files for 64-bit
-little-endian machines are read, others are refused. Nothing in a file is trusted: every count is bounded, and a table
-that is cut off gives the entries that are complete.
+The file may be on disk, in a core, or mapped into the target's memory: a `Read` function is enough. Files for machines
+that are not 64-bit and little-endian are refused. Nothing in a file is trusted: every count is bounded, and a truncated
+table has the entries that are complete.
 
 C structures: ELF gABI ``Elf64_Ehdr``, ``Elf64_Phdr``, ``Elf64_Shdr``.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO
+from typing import IO, Any
 
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
 
-#: Gives at most so many bytes of a file from an offset on: (offset, size). What it raises is passed on.
+#: Reads up to `size` bytes at an offset: (offset, size). Its exceptions are passed on.
 Read = Callable[[int, int], bytes]
 
 MAGIC = b"\x7fELF"
@@ -33,18 +32,18 @@ _64_BIT_LITTLE_ENDIAN = MAGIC + b"\2\1"
 _EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _PHDR = struct.Struct("<IIQQQQQQ")
 _SHDR = struct.Struct("<IIQQQQIIQQ")
-#: From so many program headers on, their number is in the first section header (sh_info).
+#: With this many program headers or more, the number is in the first section header (sh_info).
 _PN_XNUM, _SH_INFO = 0xFFFF, 7
 #: Bounds: program headers of a core, and of any other file; sections, and the text of their names in bytes.
-_MAX_SEGMENTS, _MAX_FILE_SEGMENTS, _MAX_SECTIONS, _MAX_SECTION_NAMES = 1 << 20, 1000, 1 << 16, 1 << 22
-#: How many program headers are read at a time: only the beginning of their table may be readable.
+_MAX_SEGMENTS, MAX_FILE_SEGMENTS, _MAX_SECTIONS, _MAX_SECTION_NAMES = 1 << 20, 1000, 1 << 16, 1 << 22
+#: How many program headers one read fetches: only the beginning of their table may be readable.
 _AT_A_TIME = 64
 _PAGE = 4096
 
 
 @record
 class Header:
-    """The header of a file: its type (``ET_CORE`` ...), its machine, and where its tables are."""
+    """The header of a file: its type (``ET_CORE`` ...), its machine, and the places of its tables."""
 
     kind: int
     machine: int
@@ -57,7 +56,7 @@ class Header:
 
     @property
     def segments_end(self) -> int:
-        """Where the table of program headers ends in the file."""
+        """The file offset of the end of the program headers."""
         return self.segments_offset + min(self.segment_count, _MAX_SEGMENTS) * _PHDR.size
 
 
@@ -75,7 +74,7 @@ class Segment:
 
 @record
 class FileSection:
-    """A section as a file's header table has it: `address` is the link-time one, `offset` that in the file."""
+    """A section header: `address` is the link-time address, `offset` the offset in the file."""
 
     name: str
     kind: int
@@ -87,14 +86,14 @@ class FileSection:
 
 
 def file_type(start: bytes) -> int | None:
-    """The type of an ELF file of any machine by its first 18 bytes, or None if it is not an ELF file."""
+    """The type of an ELF file for any machine, by its first 18 bytes; None if it is not an ELF file."""
     if len(start) < 18 or not start.startswith(MAGIC):
         return None
     return start[16] | start[17] << 8 if start[5] == 1 else start[16] << 8 | start[17]
 
 
 def opened_file(file: IO[bytes]) -> Read:
-    """Reads an open file; what cannot be read, such as an offset that no file has, has no bytes."""
+    """Make a `Read` of an open file. It returns no bytes where reading fails, as at an impossible offset."""
     def read(offset: int, size: int) -> bytes:
         try:
             return os.pread(file.fileno(), size, offset)
@@ -105,9 +104,9 @@ def opened_file(file: IO[bytes]) -> Read:
 
 
 def mapped_file(memory: Memory, start: int) -> Read:
-    """Reads a file in the target's memory; memory that is not readable has no bytes.
+    """Make a `Read` of a file in the target's memory. It returns no bytes where memory is unreadable.
 
-    :param start: the address at which the first page of the file is mapped.
+    :param start: the address of the file's first page.
     """
     def read(offset: int, size: int) -> bytes:
         try:
@@ -119,9 +118,9 @@ def mapped_file(memory: Memory, start: int) -> Read:
 
 
 def read_header(read: Read) -> Header:
-    """Read the header of a file.
+    """Read the ELF header.
 
-    :raises CorruptStructure: it is not an ELF file for a 64-bit little-endian machine.
+    :raises CorruptStructure: the file is not an ELF file for a 64-bit little-endian machine.
     """
     data = read(0, _EHDR.size)
     if not data.startswith(_64_BIT_LITTLE_ENDIAN):
@@ -140,41 +139,47 @@ def read_header(read: Read) -> Header:
     return Header(kind, machine, segments, count, sections, section_size, section_count, names)
 
 
-def iter_segments(read: Read, header: Header) -> Iterator[Segment]:
-    """The program headers of a file, up to the first that cannot be read."""
-    for at in range(header.segments_offset, header.segments_end, _AT_A_TIME * _PHDR.size):
-        wanted = min(_AT_A_TIME * _PHDR.size, header.segments_end - at)
+def iter_entries(form: struct.Struct, table: bytes) -> Iterator[tuple[Any, ...]]:
+    """Iterate over the complete entries of a table."""
+    return form.iter_unpack(table[:len(table) // form.size * form.size])
+
+
+def iter_segments(read: Read, start: int, count: int) -> Iterator[Segment]:
+    """Iterate over a table of program headers, up to the first that cannot be read."""
+    end = start + min(count, _MAX_SEGMENTS) * _PHDR.size
+    for at in range(start, end, _AT_A_TIME * _PHDR.size):
+        wanted = min(_AT_A_TIME * _PHDR.size, end - at)
         table = read(at, wanted)
-        for kind, flags, offset, address, _, in_file, size, _ in _PHDR.iter_unpack(
-                table[:len(table) // _PHDR.size * _PHDR.size]):
+        for kind, flags, offset, address, _, in_file, size, _ in iter_entries(_PHDR, table):
             yield Segment(kind, flags, offset, address, in_file, size)
         if len(table) < wanted:
             return
 
 
 def find_segments(read: Read) -> Sequence[Segment]:
-    """The program headers of an executable or library; none if it is not an ELF file that `read_header` accepts."""
+    """The program headers of an executable or library; empty if `read_header` does not accept it."""
     try:
-        return list(itertools.islice(iter_segments(read, read_header(read)), _MAX_FILE_SEGMENTS))
+        header = read_header(read)
     except CorruptStructure:
         return []
+    return list(iter_segments(read, header.segments_offset, min(header.segment_count, MAX_FILE_SEGMENTS)))
 
 
 def link_address(segments: Sequence[Segment]) -> int | None:
-    """The link-time address of a file's first page; None if that page is not loaded."""
+    """The link-time address of a file's first page; None if no segment loads it."""
     return next((segment.address & ~(_PAGE - 1) for segment in segments
                  if segment.kind == PT_LOAD and segment.offset == 0), None)
 
 
 def read_sections(read: Read) -> Sequence[FileSection]:
-    """The sections of a file.
+    """Read the section headers of a file.
 
-    :raises CorruptStructure: `read_header` does not accept it, or not all of its section headers can be read.
+    :raises CorruptStructure: `read_header` does not accept the file, or a section header cannot be read.
     """
     header = read_header(read)
     count, offset = header.section_count, header.sections_offset
     if header.section_size != _SHDR.size or not 0 < count < _MAX_SECTIONS:
-        # 0 sections, or so many that their number is kept elsewhere
+        # no sections, or so many that their number is stored elsewhere
         raise CorruptStructure(58, "an unusual table of sections")
     table = read(offset, _SHDR.size * count)
     if len(table) < _SHDR.size * count or header.names_index >= count:

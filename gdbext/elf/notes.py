@@ -1,4 +1,4 @@
-"""Notes of ELF files and cores (ELF gABI ``Elf64_Nhdr``): the build id of a file, and a core's list of mapped files."""
+"""Notes of ELF files and cores (ELF gABI ``Elf64_Nhdr``): a file's build id, and a core's list of mapped files."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gdbext.elf.headers import PT_NOTE, Read, find_segments, link_address, mappe
 from gdbext.inferior.protocol import Memory
 
 _NHDR = struct.Struct("<III")
-#: The note of a core that lists mapped files (Linux 6.1 include/uapi/linux/elf.h, fs/binfmt_elf.c, fill_files_note).
+#: The note that lists a core's mapped files (Linux 6.1 include/uapi/linux/elf.h, fs/binfmt_elf.c, fill_files_note).
 NT_FILE = 0x46494C45
-#: How many bytes of the notes of a core are read.
+#: How many bytes of a core's notes are read.
 MAX_NOTES = 64 << 20
 _NT_GNU_BUILD_ID = 3
-#: How many bytes of one segment of notes are read of any other file.
+#: How many bytes of one segment of notes are read from any other file.
 _MAX_FILE_NOTES = 1 << 16
 
 
 def iter_notes(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
-    """(name, type, description) of each note in a segment of them; of one that is cut off what is there."""
+    """Iterate over a segment of notes: (name, type, description). A truncated note has the bytes that are there."""
     at = 0
     while at + _NHDR.size <= len(data):
         name_size, size, kind = _NHDR.unpack_from(data, at)
@@ -33,10 +33,9 @@ def iter_notes(data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
 def find_build_id(read: Read, *, mapped: bool = False) -> str | None:
     """The build id of a file, in hexadecimal; None if it has none, cannot be read, or is not an ELF file.
 
-    In a core made by the kernel the page that holds it is there, so this tells whether a file on disk is the one
-    that the core was made with.
+    The kernel saves the page with the build id in a core, so the id shows whether a file on disk is the one that ran.
 
-    :param mapped: `read` gives the file as it is mapped in memory, offset 0 being its first page.
+    :param mapped: `read` reads the file as it is mapped in memory, with its first page at offset 0.
     """
     segments = find_segments(read)
     start = link_address(segments) if mapped else 0
@@ -54,12 +53,12 @@ def find_build_id(read: Read, *, mapped: bool = False) -> str | None:
 
 
 def build_id_at(memory: Memory, start: int) -> str | None:
-    """The build id of the file whose first page is mapped at an address of the target."""
+    """The build id of the file whose first page is mapped at an address in the target."""
     return find_build_id(mapped_file(memory, start), mapped=True)
 
 
 def mapped_files(notes: bytes) -> Iterator[tuple[int, int, int, str]]:
-    """(start, end, offset in the file, path) of each mapping that `NT_FILE` lists; a damaged list is left out."""
+    """The mappings listed by `NT_FILE`: (start, end, offset in the file, path). A damaged list is left out."""
     for _, kind, note in iter_notes(notes):
         if kind != NT_FILE or len(note) < 16:
             continue

@@ -1,15 +1,16 @@
-"""Symbols of an ELF file that has no debug information, told as GDB tells them once it has read the whole file.
+"""Symbols of an ELF file without debug information, with the same names that GDB finds when it reads the whole file.
 
 GDB reads, demangles and sorts every symbol of a file before it can name one address, which takes seconds for the
-largest libraries. Here the table is searched as it is. Which of several symbols counts is GDB's choice (GDB 13.1
-gdb/minsyms.c, lookup_minimal_symbol_by_pc_section; gdb/elfread.c, elf_symtab_read), so that both give the same name.
-Where that rests on more than the table, GDB has to be asked: `Undecided`.
+largest libraries. This module searches the table without sorting it. Among several symbols it makes GDB's choice
+(GDB 13.1 gdb/minsyms.c, lookup_minimal_symbol_by_pc_section; gdb/elfread.c, elf_symtab_read). If that choice needs more
+than the table, it raises `Undecided`, and GDB must read the file.
 
 C structure: ELF gABI ``Elf64_Sym``.
 """
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import struct
 from collections.abc import Iterator, Sequence
@@ -20,24 +21,25 @@ from gdbext.elf.notes import find_build_id
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.inferior.protocol import Module
 
+#: Elf64_Sym, and the offset of its address.
 _SYM, _SYM_ADDRESS = struct.Struct("<IBBHQQ"), 8
 _STB_LOCAL, _STB_GLOBAL, _STB_WEAK, _STB_GNU_UNIQUE = 0, 1, 2, 10
 _STT_SECTION, _STT_FILE, _STT_TLS, _STT_GNU_IFUNC = 3, 4, 6, 10
-#: Bounds of what is read: the number of symbols, and the size of one name in bytes.
+#: Bounds: the number of symbols, and the size of one name in bytes.
 _MAX_SYMBOLS, _MAX_NAME = 1 << 22, 1 << 16
-#: Symbols are looked for by address without so many bits, downwards over so many such pages. Searching the bytes of the
-#: table for one costs a tenth of sorting it, which pays off after some.
+#: Symbols are grouped in pages by the upper bits of their addresses; a search goes down over so many pages. Searching
+#: the bytes of the table for one page takes a tenth of the time of sorting it, so the first few pages are searched.
 _PAGE_BITS, _MAX_PAGES, _MAX_SEARCHES = 16, 64, 8
-#: Where more is told of the code than by symbol tables (``.gnu_debugdata`` is a table of its own, compressed).
+#: Sections that describe code in more detail than symbol tables (``.gnu_debugdata`` is a compressed symbol table).
 _DEBUG = (".debug_info", ".zdebug_info", ".debug_line", ".zdebug_line", ".gdb_index", ".gnu_debugdata", ".stab")
 
 
 class Undecided(GdbextError):
-    """What GDB would say does not follow from the symbol table alone."""
+    """The symbol table alone does not decide which name GDB would choose."""
 
 
 class _Entry(NamedTuple):
-    """A symbol that GDB would know: `is_text` for a function that other files may see."""
+    """A symbol that GDB would keep; `is_text` is true for a function that other files may see."""
 
     address: int
     size: int
@@ -48,8 +50,7 @@ class _Entry(NamedTuple):
 class SymbolFile:
     """The sections and symbols of an ELF file for x86-64.
 
-    :param read: gives bytes of the file; they may be fewer than asked for.
-    :raises CorruptStructure: it is no such file, see `read_sections`.
+    :raises CorruptStructure: `read_sections` does not accept the file.
     """
 
     def __init__(self, read: Read) -> None:
@@ -62,25 +63,25 @@ class SymbolFile:
         self._order: list[int] = []
 
     def section(self, name: str) -> FileSection | None:
-        """The section of that name, or None."""
+        """The section with a name, or None."""
         return next((section for section in self.sections if section.name == name), None)
 
     @property
     def has_debug_information(self) -> bool:
-        """Whether the file itself tells more than its symbol tables."""
+        """Whether the file has more than symbol tables."""
         return any(section.name in _DEBUG for section in self.sections)
 
     @property
     def symbol_size(self) -> int:
-        """How large the table is that GDB would read, with its names, in bytes."""
-        table = self._chosen()
+        """The size of the table that GDB would read, with its names, in bytes."""
+        table = self._choose_table()
         if table is None:
             return 0
         strings = self.sections[table.link].size if table.link < len(self.sections) else 0
         return table.size + strings
 
     def debug_link(self) -> str | None:
-        """The name of the file that has the debug information (``.gnu_debuglink``), or None."""
+        """The name of the file with the debug information (``.gnu_debuglink``), or None."""
         section = self.section(".gnu_debuglink")
         if section is None:
             return None
@@ -92,7 +93,7 @@ class SymbolFile:
         return find_build_id(self._read)
 
     def bias(self, module: Module) -> int | None:
-        """What is added to link-time addresses where the file is loaded; None if the module is not of this file."""
+        """The value added to link-time addresses where the file is loaded; None if the module is another file."""
         known = {(section.name, section.address, section.size) for section in self.sections}
         by_name = {section.name: section for section in self.sections}
         first = next((section for section in module.sections if section.name in by_name), None)
@@ -104,30 +105,27 @@ class SymbolFile:
         return bias if fits else None
 
     def symbol(self, address: int) -> str | None:
-        """The name of the symbol that covers a link-time address, as the table has it; None where none does.
+        """The name of the symbol that covers a link-time address, not demangled; None if none covers it.
 
-        :raises Undecided: GDB has more to go by.
+        :raises Undecided: GDB's choice depends on more than the table.
         :raises CorruptStructure: the table cannot be read.
         """
         index = next((index for index, section in enumerate(self.sections)
                       if section.address and section.address <= address < section.address + section.size
-                      and not section.flags & SHF_TLS), None)  # those are templates, .tbss is not even in memory
+                      and not section.flags & SHF_TLS), None)  # .tdata is a template, and .tbss is not in memory
         if index is None:
             return None
         section = self.sections[index]
         if section.name.startswith((".plt", ".got")):  # GDB makes symbols for the slots
-            raise Undecided(f"{address:#x} lies in {section.name}")
-        entry = self._best(self._before(address, index), address)
+            raise Undecided(f"{address:#x} is in {section.name}")
+        entry = self._choose(self._iter_before(address, index), address)
         if entry is None or entry.size == 0 and not section.flags & SHF_EXECINSTR:
             return None
         return entry.name.decode("utf-8", "backslashreplace")
 
     @staticmethod
-    def _best(entries: Iterator[_Entry], address: int) -> _Entry | None:
-        """GDB's choice among symbols.
-
-        :param entries: those at or before the address, the last one first.
-        """
+    def _choose(entries: Iterator[_Entry], address: int) -> _Entry | None:
+        """Make GDB's choice among the symbols at or before an address, which come in descending order."""
         unsized = None
         entry = next(entries, None)
         while entry is not None:
@@ -144,8 +142,8 @@ class SymbolFile:
             return unsized
         return entry
 
-    def _before(self, address: int, section: int) -> Iterator[_Entry]:
-        """The symbols of a section that are not above an address, the last one first."""
+    def _iter_before(self, address: int, section: int) -> Iterator[_Entry]:
+        """Iterate over a section's symbols at or before an address, in descending order."""
         self._load()
         page = address >> _PAGE_BITS
         for number in range(page, max(page - _MAX_PAGES, -1), -1):
@@ -160,17 +158,16 @@ class SymbolFile:
             raise Undecided(f"there are no symbols near {address:#x}")
 
     def _page(self, number: int) -> Sequence[tuple[int, int]]:
-        """(address, index) of the symbols whose addresses without the lowest bits are a number, in order."""
+        """The symbols in a page, sorted: (address, index)."""
         known = self._pages.get(number)
         if known is None:
             found = self._search(number) if len(self._pages) < _MAX_SEARCHES else self._slice(number)
             known = self._pages[number] = sorted(
-                [(int.from_bytes(self._symbols[at + _SYM_ADDRESS:at + _SYM_ADDRESS + 8], "little"), at // _SYM.size)
-                 for at in (index * _SYM.size for index in found)])
+                [(_SYM.unpack_from(self._symbols, _SYM.size * index)[4], index) for index in found])
         return known
 
     def _search(self, number: int) -> Sequence[int]:
-        # the upper bytes of the address are looked for in the bytes of the whole table
+        # find the upper bytes of the address in the bytes of the whole table
         wanted = number.to_bytes(8 - _PAGE_BITS // 8, "little")
         before = _SYM_ADDRESS + _PAGE_BITS // 8
         found = []
@@ -185,20 +182,12 @@ class SymbolFile:
     def _slice(self, number: int) -> Sequence[int]:
         if not self._order:
             # Elf64_Sym is three words, the second of which is the address
-            self._addresses = memoryview(self._symbols).cast("Q")[1::3].tolist()
-            # indices are sorted much faster than pairs, and tables are nearly in order
-            self._order = sorted(range(len(self._addresses)), key=self._addresses.__getitem__)
-        return self._order[self._count_below(number << _PAGE_BITS):self._count_below(number + 1 << _PAGE_BITS)]
-
-    def _count_below(self, address: int) -> int:
-        low, high = 0, len(self._order)  # `bisect` cannot be told to look up an index before Python 3.10
-        while low < high:
-            middle = (low + high) // 2
-            if self._addresses[self._order[middle]] < address:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+            addresses = memoryview(self._symbols).cast("Q")[1::3].tolist()
+            # sorting indices is much faster than sorting pairs, and tables are nearly in order
+            self._order = sorted(range(len(addresses)), key=addresses.__getitem__)
+            self._addresses = sorted(addresses)
+        low, high = (bisect.bisect_left(self._addresses, end << _PAGE_BITS) for end in (number, number + 1))
+        return self._order[low:high]
 
     def _entry(self, index: int, section: int) -> _Entry | None:
         name_at, info, _, own_section, address, size = _SYM.unpack_from(self._symbols, _SYM.size * index)
@@ -221,8 +210,8 @@ class SymbolFile:
                 return name
         raise CorruptStructure(strings.offset + at, "the name of a symbol has no end")
 
-    def _chosen(self) -> FileSection | None:
-        """The table that GDB reads: exported symbols count only if the file has no others."""
+    def _choose_table(self) -> FileSection | None:
+        """The table that GDB reads: exported symbols only if the file has no others."""
         for wanted in (SHT_SYMTAB, SHT_DYNSYM):
             for section in self.sections:
                 if section.kind == wanted and section.size > _SYM.size:
@@ -232,7 +221,7 @@ class SymbolFile:
     def _load(self) -> None:
         if self._table is not None:
             return
-        table = self._chosen()
+        table = self._choose_table()
         if table is None:
             raise Undecided("the file has no symbols")
         if table.kind == SHT_DYNSYM and self.section(".gnu.version_d") is not None:

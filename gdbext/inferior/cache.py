@@ -1,6 +1,6 @@
 """A page cache over a `Memory`: each page of the target is read once per stop.
 
-Decoding reads few pages many times, and the cost of a read through the debugger hardly depends on its size.
+Decoders read a few pages many times, and the cost of a read through the debugger hardly depends on its size.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from gdbext.inferior.protocol import Memory
 PAGE = 4096
 #: Reads of more than this many pages bypass the cache.
 _BYPASS_PAGES = 64
-#: Pages kept at most; a report of thousands of threads stays far below it.
+#: The largest number of pages kept; a report on thousands of threads needs far fewer.
 _MAX_PAGES = 65536
 
 
 class CachedMemory:
-    """Reads whole pages of `memory` and keeps them, the unreadable ones too."""
+    """Reads whole pages of `memory` and keeps them; unreadable pages are remembered too."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._pages: dict[int, bytes | None] = {}
 
     def read(self, address: int, size: int) -> bytes:
-        """Exactly `size` bytes.
+        """Read exactly `size` bytes.
 
-        :raises MemoryUnreadable: not all of them can be read, or the request makes no sense.
+        :raises MemoryUnreadable: not all of them can be read, or the range is impossible.
         """
         start = address & (PAGE - 1)
         if 0 <= size <= PAGE - start:  # the usual case
@@ -45,7 +45,7 @@ class CachedMemory:
         return data[start:start + size]
 
     def unpack(self, form: struct.Struct, address: int) -> tuple[int, ...]:
-        """The fields of a structure at an address, without a copy if it is in one page.
+        """Unpack a structure, without a copy if it is in one page.
 
         :raises MemoryUnreadable: not all of it can be read.
         """
@@ -56,7 +56,7 @@ class CachedMemory:
         return form.unpack(self.read(address, form.size))
 
     def prefetch(self, address: int, size: int) -> None:
-        """Fetch a range in one read if none of its pages is there yet; failing is fine."""
+        """Fetch the missing pages of a range in one read; errors are ignored."""
         first = address & ~(PAGE - 1)
         count = (address + size - first + PAGE - 1) // PAGE
         if not 1 < count <= _BYPASS_PAGES or first < 0:
@@ -69,7 +69,7 @@ class CachedMemory:
             data = self._memory.read(missing[0], missing[-1] + PAGE - missing[0])
         except MemoryUnreadable:
             return
-        self._room(count)
+        self._make_room(count)
         for at in missing:
             self._pages[at] = data[at - missing[0]:at - missing[0] + PAGE]
 
@@ -77,41 +77,38 @@ class CachedMemory:
         if at in self._pages:
             page = self._pages[at]
         else:
-            self._room(1)
+            self._make_room(1)
             try:
                 page = self._memory.read(at, PAGE) if at >= 0 else None
             except MemoryUnreadable:
                 page = None
             self._pages[at] = page
-        if page is None:
-            # a section that ends within a page is readable in part, in a core
-            return self._partial(at, address, size)
-        return page
-
-    def _partial(self, at: int, address: int, size: int) -> bytes:
+        if page is not None:
+            return page
+        # in a core, a section may end within a page
         low, high = max(at, address), min(at + PAGE, address + size)
         data = self._memory.read(low, high - low)
         return bytes(low - at) + data + bytes(at + PAGE - high)
 
-    def _room(self, count: int) -> None:
+    def _make_room(self, count: int) -> None:
         if len(self._pages) + count > _MAX_PAGES:
             self._pages.clear()
 
 
 def read_u32(memory: Memory, address: int) -> int:
-    """An ``uint32_t``."""
+    """Read a ``uint32_t``."""
     return int.from_bytes(memory.read(address, 4), "little")
 
 
 def read_u64(memory: Memory, address: int) -> int:
-    """An ``uint64_t``."""
+    """Read a ``uint64_t``."""
     return int.from_bytes(memory.read(address, 8), "little")
 
 
 def read_available(memory: Memory, address: int, size: int) -> bytes:
-    """The first of `size` bytes, up to the first gap.
+    """Read at most `size` bytes, up to the first gap.
 
-    For stacks, whose end is guessed, and which may be cut off in a core.
+    This is for stacks: their end is a guess, and a core may have only a part.
     """
     try:
         return memory.read(address, size)
@@ -128,9 +125,9 @@ def read_available(memory: Memory, address: int, size: int) -> bytes:
 
 
 def read_cstring(memory: Memory, address: int, limit: int = 256) -> bytes:
-    """A C string of at most `limit` bytes, without its NUL.
+    """Read a C string of at most `limit` bytes, without its NUL.
 
-    :raises MemoryUnreadable: it is not readable up to its NUL or the limit.
+    :raises MemoryUnreadable: not all bytes up to the NUL or the limit are readable.
     """
     data = b""
     while len(data) < limit:
@@ -144,5 +141,5 @@ def read_cstring(memory: Memory, address: int, limit: int = 256) -> bytes:
 
 
 def cached(memory: Memory) -> CachedMemory:
-    """The memory itself if it keeps pages already, or else such a cache over it."""
+    """The memory itself if it is a page cache, or else a page cache over it."""
     return memory if isinstance(memory, CachedMemory) else CachedMemory(memory)

@@ -1,4 +1,4 @@
-"""Which loaded file an address lies in."""
+"""Finds the loaded file that contains an address."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from gdbext.inferior.protocol import Module
 from gdbext.remembered import remembered
 
-#: Sections that have addresses of their own, but no place in memory.
+#: Sections with addresses that are not in memory: templates of thread-local storage.
 TEMPLATES = (".tbss", ".tdata")
 
 
 class ModuleMap:
-    """Finds the module of an address; each address is searched once."""
+    """Finds the module of an address and remembers the answer."""
 
     def __init__(self, modules: Sequence[Module]) -> None:
         self._ranges = sorted((section.start, section.end, index) for index, module in enumerate(modules)
@@ -24,7 +24,7 @@ class ModuleMap:
 
     @remembered
     def find(self, address: int) -> Module | None:
-        """The module that has the address in one of its sections, or None."""
+        """The module with a section that contains an address, or None."""
         index = bisect.bisect_right(self._starts, address) - 1
         if index >= 0 and address < self._ranges[index][1]:
             return self._modules[self._ranges[index][2]]

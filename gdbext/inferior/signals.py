@@ -1,4 +1,4 @@
-"""Signals of Linux: their names and codes, and ``siginfo_t``, which are the same on every processor.
+"""Linux signals: their names and codes, and ``siginfo_t``. They are the same on every processor.
 
 Source: Linux 6.1 include/uapi/asm-generic/signal.h and siginfo.h.
 """
@@ -14,15 +14,15 @@ SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV = 3, 4, 5, 6, 7, 8, 1
 SIGXCPU, SIGXFSZ, SIGSYS = 24, 25, 31
 SIGRTMAX = 64
 
-#: Signals that make a core by default, by number.
+#: Signals that dump core by default, by number.
 CORE_SIGNALS: Mapping[int, str] = {
     SIGQUIT: "SIGQUIT", SIGILL: "SIGILL", SIGTRAP: "SIGTRAP", SIGABRT: "SIGABRT", SIGBUS: "SIGBUS", SIGFPE: "SIGFPE",
     SIGSEGV: "SIGSEGV", SIGXCPU: "SIGXCPU", SIGXFSZ: "SIGXFSZ", SIGSYS: "SIGSYS",
 }
-#: Those that an instruction causes; `si_code` above 0 says how.
+#: Signals that an instruction causes; a positive `si_code` gives the cause.
 FAULT_SIGNALS = frozenset((SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS))
 
-#: `si_code`: who sent it, where no instruction caused it.
+#: `si_code` of signals that no instruction caused: the origin.
 SI_USER, SI_KERNEL, SI_QUEUE, SI_TKILL = 0, 0x80, -1, -6
 _CODES = {SI_USER: "SI_USER", SI_KERNEL: "SI_KERNEL", SI_QUEUE: "SI_QUEUE", -2: "SI_TIMER", -3: "SI_MESGQ",
           -4: "SI_ASYNCIO", -5: "SI_SIGIO", SI_TKILL: "SI_TKILL"}
@@ -30,7 +30,7 @@ SEGV_MAPERR, SEGV_ACCERR, SEGV_PKUERR = 1, 2, 4
 BUS_ADRALN, BUS_ADRERR = 1, 2
 FPE_INTDIV = 1
 ILL_ILLOPN = 2
-_CODES_OF: Mapping[int, tuple[str, ...]] = {
+_FAULT_CODES: Mapping[int, tuple[str, ...]] = {
     SIGILL: ("ILL_ILLOPC", "ILL_ILLOPN", "ILL_ILLADR", "ILL_ILLTRP", "ILL_PRVOPC", "ILL_PRVREG", "ILL_COPROC",
              "ILL_BADSTK"),
     SIGTRAP: ("TRAP_BRKPT", "TRAP_TRACE", "TRAP_BRANCH", "TRAP_HWBKPT"),
@@ -48,12 +48,12 @@ SIGINFO_SIZE = 128
 
 
 def code_name(number: int, code: int | None) -> str | None:
-    """The name of an `si_code`, None for one that is not known."""
+    """The name of an `si_code`, or None if not known."""
     if code is None:
         return None
     if code in _CODES:
         return _CODES[code]
-    names = _CODES_OF.get(number, ())
+    names = _FAULT_CODES.get(number, ())
     return names[code - 1] if 1 <= code <= len(names) else None
 
 

@@ -1,1 +1,1 @@
-"""The console script `gdbext`: starts GDBs that look at processes and cores, and tells what they found."""
+"""The console script `gdbext`: starts GDBs that take snapshots of processes and cores, and reports the results."""

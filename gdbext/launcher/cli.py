@@ -1,4 +1,4 @@
-"""The console script `gdbext`: its verbs, and what they have in common.
+"""The console script `gdbext`: its verbs, and the options that they share.
 
 Each verb is a module with NAME, HELP (one line), DESCRIPTION, EXAMPLES, `add_arguments(parser)` and `run(options)`,
 which returns the exit status. They are listed in VERBS.
@@ -20,24 +20,23 @@ from typing import IO
 
 from gdbext import __version__
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.looks.cores import STANDARD_INPUT
-from gdbext.launcher.looks.look import Options, Target
+from gdbext.launcher.snapshots.cores import STANDARD_INPUT
+from gdbext.launcher.snapshots.snapshot import Options, Target
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import printable
 from gdbext.render.output_file import write_private
 
-#: Modules of this package, in the order in which ``--help`` lists them. One that needs more than gdbext itself needs
-#: imports that in `run` only.
+#: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
 VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
 
 _DESCRIPTION = "Explains hangs and crashes of programs that mix Python with native code, without knowing GDB."
 _EXAMPLES = """\
 examples:
   gdbext report 4711              why process 4711 hangs, and what its threads do
-  gdbext report core.4711         the same of a core; it may be compressed
+  gdbext report core.4711         the same for a core; it may be compressed
   gdbext triage cores/            many cores, grouped by what happened
   gdbext attach 4711              GDB, with gdbext in it
-  gdbext doctor                   whether all is there that these need
+  gdbext doctor                   whether all requirements are met
 
 exit status: 0 nothing wrong found, 1 a deadlock or a crash found, 2 bad usage,
 3 no answer: the target could not be read or the report not be written, 4 no GDB
@@ -47,14 +46,15 @@ or a GDB without Python"""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the verb that the command line names.
 
-    :return: the exit status. An exception of whatever type ends with none that is a verdict: with `BAD_USAGE`, `NO_GDB`
-        or `NO_ANSWER`, and one line that says why.
+    :return: the exit status. After an exception it is never a verdict, but `BAD_USAGE`, `NO_GDB` or `NO_ANSWER`, with
+        one
+        line that says why.
     """
     name = "gdbext"
     try:
         _prepare_streams()
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, _end)
         options = parser().parse_args(arguments)
         name = f"gdbext {options.verb}"
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GdbextError as error:
         status = BAD_USAGE if isinstance(error, UsageError) else NO_GDB if isinstance(error, NoGdb) else NO_ANSWER
         return _complain(name, error, status)
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         return NO_ANSWER
     except OSError as error:
         return _complain(name, GdbextError(f"cannot write the report: {error.strerror or error}",
@@ -82,38 +82,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _prepare_streams() -> None:
-    """Make the standard streams fit for reports.
+    """Prepare the standard streams for reports.
 
     :raises GdbextError: there is no standard output.
     """
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:  # closed: else the next file that is opened takes the number, and reports go into it
+        except OSError:  # closed: the next file opened would take the number, and get the report
             os.open(os.devnull, os.O_RDWR)
     if sys.stderr is None:
-        sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115  # it stays open
+        sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115  # it remains open
     if sys.stdout is None:
         sys.stdout = open(1, "w", errors="backslashreplace", closefd=False)  # noqa: SIM115
         raise GdbextError("standard output is closed, so the report cannot be written", "redirect it to a file: > FILE")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # $PYTHONIOENCODING and old locales have encodings without many of the letters of names
+        # encodings of old locales and of $PYTHONIOENCODING lack many letters of names
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _settle(stream: IO[str]) -> None:
-    """Write what a stream holds back; if it cannot be written, keep Python from failing at it once more at its end."""
+    """Flush a stream; if that fails, prevent Python from failing again at its exit."""
     try:
         stream.flush()
     except (OSError, ValueError):
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        except (OSError, ValueError):  # no stream of the system
+        except (OSError, ValueError):  # it has no descriptor
             pass
 
 
 def _ended(name: str, end: SystemExit) -> int:
-    """Let argparse end with 0 or 2, and a signal with 128 and its number; nothing else ends by itself."""
+    """Pass on the exit of argparse, with 0 or 2, and of a signal, with 128 + its number; all else is an error."""
     if end.code == 0:
         try:
             sys.stdout.flush()
@@ -126,7 +126,7 @@ def _ended(name: str, end: SystemExit) -> int:
 
 
 def _place(error: Exception) -> str:
-    """An exception with the line that raised it, for a report of a mistake."""
+    """An exception with the line that raised it, for a bug report."""
     frames = traceback.extract_tb(error.__traceback__)
     at = f" in {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
     text = printable(str(error), 300)
@@ -134,9 +134,9 @@ def _place(error: Exception) -> str:
 
 
 def parser(brief: bool = False) -> argparse.ArgumentParser:
-    """What parses the command line.
+    """Make the parser of the command line.
 
-    :param brief: describe each verb by its one line of help, as completion shows it.
+    :param brief: describe each verb by one line, as completion does.
     """
     made = argparse.ArgumentParser("gdbext", description=_DESCRIPTION, epilog=_EXAMPLES,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -159,79 +159,75 @@ def modules() -> list[ModuleType]:
 # -- what verbs share -----------------------------------------------------------------------------------------------
 
 def add_target(verb: argparse.ArgumentParser) -> None:
-    """A process or a core, and what executable the core is of."""
-    verb.add_argument("target", metavar="PID|CORE", help="a process, by its number, or a core; ./4711 is a file, - "
+    """Add the process or core, and the executable of the core."""
+    verb.add_argument("target", metavar="PID|CORE", help="the PID of a process, or a core; ./4711 is a file, - is "
                       "standard input")
     verb.add_argument("executable", metavar="EXECUTABLE", nargs="?", type=Path,
-                      help="what made the core, if that is not to be found by itself")
+                      help="the executable that made the core, if gdbext does not find it")
     verb.add_argument("--namespace", metavar="PID", type=int,
-                      help="the number of the process is the one that it has in the PID namespace (the container) of "
-                      "process PID")
+                      help="the target's number is its number in the PID namespace (the container) of process PID")
 
 
 def add_gdb(group: argparse._ActionsContainer, where: str = "") -> None:
-    """Which GDB to use."""
+    """Add the choice of GDB."""
     group.add_argument("--gdb", metavar="FILE", help=f"the GDB to use{where} (else $GDBEXT_GDB, else gdb on $PATH)")
 
 
 def add_timeout(group: argparse._ActionsContainer) -> None:
-    """How long a look may take."""
+    """Add the time limit of a snapshot."""
     group.add_argument("--timeout", metavar="SECONDS", type=seconds, default=60.0,
-                       help="how long a look may take; a process then runs on (default: 60)")
+                       help="how long a snapshot may take; the process then resumes (default: 60)")
 
 
 def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
-    """JSON instead of text, and HTML as well."""
+    """Add JSON instead of text, and HTML in addition."""
     verb.add_argument("--json", action="store_true",
                       help=f"print one JSON document, schema {schema}, instead of text")
-    verb.add_argument("--html", metavar="FILE", help="write a page for browsers as well")
+    verb.add_argument("--html", metavar="FILE", help="also write a page for browsers")
 
 
-def add_look(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
-    """How to look.
-
-    :param timeout: whether it takes its time.
-    """
-    group = verb.add_argument_group("how to look")
+def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
+    """Add the options of a snapshot."""
+    group = verb.add_argument_group("snapshot options")
     add_gdb(group)
     if timeout:
         add_timeout(group)
     group.add_argument("--sysroot", metavar="DIR", type=_folder,
-                       help="the folder that holds the target's files by their own names, as the root of an image")
+                       help="the folder that holds the target's files under their own paths, such as an image")
     group.add_argument("--search", metavar="DIR", type=_folder, action="append", default=[],
-                       help="a folder in which the core's executable and libraries may lie: found by build id, then "
-                       "by name; may be given several times")
+                       help="a folder with the core's executable and libraries, found by build id, then by name; may "
+                       "be given several times")
     group.add_argument("--debuginfod", action="store_true",
                        help="let GDB ask the servers of $DEBUGINFOD_URLS for symbols")
 
 
 def add_text(verb: argparse.ArgumentParser) -> None:
-    """How a text shows threads."""
+    """Add the options of the text."""
     verb.add_argument("--stacks", choices=("full", "top", "none"), default="full",
                       help="how much of each stack is shown (default: full)")
     verb.add_argument("--each", action="store_true", help="show each thread by itself, also those with the same stack")
 
 
-def target_of(options: argparse.Namespace) -> Target:
+def parse_target(options: argparse.Namespace) -> Target:
     """The target that the command line names.
 
-    :raises GdbextError: there is none in the namespace that it names.
+    :raises GdbextError: it is not in the namespace that the command line names.
     """
     if not options.target.isdecimal():
         if options.namespace is not None:
-            raise UsageError(f"--namespace goes with a PID, not with {printable(options.target)}", "leave it out")
+            raise UsageError(f"--namespace needs a PID, and {printable(options.target)} is a file", "leave it out")
         core = STANDARD_INPUT if options.target == "-" else options.target
         return Target(core=Path(core), executable=options.executable)
     pid = int(options.target)
     if options.namespace is not None:
-        from gdbext.launcher.looks.containers import in_namespace_of
+        from gdbext.launcher.snapshots.containers import in_namespace_of
 
         pid = in_namespace_of(pid, options.namespace)
     return Target(pid=pid, executable=options.executable)
 
 
-def options_of(options: argparse.Namespace) -> Options:
-    """How the command line wants a look to be made."""
+def parse_options(options: argparse.Namespace) -> Options:
+    """The snapshot options of the command line."""
     terminal = sys.stdout.isatty()
     width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else 0
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
@@ -242,7 +238,7 @@ def options_of(options: argparse.Namespace) -> Options:
 
 
 def write_file(path: str, text: str) -> None:
-    """Write a report to a file that only its owner may read, ``-`` for standard output.
+    """Write a report to a file that only its owner may read; ``-`` is standard output.
 
     :raises GdbextError: it cannot be written.
     """
@@ -256,7 +252,7 @@ def write_file(path: str, text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write one line that does not belong to the report to standard error, if that can be written."""
+    """Write a line that is not part of the report to standard error, if that is possible."""
     sys.stdout.flush()
     try:
         sys.stderr.write(f"{text}\n")
@@ -266,7 +262,7 @@ def say(text: str) -> None:
 
 
 def number(text: str) -> int:
-    """The value of an option that counts something, or is a PID."""
+    """Parse a PID, or a number of things."""
     value = int(text)
     if not 1 <= value < 1 << 31:
         raise argparse.ArgumentTypeError("must be 1 or more")
@@ -274,7 +270,7 @@ def number(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """The value of an option that is a time, in seconds."""
+    """Parse a time in seconds."""
     value = float(text)
     if not 0 < value <= 86400:
         raise argparse.ArgumentTypeError("must be more than 0 and no more than a day")
@@ -292,7 +288,7 @@ def _folder(text: str) -> Path:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    # an exception, so that every GDB is ended in good order on the way out
+    # an exception, which ends every GDB in good order
     raise SystemExit(128 + number)
 
 
@@ -300,6 +296,6 @@ def _complain(name: str, error: GdbextError, status: int) -> int:
     hint = f"; {error.hint}" if error.hint else ""
     try:
         sys.stderr.write(f"{name}: {error}{hint}\n")
-    except (OSError, ValueError):  # nobody is left to hear of it
+    except (OSError, ValueError):  # there is no reader
         pass
     return status

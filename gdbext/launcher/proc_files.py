@@ -9,7 +9,7 @@ _PF_KTHREAD = 0x00200000
 
 
 def status_field(pid: int | str, name: str) -> str | None:
-    """A field of /proc/PID/status, None if there is no such process or field."""
+    """A field of /proc/PID/status; None if there is no such process or field."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -21,14 +21,14 @@ def status_field(pid: int | str, name: str) -> str | None:
 
 
 def process_name(pid: int | str) -> str:
-    """The name of a process's main thread, as the kernel has it."""
+    """The kernel's name of the process's main thread."""
     return status_field(pid, "Name") or "?"
 
 
 def stat_fields(pid: int, root: str = "/proc") -> list[str]:
-    """The fields of /proc/PID/stat from the state on, without PID and name; empty if there is no such process.
+    """The fields of /proc/PID/stat from the state on; empty if there is no such process.
 
-    :param root: where /proc is.
+    :param root: the folder of /proc.
     """
     try:
         with open(f"{root}/{pid}/stat", "rb") as file:
@@ -48,12 +48,12 @@ def parent_of(pid: int, root: str = "/proc") -> int | None:
 
 
 def start_of(pid: int, root: str = "/proc") -> int | None:
-    """When a process was started, in clock ticks since the machine was; None if it has ended."""
+    """The start time of a process in clock ticks since the machine started; None if it has ended."""
     return _number(stat_fields(pid, root), 19)
 
 
 def is_kernel_thread(pid: int, root: str = "/proc") -> bool:
-    """Whether what has a number like a process is a thread of the kernel, which has no descriptors and no memory."""
+    """Whether a PID belongs to a kernel thread, which has no descriptors and no memory."""
     return bool((_number(stat_fields(pid, root), 6) or 0) & _PF_KTHREAD)
 
 

@@ -60,6 +60,12 @@ ReasonCode = Literal[
     "deadlocks-not-listed",
     # verdict/
     "deadlocks-dropped", "every-thread-waits", "more-unreadable", "no-other-thread", "owner-gone",
+    # launcher/processes/: what threads wait for, who can end that, and what could not be read
+    "any-descriptor", "end-of-process", "end-of-thread", "futex-word", "named-lock", "reads-descriptor",
+    "shared-lock", "writes-descriptor",
+    "any-thread-may-release", "children-of-process", "no-thread-can-run", "only-processes-with-end",
+    "only-processes-with-memory", "semaphore-counted-by",
+    "descriptors-refused", "descriptors-timeout", "other-users-invisible", "other-users-unreadable", "threads-refused",
     # snapshot.py, commands/, debugger/
     "address-inside", "ambiguous-address", "compiled-code-waits", "died-in-handler", "doubt", "doubts",
     "gil-holder-unknown", "libraries-unlisted", "locks-not-decoded", "not-interleaved", "threads-unreadable",

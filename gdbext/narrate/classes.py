@@ -17,6 +17,8 @@ DEADLOCK, CRASH, UNKNOWN, OTHER = "deadlock", "crash", "unknown", "other"
 KINDS = (DEADLOCK, CRASH, UNKNOWN, OTHER)
 #: The C library's modules; the first frame outside of them shows where a thread waits.
 C_LIBRARY = re.compile(r"(libc|libpthread|ld-linux-x86-64|ld-musl-x86_64)[-.]")
+#: The headings of targets that could not be read, or only in part.
+NOT_READ, READ_IN_PART = "Not read:", "Read in part:"
 #: How many locks a headline of a process names.
 _MANY_LOCKS = 4
 #: The functions in which an event loop waits.
@@ -111,7 +113,7 @@ def summary(counts: Mapping[str, int], classes: int, failures: int, what: str = 
     """The number of targets of each kind, on one line."""
     parts = [f"{counts[DEADLOCK]:,} deadlocked", f"{counts[CRASH]:,} crashed", f"{counts[OTHER]:,} neither"]
     parts += [f"{counts[UNKNOWN]:,} without a verdict"] if counts[UNKNOWN] else []
-    text = f"{plural(sum(counts.values()), what)}: {', '.join(parts)}; {classes:,} class{'es' if classes != 1 else ''}"
+    text = f"{plural(sum(counts.values()), what)}: {', '.join(parts)}; {plural(classes, 'class')}"
     return text + (f"; {failures:,} could not be read" if failures else "")
 
 

@@ -46,6 +46,14 @@ def _listed(texts: Sequence[object], count: int | None = None) -> str:
     return " and ".join([part for part in (", ".join(named[:-1]), *named[-1:]) if part])
 
 
+def _processes(pids: Sequence[int]) -> str:
+    return f"process{'es' if len(pids) != 1 else ''} {_listed(pids)}"
+
+
+def _processes_have(pids: Sequence[int]) -> str:
+    return f"{_processes(pids)} {'has' if len(pids) == 1 else 'have'}"
+
+
 def _has(count: int, noun: str = "thread") -> str:
     return f"{count} {noun}{' has' if count == 1 else 's have'}"
 
@@ -242,6 +250,28 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         + (": its owner may not have survived fork" if owner_unknown else "")),
     "deadlocks-not-listed": "the document does not list deadlocks",
     "owner-gone": lambda lock, orphan, why=None: _with_why(f"the owner of {lock} is gone: {orphan}", why),
+
+    "any-descriptor": lambda waits: " or ".join(waits[:_MANY]),
+    "end-of-process": lambda pids: f"for the end of {_processes(pids)}",
+    "end-of-thread": "for the end of thread {number}",
+    "futex-word": "for a futex word",
+    "named-lock": "for {name}",
+    "reads-descriptor": "to read {link}, fd {fd}",
+    "shared-lock": lambda kind, name, path, offset: (
+        f"for {kind}{f' {name}' if name else ''} in shared memory ({path or 'without a name'}, {offset:#x})"),
+    "writes-descriptor": "to write {link}, fd {fd}",
+    "any-thread-may-release": "any other thread of its process may release it",
+    "children-of-process": "these are its children",
+    "no-thread-can-run": "none of these threads can run",
+    "only-processes-with-end": lambda pids: f"only {_processes_have(pids)} the other end",
+    "only-processes-with-memory": lambda pids: f"only {_processes_have(pids)} that memory",
+    "semaphore-counted-by": "only process {pid} counts the semaphore as acquired",
+    "descriptors-refused": "the descriptors of process {pid} could not be read",
+    "descriptors-timeout": "not all descriptors could be read within {seconds} s",
+    "other-users-invisible": "processes of other users could not be seen",
+    "other-users-unreadable": lambda what, count: (
+        f"{what} of {count:,} process{'es of other users' if count > 1 else ' of another user'} could not be read"),
+    "threads-refused": "the system calls of the threads of process {pid} could not be read",
 
     "address-inside": lambda address, base, structure, member=None: (
         f"{address:#x} is {member or f'byte {address - base}'} of the {structure} at {base:#x}"),

@@ -63,8 +63,8 @@ def listed(parts: Iterable[Words], separator: str = ", ") -> Words:
 
 
 def plural(count: int, noun: str) -> str:
-    """A number and a noun, with a plural s if needed."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """A number and a noun, with a plural s or "es" if needed."""
+    return f"{count:,} {noun}{'' if count == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 def reason(why: Reason | str, limit: int = 1000) -> Foreign:

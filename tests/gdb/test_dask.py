@@ -129,7 +129,7 @@ def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) ->
     assert found.returncode == 1, found
     lines = found.stdout.splitlines()
     assert lines[0] == (f"Dask cluster {hung.facts['scheduler']}: 1 scheduler, 1 client, 3 workers; "
-                        f"looked at on 1 machine")
+                        f"examined on 1 machine")
     assert "2 workers: deadlock between the GIL and rwlock in libdrv.so (recorded)" in lines
     for number, (address, worker) in enumerate(zip(hung.facts["addresses"], hung.facts["workers"])):
         assert worker["address"] in hung.facts["addresses"]
@@ -145,7 +145,7 @@ def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) ->
     assert lines[at].startswith("1 scheduler, worker and client: only waits: no deadlock, all ")
     assert "waits for 2 futures" in lines[at + 1]
     assert f"(PID {hung.sample.pid} on " in lines[at + 1]
-    assert "Not looked at" not in found.stdout
+    assert "Not read" not in found.stdout
     assert found.stderr == ""
     text = page.read_text()
     assert "deadlock between the GIL and rwlock in libdrv.so" in text
@@ -320,7 +320,7 @@ def test_workers_on_several_hosts_are_distinguished(tmp_path: Path) -> None:
         document = json.loads(found.stdout)
         (failure,) = document["failures"]
         assert failure["target"] == f"worker {workers[first]['address']} (PID {pid} on {first})"
-        assert failure["problem"] == "its nanny answered no more while it was looked at"
+        assert failure["problem"] == "its nanny stopped answering during the snapshot"
         (deadlock,) = [each for each in document["classes"] if each["kind"] == "deadlock"]
         assert [name for name, worker in workers.items() if is_cycle_of(deadlock["document"], worker)] == [
             *(set(workers) - {first})]

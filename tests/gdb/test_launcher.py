@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher.looks import look as looks
-from gdbext.launcher.looks.look import Options, Target, look
+from gdbext.launcher.snapshots import snapshot as snapshots
+from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import cores, gdb_session, interpreters, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.report import Report
@@ -175,7 +175,7 @@ def test_report_of_a_process(deadlocked: Sample, tmp_path: Path) -> None:
     assert "Deadlock 1: 2 threads wait for each other" in ran.stdout
     assert ran.stdout.index('"MainThread" waits for') < ran.stdout.index("Deadlock 1")
     (line,) = ran.stderr.splitlines()
-    seconds = re.fullmatch(rf"gdbext report: process {deadlocked.pid} stood still for (\d+\.\d\d) s", line)
+    seconds = re.fullmatch(rf"gdbext report: process {deadlocked.pid} was paused for (\d+\.\d\d) s", line)
     assert seconds is not None, line
     assert 0 < float(seconds[1]) < 60
     assert dot.read_text().startswith("digraph gdbext {")
@@ -284,7 +284,7 @@ def test_moved_files_of_a_core_are_found(tmp_path: Path) -> None:
         missing = launch("report", core, "--json")
         assert missing.status == 1, "it has crashed, whatever else is not known"
         assert missing.document()["deadlocks"] == []
-        assert re.search(rf"the executable {program} \(build id [0-9a-f]+\) is not here: .*--search", missing.stderr)
+        assert re.search(rf"the executable {program} \(build id [0-9a-f]+\) was not found: .*--search", missing.stderr)
         found = launch("report", core, "--json", "--search", tmp_path / "build tree")
         image = tmp_path / "image"
         (image / str(program.parent).lstrip("/")).mkdir(parents=True)
@@ -304,7 +304,7 @@ def test_wrong_executable_is_reported_with_both_build_ids(tmp_path: Path) -> Non
         shutil.copy(other, program)
         ran = launch("report", core)
         named = launch("report", core, other)
-    for each, end in ((ran, "it is not used"), (named, "it is used since it was named")):
+    for each, end in ((ran, "it is not used"), (named, "it is used because you named it")):
         (line,) = (line for line in each.stderr.splitlines() if end in line)
         assert was in line
         assert build_id(other) in line
@@ -343,7 +343,7 @@ def test_process_that_is_already_traced(native: Sample, tmp_path: Path) -> None:
     finally:
         gdb.communicate(b"detach\nquit\n", timeout=120)
     assert ran.status == 3
-    assert re.search(rf"traced by process {gdb.pid} \(.+\) already", ran.complaint())
+    assert re.search(rf"already traced by process {gdb.pid} \(.+\)", ran.complaint())
 
 
 @pytest.mark.parametrize("what", ["junk", "empty", "executable", "folder", "nothing", "fifo"])
@@ -361,8 +361,8 @@ def test_file_that_is_not_a_core(what: str, tmp_path: Path) -> None:
         os.mkfifo(path)
     ran = launch("report", path)
     assert ran.status == 3
-    words = {"junk": "is no core", "empty": "is empty", "executable": "an executable", "folder": "is a folder",
-             "nothing": "No such file", "fifo": "no regular file"}
+    words = {"junk": "is not a core", "empty": "is empty", "executable": "an executable", "folder": "is a folder",
+             "nothing": "No such file", "fifo": "not a regular file"}
     assert words[what] in ran.complaint()
 
 
@@ -397,7 +397,7 @@ def test_truncated_core_reports_no_existing_file_as_missing(kernel_core: tuple[P
     assert ran.status == 1
     assert f"\nMissing: {why}; so nothing in " in ran.stdout
     assert f"Whether there is a deadlock cannot be determined ({why})" in ran.stdout
-    assert "not here" not in ran.stdout
+    assert "not found" not in ran.stdout
     assert "is missing" not in ran.stdout
     assert re.search(r"#0 +0x[0-9a-f]+ \(\) in libc\.so\.6\n", ran.stdout), "by the core's own list of mappings"
     assert ran.stderr == f"gdbext report: {why}\n"
@@ -441,7 +441,7 @@ def test_report_that_cannot_be_written(native: Sample) -> None:
         done = subprocess.run(command("report", str(native.pid)), env=environment(), stdout=full, text=True,
                               stderr=subprocess.PIPE, timeout=120, check=False)
     assert done.returncode == 3
-    (line,) = (line for line in done.stderr.splitlines() if "stood still" not in line)
+    (line,) = (line for line in done.stderr.splitlines() if "was paused for" not in line)
     assert line.startswith("gdbext report: cannot write the report: No space left")
 
 
@@ -453,9 +453,9 @@ def test_time_out_leaves_the_process_unharmed(native: Sample, tmp_path: Path) ->
         ran = launch("report", str(native.pid), "--timeout", seconds, gdb=slow_gdb(tmp_path))
         assert ran.status == 3
         assert f"was not read within {seconds} s" in ran.stderr.splitlines()[-1]
-        if "stood still" in ran.stderr:
+        if "was paused for" in ran.stderr:
             break
-    assert re.search(r"stood still for \d+\.\d\d s", ran.stderr)
+    assert re.search(r"was paused for \d+\.\d\d s", ran.stderr)
     check_unharmed(native)
 
 
@@ -520,9 +520,9 @@ def test_interrupts_during_attach_do_not_reach_the_process(tmp_path: Path) -> No
 def test_process_continues_after_gdb_ends_without_detaching(before: str, native: Sample, tmp_path: Path,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal with which GDB stopped the process must not stop it permanently."""
-    monkeypatch.setattr(looks, "_PATIENCE", 0.3)
+    monkeypatch.setattr(snapshots, "_PATIENCE", 0.3)
     for seconds in (1.5, 5, 30):
-        seen = look(Target(pid=native.pid), Options(gdb=str(slow_gdb(tmp_path, before)), timeout=seconds))
+        seen = take_snapshot(Target(pid=native.pid), Options(gdb=str(slow_gdb(tmp_path, before)), timeout=seconds))
         assert seen.status == 3
         assert seen.document is None
         assert seen.problem is not None
@@ -579,7 +579,7 @@ def test_install_writes_an_init_file_that_gdb_reads(tmp_path: Path) -> None:
     assert launch("install", "--write", **home).status == 0
     (file,) = tmp_path.rglob("*gdbinit")
     once = file.read_text()
-    assert f"loads gdbext already:\n  {once}" in launch("install", "--write", **home).stdout
+    assert f"already loads gdbext:\n  {once}" in launch("install", "--write", **home).stdout
     assert file.read_text() == once
     done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "help py-deadlocks"], capture_output=True,
                           env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120, check=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gdbext.launcher.looks.look import Options, Target, look
+from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import cores, gdb_session, samples
 from tests.support.samples import Sample
 
@@ -39,7 +39,7 @@ def seen_by_gdb(where: list[str | Path]) -> dict[str, Any]:
 
 def seen_by_launcher(where: list[str | Path]) -> dict[str, Any]:
     target = Target(pid=int(str(where[1]))) if where[0] == "-p" else Target(core=Path(where[1]))
-    seen = look(target, Options(gdb=gdb_session.executable(), timeout=gdb_session.TIMEOUT))
+    seen = take_snapshot(target, Options(gdb=gdb_session.executable(), timeout=gdb_session.TIMEOUT))
     assert seen.document is not None, seen.problem
     return seen.document
 

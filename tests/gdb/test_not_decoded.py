@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.looks.look import Look, Options, Target, look
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER
 from tests.support import cores, embedding, gdb_session, samples
 from tests.support.samples import Sample, wait_until
@@ -16,12 +16,12 @@ NAMES = ("3.6", "3.8", "3.9", "3.11", "3.12", "3.13", "debian", "3.11-stripped",
 COMPILED = "compiled Python code is not decoded"
 
 
-def report(sample: Sample, core: Path | None = None) -> Look:
+def report(sample: Sample, core: Path | None = None) -> Snapshot:
     target = Target(pid=sample.pid) if core is None else Target(core=core)
-    return look(target, Options(gdb=gdb_session.executable()))
+    return take_snapshot(target, Options(gdb=gdb_session.executable()))
 
 
-def lock_kinds(seen: Look) -> list[str]:
+def lock_kinds(seen: Snapshot) -> list[str]:
     """The kinds of the locks that threads wait for."""
     assert seen.document is not None
     locks = {lock["id"]: lock["kind"] for lock in seen.document["locks"]}

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from gdbext.inferior.preview import Preview
-from gdbext.launcher.looks.look import Look, Options, Target, look
+from gdbext.debugger.preview import Preview
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from tests.support import gdb_session, interpreters, packages, samples
 from tests.support.interpreters import CHECKOUT
 from tests.support.samples import Sample
@@ -101,7 +101,7 @@ class Watched:
     and `states` those of the threads after each file that was read before.
     """
 
-    look: Look
+    snapshot: Snapshot
     commands: list[str]
     lines: list[str]
     tracers: list[str]
@@ -112,8 +112,8 @@ class Watched:
 
     @property
     def document(self) -> dict[str, Any]:
-        assert self.look.document is not None, self.look.problem
-        return self.look.document
+        assert self.snapshot.document is not None, self.snapshot.problem
+        return self.snapshot.document
 
     def functions(self, thread: int = 0) -> list[str]:
         return [frame["function"] for frame in self.document["threads"][thread]["stack"]]
@@ -129,7 +129,7 @@ def watch(sample: Sample, directory: Path, what: str = "", *, symbols: bool = Tr
     options = "" if symbols else '-iex "set debug-file-directory /nonexistent" '
     gdb.write_text(f'#!/bin/sh\nexec {shutil.which(gdb_session.executable())} {options}-iex "source {program}" "$@"\n')
     gdb.chmod(0o755)
-    seen = look(Target(pid=sample.pid), Options(gdb=str(gdb), timeout=gdb_session.TIMEOUT, each=True))
+    seen = take_snapshot(Target(pid=sample.pid), Options(gdb=str(gdb), timeout=gdb_session.TIMEOUT, each=True))
     assert seen.problem is None, seen.problem
     found = json.loads(answer.read_text())
     answer.unlink()
@@ -148,9 +148,9 @@ def check(sample: Sample, directory: Path, *libraries: str, symbols: bool = True
     assert {*libraries} <= {os.path.basename(name) for name in watched.before}
     assert [os.path.realpath(name) for name in without.before] == [os.path.realpath(f"/proc/{sample.pid}/exe")]
     assert watched.document == without.document
-    assert watched.look.text == without.look.text
-    assert watched.look.dot == without.look.dot
-    assert watched.look.status == without.look.status
+    assert watched.snapshot.text == without.snapshot.text
+    assert watched.snapshot.dot == without.snapshot.dot
+    assert watched.snapshot.status == without.snapshot.status
     assert any(frame["language"] == "native" for row in watched.document["threads"] for frame in row["stack"])
     check_read_once(watched)
     # the process kept running
@@ -257,7 +257,7 @@ def test_library_moved_before_the_stop(to: str, tmp_path: Path) -> None:
     functions = watched.functions()
     assert functions[functions.index("wait_for_byte"):][:len(wanted)] == wanted
     assert watched.document == without.document
-    assert watched.look.text == without.look.text
+    assert watched.snapshot.text == without.snapshot.text
 
 
 def test_library_listed_twice(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_python_in_another_mount_namespace(name: str, tmp_path: Path) -> None:
     document = watched.document
     assert len(document["runtimes"]) == 1
     assert len(document["deadlocks"]) == 1
-    assert "Python frames first" not in watched.look.text
+    assert "Python frames first" not in watched.snapshot.text
     stacks = [[frame["function"] for frame in thread["stack"] if frame["language"] == "python"]
               for thread in document["threads"]]
     assert sorted(stack.count("cross") for stack in stacks) == [0, 1, 1]

@@ -126,14 +126,14 @@ def test_interrupted_run_is_resumed(triaged: Cores, tmp_path: Path) -> None:
     process = subprocess.Popen(argv, env=environment(tmp_path), text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, start_new_session=True, preexec_fn=samples.accept_interrupts)
     try:
-        looks = state / "looks.jsonl"
+        looks = state / "snapshots.jsonl"
         samples.wait_until(lambda: looks.exists() and looks.read_text().count("\n") >= 2, "two looks to end")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (out, process.returncode) == ("", 130)
-    assert "go on with --resume" in err
+    assert "continue with --resume" in err
     before = looks.read_text()
     assert 2 <= before.count("\n") < 5
     done = subprocess.run([*argv, "--resume"], env=environment(tmp_path), text=True, capture_output=True, timeout=120,
@@ -318,6 +318,6 @@ def test_text_of_the_processes(output: Output) -> None:
     assert lines[0] == "2 processes: 2 deadlocked with each other, 0 with a deadlock of their own"
     (deadlock,) = [line for line in lines if line.startswith(f"Deadlock between processes {parent}, {child} ")]
     assert f"(inferred: only process {parent} has the other end; " in deadlock
-    assert deadlock.endswith("; no thread of these can run)")
+    assert deadlock.endswith("; none of these threads can run)")
     assert f'  process {parent} "python" thread 1 "MainThread" waits for the end of process {child}' in lines
-    assert "stood still, for" in output.err
+    assert "paused one by one, each for" in output.err

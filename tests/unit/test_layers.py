@@ -124,11 +124,12 @@ def test_the_launcher_runs_without_gdb() -> None:
         if layer(module) == "gdbext.launcher":
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
-                "gdbext.errors", "gdbext.model", "gdbext.model.kinds", "gdbext.record", "gdbext.render.escape",
-                "gdbext.render.html", "gdbext.render.shown", "gdbext.render.output_file", "gdbext.schema.read",
-                "gdbext.verdict.graph", "gdbext.narrate", "gdbext.narrate.classes", "gdbext.narrate.frames",
-                "gdbext.narrate.names", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
-                "gdbext.inferior.link_map", "gdbext.inferior.proc", "gdbext.elf.headers", "gdbext.elf.notes"}, module
+                "gdbext.elf.core_memory", "gdbext.elf.headers", "gdbext.elf.notes", "gdbext.errors",
+                "gdbext.inferior.proc", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons", "gdbext.narrate",
+                "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.frames", "gdbext.narrate.names",
+                "gdbext.narrate.processes", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
+                "gdbext.record", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.output_file",
+                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.schema.read", "gdbext.verdict.graph"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ ACROSS = {
     "test_words.py": "all texts of the project",
     "test_verdicts.py": "what all renderers say of one report",
     "layout/test_micro_versions.py": "tables and runtimes of neighbouring versions",
-    "launcher/test_core_files.py": "looks/cores.py and looks/elf.py with the same made-up files",
+    "launcher/test_core_files.py": "snapshots/cores.py and snapshots/elf.py with the same made-up files",
     "launcher/test_surroundings.py": "finding.py, rights.py, containers.py, doctor.py and install.py on one host",
     "narrate/test_sentences.py": "sentences in render/ and commands/",
     "render/test_html_target.py": "render/templates/target.html.j2",

@@ -9,9 +9,9 @@ import re
 import pytest
 
 from gdbext.launcher.cluster import page as cluster_page
-from gdbext.launcher.looks import classes
-from gdbext.launcher.looks.look import Look
 from gdbext.launcher.processes import family as processes
+from gdbext.launcher.snapshots import classes
+from gdbext.launcher.snapshots.snapshot import Snapshot
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
 from gdbext.model import Report
 from gdbext.narrate import names, threads, verdict
@@ -75,8 +75,8 @@ def text_of(report: Report) -> str:
 
 
 def page_of(*reports: Report) -> str:
-    looks = [look(report, f"process {number}") for number, report in enumerate(reports)]
-    return Page(html_page(looks, "all")).text()
+    snapshots = [look(report, f"process {number}") for number, report in enumerate(reports)]
+    return Page(html_page(snapshots, "all")).text()
 
 
 def claim_of(words: str) -> str:
@@ -151,10 +151,11 @@ def test_every_renderer_names_a_standstill() -> None:
 
 
 def test_process_tree_has_processes_without_a_verdict() -> None:
-    looks = {pid: Look(f"process {pid}", document_of(report), text_of(report), None, 0.1, 0.5, said(report.no_verdict),
+    snapshots = {pid: Snapshot(f"process {pid}", document_of(report), text_of(report), None, 0.1, 0.5,
+                               said(report.no_verdict),
                        None, NO_ANSWER if report.no_verdict else NOTHING_FOUND)
              for pid, report in ((10, healthy()), (11, without_verdict()))}
-    tree = processes.Tree(10, {10: None, 11: 10}, looks, 0.0, {}, (), None)
+    tree = processes.Tree(10, {10: None, 11: 10}, snapshots, 0.0, {}, (), None)
     words = processes.text(tree, tree.triage)
     assert words.splitlines()[0] == ("2 processes: 0 deadlocked with each other, 0 with a deadlock of their own, "
                                      "1 without a verdict")
@@ -166,7 +167,7 @@ def test_summary_of_triage_counts_targets_without_a_verdict() -> None:
                  for number, report in enumerate((healthy(), without_verdict(), with_doubt(healthy())))]
     triage = classes.Triage(classes.merge(documents))
     assert classes.summary(triage) == "3 cores: 0 deadlocked, 0 crashed, 1 neither, 2 without a verdict; 2 classes"
-    assert [row["verdict"].partition(":")[0] for row in classes.rows_of(triage)] == ["unknown", "other"]
+    assert [row["verdict"].partition(":")[0] for row in classes.class_rows(triage)] == ["unknown", "other"]
 
 
 def test_document_that_does_not_list_deadlocks_has_no_verdict_anywhere() -> None:

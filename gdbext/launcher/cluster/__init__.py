@@ -1,1 +1,1 @@
-"""A Dask cluster: asking its processes, and the page of what was found."""
+"""A Dask cluster: questions to its processes, and the page of the answers."""

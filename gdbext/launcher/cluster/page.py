@@ -5,14 +5,15 @@ Schema ``gdbext-dask/1`` is owned by this module.
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gdbext.launcher.looks import classes
+from gdbext.errors import BadDocument
+from gdbext.launcher.snapshots import classes
 from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND
 from gdbext.model import Report
+from gdbext.narrate import cluster as words
 from gdbext.narrate.classes import DEADLOCK, process_headline
 from gdbext.narrate.names import Facts
 from gdbext.narrate.words import plain
@@ -22,21 +23,17 @@ from gdbext.schema.read import read_document
 
 SCHEMA = "gdbext-dask/1"
 
-#: How many tasks, and how many members of a class, are named.
-_MANY, _MANY_MEMBERS = 4, 16
-#: After how many seconds without a word of a worker that is told; it says something twice a second.
-_SILENT = 10.0
-#: What a process is of which no more is known.
-_CONNECTED = "connected process"
+#: How many members of a class are shown.
+_MANY_MEMBERS = 16
 
 
 @dataclass
 class Process:
-    """A process of the cluster and what the look at it found.
+    """A process of the cluster, with its snapshot.
 
-    `roles` are of ``scheduler``, ``client`` and ``worker``; a process may have several, and none is known of one that
-    only has a connection to the scheduler. `since` is for how many seconds the scheduler has not heard of a worker,
-    `tasks` are those that it is to run; `futures` is how many a client waits for. The rest is as in `Look`.
+    `roles` are ``scheduler``, ``client`` and ``worker``; none is known of a process that only has a connection to the
+    scheduler. `since` is how many seconds the scheduler has not heard from a worker, `tasks` are those assigned to it,
+    `futures` is how many a client waits for. The rest is as in `Snapshot`.
     """
 
     roles: tuple[str, ...]
@@ -48,6 +45,7 @@ class Process:
     tasks: tuple[str, ...] = ()
     futures: int = 0
     document: dict[str, Any] | None = None
+    report: Report | None = None
     text: str = ""
     stopped: float | None = None
     problem: str | None = None
@@ -56,114 +54,82 @@ class Process:
 
     @property
     def title(self) -> str:
-        """What it is and where, on one line."""
-        what = _together(self.roles)
-        if self.address:
-            what += f" {self.address}"
-        where = [f"PID {self.pid}"] if self.pid else []
-        where += [f"on {self.host}"] if self.host else []
-        return f"{what} ({' '.join(where)})" if where else what
-
-    @property
-    def report(self) -> Report | None:
-        """What was seen of it."""
-        return None if self.document is None else read_document(self.document)
+        """The process on one line: roles, address, PID and machine."""
+        return words.process_title(self.roles, self.address, self.pid, self.host)
 
     @property
     def verdict(self) -> str | None:
-        """What happened in it, on one line; None if it was not seen."""
+        """What happened in the process, on one line; None without a report."""
         return None if self.report is None else headline(self.report)
 
     def take(self, answer: Mapping[str, Any]) -> None:
-        """Keep what `look_there` answered."""
-        self.document, self.text = answer.get("document"), answer.get("text") or ""
-        self.stopped, self.problem, self.hint = answer.get("stopped"), answer.get("problem"), answer.get("hint")
+        """Store the answer of `snapshot_there`, which may come from another version of gdbext."""
+        self.text, self.stopped = answer.get("text") or "", answer.get("stopped")
+        self.problem, self.hint = answer.get("problem"), answer.get("hint")
         self.status = int(answer.get("status", NO_ANSWER))
+        document = answer.get("document")
+        if document is None:
+            return
+        try:
+            self.report, self.document = read_document(document), document
+        except BadDocument as error:
+            self.problem, self.hint, self.status = *classes.bad_document(error), NO_ANSWER
 
 
 @dataclass
 class Survey:
-    """What was found of a cluster. `problem`: why the scheduler could not be asked, if it could not."""
+    """The processes of a cluster. `problem` says why the scheduler did not answer, None if it did."""
 
     address: str
     processes: list[Process] = field(default_factory=list)
     problem: str | None = None
 
+    def class_members(self, triage: classes.Triage) -> list[tuple[classes.Class, Process, list[Process]]]:
+        """Each class with its representative and all of its processes."""
+        by_title = {process.title: process for process in self.processes}
+        return [(each, by_title[each.representative], [by_title[name] for name in each.members])
+                for each in triage.classes]
 
-def _together(roles: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(roles[:-1]), *roles[-1:]))) or _CONNECTED
-
-
-# -- the page --------------------------------------------------------------------------------------------------------
 
 def headline(report: Report) -> str:
     """What happened in a process, on one line: between which locks a deadlock is, or that it only waits."""
     return plain(process_headline(Facts(report)))
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
-
-
 def merged(found: Survey) -> classes.Triage:
-    """The processes that could be read, in classes of what happened in them, and those that could not."""
+    """The processes with a report in classes of what happened in them, and those without one."""
     read = [(process.title, process.document) for process in found.processes if process.document is not None]
-    failures = [classes.Failure(process.title, process.problem or "it was not looked at", process.hint)
+    failures = [classes.Failure(process.title, process.problem or "no snapshot was taken", process.hint)
                 for process in found.processes if process.document is None]
     return classes.Triage(classes.merge(read), tuple(failures))
 
 
 def page(found: Survey, triage: classes.Triage) -> str:
     """The whole report for people."""
-    lines = [f"Dask cluster {printable(found.address)}: {_summary(found)}"]
+    hosts = {process.host for process in found.processes if process.document is not None}
+    lines = [words.summary(printable(found.address), [process.roles for process in found.processes], len(hosts))]
     if found.problem:
-        lines.append(f"The scheduler could not tell who belongs to it: {printable(found.problem)}")
-    by_title = {process.title: process for process in found.processes}
-    for each in triage.classes:
-        members = [by_title[name] for name in each.members]
-        lines += ["", f"{_roles(members)}: {printable(str(by_title[each.representative].verdict))}"]
+        lines.append(words.scheduler_problem(printable(found.problem)))
+    for each, representative, members in found.class_members(triage):
+        title = words.class_title([member.roles for member in members])
+        lines += ["", f"{title}: {printable(str(representative.verdict))}"]
         for process in members[:_MANY_MEMBERS]:
             lines += _member(process, each.kind == DEADLOCK)
         left = len(members) - _MANY_MEMBERS
         if left > 0:
             lines.append(f"  and {left:,} more")
         if each.kind == DEADLOCK:
-            text = by_title[each.representative].text
+            text = representative.text
             if len(members) > 1:
                 lines.append(f"  in {printable(each.representative)}:")
             lines += ["", *(f"  {line}".rstrip() for line in text[text.find("Deadlock 1"):].rstrip().splitlines())]
-    if triage.failures:
-        lines += ["", "Not looked at:", *(f"  {classes.failure_line(failure)}" for failure in triage.failures)]
-    return "\n".join(lines)
-
-
-def _summary(found: Survey) -> str:
-    counts = collections.Counter(role or "process" for process in found.processes for role in process.roles or ("",))
-    parts = [_count(counts[role], noun) for role, noun in (
-        ("scheduler", "scheduler"), ("client", "client"), ("worker", "worker"),
-        ("process", _CONNECTED)) if counts[role]]
-    hosts = {process.host for process in found.processes if process.document is not None}
-    return ", ".join(parts) + (f"; looked at on {_count(len(hosts), 'machine')}" if hosts else "")
-
-
-def _roles(members: Sequence[Process]) -> str:
-    counts = collections.Counter(_together(member.roles) for member in members)
-    return ", ".join(_count(number, role) for role, number in counts.items())
+    return "\n".join([*lines, *classes.failure_lines(triage, "  ")])
 
 
 def _member(process: Process, deadlocked: bool) -> list[str]:
-    """A process, what Dask knows of it, and who waits for whom there."""
-    told = [process.title]
-    if process.since is not None and process.since > _SILENT:
-        told.append(f"not heard of for {process.since:.0f} s")
-    if process.tasks:
-        named = ", ".join(process.tasks[:_MANY]) + (", ..." if len(process.tasks) > _MANY else "")
-        told.append(f"has {_count(len(process.tasks), 'task')} to run: {named}")
-    if process.futures:
-        told.append(f"waits for {_count(process.futures, 'future')}")
-    if process.stopped is not None:
-        told.append(f"stood still for {process.stopped:.2f} s")
-    lines = ["  " + printable(", ".join(told))]
+    """A process, what Dask knows of it, and its first deadlock."""
+    lines = ["  " + printable(words.process_line(process.title, process.since, process.tasks, process.futures,
+                                                 process.stopped))]
     if process.problem:
         lines.append(f"    {printable(process.problem)}")
     if deadlocked and process.report is not None:
@@ -172,7 +138,7 @@ def _member(process: Process, deadlocked: bool) -> list[str]:
 
 
 def as_document(found: Survey, triage: classes.Triage) -> dict[str, Any]:
-    """The document of schema ``gdbext-dask/1``: that of `classes` and, of each process, what Dask knows of it."""
+    """The document of schema ``gdbext-dask/1``: that of `classes` and, for each process, what Dask knows of it."""
     class_of = {member: each.key for each in triage.classes for member in each.members}
     return {**classes.as_document(triage), "schema": SCHEMA, "address": found.address, "problem": found.problem,
             "processes": [{
@@ -184,25 +150,20 @@ def as_document(found: Survey, triage: classes.Triage) -> dict[str, Any]:
             } for process in found.processes]}
 
 
-def looks_of(found: Survey, triage: classes.Triage) -> list[Shown]:
-    """What `render.html` shows: the representative of each class, and what could not be looked at."""
-    by_title = {process.title: process for process in found.processes}
-    shown = [by_title[each.representative] for each in triage.classes]
-    shown += [by_title[failure.target] for failure in triage.failures]
+def shown_targets(found: Survey, triage: classes.Triage) -> list[Shown]:
+    """The representative of each class, and the processes without a report, as `render.html` takes them."""
+    shown = [representative for _, representative, _ in found.class_members(triage)]
+    shown += [process for process in found.processes if process.document is None]
     return [Shown(process.title, process.report, process.problem, process.hint, process.stopped) for process in shown]
 
 
-def rows_of(found: Survey, triage: classes.Triage) -> list[dict[str, Any]]:
+def class_rows(found: Survey, triage: classes.Triage) -> list[dict[str, Any]]:
     """The classes as `render.html` takes them."""
-    by_title = {process.title: process for process in found.processes}
-    return [{"verdict": by_title[each.representative].verdict, "count": len(each.members), "members": each.members,
-             "representative": each.representative} for each in triage.classes]
+    return [{"verdict": representative.verdict, "count": len(each.members), "members": each.members,
+             "representative": each.representative} for each, representative, _ in found.class_members(triage)]
 
 
 def status(found: Survey) -> int:
-    """The exit status: 1 where a deadlock was found, otherwise that of a process that could not be read, or 0."""
+    """The exit status: 1 where a deadlock was found, else that of a process without a report, else 0."""
     statuses = {process.status for process in found.processes}
-    for one in (FOUND, NO_GDB, NO_ANSWER):
-        if one in statuses:
-            return one
-    return NOTHING_FOUND
+    return next((one for one in (FOUND, NO_GDB, NO_ANSWER) if one in statuses), NOTHING_FOUND)

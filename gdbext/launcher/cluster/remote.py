@@ -1,7 +1,7 @@
-"""What runs on the machines of a Dask cluster: functions that Dask takes there; who is at an end of a connection.
+"""Functions that Dask runs on the machines of a cluster, and the processes at the ends of connections.
 
-Functions go to other machines as source text: Dask would send them by reference, and gdbext need not be installed
-there, or as bytecode, which another version of Python must not be given.
+Functions are sent as source text. Dask itself would send a reference, and gdbext may be missing there, or bytecode,
+which another version of Python cannot run.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gdbext.launcher.looks.look import Options, Target, look
+from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 
-#: What the functions that are sent elsewhere use of the standard library.
+#: The imports of the functions that are sent.
 _PREAMBLE = """\
 from __future__ import annotations
 import asyncio, importlib.machinery, importlib.util, ipaddress, json, os, socket, subprocess, sys, tempfile, time
 """
-#: An address as Dask has it: host and port.
+#: An address in Dask's form: host and port.
 ADDRESS = re.compile(r"(?:[a-z]+://)?(\[[0-9a-fA-F:.%]+\]|[^\s/:\[\]]+):([0-9]{1,5})")
 
 
-# -- what runs on other machines: nothing but the standard library, and one another ------------------------------------
+# -- functions that run on other machines: they use only the standard library and each other ---------------------------
 
 def connections() -> Iterator[tuple[tuple[str, int], tuple[str, int], int]]:
     """The TCP sockets of this network namespace: own end, other end, inode.
@@ -61,7 +61,7 @@ def connections() -> Iterator[tuple[tuple[str, int], tuple[str, int], int]]:
 
 
 def owners_of(inodes: set[int]) -> dict[int, int]:
-    """Which process has the socket of each inode: the oldest of those that have it and can be seen."""
+    """The process that has the socket of each inode: the one with the lowest PID that can be read."""
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     owners: dict[int, int] = {}
     for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int, reverse=True):
@@ -70,28 +70,28 @@ def owners_of(inodes: set[int]) -> dict[int, int]:
                 inode = wanted.get(os.readlink(f"/proc/{name}/fd/{descriptor}"))
                 if inode is not None:
                     owners[inode] = int(name)
-        except OSError:  # not ours, or gone
+        except OSError:  # of another user, or ended
             continue
     return owners
 
 
 def has_python(pid: int) -> bool:
-    """Whether a process has a Python in it, by the names of the files that it has mapped; true if they are secret.
+    """Whether a process contains a Python, by the names of its mapped files; True if they may not be read.
 
-    One that passes a connection on, as `ssh` and `kubectl` do, has its ends and is none of the cluster's.
+    A process that forwards a connection, as `ssh` and `kubectl` do, has its ends and does not belong to the cluster.
     """
     try:
-        with open(f"/proc/{pid}/maps", "rb") as maps:  # names are bytes, in no encoding that is known
-            # as of python3.11, libpython3.11.so.1.0 and _socket.cpython-311-x86_64-linux-gnu.so
+        with open(f"/proc/{pid}/maps", "rb") as maps:  # names are bytes in an unknown encoding
+            # as in python3.11, libpython3.11.so.1.0 and _socket.cpython-311-x86_64-linux-gnu.so
             return any(b"python" in line.rpartition(b"/")[2].lower() for line in maps)
     except OSError:
         return True
 
 
 def place_there(package: str | None) -> dict[str, Any]:
-    """Where this process is and which gdbext its machine has.
+    """The machine and PID of this process, and the place of gdbext there.
 
-    :param package: a folder to look for gdbext in, instead of where Python looks.
+    :param package: the folder that contains gdbext; None: Python finds it.
     """
     if package:
         spec = importlib.machinery.PathFinder.find_spec("gdbext", [package])
@@ -102,23 +102,23 @@ def place_there(package: str | None) -> dict[str, Any]:
             machine = file.read().strip()
         machine += f":{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
-        machine = os.urandom(16).hex()  # not known to be the same as any
+        machine = os.urandom(16).hex()  # not equal to any other
     return {"host": socket.gethostname(), "pid": os.getpid(), "machine": machine, "python": sys.executable,
             "gdbext": os.path.dirname(os.path.dirname(spec.origin)) if spec and spec.origin else None}
 
 
 def worker_there(package: str | None, dask_worker: Any = None) -> dict[str, Any]:
-    """The same of the worker of this nanny; `pid` is None while it has none."""
+    """The same for the worker of this nanny; `pid` is None while it has none."""
     place: dict[str, Any] = place_there(package)
     place["pid"] = dask_worker.pid
     return place
 
 
 def scheduler_there(package: str | None, dask_scheduler: Any = None) -> dict[str, Any]:
-    """The same of the scheduler, and the connections to its clients, and to workers that have no nanny.
+    """The same for the scheduler, with its connections to clients and to workers without a nanny.
 
-    Of a connection the other end and its own, and which process of this machine has the other, if any; of a client
-    how many futures it wants besides.
+    A connection has both ends, and the process of this machine that has the other end, if any. A client also has the
+    number of futures that it waits for.
     """
     place: dict[str, Any] = place_there(package)
     sockets = {own: inode for own, _, inode in connections()}
@@ -142,10 +142,10 @@ def scheduler_there(package: str | None, dask_scheduler: Any = None) -> dict[str
 
 
 async def end_of(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Wait until a process ends, no longer than so many seconds; other things go on meanwhile."""
+    """Wait until a process ends, at most so many seconds, without blocking the event loop."""
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
-    # not polled: a look at this very process is to show what it waits for
+    # not by polling: a snapshot of this process must show its own wait
     descriptor = os.pidfd_open(process.pid)
     loop.add_reader(descriptor, lambda: None if ended.done() else ended.set_result(None))
     try:
@@ -155,15 +155,15 @@ async def end_of(process: subprocess.Popen[bytes], seconds: float) -> None:
         os.close(descriptor)
 
 
-async def look_there(home: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Have a new Python make a look from this machine: what `look_here` prints, or a problem.
+async def snapshot_there(home: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Start a Python on this machine that takes a snapshot; return the output of `snapshot_here`, or a problem.
 
-    :param home: the folder that has the package gdbext.
-    :param wanted: what `look_here` takes.
+    :param home: the folder that contains the package gdbext.
+    :param wanted: the argument of `snapshot_here`.
     """
-    # not -I: what gdbext needs may be found by PYTHONPATH; but nothing of the current directory
+    # not -I: gdbext may need PYTHONPATH; but nothing is imported from the current folder
     program = ("import sys; sys.path = [folder for folder in sys.path if folder] + [sys.argv[1]]; "
-               "from gdbext.launcher.cluster.remote import look_here; look_here(sys.argv[2])")
+               "from gdbext.launcher.cluster.remote import snapshot_here; snapshot_here(sys.argv[2])")
     command = [sys.executable, "-c", program, home, json.dumps(wanted)]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd="/",
@@ -172,7 +172,7 @@ async def look_there(home: str, wanted: dict[str, Any]) -> dict[str, Any]:
             await end_of(process, wanted["options"]["timeout"] + 10)
         finally:
             if process.poll() is None:
-                process.terminate()  # its GDB then lets go of what it looks at
+                process.terminate()  # its GDB then detaches
                 await end_of(process, 5)
                 process.kill()
                 process.wait()
@@ -182,27 +182,27 @@ async def look_there(home: str, wanted: dict[str, Any]) -> dict[str, Any]:
     if process.returncode == 0 and text:
         answer: dict[str, Any] = json.loads(text)
         return answer
-    last = (error.strip().splitlines() or ["nothing was said"])[-1]
-    return {"problem": f"the look ended with status {process.returncode}: {last}"}
+    last = (error.strip().splitlines() or ["it printed nothing"])[-1]
+    return {"problem": f"the snapshot ended with status {process.returncode}: {last}"}
 
 
-def look_in_task(package: str | None, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The same as a task of a worker that does not hang, where gdbext is found as `place_there` does."""
+def snapshot_in_task(package: str | None, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The same as a task of a worker that does not hang; `place_there` finds gdbext."""
     place = place_there(package)
     if place["gdbext"] is None:
         return {"problem": f"gdbext is not installed for {place['python']} on {place['host']}",
                 "hint": "run `pip install gdbext` there"}
-    return asyncio.run(look_there(place["gdbext"], wanted))
+    return asyncio.run(snapshot_there(place["gdbext"], wanted))
 
 
-# -- sending them ------------------------------------------------------------------------------------------------------
+# -- sending -----------------------------------------------------------------------------------------------------------
 
-_SENT = (connections, owners_of, has_python, place_there, worker_there, scheduler_there, end_of, look_there,
-         look_in_task)
+_SENT = (connections, owners_of, has_python, place_there, worker_there, scheduler_there, end_of, snapshot_there,
+         snapshot_in_task)
 
 
 class Sent:
-    """One of the functions above, on its way to another process: it is compiled there, by the Python there."""
+    """One of the functions above; the Python of the receiving process compiles it."""
 
     def __init__(self, name: str) -> None:
         source = _PREAMBLE + "\n\n".join(inspect.getsource(function) for function in _SENT)
@@ -213,21 +213,21 @@ class Sent:
         return eval, (self.expression, {})
 
 
-def look_here(wanted: str) -> None:
-    """Make a look and print it as JSON; the program that `look_there` starts.
+def snapshot_here(wanted: str) -> None:
+    """Take a snapshot and print it as JSON; `snapshot_there` starts this program.
 
-    :param wanted: JSON of what the target is and how to look: members of `Target` and `Options`, paths as strings.
+    :param wanted: JSON of a `Target` and `Options`, with paths as strings.
     """
-    told = json.loads(wanted)
-    target, options = told["target"], told["options"]
+    values = json.loads(wanted)
+    target, options = values["target"], values["options"]
     paths = {name: Path(target[name]) for name in ("core", "executable") if target.get(name)}
     options["search"] = tuple(map(Path, options["search"]))
     options["sysroot"] = Path(options["sysroot"]) if options["sysroot"] else None
-    sys.stdout.write(json.dumps(asdict(look(Target(**{**target, **paths}), Options(**options)))))
+    sys.stdout.write(json.dumps(asdict(take_snapshot(Target(**{**target, **paths}), Options(**options)))))
 
 
 def as_json(target: Target, options: Options) -> dict[str, Any]:
-    """What `look_here` takes; paths are absolute, since it runs in another folder."""
+    """The argument of `snapshot_here`; paths are absolute, since it runs in another folder."""
     parts: dict[str, Any] = json.loads(json.dumps({"target": asdict(target), "options": asdict(options)},
                                                   default=os.path.abspath))
     return parts
@@ -236,7 +236,7 @@ def as_json(target: Target, options: Options) -> dict[str, Any]:
 # -- ends of connections, on this machine ------------------------------------------------------------------------------
 
 def addresses_of(address: str) -> list[tuple[str, int]]:
-    """The IP addresses and the port that an address of Dask stands for; none if it is not TCP, or not known here."""
+    """The IP addresses and the port of an address of Dask; empty if it is not TCP, or unknown here."""
     matched = ADDRESS.fullmatch(address)
     if not matched or address.startswith(("inproc:", "ucx:")):
         return []
@@ -248,9 +248,9 @@ def addresses_of(address: str) -> list[tuple[str, int]]:
 
 
 def process_at(peer: str, local: str) -> int | None:
-    """The process on this machine that has an end of a connection, None if there is none or it cannot be seen.
+    """The process on this machine that has an end of a connection; None if there is none or it cannot be read.
 
-    :param local: the other end: with both, a process that has the same address on another network is not meant.
+    :param local: the other end, which excludes a process with the same address on another network.
     """
     ends, others = addresses_of(peer), addresses_of(local)
     inodes = {inode for own, other, inode in connections() if own in ends and other in others}
@@ -258,14 +258,14 @@ def process_at(peer: str, local: str) -> int | None:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address means another machine on each machine."""
+    """Whether an address is a loopback address, which means a different machine everywhere."""
     return any(ipaddress.ip_address(host.partition("%")[0]).is_loopback for host, _ in addresses_of(address))
 
 
 def process_listening(address: str) -> int | None:
-    """The process on this machine that listens at an address, None if there is none or it cannot be seen."""
+    """The process on this machine that listens at an address; None if there is none or it cannot be read."""
     ends = addresses_of(address)
-    # on all addresses, too, if that which was named is one of this machine
+    # a listener on all addresses counts if the address is one of this machine
     everywhere = {(host, port) for _, port in ends for host in ("0.0.0.0", "::")} if any(
         _is_here(host) for host, _ in ends) else set()
     inodes = {inode for own, other, inode in connections() if not other[1] and (own in ends or own in everywhere)}
@@ -273,7 +273,7 @@ def process_listening(address: str) -> int | None:
 
 
 def _is_here(host: str) -> bool:
-    """Whether an IP address is one of this machine."""
+    """Whether an IP address belongs to this machine."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as found:
             found.bind((host, 0))

@@ -1,7 +1,6 @@
-"""Asks the processes of a Dask cluster for looks: workers by their nannies, the scheduler by itself.
+"""Asks the processes of a Dask cluster for snapshots: nannies for their workers, the scheduler for itself.
 
-A scheduler that hangs cannot tell who is there; then what of the cluster is on this machine is found by its connections
-and looked at from here.
+A scheduler that hangs cannot name the processes. Then those on this machine are found by their connections.
 
 Source: distributed 2024.8.0 and 2026.8.0, `Client.run`, `Client.run_on_scheduler`, `Scheduler.identity`.
 """
@@ -25,26 +24,26 @@ from gdbext.launcher.cluster.remote import (
     connections,
     has_python,
     is_loopback,
-    look_there,
     owners_of,
     place_there,
     process_at,
     process_listening,
+    snapshot_there,
 )
-from gdbext.launcher.looks.finding import HOME
-from gdbext.launcher.looks.look import Options, Target
 from gdbext.launcher.proc_files import state_of
+from gdbext.launcher.snapshots.finding import HOME
+from gdbext.launcher.snapshots.snapshot import Options, Target
 
-#: Seconds that a look may take besides its own limit: Python has to start, and GDB has to end.
+#: Seconds that a snapshot may take beyond its limit, for the start of Python and the end of GDB.
 _MARGIN = 20.0
 
 
 class Unanswered(Exception):
-    """Somebody who was asked did not answer; the text says why."""
+    """A process did not answer; the text says why."""
 
 
 async def answer_of(question: Awaitable[Any], seconds: float, who: str) -> Any:
-    """The answer to a question.
+    """Wait for the answer to a question.
 
     :raises Unanswered: there was none in time, or an error.
     """
@@ -52,14 +51,14 @@ async def answer_of(question: Awaitable[Any], seconds: float, who: str) -> Any:
         return await asyncio.wait_for(question, seconds)
     except asyncio.TimeoutError:
         raise Unanswered(f"{who} does not answer within {seconds:g} s") from None
-    except Exception as error:  # raised elsewhere, of whatever type, or by the connection
+    except Exception as error:  # of any type: raised there, or by the connection
         raise Unanswered(f"{who} cannot be asked: {type(error).__name__}{': ' if str(error) else ''}{error}") from error
 
 
 class Surveyor:
-    """Asks the processes of one cluster for looks at themselves or at their children.
+    """Asks the processes of one cluster for snapshots of themselves or of their children.
 
-    :param client: a `distributed.Client` that is asynchronous.
+    :param client: an asynchronous `distributed.Client`.
     """
 
     def __init__(self, client: Any, address: str, options: argparse.Namespace) -> None:
@@ -67,22 +66,22 @@ class Surveyor:
         self._address = address
         self._options = options
         self._here = place_there(options.package)
-        self._lost: str | None = None  # why the scheduler is asked no more
+        self._lost: str | None = None  # why the scheduler does not answer
         self._slots: dict[str, asyncio.Semaphore] = collections.defaultdict(lambda: asyncio.Semaphore(options.jobs))
 
     async def survey(self) -> Survey:
-        """Look at the scheduler, its clients and its workers.
+        """Take snapshots of the scheduler, its clients and its workers.
 
         :raises Unanswered: the scheduler does not answer.
         """
         limit, who = self._options.connect_timeout, "the scheduler"
-        told = await answer_of(self._client.scheduler.identity(), limit, who)
+        identity = await answer_of(self._client.scheduler.identity(), limit, who)
         tasks = await answer_of(self._client.processing(), limit, who)
         place = await self._ask_scheduler(limit, "scheduler_there", self._options.package)
         now = time.time()
         scheduler = Process(("scheduler",), self._address, host=place["host"], pid=place["pid"])
         workers, beside = [], []
-        for address, worker in told["workers"].items():
+        for address, worker in identity["workers"].items():
             process = Process(("worker",), address, str(worker.get("name")), worker.get("host"),
                               since=max(0.0, now - worker["last_seen"]), tasks=tuple(map(str, tasks.get(address, ()))))
             connection = place["workers"].get(address)
@@ -96,19 +95,19 @@ class Surveyor:
                     continue
                 process.pid = self._process_here(connection, place)
             workers.append((process, worker.get("nanny")))
-        await asyncio.gather(*(self.look_at_worker(process, nanny) for process, nanny in workers))
+        await asyncio.gather(*(self.snapshot_worker(process, nanny) for process, nanny in workers))
         clients = [*self.clients(place, scheduler), *beside]
-        # only now, since all that was asked before goes by way of the scheduler, which stands still while it is seen
+        # last, since all other questions go through the scheduler, which a snapshot pauses
         for process, machine in [*clients, (scheduler, place["machine"])]:
             if machine == place["machine"]:
-                await self._look_by_scheduler(process, place)
+                await self._snapshot_by_scheduler(process, place)
             elif machine == self._here["machine"]:
-                await look_from_here(process, self._options)
+                await snapshot_from_here(process, self._options)
         return Survey(self._address, [scheduler, *(process for process, _ in clients),
                                       *(process for process, _ in workers)])
 
     def clients(self, place: Mapping[str, Any], scheduler: Process) -> Iterator[tuple[Process, str | None]]:
-        """The processes of clients besides that of the scheduler, and the machines on which they can be looked at."""
+        """The processes of clients other than the scheduler's, and the machines on which they can be read."""
         found: dict[tuple[str | None, int], Process] = {}
         lost = []
         for client in place["clients"]:
@@ -131,13 +130,13 @@ class Surveyor:
             process.futures += client["futures"]
         named = self._options.client
         if named is not None and (place["machine"], place["pid"]) != (self._here["machine"], named):
-            # it is the one that is lost, if only one is
+            # if one client is lost, it is this one
             known = lost.pop() if len(lost) == 1 else Process(("client",))
             known.host, known.pid = self._here["host"], named
             found.setdefault((self._here["machine"], named), known)
         for process in lost:
             process.problem = "its process is neither on this machine nor on that of the scheduler"
-            process.hint = "run `gdbext report PID` where it is, or this command there"
+            process.hint = "run `gdbext report PID`, or this command, on its machine"
             yield process, None
         for (machine, _), process in found.items():
             yield process, machine
@@ -148,12 +147,12 @@ class Surveyor:
             return None
         return process_at(connection["peer"], connection["local"])
 
-    async def look_at_worker(self, process: Process, nanny: str | None) -> None:
-        """Have a worker looked at by its nanny; without one it takes that the worker is on this machine."""
+    async def snapshot_worker(self, process: Process, nanny: str | None) -> None:
+        """Take a snapshot of a worker through its nanny, or from here if it has none and is on this machine."""
         if not nanny:
             if process.pid is not None:
                 process.host = self._here["host"]
-                await look_from_here(process, self._options)
+                await snapshot_from_here(process, self._options)
                 return
             process.problem = "has no nanny, and a worker that hangs cannot be asked itself"
             process.hint = f"run `gdbext report PID` on {process.host}; start workers without --no-nanny"
@@ -164,11 +163,11 @@ class Surveyor:
                                               self._options.package)
                 process.host, process.pid = place["host"], place["pid"]
                 if process.pid is None:
-                    raise Unanswered("its nanny has no worker process at the moment: it starts one, or has given up")
+                    raise Unanswered("its nanny has no worker process: it is starting one, or has given up")
                 home = self._home(process, place)
                 if home is not None:
-                    asked = self._ask_nanny(process, self._options.timeout + _MARGIN, "look_there", home,
-                                            self._wanted(process))
+                    asked = self._ask_nanny(process, self._options.timeout + _MARGIN, "snapshot_there", home,
+                                            wanted(process, self._options))
                     process.take(await self._watched(asked, lambda: self._ask_nanny(
                         process, self._options.connect_timeout, "place_there", None), "its nanny"))
                     return
@@ -176,14 +175,14 @@ class Surveyor:
                 process.problem = str(why)
                 return
             if self._is_here(place):
-                await look_from_here(process, self._options)
+                await snapshot_from_here(process, self._options)
 
     async def _ask_nanny(self, process: Process, limit: float, name: str, *arguments: Any) -> Any:
-        """What the nanny of a worker answers.
+        """Ask the nanny of a worker.
 
-        :raises Unanswered: nothing.
+        :raises Unanswered: it does not answer.
         """
-        # one worker at a time: Dask mixes up the answers where some workers have nannies and some have not
+        # one worker at a time: Dask confuses the answers if only some workers have nannies
         asked = self._client.run(Sent(name), *arguments, workers=[process.address], nanny=True, on_error="return")
         answers = await answer_of(asked, limit, "its nanny")
         answer = answers.get(process.address)
@@ -192,10 +191,10 @@ class Surveyor:
                              else "its nanny does not answer")
         return answer
 
-    async def _watched(self, look: Awaitable[Any], ask: Callable[[], Awaitable[Any]], who: str) -> Any:
-        """The answer of a look, for as long as those who make it answer when they are asked for something else.
+    async def _watched(self, asked: Awaitable[Any], ask: Callable[[], Awaitable[Any]], who: str) -> Any:
+        """Wait for a snapshot as long as the process that takes it answers other questions.
 
-        :raises Unanswered: they do not, as when their machine is cut off: TCP takes half a minute to notice that.
+        :raises Unanswered: it does not, as when its machine is cut off, which TCP notices only after half a minute.
         """
         async def watch() -> None:
             while True:
@@ -203,21 +202,21 @@ class Surveyor:
                 try:
                     await ask()
                 except Unanswered:
-                    raise Unanswered(f"{who} answered no more while it was looked at") from None
+                    raise Unanswered(f"{who} stopped answering during the snapshot") from None
 
-        looks, watches = asyncio.ensure_future(look), asyncio.ensure_future(watch())
+        answer, watches = asyncio.ensure_future(asked), asyncio.ensure_future(watch())
         try:
-            await asyncio.wait((looks, watches), return_when=asyncio.FIRST_COMPLETED)
-            return (looks if looks.done() else watches).result()
+            await asyncio.wait((answer, watches), return_when=asyncio.FIRST_COMPLETED)
+            return (answer if answer.done() else watches).result()
         finally:
-            looks.cancel()
+            answer.cancel()
             watches.cancel()
-            await asyncio.gather(looks, watches, return_exceptions=True)
+            await asyncio.gather(answer, watches, return_exceptions=True)
 
     async def _ask_scheduler(self, limit: float, name: str, *arguments: Any) -> Any:
-        """What the scheduler answers.
+        """Ask the scheduler.
 
-        :raises Unanswered: nothing, now or before.
+        :raises Unanswered: it does not answer, or did not before.
         """
         try:
             if self._lost is None:
@@ -227,56 +226,54 @@ class Surveyor:
             raise
         raise Unanswered(self._lost)
 
-    async def _look_by_scheduler(self, process: Process, place: Mapping[str, Any]) -> None:
+    async def _snapshot_by_scheduler(self, process: Process, place: Mapping[str, Any]) -> None:
         home = self._home(process, place)
         if home is None:
             if self._is_here(place):
-                await look_from_here(process, self._options)
+                await snapshot_from_here(process, self._options)
             return
         limit = self._options.connect_timeout
         try:
-            # it may have been lost since it was asked
+            # it may have been lost since the last question
             await self._ask_scheduler(limit, "place_there", None)
-            look = self._ask_scheduler(self._options.timeout + _MARGIN, "look_there", home, self._wanted(process))
+            asked = self._ask_scheduler(self._options.timeout + _MARGIN, "snapshot_there", home,
+                                        wanted(process, self._options))
             if process.pid != place["pid"]:
-                look = self._watched(look, lambda: self._ask_scheduler(limit, "place_there", None), "the scheduler")
-            process.take(await look)
+                asked = self._watched(asked, lambda: self._ask_scheduler(limit, "place_there", None),
+                                      "the scheduler")
+            process.take(await asked)
         except Unanswered as why:
             process.problem = str(why)
 
     def _is_here(self, place: Mapping[str, Any]) -> bool:
-        """Whether what has no gdbext there can be looked at with the one that runs here."""
+        """Whether this gdbext can read a process of a machine without one: the machine is this one."""
         return bool(place["machine"] == self._here["machine"] and not self._options.package)
 
     def _home(self, process: Process, place: Mapping[str, Any]) -> str | None:
-        """The folder that has gdbext on the machine of a process; None, and the process says so, if there is none."""
+        """The folder that contains gdbext on the machine of a process; if None, that is the process's problem."""
         home: str | None = place["gdbext"]
         if home is None:
             where = f"in {self._options.package}" if self._options.package else f"for {place['python']}"
             process.problem = f"gdbext is not installed {where} on {place['host']}"
-            process.hint = "run `pip install gdbext` there, or name a folder that has it there: --package DIR"
+            process.hint = "run `pip install gdbext` there, or name a folder there that contains it: --package DIR"
         return home
-
-    def _wanted(self, process: Process) -> dict[str, Any]:
-        return wanted(process, self._options)
 
 
 def wanted(process: Process, options: argparse.Namespace) -> dict[str, Any]:
-    """What `look_here` is told."""
-    how = Options(gdb=options.gdb, timeout=options.timeout)
-    return as_json(Target(pid=process.pid), how)
+    """The argument of `snapshot_here`."""
+    return as_json(Target(pid=process.pid), Options(gdb=options.gdb, timeout=options.timeout))
 
 
-async def look_from_here(process: Process, options: argparse.Namespace) -> None:
-    """Look at a process of this machine, with the gdbext that runs."""
+async def snapshot_from_here(process: Process, options: argparse.Namespace) -> None:
+    """Take a snapshot of a process of this machine, with this gdbext."""
     process.problem = process.hint = None
-    process.take(await look_there(str(HOME), wanted(process, options)))
+    process.take(await snapshot_there(str(HOME), wanted(process, options)))
 
 
 async def survey_from_here(address: str, options: argparse.Namespace, problem: str) -> Survey:
-    """Look at what of a cluster is on this machine, by its connections: for a scheduler that does not answer.
+    """Take snapshots of the processes on this machine that have a connection to a scheduler that does not answer.
 
-    :param problem: why it could not be asked.
+    :param problem: why the scheduler does not answer.
     """
     ends = addresses_of(address)
     connected = {inode for _, other, inode in connections() if other in ends}
@@ -285,7 +282,7 @@ async def survey_from_here(address: str, options: argparse.Namespace, problem: s
     processes = [Process(("scheduler",), address, host=host if scheduler else None, pid=scheduler)]
     if scheduler is None:
         processes[0].problem = problem
-        processes[0].hint = "run this on its machine and those of workers, or `gdbext report PID` there"
+        processes[0].hint = "run this command, or `gdbext report PID`, on its machine and those of the workers"
     elif state_of(scheduler) == "T":  # by job control
         problem += f"; it is stopped, as by Ctrl-Z: kill -CONT {scheduler}"
     clients = {options.client} - {None}
@@ -293,9 +290,9 @@ async def survey_from_here(address: str, options: argparse.Namespace, problem: s
                   for pid in sorted(others | clients)]
     slots = asyncio.Semaphore(options.jobs)
 
-    async def look(process: Process) -> None:
+    async def take_snapshot(process: Process) -> None:
         async with slots:
-            await look_from_here(process, options)
+            await snapshot_from_here(process, options)
 
-    await asyncio.gather(*(look(process) for process in processes if process.pid is not None))
+    await asyncio.gather(*(take_snapshot(process) for process in processes if process.pid is not None))
     return Survey(address, processes, problem)

@@ -1,1 +1,1 @@
-"""Several processes of one machine: their tree, what they share, and who waits for whom across them."""
+"""Several processes of one machine: their tree, what they share, and their waits for each other."""

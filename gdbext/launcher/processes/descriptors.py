@@ -1,10 +1,10 @@
-"""Pipes and sockets: which processes have which end, and for which descriptors a thread waits.
+"""Pipes and sockets: the processes at each end, and the descriptors that a thread waits for.
 
-The descriptors of other users' processes can be read by root only. What one of these could have is not taken to be in
-the set alone: then only a pipe or socket counts that was made inside of the set. That is known of one that some process
-has with close-on-exec: such a descriptor does not outlive the start of a program, so it was made by the program that
-runs in that process, there or in one that it was forked from. Where that program was started outside of the set, none
-of the others may be younger. What is passed on in messages is not known.
+Only root can read the descriptors of other users' processes. Where some cannot be read, only a pipe or socket counts
+that was made inside the set of processes. That is known if some process has it with close-on-exec: such a descriptor is
+closed when a program starts, so it was made by the program that runs in that process, there or in a process that it was
+forked from. Where that program was started outside the set, no unreadable process may be younger than it. Descriptors
+that are passed on in messages are not seen.
 
 Sources: Linux Documentation/filesystems/proc.rst, include/uapi/asm-generic/poll.h, open(2).
 """
@@ -29,9 +29,10 @@ from gdbext.launcher.processes.tree import (
     read_memory,
     read_text,
 )
+from gdbext.model.reasons import Reason, because
 
 READ, WRITE = "read", "write"
-#: How long the descriptors of all processes are read, in seconds.
+#: How long reading the descriptors of all processes may take, in seconds.
 _PATIENCE = 2.0
 _MOST_DESCRIPTORS = 4096
 _POLLFD = struct.Struct("<ihh")  # struct pollfd: fd, events, revents
@@ -43,10 +44,10 @@ _FLAGS = re.compile(r"^flags:\t([0-7]+)$", re.MULTILINE)
 
 
 class Descriptors:
-    """Who has which pipe and socket open, among all processes of this machine.
+    """The pipes and sockets that the processes of this machine have open.
 
-    :param members: the processes of the set, by their numbers.
-    :param root: where /proc is.
+    :param members: the processes of the set by PID.
+    :param root: the folder of /proc.
     """
 
     def __init__(self, members: Mapping[int, Member], root: str = "/proc") -> None:
@@ -54,16 +55,16 @@ class Descriptors:
         self._root = root
         self._types: dict[int, int] | None = None
         self._programs: dict[int, bool] = {}
-        #: Processes outside of the set whose descriptors may not be read.
+        #: Processes outside the set whose descriptors may not be read.
         self._refused: list[int] = []
-        #: What keeps descriptors from being told, None if nothing does.
-        self.blind: str | None = None
-        #: Which processes outside of the set are not seen, None if all are.
-        self.unseen: str | None = None
+        #: Why descriptors are not known, None if they are.
+        self.blind: Reason | None = None
+        #: Which processes outside the set could not be read, None if all could.
+        self.unseen: Reason | None = None
         self._open: dict[str, set[Descriptor]] = {}
 
     def scan(self) -> None:
-        """Read which processes have which descriptors; nothing is known before."""
+        """Read the descriptors of all processes; nothing is known before."""
         found, refused = self._open, self._refused
         end = time.monotonic() + _PATIENCE
         pids = numbers(self._root)
@@ -79,22 +80,22 @@ class Descriptors:
                         found.setdefault(link, set()).add(Descriptor(pid, int(name)))
             except PermissionError:
                 if pid in self._members:
-                    self.blind = f"the descriptors of process {pid} may not be read"
+                    self.blind = because("descriptors-refused", pid=pid)
                 elif not is_kernel_thread(pid, self._root):
                     refused.append(pid)
             except OSError:  # it has ended
                 pass
             if time.monotonic() > end:
-                self.blind = f"not all descriptors could be read within {_PATIENCE:g} s"
+                self.blind = because("descriptors-timeout", seconds=f"{_PATIENCE:g}")
                 break
         self.unseen = describe_unseen("descriptors", len(refused), pids)
 
     # -- ends ------------------------------------------------------------------------------------------------
 
     def other_end(self, member: Member, fd: int, way: str) -> set[int] | None:
-        """The processes that can end a wait for a descriptor; None if it is not known who could.
+        """The processes that can end a wait for a descriptor; None if they are not all known.
 
-        :param way: whether the wait is to `READ` from it or to `WRITE` to it.
+        :param way: `READ` or `WRITE`, what the thread waits to do.
         """
         link = member.proc.link(fd)
         match = _INODE.match(link or "")
@@ -111,7 +112,7 @@ class Descriptors:
             return found if self._is_whole([link]) else None
         inode = int(match[2])
         known = member.proc.socket(inode)
-        # to a socket for datagrams anyone may send
+        # any process may send to a socket for datagrams
         if known is None or known.protocol not in ("unix", "TCP") or not self._is_stream(member, inode, known.protocol):
             return None
         other_inode = member.proc.other_end(inode)
@@ -120,7 +121,7 @@ class Descriptors:
         links = [f"socket:[{other_inode}]"]
         peer = member.proc.socket(other_inode)
         if known.protocol == "unix" and known.local is None and peer is not None and peer.local is None:
-            links.append(link)  # both ends were made at once, by socketpair
+            links.append(link)  # socketpair(2) made both ends
         return {other.pid for other in self._open.get(links[0], ())} if self._is_whole(links) else None
 
     def _is_stream(self, member: Member, inode: int, protocol: str) -> bool:
@@ -135,7 +136,7 @@ class Descriptors:
         return self._types.get(inode) in (_UNIX_STREAM, _UNIX_SEQPACKET)
 
     def _is_whole(self, links: Iterable[str]) -> bool:
-        """Whether all that have a pipe or socket are known."""
+        """Whether all processes that have a pipe or socket are known."""
         if self.unseen is None:
             return True
         having = {holder for link in links for holder in self._open.get(link, ())}
@@ -146,7 +147,7 @@ class Descriptors:
         return match is not None and bool(int(match[1], 8) & os.O_CLOEXEC) and self._is_programs_own(holder.pid)
 
     def _is_programs_own(self, pid: int) -> bool:
-        """Whether nobody unseen can have what the program that a process runs has made, but for the set."""
+        """Whether only processes of the set, or visible ones, can have what a process's program has made."""
         if pid not in self._programs:
             parent = parent_of(pid, self._root)
             if not parent:
@@ -158,19 +159,19 @@ class Descriptors:
         return self._programs[pid]
 
     def _started(self, pid: int, parent: int) -> bool:
-        """Whether a process has started a program since its parent forked it; false if that is not known."""
+        """Whether a process has started a program since its parent forked it; False if not known."""
         mine, theirs = mappings(pid, self._root), mappings(parent, self._root)
         if mine is None:
             return False
         if theirs is None:
-            # it is another user's, so that only its name is known, if that
+            # another user's process: at most its name is known
             names = [read_text(f"{self._root}/{each}/comm", 4096) for each in (pid, parent)]
             return None not in names and names[0] != names[1]
         begin = _vdso(mine)
         return begin is not None and begin != _vdso(theirs)
 
     def _is_younger(self, pid: int) -> bool:
-        """Whether a process is younger than all that may not be looked at."""
+        """Whether a process is younger than all whose descriptors may not be read."""
         begin = start_of(pid, self._root)
         others = [start_of(other, self._root) for other in self._refused]
         return bool(begin is not None and others and all(other is not None and other < begin for other in others))
@@ -178,7 +179,7 @@ class Descriptors:
     # -- sets of descriptors ---------------------------------------------------------------------------------
 
     def polled(self, member: Member, state: ThreadState) -> list[tuple[int, str]] | None:
-        """What ``poll`` and ``ppoll`` wait for: descriptors, each with `READ` or `WRITE`; None if that is not known."""
+        """The descriptors that ``poll`` and ``ppoll`` wait for, each with `READ` or `WRITE`; None if not known."""
         at, count = state.arguments[0], state.arguments[1] & 0xFFFFFFFF
         data = None
         if 0 < count <= _MOST_DESCRIPTORS:
@@ -193,7 +194,7 @@ class Descriptors:
         return found
 
     def selected(self, member: Member, state: ThreadState) -> list[tuple[int, str]] | None:
-        """The same of ``select`` and ``pselect6``."""
+        """The same for ``select`` and ``pselect6``."""
         count = state.arguments[0] & 0xFFFFFFFF
         if not 0 < count <= _MOST_DESCRIPTORS:
             return None
@@ -207,13 +208,13 @@ class Descriptors:
         return found
 
     def watched(self, member: Member, fd: int) -> list[tuple[int, str]] | None:
-        """The same of ``epoll_wait``, by its descriptor."""
+        """The same for ``epoll_wait``, by its descriptor."""
         info = member.proc.info(Descriptor(member.pid, fd))
         if info is None or not info.watched:
             return None
         found = []
         for watched, inode in info.watched:
-            # a file is watched until nobody has it open, so that the number may be another's by now
+            # a file is watched until no process has it open, so its number may have been reused
             match = _INODE.match(member.proc.link(watched) or "")
             if match is None or inode != int(match[2]):
                 return None
@@ -222,5 +223,5 @@ class Descriptors:
 
 
 def _vdso(regions: Iterable[Region]) -> int | None:
-    """Where the kernel's own code is mapped: at random when a program starts, as in its parent after a fork."""
+    """The address of the kernel's code: random for each start of a program, kept by fork."""
     return next((region.start for region in regions if region.path == "[vdso]"), None)

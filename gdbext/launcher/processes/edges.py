@@ -1,12 +1,11 @@
-"""What threads of several processes wait for of each other: pipes, sockets, children, locks in memory that they share.
+"""What threads of several processes wait for across processes: pipes, sockets, children, locks in shared memory.
 
-A look tells what each thread of one process waits for. Here the documents of several processes, and what /proc tells of
-these while they run, are put together. A wait for a descriptor ends when any thread of any process acts that has the
-other end, so it is part of a deadlock only if all of these are known and none of them can run. What is not known lets a
-thread run.
+The report of each process says what its threads wait for; /proc shows the rest while the processes run. Any thread of
+any process that has the other end of a descriptor may end a wait for it. Such a wait is part of a deadlock only if all
+of these threads are known and none of them can run. A thread counts as able to run where something is not known.
 
-Looks are made one by one, or a few at a time, so a wait counts only if its thread is in the same system call still, and
-has not been scheduled while the descriptors and mappings of all processes were read.
+The snapshots are taken one after the other, or a few at a time. So a wait counts only if its thread is still in the
+same system call, and has not run while the descriptors and mappings of all processes were read.
 
 Sources: Linux Documentation/filesystems/proc.rst, include/uapi/linux/{futex,wait}.h; glibc 2.36
 sysdeps/nptl/bits/{pthreadtypes-arch,struct_mutex,struct_rwlock}.h.
@@ -18,7 +17,7 @@ import functools
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import gdbext
@@ -29,11 +28,11 @@ from gdbext.launcher.processes.memory import SharedMemory, Word
 from gdbext.launcher.processes.tree import Member, ThreadState, mappings, read_memory, thread_states
 from gdbext.model import DERIVED, INFERRED, RECORDED, RESULT_STATES, Lock, Report, Thread, weakest
 from gdbext.model.kinds import DESCRIPTOR, FUTEX, SEMAPHORE, id_of_lock, kind_of
-from gdbext.narrate.reasons import explain
+from gdbext.model.reasons import Reason, because
 from gdbext.narrate.verdict import kind_and_name
 from gdbext.narrate.words import plain
 
-#: For how long, in seconds, no thread of a deadlock may have run.
+#: How long, in seconds, the threads of a deadlock must not have run.
 STILL = 0.3
 _TRIES = 3
 
@@ -43,15 +42,15 @@ _EPOLLS = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2"))
 _FUTEX_PRIVATE = 128
 _P_ALL, _P_PID, _P_PGID, _P_PIDFD = range(4)
 
-#: Signals whose handlers let no other thread go on: SIGINT, that ends Python programs, and two of glibc's own.
+#: Signals whose handlers release no lock: SIGINT, which ends Python programs, and two that glibc itself uses.
 _HARMLESS = 1 << 1 | 1 << 31 | 1 << 32
 
 
 class Scene:
-    """Several processes of this machine, that run, and what they wait for, once `watch` has found that out.
+    """Several running processes of this machine, and what their threads wait for once `watch` has run.
 
-    :param reports: of each process, by its number; None: it could not be read.
-    :param root: where /proc is.
+    :param reports: the report of each process by PID, None if it could not be read.
+    :param root: the folder of /proc.
     """
 
     def __init__(self, reports: Mapping[int, Report | None], root: str = "/proc") -> None:
@@ -59,15 +58,15 @@ class Scene:
         self.members = {pid: Member(pid, report, Proc(pid, root)) for pid, report in reports.items()}
         self._shared_memory = SharedMemory(self.members, root)
         self._descriptors = Descriptors(self.members, root)
-        #: What keeps descriptors from being told, None if nothing does.
-        self.blind: str | None = None
+        #: Why waits for descriptors are not known, None if they are.
+        self.blind: Reason | None = None
         self.waits: dict[Node, Wait] = {}
         self.dead: set[Node] = set()
-        #: How many threads have run while they were watched whose waits would have counted.
+        #: The number of waits that do not count because their threads ran while they were watched.
         self.moved = 0
 
     def watch(self, seconds: float = STILL) -> None:
-        """Find what the threads wait for, and leave out those that run within so many seconds."""
+        """Find what the threads wait for, except threads that run within so many seconds."""
         before = {pid: thread_states(pid, self._root) for pid in self.members}
         begin = time.monotonic()
         for member in self.members.values():
@@ -76,47 +75,42 @@ class Scene:
         self.blind = self._descriptors.blind
         for pid, states in before.items():
             if states is None:
-                self.blind = self.blind or f"what the threads of process {pid} do may not be known"
+                self.blind = self.blind or because("threads-refused", pid=pid)
             self.members[pid].states = states or {}
         for member in self.members.values():
-            self._look(member)
+            for thread in member.threads:
+                wait = self._wait(member, thread)
+                if wait is not None:
+                    self.waits[Node(member.pid, thread.number)] = wait
+            for deadlock in member.report.deadlocks if member.report is not None else ():
+                self.dead |= {Node(member.pid, number) for number in deadlock.involved}
         time.sleep(max(0.0, begin + seconds - time.monotonic()))
         for member in self.members.values():
-            self._forget_moved(member, thread_states(member.pid, self._root) or {})
+            now = thread_states(member.pid, self._root) or {}
+            for thread in member.threads:
+                if thread.lwp not in now or now[thread.lwp] != member.states.get(thread.lwp):
+                    node = Node(member.pid, thread.number)
+                    self.moved += self.waits.pop(node, None) is not None
+                    self.dead.discard(node)
 
-    def _look(self, member: Member) -> None:
-        for thread in member.threads:
-            wait = self._wait(member, thread)
-            if wait is not None:
-                self.waits[Node(member.pid, thread.number)] = wait
-        for deadlock in member.report.deadlocks if member.report is not None else ():
-            self.dead |= {Node(member.pid, number) for number in deadlock.involved}
-
-    def _forget_moved(self, member: Member, now: Mapping[int, ThreadState]) -> None:
-        for thread in member.threads:
-            if thread.lwp not in now or now[thread.lwp] != member.states.get(thread.lwp):
-                node = Node(member.pid, thread.number)
-                self.moved += self.waits.pop(node, None) is not None
-                self.dead.discard(node)
-
-    def nodes(self, pids: Iterable[int], but: Node | None = None) -> frozenset[Node]:
-        """The threads of processes: those of their reports, and one that can run for each that is in none."""
+    def _nodes(self, pids: Iterable[int], excluded: Node | None = None) -> frozenset[Node]:
+        """The threads of processes; a thread that no report has is a node that can run."""
         found = set()
         for pid in pids:
             member = self.members[pid]
             known = {thread.lwp: thread.number for thread in member.threads}
             found |= {Node(pid, known.get(tid, -tid)) for tid in member.states} or {Node(pid, -pid)}
-        return frozenset(found - {but} if but is not None else found)
+        return frozenset(found - {excluded})
 
     # -- one thread ------------------------------------------------------------------------------------------
 
     def _wait(self, member: Member, thread: Thread) -> Wait | None:
-        """What a thread waits for; None where it may go on by itself, or by what is not known."""
+        """What a thread waits for; None where it may continue by itself, or where that is not known."""
         state = member.states.get(thread.lwp)
         waits, call = thread.waits, thread.syscall
         if state is None or state.call is None or thread.status != "blocked" or waits is not None and waits.timed:
             return None
-        # a debugger's visit makes the kernel restart some calls under another number, with the same arguments
+        # after a debugger has stopped the thread, the kernel restarts some calls under another number
         if _call_names().get(str(state.call)) not in (call, "restart_syscall"):
             return None
         if call == "futex":
@@ -125,37 +119,42 @@ class Scene:
             fd = _int(state.arguments[0])
             if waits is None or waits.lock != id_of_lock(DESCRIPTOR, fd):
                 return None
-            return self._on(member, [(fd, READ if call in _READS else WRITE)], alone=True)
+            return self._descriptor_wait(member, [(fd, READ if call in _READS else WRITE)], alone=True)
         if call in ("poll", "ppoll"):
-            return self._on(member, self._descriptors.polled(member, state))
+            return self._descriptor_wait(member, self._descriptors.polled(member, state))
         if call in ("select", "pselect6"):
-            return self._on(member, self._descriptors.selected(member, state))
+            return self._descriptor_wait(member, self._descriptors.selected(member, state))
         if call in _EPOLLS:
-            return self._on(member, self._descriptors.watched(member, _int(state.arguments[0])))
+            return self._descriptor_wait(member, self._descriptors.watched(member, _int(state.arguments[0])))
         if call in ("wait4", "waitid"):
             return self._child(member, call, state)
         return None
 
     # -- descriptors -----------------------------------------------------------------------------------------
 
-    def _on(self, member: Member, wanted: Sequence[tuple[int, str]] | None, alone: bool = False) -> Wait | None:
-        """A wait for any of some descriptors."""
+    def _descriptor_wait(self, member: Member, wanted: Sequence[tuple[int, str]] | None,
+                         alone: bool = False) -> Wait | None:
+        """A wait for any of several descriptors; `alone`: the call waits for a single one, and for nothing else."""
         if not wanted or self.blind is not None:
             return None
         pids: set[int] = set()
-        names = []
+        parts = []
         for fd, way in wanted:
             ends = self._descriptors.other_end(member, fd, way)
             if not ends or not ends <= self.members.keys():
                 return None
             pids |= ends
-            names.append(f"to {way} {member.proc.link(fd)}, fd {fd}")
-        # its own end may be for the handler of a signal to write to
+            parts.append(because("reads-descriptor" if way == READ else "writes-descriptor", link=member.proc.link(fd),
+                                 fd=fd))
+        # a handler of a signal may write to an end of its own
         if member.pid in pids and not (alone and self._no_handlers(member)):
             return None
-        kind = "descriptors" if len(names) > 1 else "pipe" if "pipe:" in names[0] else "socket"
-        why = _reasons(f"{_only(pids)} the other end", self._descriptors.unseen)
-        return Wait(kind, " or ".join(names[:4]), self.nodes(pids), False, INFERRED, why)
+        why = _with(because("only-processes-with-end", pids=tuple(sorted(pids))), self._descriptors.unseen)
+        if len(parts) > 1:
+            awaited = because("any-descriptor", waits=tuple(parts))
+            return Wait("descriptors", awaited, self._nodes(pids), False, INFERRED, why)
+        kind = "pipe" if str(member.proc.link(wanted[0][0])).startswith("pipe:") else "socket"
+        return Wait(kind, parts[0], self._nodes(pids), False, INFERRED, why)
 
     def _no_handlers(self, member: Member) -> bool:
         caught = member.proc.caught_signals()
@@ -178,9 +177,9 @@ class Scene:
             wanted = children
         if not wanted or not wanted <= self.members.keys():
             return None
-        sure = len(wanted) == 1 and (kind == _P_PIDFD or kind == _P_PID and number > 0)
-        return Wait("child", f"for the end of {_listed(sorted(wanted))}", self.nodes(wanted), False,
-                    RECORDED if sure else DERIVED, () if sure else ("these are its children",))
+        named = len(wanted) == 1 and (kind == _P_PIDFD or kind == _P_PID and number > 0)
+        return Wait("child", because("end-of-process", pids=tuple(sorted(wanted))), self._nodes(wanted), False,
+                    RECORDED if named else DERIVED, () if named else (because("children-of-process"),))
 
     # -- memory ----------------------------------------------------------------------------------------------
 
@@ -190,54 +189,52 @@ class Scene:
         if word is not None and not state.arguments[1] & _FUTEX_PRIVATE or word is not None and lock is None:
             return self._shared(member, thread, lock, state, word)
         if word is not None:
-            return None  # of which processes a lock is that says to be private and lies there, is not known
+            return None  # a private lock in shared memory: which processes use it is not known
         return self._inside(member, thread, lock, state)
 
     def _inside(self, member: Member, thread: Thread, lock: Lock | None, state: ThreadState) -> Wait | None:
         """A wait for another thread of the same process."""
         node = Node(member.pid, thread.number)
         if lock is None or thread.waits is None:
-            return self._idle(member, node, "for a futex word") if state.arguments[1] & _FUTEX_PRIVATE else None
+            return self._idle(member, node, because("futex-word")) if state.arguments[1] & _FUTEX_PRIVATE else None
         kind = kind_of(lock.kind)
-        name = "for " + plain(kind_and_name(lock.id, lock.kind, lock.name))
+        awaited = because("named-lock", name=plain(kind_and_name(lock.id, lock.kind, lock.name)))
         if lock.holders:
             evidence = weakest([*(holder.evidence for holder in lock.holders), thread.waits.evidence])
-            reason = next((holder.why for holder in lock.holders if holder.why), thread.waits.why)
-            why = explain(reason) if reason is not None else None
+            why = next((holder.why for holder in lock.holders if holder.why), thread.waits.why)
             if kind.ends_thread:
-                name = f"for the end of thread {lock.holders[0].thread}"
-            return Wait("lock", name, frozenset(Node(member.pid, holder.thread) for holder in lock.holders),
+                awaited = because("end-of-thread", number=lock.holders[0].thread)
+            return Wait("lock", awaited, frozenset(Node(member.pid, holder.thread) for holder in lock.holders),
                         kind.wait_for == "all", evidence, (why,) if why else ())
         if lock.orphan or lock.state == "free" or kind.passed_on or lock.candidates:
             return None
         if thread.lwp == member.pid and kind.may_await_signal and lock.state not in RESULT_STATES:
-            return None  # a signal may be what it waits for
-        return self._idle(member, node, name, kind.handler_may_release)
+            return None  # it may wait for a signal
+        return self._idle(member, node, awaited, kind.handler_may_release)
 
-    def _idle(self, member: Member, node: Node, name: str, by_signal: bool = True) -> Wait | None:
-        others = self.nodes([member.pid], node)
+    def _idle(self, member: Member, node: Node, awaited: Reason, by_signal: bool = True) -> Wait | None:
+        """A wait that any other thread of the process may end, and with `by_signal` a handler of a signal."""
+        others = self._nodes([member.pid], node)
         if not others or by_signal and not self._no_handlers(member):
             return None
-        why = "any other thread of its process may let it go on"
-        return Wait("lock", name, others, False, INFERRED, (why,), idle=True)
+        return Wait("lock", awaited, others, False, INFERRED, (because("any-thread-may-release"),), idle=True)
 
     def _shared(self, member: Member, thread: Thread, lock: Lock | None, state: ThreadState, word: Word) -> Wait | None:
-        """A wait for a lock in memory that other processes may have."""
+        """A wait for a lock in memory that other processes may have mapped."""
         kind = lock.kind if lock is not None else FUTEX
         mapping = member.mapping_at(state.arguments[0])
         assert mapping is not None
-        name = lock.name if lock is not None else None
-        place = f"{mapping.path or 'without a name'}, {word.offset:#x}"
-        what = f"for {kind} {name or ''}".rstrip() + f" in shared memory ({place})"
+        awaited = because("shared-lock", kind=kind, name=lock.name if lock is not None else None, path=mapping.path,
+                          offset=word.offset)
         if lock is not None and lock.foreign_owner is not None:
-            return self._owned(member, lock, lock.foreign_owner, what)
+            return self._owned(member, lock, lock.foreign_owner, awaited)
         if lock is not None and lock.holders:
             return self._inside(member, thread, lock, state)
         counting = self._shared_memory.counting(member, word)
         if counting is not None and len(counting) == 1:
-            counts = f"only {_listed(sorted(counting))} counts the semaphore as acquired"
-            return Wait(SEMAPHORE, what, self.nodes(counting), False, DERIVED, (counts,))
-        # what has a name may be mapped by those who come later
+            why = because("semaphore-counted-by", pid=min(counting))
+            return Wait(SEMAPHORE, awaited, self._nodes(counting), False, DERIVED, (why,))
+        # other processes may map a file later that has a name
         if not mapping.path.endswith("(deleted)") or mapping.path.startswith("/SYSV"):
             return None
         pids = self._shared_memory.mapped_by(word)
@@ -245,10 +242,11 @@ class Scene:
             return None
         if not all(self._no_handlers(self.members[pid]) for pid in pids):
             return None
-        why = _reasons(f"{_only(pids)} that memory", self._shared_memory.unseen)
-        return Wait(kind, what, self.nodes(pids, Node(member.pid, thread.number)), False, INFERRED, why)
+        return Wait(kind, awaited, self._nodes(pids, Node(member.pid, thread.number)), False, INFERRED, _with(
+            because("only-processes-with-memory", pids=tuple(sorted(pids))), self._shared_memory.unseen))
 
-    def _owned(self, member: Member, lock: Lock, owner: int, what: str) -> Wait | None:
+    def _owned(self, member: Member, lock: Lock, owner: int, awaited: Reason) -> Wait | None:
+        """A wait for a lock that records the TID of its owner, which is a thread of another process."""
         offset = kind_of(lock.kind).owner_offset
         if offset is None:
             return None
@@ -257,11 +255,11 @@ class Scene:
             return None
         found = [Node(other.pid, thread.number) for other in self.members.values()
                  for thread in other.threads if thread.tid == owner]
-        return Wait(lock.kind, what, frozenset(found), True) if len(found) == 1 else None
+        return Wait(lock.kind, awaited, frozenset(found), True) if len(found) == 1 else None
 
 
 def watch(reports: Mapping[int, Report | None], root: str = "/proc") -> Scene:
-    """What processes wait for of each other, when their threads have come to rest after the looks."""
+    """What processes wait for of each other, once their threads are at rest after the snapshots."""
     for _ in range(_TRIES):
         scene = Scene(reports, root)
         scene.watch()
@@ -272,7 +270,7 @@ def watch(reports: Mapping[int, Report | None], root: str = "/proc") -> Scene:
 
 @functools.cache
 def _call_names() -> dict[str, str]:
-    """The names of system calls by their numbers; none for machines that are not decoded."""
+    """The names of system calls by number; empty for processors that are not decoded."""
     path = Path(gdbext.__file__).with_name("arch") / os.uname().machine / "system_calls.json"
     try:
         names: dict[str, str] = json.loads(path.read_text(encoding="ascii"))["names"]
@@ -281,22 +279,12 @@ def _call_names() -> dict[str, str]:
     return names
 
 
-def _only(pids: Collection[int]) -> str:
-    return f"only {_listed(sorted(pids))} {'has' if len(pids) == 1 else 'have'}"
-
-
-def _reasons(why: str, unseen: str | None) -> tuple[str, ...]:
-    """A reason, with what makes it less sure."""
+def _with(why: Reason, unseen: Reason | None) -> tuple[Reason, ...]:
+    """A reason, with what makes it less certain."""
     return (why,) if unseen is None else (why, unseen)
 
 
 def _int(value: int) -> int:
-    """A register as the ``int`` that the kernel takes it for."""
+    """A register's value as a C ``int``."""
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
-
-
-def _listed(pids: Sequence[int]) -> str:
-    shown = [str(pid) for pid in pids[:4]]
-    more = f" and {len(pids) - 4} more" if len(pids) > 4 else ""
-    return ("process " if len(pids) == 1 else "processes ") + ", ".join(shown) + more

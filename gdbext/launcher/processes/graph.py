@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from gdbext.model import INFERRED, RECORDED, Evidence, weakest
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 from gdbext.verdict.graph import Need, find_behind, find_cycles, find_stuck
 
 
 class Node(NamedTuple):
-    """A thread: its process, and its number in the document of that."""
+    """A thread: the PID of its process, and its number in the report of that process."""
 
     pid: int
     thread: int
@@ -22,40 +23,45 @@ class Node(NamedTuple):
 
 @record
 class Wait:
-    """What a thread waits for, and the threads that can end that: all of them have to act, or any.
+    """What a thread waits for, and the threads that can end the wait: all of them must act, or any one.
 
-    `kind` is ``pipe``, ``socket``, ``descriptors``, ``child``, that of a lock in shared memory, or ``lock`` for one
-    inside of the process; `what` says it in words. `idle` waits are for work that any other thread may give.
+    `kind` is ``pipe``, ``socket``, ``descriptors``, ``child``, the kind of a lock in shared memory, or ``lock`` for one
+    inside the process; `awaited` follows "waits" in a sentence. An `idle` wait is for work from any other thread.
     """
 
     kind: str
-    what: str
+    awaited: Reason
     holders: frozenset[Node]
     all_of: bool = False
     evidence: Evidence = RECORDED
-    why: tuple[str, ...] = ()
+    why: tuple[Reason, ...] = ()
     idle: bool = False
 
 
 @record
-class Between:
-    """A deadlock of threads of several processes."""
+class ProcessDeadlock:
+    """A deadlock of threads of several processes; the threads `behind` wait for its members."""
 
     members: tuple[Node, ...]
     evidence: Evidence
-    why: tuple[str, ...]
+    why: tuple[Reason, ...]
     behind: tuple[Node, ...] = ()
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The numbers of the processes, ascending."""
+        """The PIDs, ascending."""
         return tuple(sorted({node.pid for node in self.members}))
 
+    @property
+    def stuck_behind(self) -> tuple[int, ...]:
+        """The PIDs of other processes that wait for these, ascending."""
+        return tuple(sorted({node.pid for node in self.behind} - set(self.processes)))
 
-def find_deadlocks(waits: Mapping[Node, Wait], dead: Collection[Node] = ()) -> list[Between]:
-    """The deadlocks of several processes: threads that wait for one another, across processes, and cannot run again.
 
-    :param dead: threads that are known never to run again.
+def find_deadlocks(waits: Mapping[Node, Wait], dead: Collection[Node] = ()) -> list[ProcessDeadlock]:
+    """The cycles of waits across processes in which no thread can run again.
+
+    :param dead: threads that never run again, by the reports of their processes.
     """
     stuck = find_stuck({node: Need(wait.holders, wait.all_of) for node, wait in waits.items()}, dead)
     graph = {node: sorted(waits[node].holders & stuck) for node in stuck if node in waits}
@@ -66,7 +72,8 @@ def find_deadlocks(waits: Mapping[Node, Wait], dead: Collection[Node] = ()) -> l
         evidence = [waits[member] for member in members if not waits[member].idle]
         reasons = list(dict.fromkeys(reason for wait in evidence for reason in wait.why))
         if any(wait.evidence == INFERRED for wait in evidence):
-            reasons.append("no thread of these can run")
-        weakest_evidence = weakest([wait.evidence for wait in evidence]) if evidence else INFERRED
-        found.append(Between(tuple(members), weakest_evidence, tuple(reasons), find_behind(members, graph)))
+            reasons.append(because("no-thread-can-run"))
+        found.append(ProcessDeadlock(
+            tuple(members), weakest([wait.evidence for wait in evidence]) if evidence else INFERRED, tuple(reasons),
+            find_behind(members, graph)))
     return found

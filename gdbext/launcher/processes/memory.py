@@ -1,4 +1,4 @@
-"""Memory that processes share, and semaphores of `multiprocessing` in it.
+"""Shared memory, and the semaphores of `multiprocessing` in it.
 
 Sources: Linux Documentation/filesystems/proc.rst; CPython 3.13 Modules/_multiprocessing/semaphore.c.
 """
@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from gdbext.launcher.proc_files import is_kernel_thread
 from gdbext.launcher.processes.tree import Member, describe_unseen, mappings, numbers, read_memory
+from gdbext.model.reasons import Reason
 
-#: How long the mappings of all processes are read, and how long memory is searched, in seconds.
+#: How long reading the mappings of all processes, and searching memory, may take, in seconds.
 _PATIENCE, _SEARCH = 2.0, 1.5
 _MOST_SEARCHED = 512 << 20
 _PIECE = 4 << 20
@@ -24,7 +25,7 @@ _MOST_COUNT = 1 << 20
 
 
 class Word(NamedTuple):
-    """A place in shared memory: the same for all processes that map it."""
+    """A place in shared memory, the same for all processes that map it."""
 
     device: str
     inode: int
@@ -32,10 +33,10 @@ class Word(NamedTuple):
 
 
 class SharedMemory:
-    """What processes have in common.
+    """The memory that processes share.
 
-    :param members: the processes of the set, by their numbers.
-    :param root: where /proc is.
+    :param members: the processes of the set by PID.
+    :param root: the folder of /proc.
     """
 
     def __init__(self, members: Mapping[int, Member], root: str = "/proc") -> None:
@@ -43,12 +44,12 @@ class SharedMemory:
         self._root = root
         self._mapped: dict[tuple[str, int], set[int]] | None = None
         self._holding: dict[Word, frozenset[int] | None] = {}
-        #: Whose memory outside of the set is not seen, None if all is; known when `mapped_by` was asked.
-        self.unseen: str | None = None
+        #: The processes outside the set whose mappings could not be read; `mapped_by` finds them.
+        self.unseen: Reason | None = None
 
     @staticmethod
     def word_at(member: Member, address: int) -> Word | None:
-        """The place of an address of a process, None if it is not in shared memory."""
+        """The place of an address of a process; None if it is not in shared memory."""
         mapping = member.mapping_at(address)
         if mapping is None or not mapping.shared:
             return None
@@ -56,7 +57,7 @@ class SharedMemory:
 
     @staticmethod
     def address_of(member: Member, word: Word) -> int | None:
-        """Where a process has a place, None if it does not map it."""
+        """The address of a place in a process; None if the process does not map it."""
         for mapping in member.mappings:
             if mapping.shared and mapping.file == (word.device, word.inode):
                 at = word.offset - mapping.offset + mapping.start
@@ -65,7 +66,7 @@ class SharedMemory:
         return None
 
     def mapped_by(self, word: Word) -> set[int] | None:
-        """The processes that have a file mapped; None if not all could be looked at in time."""
+        """The processes that map the file of a place; None if not all could be read in time."""
         if self._mapped is None:
             found: dict[tuple[str, int], set[int]] = {}
             refused = 0
@@ -87,7 +88,7 @@ class SharedMemory:
     # -- semaphores ------------------------------------------------------------------------------------------
 
     def counting(self, member: Member, word: Word) -> frozenset[int] | None:
-        """The processes whose `multiprocessing` locks say that they have acquired a semaphore; None if not known.
+        """The processes whose `multiprocessing` locks count a semaphore as acquired; None if not known.
 
         :param member: a process that waits for it.
         """
@@ -110,7 +111,7 @@ class SharedMemory:
         return self._holding[word]
 
     def _sem_locks(self, member: Member, address: int, end: float) -> bool | None:
-        """Whether an object of the process counts a semaphore at that address as acquired; None if time was short."""
+        """Whether an object of the process counts the semaphore as acquired; None if the time was up."""
         needle = address.to_bytes(8, "little")
         left = _MOST_SEARCHED
         for mapping in member.mappings:
@@ -121,7 +122,7 @@ class SharedMemory:
                 if time.monotonic() > end or left <= 0:
                     return None
                 size = min(_PIECE, mapping.end - at)
-                # an object may lie across the end of a piece
+                # an object may extend into the next piece
                 wanted = min(size + _SEM_LOCK.size, mapping.end - at)
                 if _has_acquired(read_memory(member.pid, at, wanted, self._root, some=True) or b"", needle):
                     return True

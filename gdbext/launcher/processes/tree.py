@@ -1,4 +1,4 @@
-"""Processes of this machine as /proc tells of them: who descends from whom, what threads do, what is mapped.
+"""Processes of this machine, as /proc shows them: their descendants, the system calls of threads, mapped files.
 
 Sources: Linux Documentation/filesystems/proc.rst, include/linux/sched.h.
 """
@@ -14,12 +14,13 @@ from typing import NamedTuple
 from gdbext.inferior.proc import Proc
 from gdbext.launcher.proc_files import parent_of, state_of
 from gdbext.model import Report, Thread
+from gdbext.model.reasons import Reason, because
 
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) (\S+) (\d+) *(.*)$")
 
 
 class ThreadState(NamedTuple):
-    """Where a thread is: its system call (None: it runs) with the arguments, its stack pointer, how often it ran."""
+    """A thread's system call (None: it runs) with the arguments, its stack pointer, and how often it has run."""
 
     call: int | None
     arguments: tuple[int, ...]
@@ -44,58 +45,50 @@ class Region(NamedTuple):
 
 
 def read_text(path: str, limit: int = 8 << 20) -> str | None:
-    """A file of /proc, no more than so many bytes of it; None if it cannot be read."""
+    """A file of /proc, up to so many bytes; None if it cannot be read."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            pieces = []
-            while limit > 0:
-                piece = file.read(min(limit, 1 << 16))
-                if not piece:
-                    break
-                pieces.append(piece)
-                limit -= len(piece)
+        with open(path, "rb") as file:
+            return file.read(limit).decode("utf-8", "backslashreplace")
     except OSError:
         return None
-    return b"".join(pieces).decode("utf-8", "backslashreplace")
 
 
 def numbers(folder: str) -> list[int]:
-    """The names in a folder that are numbers, ascending: processes of /proc, threads of /proc/PID/task."""
+    """The numeric names in a folder, ascending: processes of /proc, threads of /proc/PID/task."""
     try:
         return sorted(int(name) for name in os.listdir(folder) if name.isdigit())
     except OSError:
         return []
 
 
-def describe_unseen(what: str, refused: int, pids: Sequence[int]) -> str | None:
+def describe_unseen(what: str, refused: int, pids: Sequence[int]) -> Reason | None:
     """Why something of other users' processes is not known; None if it is.
 
-    :param refused: of how many processes it could not be read.
+    :param refused: the number of processes of which it could not be read.
     :param pids: all processes in /proc.
     """
     if refused:
-        whose = "processes of other users" if refused > 1 else "process of another user"
-        return f"{what} of {refused:,} {whose} could not be read"
+        return because("other-users-unreadable", what=what, count=refused)
     # mount option hidepid of /proc
-    return "processes of other users could not be seen" if 1 not in pids else None
+    return because("other-users-invisible") if 1 not in pids else None
 
 
 def process_tree(pid: int, root: str = "/proc") -> list[tuple[int, int | None]]:
-    """A process and all that descend from it, each with its parent, parents first."""
+    """A process and its descendants, each with its parent, parents first."""
     children: dict[int, list[int]] = {}
     for other in numbers(root):
         parent = parent_of(other, root)
         if parent is not None:
             children.setdefault(parent, []).append(other)
     found = [(pid, parent_of(pid, root))]
-    for parent, _ in found:  # grows while it is walked
+    for parent, _ in found:  # the list grows during the loop
         found += [(child, parent) for child in children.get(parent, ())
                   if state_of(child, root) not in (None, "Z", "X")]
     return found
 
 
 def thread_states(pid: int, root: str = "/proc") -> dict[int, ThreadState] | None:
-    """Where each thread of a process is, by its number; None where that may not be known."""
+    """The state of each thread of a process by TID; None where it may not be read."""
     found = {}
     for tid in numbers(f"{root}/{pid}/task"):
         call, status = (read_text(f"{root}/{pid}/task/{tid}/{name}", 1 << 16) for name in ("syscall", "status"))
@@ -115,7 +108,7 @@ def thread_states(pid: int, root: str = "/proc") -> dict[int, ThreadState] | Non
 
 @dataclass
 class Member:
-    """A process of the set with its report (None: it could not be read)."""
+    """A process of the set, with its report (None: it could not be read)."""
 
     pid: int
     report: Report | None
@@ -129,12 +122,12 @@ class Member:
         return self.report.threads if self.report is not None else ()
 
     def mapping_at(self, address: int) -> Region | None:
-        """The mapping that an address is in."""
+        """The mapping that contains an address."""
         return next((each for each in self.mappings if each.start <= address < each.end), None)
 
 
 def mappings(pid: int, root: str = "/proc") -> tuple[Region, ...] | None:
-    """The address space of a process, by ascending address; None if it may not be looked at, or has ended."""
+    """The mappings of a process by ascending address; None if they may not be read, or it has ended."""
     text = read_text(f"{root}/{pid}/maps")
     if text is None:
         return None
@@ -150,8 +143,7 @@ def mappings(pid: int, root: str = "/proc") -> tuple[Region, ...] | None:
 def read_memory(pid: int, address: int, size: int, root: str = "/proc", some: bool = False) -> bytes | None:
     """Memory of a process; None if it cannot be read.
 
-    :param size: in bytes.
-    :param some: whether less than that will do.
+    :param size: in bytes; with `some`, fewer bytes are returned where not all can be read.
     """
     try:
         handle = os.open(f"{root}/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,1 +1,1 @@
-"""The verbs of the console script, a module for each."""
+"""The verbs of the console script, one module each."""

@@ -8,10 +8,10 @@ import re
 import signal
 import subprocess
 
-from gdbext.launcher.cli import add_look, add_target, options_of, say, target_of
-from gdbext.launcher.looks.finding import environment, find_gdb, probe
-from gdbext.launcher.looks.look import prepared
-from gdbext.launcher.looks.rights import why_not_traced
+from gdbext.launcher.cli import add_snapshot_options, add_target, parse_options, parse_target, say
+from gdbext.launcher.snapshots.finding import environment, find_gdb, probe
+from gdbext.launcher.snapshots.rights import why_not_traced
+from gdbext.launcher.snapshots.snapshot import prepared
 from gdbext.launcher.status import NO_GDB
 from gdbext.launcher.verbs.install import source_line
 
@@ -19,7 +19,7 @@ NAME = "attach"
 HELP = "GDB on a process or core, with gdbext in it"
 DESCRIPTION = """\
 Starts GDB at this terminal, with gdbext loaded, on a process or on a core for which
-the executable and the libraries have been found. The process stands still until
+the executable and the libraries have been found. The process is paused until
 `continue`, `detach` or `quit`."""
 EXAMPLES = """\
 examples:
@@ -27,19 +27,19 @@ examples:
   gdbext attach core.zst --search /mnt/build
   (gdb) py-deadlocks"""
 
-# what GDB takes for more than a part of a name
+# characters with a meaning in GDB commands
 _SPECIAL = re.compile(r"([\s\"'\\])")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the verb understands."""
+    """Add the arguments of the verb."""
     add_target(parser)
-    add_look(parser, timeout=False)
+    add_snapshot_options(parser, timeout=False)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Become GDB; its exit status where it has to be waited for."""
-    target, chosen = target_of(options), options_of(options)
+    """Become GDB, or wait for it and return its exit status."""
+    target, chosen = parse_target(options), parse_options(options)
     gdb = find_gdb(chosen.gdb)
     found = probe(gdb)
     found.check()
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         for note in preparation.notes:
             say(f"gdbext attach: {note}")
         argv = [gdb, "-q"]
-        # GDB 10 and 11 have no such setting, and would say so
+        # GDB 10 and 11 lack this setting, and complain
         asking = (f"set debuginfod enabled {'on' if chosen.debuginfod else 'off'}",) if found.release >= 12 else ()
         for command in (*asking, *preparation.settings, source_line()):
             argv += ["-iex", command]
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
             except OSError as error:
                 say(f"gdbext attach: {gdb} does not run: {error.strerror}; name another one: --gdb FILE")
                 return NO_GDB
-        # files that must be removed afterwards; Ctrl-C is for GDB
+        # files must be removed afterwards; Ctrl-C is for GDB
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         return subprocess.call(argv, env=surroundings, close_fds=False, preexec_fn=_with_interrupts)
 

@@ -1,4 +1,4 @@
-"""The verb `completion`: what makes shells complete verbs and options of `gdbext`, written by shtab."""
+"""The verb `completion`: scripts of shtab that make shells complete verbs and options of `gdbext`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gdbext.launcher.status import NOTHING_FOUND
 
 NAME = "completion"
 HELP = "completion for a shell"
-DESCRIPTION = "Prints what makes bash or zsh complete verbs, options, processes and files of `gdbext`."
+DESCRIPTION = "Prints a script that makes bash or zsh complete verbs, options, processes and files of `gdbext`."
 EXAMPLES = """\
 examples:
   gdbext completion bash > ~/.local/share/bash-completion/completions/gdbext
@@ -33,18 +33,18 @@ _gdbext_pids_and_files() {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the verb understands."""
+    """Add the arguments of the verb."""
     parser.add_argument("shell", choices=("bash", "zsh"))
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the script."""
     sys.stdout.write(script(options.shell))
     return NOTHING_FOUND
 
 
 def script(shell: str) -> str:
-    """What a shell sources or loads.
+    """The completion script of a shell.
 
     :raises UsageError: shtab is not installed.
     """

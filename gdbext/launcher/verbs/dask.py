@@ -1,10 +1,10 @@
-"""`gdbext dask ADDRESS`: the processes of a Dask cluster, each looked at on its own machine, in one page.
+"""`gdbext dask ADDRESS`: snapshots of the processes of a Dask cluster, each taken on its own machine, on one page.
 
-A worker that hangs runs nothing, so its nanny is asked, which is another process and its parent: there `look_there`
-starts a Python that makes the look. No code runs in a worker. The scheduler is asked who is there, and for the look at
-itself; when it hangs, what of the cluster is on this machine is found by its connections and looked at from here.
+A worker that hangs runs nothing, so gdbext asks its nanny, which is its parent process: there `snapshot_there` starts a
+Python that takes the snapshot. No code runs in a worker. The scheduler names the processes and takes a snapshot of
+itself. If it hangs, the processes of the cluster on this machine are found by their connections, and read from here.
 
-The looks at cores that `triage --dask` wants are tasks, of a cluster that does not hang.
+For `triage --dask`, tasks of a cluster that does not hang take snapshots of cores.
 
 Source: distributed 2024.8.0 and 2026.8.0, `Client`.
 """
@@ -23,22 +23,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gdbext.errors import GdbextError, UsageError
+from gdbext.errors import BadDocument, GdbextError, UsageError
 from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, say, seconds, write_file
-from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, looks_of, merged, page, rows_of, status
+from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, class_rows, merged, page, shown_targets, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
-from gdbext.launcher.looks.look import Look, Options, Target
+from gdbext.launcher.snapshots.classes import bad_document
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, Unreadable
 from gdbext.render.escape import printable
 
 NAME = "dask"
 HELP = "why a Dask cluster hangs: every worker, the scheduler and the client"
-DESCRIPTION = """Looks at the scheduler of a Dask cluster, at its workers, each by its nanny on its own
-machine, and at the clients that are on this machine or on that of the scheduler.
-Processes in which the same happened are told together, deadlocks first. Each stands
-still while it is looked at. It takes gdbext and GDB on the machines of the workers,
-and here Dask: pip install 'gdbext[dask]'."""
+DESCRIPTION = """Takes snapshots of the scheduler of a Dask cluster, of its workers, through their nannies,
+and of clients on this machine or on the scheduler's. Processes in which the same
+happened are shown together, deadlocks first. Each is paused during its snapshot. The
+machines of the workers need gdbext and GDB; this machine needs Dask:
+pip install 'gdbext[dask]'."""
 EXAMPLES = """examples:
   gdbext dask tcp://scheduler:8786
   gdbext dask tcp://scheduler:8786 --client 4711    the client is process 4711
@@ -47,30 +48,30 @@ EXAMPLES = """examples:
   gdbext dask tcp://scheduler:8786 --package /shared/gdbext
 
 exit status: 0 no deadlock found, 1 a deadlock found, 2 bad usage or no Dask here,
-3 no deadlock found and a process could not be read, 4 the same for want of a GDB"""
+3 no deadlock found and a process could not be read, 4 the same for lack of a GDB"""
 
-#: How many looks are made on one machine at a time, unless `--jobs` says otherwise.
+#: The default of ``--jobs``.
 _JOBS = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the verb understands."""
-    parser.add_argument("address", metavar="ADDRESS", help="of the scheduler, or the name of its scheduler file")
-    parser.add_argument("--client", metavar="PID", type=number, help="the client is this process of this machine")
+    """Add the arguments of the verb."""
+    parser.add_argument("address", metavar="ADDRESS", help="the address of the scheduler, or its scheduler file")
+    parser.add_argument("--client", metavar="PID", type=number, help="the client is this process on this machine")
     add_output(parser, SCHEMA)
-    group = parser.add_argument_group("how to look")
+    group = parser.add_argument_group("snapshot options")
     add_gdb(group, " on every machine")
-    group.add_argument("--package", metavar="DIR", help="a folder that has the package gdbext in it on every machine, "
-                       "for one that is not where Python looks")
+    group.add_argument("--package", metavar="DIR", help="a folder that contains the package gdbext on every machine, "
+                       "if Python does not find it")
     group.add_argument("--jobs", metavar="N", type=number, default=_JOBS,
-                       help=f"how many looks are made on one machine at a time (default: {_JOBS})")
+                       help=f"how many snapshots are taken on one machine at a time (default: {_JOBS})")
     add_timeout(group)
     group.add_argument("--connect-timeout", metavar="SECONDS", type=seconds, default=10.0,
                        help="how long the scheduler, or a nanny, may take to answer (default: 10)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look at a cluster and report; the exit status."""
+    """Survey a cluster and report; return the exit status."""
     address = scheduler_address(options.address)
     found = asyncio.run(survey(address, options))
     triage = merged(found)
@@ -81,15 +82,15 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         from gdbext.render.html import html_page
 
-        write_file(options.html, html_page(looks_of(found, triage), f"gdbext: Dask cluster {address}",
-                                           rows_of(found, triage)))
+        write_file(options.html, html_page(shown_targets(found, triage), f"gdbext: Dask cluster {address}",
+                                           class_rows(found, triage)))
     if found.problem is not None:
         say(f"gdbext dask: {printable(found.problem)}")
     return status(found)
 
 
 def scheduler_address(text: str) -> str:
-    """The address that the command line means, of itself or by the name of a scheduler file.
+    """The scheduler's address: `text`, or what the scheduler file of that name contains.
 
     :raises GdbextError: it is neither.
     """
@@ -98,17 +99,17 @@ def scheduler_address(text: str) -> str:
     try:
         address = json.loads(Path(text).expanduser().read_text(encoding="utf-8"))["address"]
     except OSError as error:
-        raise UsageError(f"{printable(text)} is no address, and no file either: {error.strerror}",
+        raise UsageError(f"{printable(text)} is neither an address nor a file: {error.strerror}",
                          "give the scheduler's, such as tcp://127.0.0.1:8786") from None
     except (ValueError, LookupError, TypeError):
-        raise GdbextError(f"{printable(text)} is no scheduler file", "give the scheduler's address instead") from None
+        raise GdbextError(f"{printable(text)} is not a scheduler file", "give the address instead") from None
     if not isinstance(address, str) or not ADDRESS.fullmatch(address):
-        raise GdbextError(f"{printable(text)} names no address of a scheduler", "give the address instead")
+        raise GdbextError(f"{printable(text)} does not contain a scheduler's address", "give the address instead")
     return address
 
 
 def import_dask() -> Any:
-    """The package `distributed`, which writes no log: the report has what it says of peers that do not answer.
+    """Import the package `distributed`, without its log: the report names the processes that do not answer.
 
     :raises UsageError: it is not installed.
     """
@@ -121,13 +122,13 @@ def import_dask() -> Any:
 
 
 async def survey(address: str, options: argparse.Namespace) -> Survey:
-    """Look at all processes of a cluster.
+    """Take snapshots of all processes of a cluster.
 
-    :param address: of its scheduler, as Dask has it: ``tcp://host:8786``.
-    :raises UsageError: there is no Dask here.
+    :param address: the scheduler's, in Dask's form: ``tcp://host:8786``.
+    :raises UsageError: Dask is not installed here.
     """
     distributed = import_dask()
-    warnings.simplefilter("ignore")  # of other versions there: nothing that is sent depends on them
+    warnings.simplefilter("ignore")  # versions may differ
     limit = options.connect_timeout
     client = distributed.Client(address, asynchronous=True, timeout=limit, name="gdbext", set_as_default=False)
     try:
@@ -136,70 +137,76 @@ async def survey(address: str, options: argparse.Namespace) -> Survey:
     except Unanswered as error:
         why = str(error)
         if not isinstance(error.__cause__, (OSError, type(None))):
-            why = (f"what answers at {address} is no Dask scheduler, or one of another release than "
-                   f"{distributed.__version__}, which is here: {type(error.__cause__).__name__}")
+            why = (f"{address} is not a Dask scheduler, or has another release than {distributed.__version__} here: "
+                   f"{type(error.__cause__).__name__}")
         return await survey_from_here(address, options, why)
     finally:
-        # without a limit it waits for what it has asked for
+        # without a limit it waits for its open questions
         with contextlib.suppress(Unanswered):
             await answer_of(client.close(timeout=2), 5, "the scheduler")
 
 
-# -- looks at cores as tasks -------------------------------------------------------------------------------------------
+# -- snapshots of cores as tasks ---------------------------------------------------------------------------------------
 
-class RemoteLooks:
-    """Has looks made by the workers of a Dask cluster that does not hang, in place of `look`.
+class RemoteSnapshots:
+    """Lets the workers of a Dask cluster that does not hang take snapshots of cores.
 
-    Cores, and folders to search for files, must have the same names there, as on a file system that all of them share.
+    Cores and search folders must have the same paths on the workers' machines, as on a shared file system.
 
     :param client: a `distributed.Client` that is not asynchronous.
-    :param package: a folder that has gdbext there, if it is not where Python looks.
+    :param package: a folder that contains gdbext there, if Python does not find it.
     """
 
     def __init__(self, client: Any, package: str | None = None) -> None:
         self._client = client
         self._package = package
         self._futures: set[Any] = set()
-        #: How many looks the cluster makes at a time.
+        #: How many snapshots the cluster takes at a time.
         self.jobs: int = max(1, sum(client.nthreads().values()))
 
-    def look(self, target: Target, options: Options) -> Look:
-        """A look, as `look.look` makes it; to be called in as many threads as there are `jobs`."""
+    def take_snapshot(self, target: Target, options: Options) -> Snapshot:
+        """Take a snapshot, like `snapshot.take_snapshot`; `jobs` threads may call this at a time."""
         started = time.monotonic()
         wanted = as_json(target, options)
-        call = f"{Sent('look_in_task').expression}(*{(self._package, wanted)!r})"
-        # not pure: a file may have changed since the last look
+        call = f"{Sent('snapshot_in_task').expression}(*{(self._package, wanted)!r})"
+        # not pure: a file may have changed since the last snapshot
         future = self._client.submit(eval, call, {}, pure=False)
         self._futures.add(future)
         try:
             answer = future.result()
-        except Exception as error:  # of whatever type: raised elsewhere, or by Dask
+        except Exception as error:  # of any type: raised by the task, or by Dask
             answer = {"problem": f"the task failed: {type(error).__name__}: {error}"}
         finally:
             self._futures.discard(future)
-        if "status" not in answer:
-            return Look(target.name, None, "", None, None, time.monotonic() - started, answer["problem"],
+        if "status" in answer:
+            snapshot = Snapshot(**{**answer, "target": target.name, "notes": tuple(answer["notes"])})
+            try:
+                snapshot.report  # noqa: B018  # it is read here, since it may be of another version of gdbext
+            except BadDocument as error:
+                answer = dict(zip(("problem", "hint"), bad_document(error)))
+            else:
+                return snapshot
+        return Snapshot(target.name, None, "", None, None, time.monotonic() - started, answer["problem"],
                         answer.get("hint"), NO_ANSWER)
-        return Look(**{**answer, "target": target.name, "notes": tuple(answer["notes"])})
 
     def end(self) -> None:
-        """Have the looks that other threads wait for end; those then fail."""
+        """End the snapshots that other threads wait for; they then fail."""
         self._client.cancel(list(self._futures))
 
 
 @contextlib.contextmanager
-def remote_looks(address: str, package: str | None = None) -> Iterator[RemoteLooks]:
-    """The workers of a cluster, for looks.
+def remote_snapshots(address: str, package: str | None = None) -> Iterator[RemoteSnapshots]:
+    """Connect to the workers of a cluster.
 
-    :raises GdbextError: there is no Dask here, the cluster cannot be reached, or has no workers.
+    :raises GdbextError: Dask is not installed here, or the cluster cannot be reached or has no workers.
     """
     distributed = import_dask()
     try:
         client = distributed.Client(scheduler_address(address), timeout=10, name="gdbext", set_as_default=False)
-    except Exception as error:  # by the connection, or by what answers
+    except Exception as error:  # raised by the connection, or by a server that is not Dask's
         raise Unreadable(f"the Dask cluster at {printable(address)} cannot be reached: {error}",
                          "check the address; if it hangs: gdbext dask ADDRESS") from None
     with client:
         if not client.nthreads():
             raise Unreadable(f"the Dask cluster at {printable(address)} has no workers", "start some")
-        yield RemoteLooks(client, package)
+        yield RemoteSnapshots(client, package)

@@ -1,4 +1,4 @@
-"""The verb `doctor`: whether all is there that the others need, and what to do where it is not."""
+"""The verb `doctor`: checks the requirements of the other verbs, and says what to do about a missing one."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gdbext.errors import GdbextError
 from gdbext.launcher.cli import add_gdb
-from gdbext.launcher.looks.finding import find_gdb, probe
-from gdbext.launcher.looks.rights import CAP_SYS_ADMIN, CAP_SYS_PTRACE, has_capability, ptrace_scope
 from gdbext.launcher.proc_files import status_field
+from gdbext.launcher.snapshots.finding import find_gdb, probe
+from gdbext.launcher.snapshots.rights import (
+    CAP_SYS_ADMIN,
+    CAP_SYS_PTRACE,
+    GIVE_CAPABILITY,
+    has_capability,
+    ptrace_scope,
+)
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb
 from gdbext.record import record
 
 NAME = "doctor"
-HELP = "whether all is there that the others need"
+HELP = "check the requirements of the other verbs"
 DESCRIPTION = """\
-Checks the GDB and its Python, the rights to look at processes (also from inside a
-container: the one capability or flag that is missing), and whether programs that
-crash leave cores, and where. Of each that fails it tells what to do."""
+Checks the GDB and its Python, the rights to trace processes (inside a container: the
+one capability or flag that is missing), and whether and where programs that crash
+leave cores. For each failure it says what to do."""
 EXAMPLES = """\
 examples:
   gdbext doctor
@@ -31,7 +36,7 @@ examples:
 exit status: 0 all is well, 3 something is missing, 4 no GDB or a GDB without Python"""
 
 _CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
-# what the path of a container's control group says of who made it
+# the path of a control group names the software that made the container
 _CONTAINERS = (("docker", "Docker"), ("kubepods", "Kubernetes"), ("libpod", "Podman"), ("lxc", "LXC"),
                ("containerd", "containerd"))
 _GOOD, _BAD, _NOTE = "ok", "missing", "note"
@@ -39,7 +44,7 @@ _GOOD, _BAD, _NOTE = "ok", "missing", "note"
 
 @record
 class Finding:
-    """One thing that was checked: ``ok``, ``missing`` or ``note``, what was found, and what to do."""
+    """The result of one check: ``ok``, ``missing`` or ``note``, what was found, and what to do."""
 
     state: str
     what: str
@@ -47,17 +52,17 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the verb understands."""
+    """Add the arguments of the verb."""
     add_gdb(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check, and tell."""
+    """Check everything, and print the results."""
     status = NOTHING_FOUND
     try:
         findings = [*check_gdb(options.gdb)]
     except NoGdb as error:
-        findings, status = [_failed(error)], NO_GDB
+        findings, status = [Finding(_BAD, str(error), error.hint)], NO_GDB
     findings += [*check_rights(), *check_cores()]
     for finding in findings:
         sys.stdout.write(f"{finding.state:<8} {finding.what}\n")
@@ -69,9 +74,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def check_gdb(named: str | None) -> Iterator[Finding]:
-    """The GDB and what is inside.
+    """Check the GDB and its Python.
 
-    :raises NoGdb: there is none that can be used.
+    :raises NoGdb: there is no usable GDB.
     """
     gdb = probe(find_gdb(named))
     gdb.check()
@@ -85,25 +90,25 @@ def check_gdb(named: str | None) -> Iterator[Finding]:
 
 
 def check_rights() -> Iterator[Finding]:
-    """Whether processes can be traced, and whose."""
+    """Check which processes can be traced."""
     scope, traces = ptrace_scope(), has_capability(CAP_SYS_PTRACE)
     container = container_kind()
     if scope == 3:
-        yield Finding(_BAD, "kernel.yama.ptrace_scope is 3: no process can be traced", "look at cores, or boot without "
+        yield Finding(_BAD, "kernel.yama.ptrace_scope is 3: no process can be traced", "use cores, or boot without "
                       "it")
     elif traces:
         yield Finding(_GOOD, "processes of all users can be traced (CAP_SYS_PTRACE)"
                       + (f"; of this container ({container}) only" if container and _has_own_pids() else ""))
     elif os.geteuid() == 0:
         where = f", in a container ({container})" if container else ""
-        yield Finding(_BAD, f"you are root without CAP_SYS_PTRACE{where}: no processes of others, and none with more "
-                      "rights, can be traced", _capability(container))
+        yield Finding(_BAD, f"you are root without CAP_SYS_PTRACE{where}: processes of others, and those with more "
+                      "rights, cannot be traced", _capability(container))
     elif scope:
         yield Finding(_BAD, f"kernel.yama.ptrace_scope is {scope}: "
                       + ("only children can be traced" if scope == 1 else "only root can trace"),
                       "sudo gdbext ..., or sysctl kernel.yama.ptrace_scope=0")
     else:
-        yield Finding(_GOOD, f"your own processes can be traced (user {os.geteuid()}); those of others: sudo")
+        yield Finding(_GOOD, f"your own processes can be traced (user {os.geteuid()}); others: sudo")
     if status_field("self", "Seccomp") == "2":
         yield from _check_filter(container)
     if container and traces and not has_capability(CAP_SYS_ADMIN):
@@ -111,7 +116,7 @@ def check_rights() -> Iterator[Finding]:
 
 
 def _check_filter(container: str | None) -> Iterator[Finding]:
-    """Whether a filter of system calls lets ptrace through: it is tried, on a process that there is not."""
+    """Check whether a filter of system calls allows ptrace, by a call for a process that does not exist."""
     import ctypes
     import errno
 
@@ -123,21 +128,21 @@ def _check_filter(container: str | None) -> Iterator[Finding]:
     if ctypes.get_errno() in (errno.EPERM, errno.ENOSYS):
         yield Finding(_BAD, "a seccomp filter forbids ptrace", _capability(container))
     else:
-        yield Finding(_GOOD, "the seccomp filter here lets ptrace through")
+        yield Finding(_GOOD, "the seccomp filter here allows ptrace")
 
 
 def _capability(container: str | None) -> str:
-    """How to give the one capability that is needed; it opens Docker's filter of system calls as well."""
+    """How to grant the needed capability; with it, Docker's filter of system calls also allows ptrace."""
     if container == "Kubernetes":
         return ("kubectl debug --profile=sysadmin -it POD --target=CONTAINER --image=..., or "
                 "securityContext.capabilities.add: [SYS_PTRACE]")
     if container in ("Docker", "Podman"):
-        return f"{container.lower()} run --cap-add=SYS_PTRACE ..., or look from the host"
-    return "give the container the capability SYS_PTRACE (docker run --cap-add=SYS_PTRACE), or look from the host"
+        return f"{container.lower()} run --cap-add=SYS_PTRACE ..., or run gdbext on the host"
+    return GIVE_CAPABILITY
 
 
 def container_kind() -> str | None:
-    """What kind of container this is, as far as files tell; None: none."""
+    """The kind of container that this process is in; None if it is in none, or that is not known."""
     if os.path.exists("/.dockerenv"):
         return "Docker"
     if os.path.exists("/run/.containerenv"):
@@ -152,7 +157,7 @@ def container_kind() -> str | None:
 
 
 def _has_own_pids() -> bool:
-    """Whether the first process is not the first one of the machine. The initial PID namespace has a fixed inode.
+    """Whether this process is in a PID namespace of its own. The initial one has a fixed inode.
 
     Source: Linux 6.1 include/linux/proc_ns.h, PROC_PID_INIT_INO.
     """
@@ -163,7 +168,7 @@ def _has_own_pids() -> bool:
 
 
 def check_cores() -> Iterator[Finding]:
-    """Whether programs that crash leave cores, where, and with what."""
+    """Check whether and where programs that crash leave cores, and what these contain."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     try:
         pattern = _CORE_PATTERN.read_text(errors="replace").strip()
@@ -171,7 +176,7 @@ def check_cores() -> Iterator[Finding]:
         return
     piped = pattern.startswith("|")
     if soft == 0 and not piped:
-        yield Finding(_NOTE, "programs started from here leave no cores: the limit on their size is 0",
+        yield Finding(_NOTE, "programs started from here leave no cores: the limit on core size is 0",
                       "ulimit -c unlimited, before they are started" if hard else
                       "the hard limit is 0 too: LimitCORE=infinity for a service, docker run --ulimit core=-1")
     elif not piped and soft != resource.RLIM_INFINITY:
@@ -196,12 +201,12 @@ def _who_keeps(pattern: str) -> str:
     if "apport" in pattern:
         return "they are in /var/crash, of packages only; for all: sysctl kernel.core_pattern=core.%p"
     if not os.path.exists(pattern[1:].split(" ")[0]):
-        return "that program runs outside of this container: look there, or sysctl kernel.core_pattern=core.%p there"
-    return "ask whoever set that up where they are"
+        return "that program runs outside of this container: search there, or sysctl kernel.core_pattern=core.%p there"
+    return "ask the administrator where they are"
 
 
 def _check_contents() -> Iterator[Finding]:
-    """Whether cores have what gdbext reads. Source: core(5), coredump_filter."""
+    """Check whether cores contain the memory that gdbext reads. Source: core(5), coredump_filter."""
     try:
         with open("/proc/self/coredump_filter", encoding="ascii") as file:
             kept = int(file.read(), 16)
@@ -213,7 +218,3 @@ def _check_contents() -> Iterator[Finding]:
     elif kept & 0x10 == 0:
         yield Finding(_NOTE, "cores lack the headers of files, hence build ids (coredump_filter)",
                       "echo 0x33 > /proc/self/coredump_filter, before it is started")
-
-
-def _failed(error: GdbextError) -> Finding:
-    return Finding(_BAD, str(error), error.hint)

@@ -1,4 +1,4 @@
-"""The verb `install`: the line that loads gdbext in every session, and the file that it belongs in."""
+"""The verb `install`: the line that loads gdbext in every session of GDB, and the file for it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from gdbext.errors import GdbextError
 from gdbext.launcher.cli import add_gdb
-from gdbext.launcher.looks.finding import HOME, Gdb, find_gdb, probe
+from gdbext.launcher.snapshots.finding import HOME, Gdb, find_gdb, probe
 from gdbext.launcher.status import NOTHING_FOUND
 
 NAME = "install"
-HELP = "how GDB loads gdbext by itself"
+HELP = "make GDB load gdbext in every session"
 DESCRIPTION = """\
 Shows the line that loads gdbext in every session, and the file from which this GDB
 reads it. Nothing is written without --write."""
@@ -24,22 +24,22 @@ examples:
   gdbext install --write
   gdbext install --gdb /opt/gdb/bin/gdb"""
 
-#: The first release of GDB that reads its file in the folder of settings, too.
+#: The first release of GDB that also reads a file in the folder of settings.
 _XDG_SINCE = 11
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the verb understands."""
+    """Add the arguments of the verb."""
     parser.add_argument("--write", action="store_true", help="write the line to the file, once")
     add_gdb(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show, or write."""
+    """Show the line, or write it."""
     gdb = probe(find_gdb(options.gdb))
     gdb.check()
     places, line = candidates(gdb), source_line()
-    # Where there is none, the last one: any other would hide a ~/.gdbinit that is written later.
+    # if none exists, the last one: any other would hide a ~/.gdbinit that is written later
     place = next((place for place in places if place.exists()), places[-1])
     is_new = not place.exists()
     out = sys.stdout.write
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     for each in places:
         out(f"  {each}{'' if each.exists() else ' (does not exist)'}\n")
     if _has(place, line):
-        out(f"{place} loads gdbext already:\n  {line}\n")
+        out(f"{place} already loads gdbext:\n  {line}\n")
     elif options.write:
         _append(place, line)
         out(f"Written to {place}, {'a new file' if is_new else 'at its end'}:\n  {line}\n")
@@ -58,14 +58,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def source_line() -> str:
-    """The line that loads this copy."""
+    """The line that loads this copy of gdbext."""
     return f"source {HOME}/gdbext/gdbext"
 
 
 def candidates(gdb: Gdb) -> list[Path]:
-    """The files of the user from which a GDB reads the first that exists.
+    """The files of the user; a GDB reads the first that exists.
 
-    Source: GDB 13.1 gdbsupport/pathstuff.cc, find_gdb_home_config_file; before GDB 11 there was the last one only.
+    Source: GDB 13.1 gdbsupport/pathstuff.cc, find_gdb_home_config_file. Before GDB 11 there was only the last one.
     """
     home = Path(os.path.expanduser("~"))
     place = home / ".gdbinit"
@@ -83,15 +83,15 @@ def _has(place: Path, line: str) -> bool:
 
 
 def _append(place: Path, line: str) -> None:
-    """Add a line at the end of a file, which is made where there is none."""
+    """Add a line at the end of a file, which is created if it does not exist."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         with open(descriptor, "r+b", buffering=0) as file:
             size = os.fstat(descriptor).st_size
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise GdbextError(f"{place} is no regular file", "write the line yourself")
-            # the last line may lack its end
+                raise GdbextError(f"{place} is not a regular file", "write the line yourself")
+            # the last line may lack its line feed
             cut = size and os.pread(descriptor, 1, size - 1) != b"\n"
             file.write(b"\n" * bool(cut) + os.fsencode(line) + b"\n")
     except OSError as error:

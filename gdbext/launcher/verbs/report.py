@@ -7,16 +7,25 @@ import json
 import sys
 
 from gdbext.errors import UsageError
-from gdbext.launcher.cli import add_look, add_output, add_target, add_text, options_of, say, target_of, write_file
-from gdbext.launcher.looks.look import look
+from gdbext.launcher.cli import (
+    add_output,
+    add_snapshot_options,
+    add_target,
+    add_text,
+    parse_options,
+    parse_target,
+    say,
+    write_file,
+)
+from gdbext.launcher.snapshots.snapshot import take_snapshot
 from gdbext.render.escape import printable
 
 NAME = "report"
-HELP = "why a process hangs, or what a core died of"
+HELP = "why a process hangs, or why a core crashed"
 DESCRIPTION = """\
-Shows every thread with its Python and native stack, what it holds and what it waits
-for, then the deadlocks; of a core that has crashed first why. A process stands still
-while it is looked at, for how long is told, and runs on afterwards."""
+Shows why a core crashed, then every thread with its Python and native stack, the
+locks that it holds and waits for, and the deadlocks. A process is paused during the
+snapshot and resumes afterwards; the report says how long it was paused."""
 EXAMPLES = """\
 examples:
   gdbext report 4711
@@ -31,25 +40,25 @@ or a GDB without Python"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the verb understands."""
+    """Add the arguments of the verb."""
     add_target(parser)
     add_output(parser, "gdbext/1")
     parser.add_argument("--dot", metavar="FILE", help="write the wait-for graph for Graphviz; -: instead of the text")
     parser.add_argument("--children", action="store_true",
-                        help="look at all descendants of the process too, and at who waits for whom among them")
+                        help="also report on all descendants of the process, and on their waits for each other")
     add_text(parser)
-    add_look(parser)
+    add_snapshot_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look and report; the exit status."""
+    """Take a snapshot and report; return the exit status."""
     if options.json and options.dot == "-":
-        raise UsageError("--json and --dot - both want standard output", "give --dot a file")
+        raise UsageError("--json and --dot - both write to standard output", "give --dot a file")
     if options.children:
-        from gdbext.launcher.processes import family as processes
+        from gdbext.launcher.processes import family
 
-        return int(processes.run(options))
-    seen = look(target_of(options), options_of(options))
+        return family.run(options)
+    seen = take_snapshot(parse_target(options), parse_options(options))
     if seen.document is not None:
         if options.json:
             sys.stdout.write(json.dumps(seen.document) + "\n")
@@ -65,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     for note in seen.notes:
         say(f"gdbext report: {note}")
     if seen.stopped is not None:
-        say(f"gdbext report: {seen.target} stood still for {seen.stopped:.2f} s")
+        say(f"gdbext report: {seen.target} was paused for {seen.stopped:.2f} s")
     if seen.problem is not None:
         say(f"gdbext report: {printable(seen.problem)}" + (f"; {seen.hint}" if seen.hint else ""))
     return seen.status

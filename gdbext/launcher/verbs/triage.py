@@ -1,12 +1,11 @@
 """The verb `triage`: many cores (and processes), grouped by what happened.
 
-Cores are found by what is in a file, not by its name: an ELF file of type ET_CORE, compressed or not.
+Cores are found by their contents, not by name: ELF files of type ET_CORE, compressed or not.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -18,27 +17,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cli import add_look, add_output, number, options_of, say, write_file
-from gdbext.launcher.looks import classes
-from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage
-from gdbext.launcher.looks.cores import is_core
-from gdbext.launcher.looks.look import Look, Options, Target, end_running, look
-from gdbext.launcher.looks.pool import Pool, Record, State, processors
-from gdbext.launcher.looks.progress import Progress
+from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_options, say, write_file
+from gdbext.launcher.snapshots import classes
+from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage
+from gdbext.launcher.snapshots.cores import is_core
+from gdbext.launcher.snapshots.pool import Record, State, processors, run_all
+from gdbext.launcher.snapshots.progress import Progress
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.render.escape import printable
-from gdbext.schema.read import read_document
 
 if TYPE_CHECKING:
-    from gdbext.launcher.verbs.dask import RemoteLooks
+    from gdbext.launcher.verbs.dask import RemoteSnapshots
 
 NAME = "triage"
 HELP = "many cores or processes, grouped by what happened"
 DESCRIPTION = """\
-Looks at each core, several at a time, and groups them: those with the same deadlock,
-the same crash, or the same stacks, are a class. Deadlocks come first, then crashes.
-Folders are searched for cores, compressed ones too, whatever they are called. Ctrl-C
-stops; --resume goes on with what is left."""
+Reads each core, several at a time, and groups them: cores with the same deadlock, the
+same crash, or the same stacks are one class. Deadlocks come first, then crashes.
+Folders are searched for cores with any name, compressed ones too. Ctrl-C stops;
+--resume continues with the remaining cores."""
 EXAMPLES = """\
 examples:
   gdbext triage cores/
@@ -54,154 +52,130 @@ without Python"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the verb understands."""
+    """Add the arguments of the verb."""
     parser.add_argument("targets", metavar="DIR|CORE|PID", nargs="+", help="folders with cores, cores, and processes")
     parser.add_argument("--jobs", metavar="N", type=number, default=None,
                         help="how many GDBs run at a time (default: one for each processor; with --dask, for each "
                         "thread of the workers)")
     add_output(parser, classes.SCHEMA)
     parser.add_argument("--state", metavar="DIR", type=Path,
-                        help="where to keep what is done, also when all is done (default: in $XDG_STATE_HOME, until "
-                        "all is done)")
+                        help="the folder to store snapshots in, also after the run (default: in $XDG_STATE_HOME, until "
+                        "the end of the run)")
     parser.add_argument("--resume", action="store_true",
-                        help="go on where a run with the same targets, or the same --state, was stopped")
-    add_look(parser)
-    group = parser.add_argument_group("where to look from")
+                        help="continue a stopped run with the same targets or the same --state")
+    add_snapshot_options(parser)
+    group = parser.add_argument_group("where snapshots are taken")
     group.add_argument("--dask", metavar="ADDRESS",
-                       help="let the workers of the Dask cluster with this scheduler look, which have gdbext and GDB, "
-                       "and see the cores, and the folders of --search, by the same names; here it takes Dask: "
+                       help="let the workers of the Dask cluster with this scheduler read the cores. They need gdbext "
+                       "and GDB, and the cores and folders of --search under the same paths. This machine needs Dask: "
                        "pip install 'gdbext[dask]'")
-    group.add_argument("--package", metavar="DIR", help="with --dask: a folder that has the package gdbext in it on "
-                       "the machines of the workers, for one that is not where Python looks")
+    group.add_argument("--package", metavar="DIR", help="with --dask: a folder that contains the package gdbext on "
+                       "the machines of the workers, if Python does not find it")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look at all and report; the exit status."""
+    """Take the snapshots and report; return the exit status."""
     targets = list(find_targets(options.targets))
     if options.dask is not None and any(target.pid is not None for target in targets):
-        raise UsageError("--dask goes with cores: the workers of a cluster do not see the processes of this machine",
-                         "look at processes without it")
+        raise UsageError("--dask needs cores: the workers of a cluster do not see the processes of this machine",
+                         "leave it out for processes")
     if options.package is not None and options.dask is None:
-        raise UsageError("--package goes with --dask", "leave it out")
+        raise UsageError("--package needs --dask", "leave it out")
     if not targets:
         raise Unreadable(f"no core was found in {', '.join(map(printable, options.targets))}",
                          "name folders that have some, or the cores themselves")
-    # of a look only the document is wanted
-    how = dataclasses.replace(options_of(options), stacks="none", colour=False)
-    with _cluster(options) as remote:
-        found = _with_state(targets, how, options, remote)
-    return found.status
-
-
-@contextlib.contextmanager
-def _cluster(options: argparse.Namespace) -> Iterator[RemoteLooks | None]:
+    # only the documents are used
+    how = dataclasses.replace(parse_options(options), stacks="none", colour=False)
     if options.dask is None:
-        yield None
-        return
-    from gdbext.launcher.verbs.dask import remote_looks
+        return _run_with_state(targets, how, options, None).status
+    from gdbext.launcher.verbs.dask import remote_snapshots
 
-    with remote_looks(options.dask, options.package) as remote:
-        yield remote
+    with remote_snapshots(options.dask, options.package) as remote:
+        return _run_with_state(targets, how, options, remote).status
 
 
-def _with_state(targets: Sequence[Target], how: Options, options: argparse.Namespace,
-                remote: RemoteLooks | None) -> Triage:
-    """Look at all and report, with what is done kept until then."""
+def _run_with_state(targets: Sequence[Target], how: Options, options: argparse.Namespace,
+                    remote: RemoteSnapshots | None) -> Triage:
+    """Take the snapshots and report; a stopped run leaves its snapshots in the state folder."""
     folder = options.state or _default_state(options.targets)
     try:
         state = State(folder)
         if not options.resume:
             state.forget()
     except OSError as error:
-        raise GdbextError(f"cannot keep what is done in {printable(str(folder))}: {error.strerror}",
+        raise GdbextError(f"cannot store snapshots in {printable(str(folder))}: {error.strerror}",
                           "name another folder: --state DIR") from None
     jobs = options.jobs or (processors() if remote is None else remote.jobs)
     try:
-        found = look_at_all(targets, how, jobs, state, remote)
+        found = take_snapshots(targets, how, jobs, state, remote)
     except NoGdb:
         _end(state, options)
         raise
     except BaseException:
         state.close()
-        say(f"gdbext triage: what is done is kept in {printable(str(state.folder))}; go on with --resume")
+        say(f"gdbext triage: finished snapshots are stored in {printable(str(state.folder))}; continue with --resume")
         raise
     what = "target" if any(target.pid is not None for target in targets) else "core"
-    report(found, options, what)
+    sys.stdout.write((json.dumps(classes.as_document(found)) if options.json else classes.text(found, what)) + "\n")
+    if options.html is not None:
+        from gdbext.render.html import html_page
+
+        write_file(options.html, html_page(classes.shown_targets(found), f"gdbext: {classes.summary(found, what)}",
+                                           classes.class_rows(found)))
     _end(state, options)
     return found
 
 
 def _end(state: State, options: argparse.Namespace) -> None:
-    """Nothing is left to go on with."""
+    """Close the state; the default folder is removed."""
     state.close()
     if options.state is None:
         shutil.rmtree(state.folder, ignore_errors=True)
 
 
-def report(found: Triage, options: argparse.Namespace, what: str) -> None:
-    """Write the report as the command line wants it."""
-    if options.json:
-        sys.stdout.write(json.dumps(classes.as_document(found)) + "\n")
-    else:
-        sys.stdout.write(classes.text(found, what) + "\n")
-    if options.html is not None:
-        from gdbext.render.html import html_page
+def take_snapshots(targets: Sequence[Target], options: Options, jobs: int, state: State,
+                   remote: RemoteSnapshots | None = None) -> Triage:
+    """Take a snapshot of each target that is not in the state, and group all targets.
 
-        write_file(options.html, html_page(classes.looks_of(found), f"gdbext: {classes.summary(found, what)}",
-                                           classes.rows_of(found)))
-
-
-def look_at_all(targets: Sequence[Target], options: Options, jobs: int, state: State,
-                remote: RemoteLooks | None = None) -> Triage:
-    """Look at each target that the state does not know yet, and group them all.
-
-    :param remote: makes the looks, if not this machine does.
-    :raises NoGdb: there is no GDB to look with.
+    :param remote: takes the snapshots in place of this machine.
+    :raises NoGdb: there is no GDB.
     """
     known = {record.file: record for record in state.load() if record.document is not None}
     records = [known[_file(target)] for target in targets if _file(target) in known]
     left = [target for target in targets if _file(target) not in known]
     progress = Progress(len(targets), len(records), "gdbext triage")
 
-    def work(target: Target) -> tuple[Record, NoGdb | None]:
+    def work(target: Target) -> Record:
         file = _file(target)
-        seen = look(target, options) if remote is None else remote.look(target, options)
+        seen = take_snapshot(target, options) if remote is None else remote.take_snapshot(target, options)
         return _record(file, seen, state)
 
-    def done(target: Target, result: tuple[Record, NoGdb | None]) -> None:
-        record, no_gdb = result
-        # one machine of a cluster may lack what the others have
-        if no_gdb is not None and remote is None:
-            raise no_gdb
+    def done(target: Target, record: Record) -> None:
+        # in a cluster, one machine may lack GDB
+        if record.status == NO_GDB and remote is None:
+            raise NoGdb(record.problem or "no GDB", record.hint or "")
         records.append(record)
-        if target.pid is None:  # a process that has gone on is another
+        if target.pid is None:  # a process changes
             state.add(record)
         progress.advance(record.document is None)
         if record.document is None:
             progress.say(f"gdbext triage: {classes.failure_line(_failure(record))}")
 
     try:
-        Pool(work, jobs, end_running if remote is None else remote.end).run(left, done, progress.tick)
+        run_all(left, jobs, work, done, progress.tick, end_running if remote is None else remote.end)
     finally:
         progress.clear()
     return _merged(records, state)
 
 
-def _record(file: tuple[str, int, int], seen: Look, state: State) -> tuple[Record, NoGdb | None]:
-    path, size, modified = file
-    if seen.status == NO_GDB:
-        return _failed(file, seen), NoGdb(seen.problem or "no GDB", seen.hint or "")
-    if seen.document is None:
-        return _failed(file, seen), None
-    report = read_document(seen.document)
-    what = classes.signature(report)
-    stored = state.store(f"{path}\0{size}\0{modified}", seen.document)
-    return Record(path, size, modified, what.kind, what.key, what.title, len(report.threads), stored,
-                  seen.problem, seen.hint, seen.status, seen.seconds), None
-
-
-def _failed(file: tuple[str, int, int], seen: Look) -> Record:
-    return Record(*file, problem=seen.problem or "no answer", hint=seen.hint, status=seen.status, seconds=seen.seconds)
+def _record(file: tuple[str, int, int], seen: Snapshot, state: State) -> Record:
+    if seen.document is None or seen.report is None:
+        return Record(*file, problem=seen.problem or "no answer", hint=seen.hint, status=seen.status,
+                      seconds=seen.seconds)
+    what = classes.signature(seen.report)
+    stored = state.store("\0".join(map(str, file)), seen.document)
+    return Record(*file, what.kind, what.key, what.title, len(seen.report.threads), stored, seen.problem, seen.hint,
+                  seen.status, seen.seconds)
 
 
 def _merged(records: Iterable[Record], state: State) -> Triage:
@@ -223,7 +197,7 @@ def _failure(record: Record) -> Failure:
 
 
 def _file(target: Target) -> tuple[str, int, int]:
-    """What tells one target from another: its path, size and time of change."""
+    """The version of a target's file: its path, size and time of change."""
     if target.core is None:
         return target.name, 0, 0
     try:
@@ -243,9 +217,9 @@ def _default_state(targets: Sequence[str]) -> Path:
 
 
 def find_targets(names: Iterable[str]) -> Iterator[Target]:
-    """The processes and cores that a command line names; those of folders in the order of their paths, each once.
+    """The processes and cores that a command line names, each once; cores of a folder in the order of their paths.
 
-    A file that is named is taken for a core whatever is in it, so that it is told if it is none.
+    A named file counts as a core whatever it contains; the report says if it is not one.
 
     :raises UsageError: a name is neither.
     """
@@ -259,7 +233,7 @@ def find_targets(names: Iterable[str]) -> Iterator[Target]:
         elif path.exists():
             found = [Target(core=path)]
         else:
-            raise UsageError(f"{printable(name)} is no folder, no file and no PID", "see gdbext triage --help")
+            raise UsageError(f"{printable(name)} is not a folder, a file or a PID", "see gdbext triage --help")
         for target in found:
             if target.name not in seen:
                 seen.add(target.name)
@@ -267,7 +241,7 @@ def find_targets(names: Iterable[str]) -> Iterator[Target]:
 
 
 def find_cores(folder: Path) -> Iterator[Path]:
-    """The cores in a folder and those in it, by content. Links to folders are not followed."""
+    """Find the cores in a folder and its subfolders by content. Links to folders are not followed."""
     for where, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):

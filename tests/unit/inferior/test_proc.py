@@ -288,11 +288,14 @@ def test_real_connection_that_is_not_accepted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("body", [
     b"", b"\1" * 15, struct.pack("=BBBBIII", 1, 1, 1, 0, 5, 0, 0) + b"\0\0\2\0",
     struct.pack("=BBBBIII", 1, 1, 1, 0, 5, 0, 0) + struct.pack("=HH", 6, 2) + b"ab"])
-def test_netlink_messages_that_make_no_sense(body: bytes) -> None:
+def test_unix_sockets_when_message_is_truncated_are_not_connected(body: bytes) -> None:
     data = struct.pack("=IHHII", 16 + len(body), 20, 0, 1, 0) + body + bytes(-len(body) % 4) + b"\1\0\0\0" + bytes(12)
     messages = list(module._iter_records(data, module._NLMSG))
     assert [kind for kind, _ in messages] == [20]
-    assert module._unix_message(messages[0][1])[1:] == (None, ())
+    peers: dict[int, int] = {}
+    queued: dict[int, int] = {}
+    module._add_unix_socket(messages[0][1], peers, queued)
+    assert (peers, queued) == ({}, {})
 
 
 # -- locks on files, mounts -----------------------------------------------------------------------------------

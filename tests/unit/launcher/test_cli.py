@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gdbext.launcher import cli
-from gdbext.launcher.looks.look import Look, Options, Target
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, NO_GDB
 from gdbext.launcher.verbs import completion, report
 from tests.support.interpreters import CHECKOUT
@@ -20,21 +20,21 @@ VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion"
 DOCUMENT = {"schema": "gdbext/1"}
 
 
-def seen(status: int = 0, problem: str | None = None) -> Look:
-    return Look("process 5", None if problem else DOCUMENT, "text\n", "digraph {}\n", 0.25, 1.0, problem,
+def seen(status: int = 0, problem: str | None = None) -> Snapshot:
+    return Snapshot("process 5", None if problem else DOCUMENT, "text\n", "digraph {}\n", 0.25, 1.0, problem,
                 "do this" if problem else None, status, ("a note",))
 
 
 @pytest.fixture
-def looked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Target, Options]]:
-    """What was looked at, in place of which there is an answer that is made up."""
+def targets_and_options(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Target, Options]]:
+    """The targets and options of `take_snapshot`, which returns a fixed answer."""
     found: list[tuple[Target, Options]] = []
 
-    def look(target: Target, options: Options) -> Look:
+    def take_snapshot(target: Target, options: Options) -> Snapshot:
         found.append((target, options))
         return seen(1)
 
-    monkeypatch.setattr(report, "look", look)
+    monkeypatch.setattr(report, "take_snapshot", take_snapshot)
     return found
 
 
@@ -64,7 +64,7 @@ def test_every_verb_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -
     ["report", "5", "--timeout", "soon"], ["report", "5", "--search", "/nonexistent"], ["report", "5", "--stacks=all"],
     ["completion", "fish"],
 ])
-def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_command_line_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2
@@ -72,7 +72,7 @@ def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("arguments", [["core", "--namespace", "1"], ["5", "--json", "--dot", "-"]])
-def test_what_does_not_go_together(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_contradict_are_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -116,7 +116,7 @@ def shell(command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("closed", [">&-", "<&- >&-"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_closed_standard_output(verb: str, closed: str) -> None:
+def test_closed_standard_output_is_one_line(verb: str, closed: str) -> None:
     done = shell(f"$GDBEXT {' '.join(LINES[verb])} {closed}")
     assert (done.returncode, done.stdout) == (NO_ANSWER, "")
     assert done.stderr == ("gdbext: standard output is closed, so the report cannot be written; "
@@ -131,7 +131,7 @@ def test_message_that_cannot_be_written_does_not_change_the_status(elsewhere: st
 
 
 @pytest.mark.parametrize("line", ["--help", "report --help", "completion bash", "--version"])
-def test_help_on_a_full_disk(line: str) -> None:
+def test_help_on_a_full_disk_is_one_line(line: str) -> None:
     done = shell(f"$GDBEXT {line} >/dev/full")
     assert done.returncode == NO_ANSWER
     assert len(done.stderr.splitlines()) == 1
@@ -147,29 +147,29 @@ def test_letters_that_the_encoding_lacks_are_escaped(encoding: str, text: str) -
 
 
 @pytest.mark.parametrize("folder", ["~nobody-of-that-name/x", "x" * 5000, "/etc/passwd/x"])
-def test_folder_that_cannot_be_looked_for(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_folder_that_does_not_exist_is_bad_usage(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["report", "5", "--search", folder])
     assert ended.value.code == 2
     assert "is not a folder" in capsys.readouterr().err
 
 
-def test_targets(looked: list[tuple[Target, Options]], tmp_path: Path) -> None:
+def test_targets_and_options_are_parsed(targets_and_options: list[tuple[Target, Options]], tmp_path: Path) -> None:
     for arguments in (["4711"], ["./4711"], ["core", "app"]):
         assert cli.main(["report", *arguments, "--search", str(tmp_path), "--timeout=2.5", "--each"]) == 1
-    assert [target for target, _ in looked] == [
+    assert [target for target, _ in targets_and_options] == [
         Target(pid=4711), Target(core=Path("4711")), Target(core=Path("core"), executable=Path("app"))]
-    options = looked[0][1]
+    options = targets_and_options[0][1]
     assert (options.timeout, options.search, options.each, options.stacks) == (2.5, (tmp_path,), True, "full")
     assert options.colour is False, "no terminal"
 
 
-@pytest.mark.usefixtures("looked")
-def test_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("targets_and_options")
+def test_output_is_text_json_or_dot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert cli.main(["report", "5"]) == 1
     text = capsys.readouterr()
     assert text.out == "text\n"
-    assert text.err == "gdbext report: a note\ngdbext report: process 5 stood still for 0.25 s\n"
+    assert text.err == "gdbext report: a note\ngdbext report: process 5 was paused for 0.25 s\n"
     cli.main(["report", "5", "--json"])
     assert capsys.readouterr().out == '{"schema": "gdbext/1"}\n'
     cli.main(["report", "5", "--dot", "-"])
@@ -178,24 +178,24 @@ def test_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert (tmp_path / "graph").read_text() == "digraph {}\n"
 
 
-def test_problem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(report, "look", lambda target, options: seen(NO_GDB, "no gdb\x1b[2J"))
+def test_problem_is_one_escaped_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(report, "take_snapshot", lambda target, options: seen(NO_GDB, "no gdb\x1b[2J"))
     assert cli.main(["report", "5"]) == NO_GDB
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines()[-1] == r"gdbext report: no gdb\x1b[2J; do this"
 
 
-def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def look(target: Target, options: Options) -> Look:
+def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def take_snapshot(target: Target, options: Options) -> Snapshot:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "look", look)
+    monkeypatch.setattr(report, "take_snapshot", take_snapshot)
     assert cli.main(["report", "5"]) == 130
     assert capsys.readouterr().err == "gdbext report: interrupted\n"
 
 
-def test_reader_that_has_seen_enough() -> None:
+def test_closed_pipe_is_silent() -> None:
     """As in `gdbext completion bash | head -1`."""
     done = subprocess.run(f"{sys.executable} -m gdbext completion zsh | true", shell=True, capture_output=True,
                           text=True, check=False, cwd=Path(cli.__file__).parents[2])

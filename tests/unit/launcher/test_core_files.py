@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.looks.cores import is_core, prepare_core
-from gdbext.launcher.looks.elf import Core, build_id_of, is_debug_file
-from gdbext.launcher.looks.preparation import Preparation
+from gdbext.elf.core_memory import CoreMemory
+from gdbext.elf.headers import opened_file
+from gdbext.launcher.snapshots.cores import is_core, prepare_core
+from gdbext.launcher.snapshots.elf import build_id_of, is_debug_file
+from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 
 HEADER, PROGRAM = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
@@ -92,11 +94,11 @@ def sysroot(preparation: Preparation) -> Path:
     return Path(found.partition("set sysroot ")[2])
 
 
-def test_what_a_core_tells(tmp_path: Path) -> None:
+def test_core_memory_has_files_and_executable(tmp_path: Path) -> None:
     path = tmp_path / "core"
     path.write_bytes(core())
     with path.open("rb") as file:
-        found = Core(file, "core")
+        found = CoreMemory(opened_file(file))
         assert found.executable == APP
         assert found.command == "./server"
         assert [(mapped.start, mapped.path, mapped.build_id) for mapped in found.files] == [
@@ -120,17 +122,17 @@ def test_damaged_list_of_mapped_files(damage: str, place: Place) -> None:
         assert any("list of mapped files is damaged" in note for note in preparation.notes)
     path = place.put("again", data)
     with path.open("rb") as file:
-        found = Core(file, "core")
+        found = CoreMemory(opened_file(file))
         assert (found.files, found.executable, found.command) == ([], "./server", "./server")
 
 
-def test_names_that_no_system_takes(place: Place) -> None:
+def test_impossible_file_names_are_ignored(place: Place) -> None:
     with place.prepared(core(names=("/" + "a" * 5000, "/\xff" * 300))) as preparation:
         assert preparation.executable is None
         assert all(len(note) < 2000 for note in preparation.notes)
 
 
-def test_files_at_their_places(place: Place) -> None:
+def test_files_at_their_paths_are_used(place: Place) -> None:
     app = place.put(APP, program(b"A" * 20))
     place.put(LIBRARY, program(b"L" * 20))
     with place.prepared(core()) as preparation:
@@ -156,7 +158,7 @@ def test_files_found_by_build_id_and_by_name(place: Place, tmp_path: Path) -> No
     assert not tree.exists(), "removed in the end"
 
 
-def test_other_files_of_the_same_names_are_not_used(place: Place) -> None:
+def test_files_with_other_build_ids_are_not_used(place: Place) -> None:
     place.put(APP, program(b"B" * 20))
     place.put(LIBRARY, program(b"M" * 20))
     with place.prepared(core()) as preparation:
@@ -167,15 +169,15 @@ def test_other_files_of_the_same_names_are_not_used(place: Place) -> None:
         assert f"{path} has build id {wanted * 20} in the core, and {place.root}{path} has build id {has * 20}" in text
 
 
-def test_missing_files_are_told(place: Place) -> None:
+def test_missing_files_are_noted(place: Place) -> None:
     with place.prepared(core()) as preparation:
         assert preparation.executable is None
         first, second = preparation.notes
-    assert first.startswith(f"the executable {APP} (build id {'41' * 20}) is not here")
-    assert second.startswith("not here: libwork.so.1.2; name a folder")
+    assert first.startswith(f"the executable {APP} (build id {'41' * 20}) was not found")
+    assert second.startswith("not found: libwork.so.1.2; name a folder")
 
 
-def test_executable_that_was_named(place: Place, tmp_path: Path) -> None:
+def test_named_executable_is_used(place: Place, tmp_path: Path) -> None:
     place.put(LIBRARY, program(b"L" * 20))
     given = tmp_path / "given"
     given.write_bytes(program(b"G" * 20))
@@ -186,7 +188,7 @@ def test_executable_that_was_named(place: Place, tmp_path: Path) -> None:
     assert "47" * 20 in line
 
 
-def test_links_of_an_image_lead_within_it(place: Place) -> None:
+def test_links_of_an_image_are_followed_inside_it(place: Place) -> None:
     """An absolute one would lead to this machine's file of that name."""
     library = place.put("/real/libwork.so.1.2", program(b"L" * 20))
     place.put(APP, program(b"A" * 20))
@@ -198,7 +200,7 @@ def test_links_of_an_image_lead_within_it(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", ["/../../../../../../../tmp/gdbext-escaped.so", "/a/../../../gdbext-escaped.so", "/"])
-def test_no_name_leads_out_of_the_tree(name: str, place: Place, tmp_path: Path) -> None:
+def test_names_do_not_lead_out_of_the_tree(name: str, place: Place, tmp_path: Path) -> None:
     elsewhere = Place(tmp_path / "elsewhere")
     library = elsewhere.put("lib", program(b"L" * 20))
     elsewhere.put("app", program(b"A" * 20))
@@ -210,7 +212,7 @@ def test_no_name_leads_out_of_the_tree(name: str, place: Place, tmp_path: Path) 
     assert set(Path("/tmp").glob("gdbext-escaped*")) == before
 
 
-def test_script_by_its_first_line(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_is_run_by_its_interpreter(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without NT_FILE there is only the name that was executed."""
     (tmp_path / "server").write_text("#! /usr/bin/env  interpreter\n")
     interpreter = tmp_path / "bin" / "interpreter"
@@ -225,7 +227,8 @@ def test_script_by_its_first_line(place: Place, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
-def test_packed(pack: Callable[[bytes], bytes], place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_packed_core_is_unpacked(pack: Callable[[bytes], bytes], place: Place, monkeypatch: pytest.MonkeyPatch,
+                                 tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = set(tmp_path.iterdir())
     data = core() + bytes(3 << 20)
@@ -238,45 +241,47 @@ def test_packed(pack: Callable[[bytes], bytes], place: Place, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("name", ["zstd", "lz4"])
-def test_packed_by_a_program(name: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_core_is_unpacked_by_a_program(name: str, place: Place, tmp_path: Path,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
     magic = {"zstd": b"\x28\xb5\x2f\xfd", "lz4": b"\x04\x22\x4d\x18"}[name]
     (tmp_path / "content").write_bytes(core())
     tool = tmp_path / "bin" / name
     tool.parent.mkdir()
     tool.write_text(f'#!/bin/sh\n[ "$1" = -dc ] && exec cat {tmp_path}/content\n')
     tool.chmod(0o755)
-    monkeypatch.setattr("gdbext.launcher.looks.cores._PACKED", ((magic, "", name),))
+    monkeypatch.setattr("gdbext.launcher.snapshots.cores._PACKED", ((magic, "", name),))
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
     with place.prepared(magic + b"...") as preparation:
         assert preparation.core is not None
         assert Path(preparation.core).read_bytes() == core()
     monkeypatch.setattr(shutil, "which", lambda program: None)
-    with pytest.raises(Unreadable, match=f"packed by {name}, which is not here"), place.prepared(magic):
+    with pytest.raises(Unreadable, match=f"packed by {name}, which is not installed"), place.prepared(magic):
         pass
 
 
-def test_packed_and_cut_off(place: Place) -> None:
-    """What is there is looked at."""
+def test_truncated_packed_core_is_read_in_part(place: Place) -> None:
+    """The part that is there is read."""
     packed = gzip.compress(core() + os.urandom(1 << 21), 1)
     with place.prepared(packed[:len(packed) // 2]) as preparation:
         assert preparation.core is not None
         assert Path(preparation.core).read_bytes().startswith(core())
-        assert "ends too early" in preparation.notes[0]
+        assert "is truncated" in preparation.notes[0]
 
 
 @pytest.mark.parametrize(("data", "why"), [
-    (b"", "is empty"), (b"text", "is no core: it is no ELF file"), (program(b"A"), "is no core: it is an executable"),
+    (b"", "is empty"), (b"text", "is not a core: it is not an ELF file"),
+    (program(b"A"), "is not a core: it is an executable"),
     (core()[:70], "its headers cannot be read"), (core()[:40], "its headers cannot be read"),
     (core().replace(b"\x7fELF\2", b"\x7fELF\1", 1), "not an ELF file for a 64-bit little-endian machine"),
-    (gzip.compress(b"text"), "is no core"),
+    (gzip.compress(b"text"), "is not a core"),
 ], ids=["empty", "text", "program", "cut", "header cut", "32 bits", "packed text"])
-def test_what_is_no_core(data: bytes, why: str, place: Place) -> None:
+def test_file_that_is_not_a_core_is_refused(data: bytes, why: str, place: Place) -> None:
     with pytest.raises(Unreadable, match=why), place.prepared(data):
         pass
 
 
 @pytest.mark.parametrize("kept", [288, 300, 467])
-def test_core_that_ends_in_its_notes(kept: int, place: Place) -> None:
+def test_core_truncated_in_its_notes_is_refused(kept: int, place: Place) -> None:
     """The registers of the threads are there, and GDB takes no core without them."""
     data = core()
     text = f"/core is truncated: {kept} of {len(data)} bytes are there, without the threads' registers"
@@ -285,18 +290,18 @@ def test_core_that_ends_in_its_notes(kept: int, place: Place) -> None:
     assert "ulimit -c" in raised.value.hint
 
 
-def test_note_of_files_that_is_damaged(place: Place) -> None:
+def test_damaged_note_of_files_is_ignored(place: Place) -> None:
     """More files than there is room for: none of them is believed, and what was executed is known by its name."""
     data = core()
     at = data.index(struct.pack("<QQ", 2, PAGE))
     path = place.put("core", data[:at] + struct.pack("<Q", 1 << 40) + data[at + 8:])
     with path.open("rb") as file:
-        found = Core(file, "core")
+        found = CoreMemory(opened_file(file))
         assert (found.files, found.executable) == ([], "./server")
 
 
 @pytest.mark.parametrize("at", range(0, len(core()), 41))
-def test_damaged_core(at: int, place: Place) -> None:
+def test_damaged_core_is_refused_or_read(at: int, place: Place) -> None:
     """It is refused, or what is there is taken; nothing else happens."""
     data = bytearray(core())
     data[at] ^= 0xff
@@ -304,7 +309,7 @@ def test_damaged_core(at: int, place: Place) -> None:
         pass
 
 
-def test_build_id_of_what_is_no_program(tmp_path: Path) -> None:
+def test_build_id_of_other_files_is_none(tmp_path: Path) -> None:
     assert build_id_of(tmp_path / "nothing") is None
     assert build_id_of(tmp_path) is None
     (tmp_path / "text").write_text("text")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gdbext.launcher import cli, proc_files
-from gdbext.launcher.looks import containers, finding, rights
-from gdbext.launcher.looks.finding import Gdb, environment, find_gdb, probe
+from gdbext.launcher.snapshots import containers, finding, rights
+from gdbext.launcher.snapshots.finding import Gdb, environment, find_gdb, probe
 from gdbext.launcher.status import NoGdb, Unreadable
 from gdbext.launcher.verbs import doctor, install
 
@@ -37,7 +37,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 # -- GDBs ---------------------------------------------------------------------------------------------------------
 
-def test_which_gdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gdb_is_found_by_option_variable_and_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two, three = (script(tmp_path / name, "") for name in ("gdb", "second", "third"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_gdb() == str(one)
@@ -54,7 +54,7 @@ def test_which_gdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         find_gdb()
 
 
-def test_what_a_gdb_has(tmp_path: Path) -> None:
+def test_probe_reads_versions(tmp_path: Path) -> None:
     gdb = probe(str(script(tmp_path / "gdb", f"echo warning; echo '{GOOD}'")))
     assert gdb == Gdb(str(tmp_path / "gdb"), "GDB 13.1", (3, 11, 2), None)
     assert gdb.release == 13
@@ -64,27 +64,27 @@ def test_what_a_gdb_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "why"), [
     ("case $* in --version) echo GNU gdb 13.1;; esac", r"GNU gdb 13.1\) has no working Python inside"),
     ("echo '" + GOOD.replace("[3, 11, 2]", "[3, 6, 8]") + "'", "has Python 3.6.8 inside, 3.9 or later is needed"),
-    ("echo hello", "is no GDB: hello"),
-    ("exit 1", "is no GDB: it says nothing"),
+    ("echo hello", "is not a GDB: hello"),
+    ("exit 1", "is not a GDB: it prints nothing"),
 ])
-def test_gdb_that_cannot_be_used(text: str, why: str, tmp_path: Path) -> None:
+def test_unusable_gdb_is_an_error(text: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(NoGdb, match=why):
         probe(str(script(tmp_path / "gdb", text))).check()
 
 
-def test_gdb_that_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gdb_that_does_not_run_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "gdb"
     path.write_bytes(b"\x7fELFnonsense")
     path.chmod(0o755)
     with pytest.raises(NoGdb, match="does not run: Exec format error"):
         probe(str(path))
     monkeypatch.setattr(finding, "_PATIENCE", 0.1)
-    with pytest.raises(NoGdb, match=r"says nothing within 0.1 s"):
+    with pytest.raises(NoGdb, match=r"prints nothing within 0.1 s"):
         probe(str(script(tmp_path / "slow", "exec sleep 10")))
 
 
-def test_environment_of_gdb(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A virtual environment of ours would break the Python inside GDB."""
+def test_environment_of_gdb_has_no_python_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The virtual environment of the tests would break the Python inside GDB."""
     monkeypatch.setenv("PYTHONPATH", "/ours")
     monkeypatch.setenv("PYTHONHOME", "/ours")
     monkeypatch.setenv("DEBUGINFOD_URLS", "https://debuginfod.example")
@@ -97,15 +97,16 @@ def test_environment_of_gdb(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- rights -------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(("status", "uid", "scope", "why", "remedy"), [
-    ({"TracerPid": "77"}, 0, None, r"traced by process 77 \(gdb\) already", "end that one"),
+    ({"TracerPid": "77"}, 0, None, r"already traced by process 77 \(gdb\)", "end that one"),
     ({"Uid": "0\t0\t0\t0"}, 1000, 0, "it is user 0's, you are user 1000", "sudo"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 1, "ptrace_scope is 1", "ptrace_scope=0"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 3, "ptrace_scope is 3", "core"),
     ({"Uid": "0\t0\t0\t0", "Seccomp": "2"}, 0, None, "from inside this container", "--cap-add=SYS_PTRACE"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 0, "more rights than you", "root"),
 ])
-def test_why_a_process_cannot_be_traced(status: Mapping[str, str], uid: int, scope: int | None, why: str, remedy: str,
-                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_right_to_trace_has_a_hint(status: Mapping[str, str], uid: int, scope: int | None, why: str,
+                                           remedy: str,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     monkeypatch.setattr(rights, "ptrace_scope", lambda: scope)
     for module in (rights, proc_files):
@@ -116,7 +117,7 @@ def test_why_a_process_cannot_be_traced(status: Mapping[str, str], uid: int, sco
     assert remedy in hint
 
 
-def test_doctor_in_a_container_without_the_capability(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_the_missing_capability_in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(doctor, "ptrace_scope", lambda: None)
     monkeypatch.setattr(doctor, "has_capability", lambda number: False)
@@ -135,8 +136,8 @@ def test_doctor_in_a_container_without_the_capability(monkeypatch: pytest.Monkey
     ("|/lib/systemd/systemd-coredump %P", 0, ["cores go to a program", "coredumpctl"]),
     ("", resource.RLIM_INFINITY, ["no cores are made"]),
 ])
-def test_doctor_on_cores(pattern: str, soft: int, words: list[str], monkeypatch: pytest.MonkeyPatch,
-                         tmp_path: Path) -> None:
+def test_doctor_checks_cores(pattern: str, soft: int, words: list[str], monkeypatch: pytest.MonkeyPatch,
+                             tmp_path: Path) -> None:
     (tmp_path / "core_pattern").write_text(pattern + "\n")
     monkeypatch.setattr(doctor, "_CORE_PATTERN", tmp_path / "core_pattern")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, resource.RLIM_INFINITY))
@@ -147,7 +148,7 @@ def test_doctor_on_cores(pattern: str, soft: int, words: list[str], monkeypatch:
 
 # -- processes ----------------------------------------------------------------------------------------------------
 
-def test_processes_that_cannot_be_looked_at() -> None:
+def test_unreadable_processes_are_refused() -> None:
     with pytest.raises(Unreadable, match="this launcher itself"):
         containers.check_process(os.getpid())
     with pytest.raises(Unreadable, match="no process 4194305"):
@@ -161,7 +162,7 @@ def test_processes_that_cannot_be_looked_at() -> None:
     os.waitpid(child, 0)
 
 
-def test_number_in_another_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pid_of_another_namespace_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = {("20", "NStgid"): "20", ("30", "NStgid"): "30\t7", ("30", "Name"): "server", ("40", "NStgid"): "40\t8"}
     links = {"/proc/30/ns/pid": "pid:[2]", "/proc/40/ns/pid": "pid:[2]", "/proc/self/ns/pid": "pid:[1]"}
     monkeypatch.setattr(os, "listdir", lambda path: ["20", "30", "40", "self"])
@@ -185,8 +186,9 @@ def test_number_in_another_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     ("13.1", [".gdbinit", "settings/gdb/gdbinit"], "settings/gdb/gdbinit"),
     ("10.1", ["settings/gdb/gdbinit"], ".gdbinit"),
 ])
-def test_install(version: str, existing: list[str], written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                 capsys: pytest.CaptureFixture[str]) -> None:
+def test_install_shows_and_writes_the_line(version: str, existing: list[str], written: str, tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
     """The file that this GDB reads; what is in it stays, and it gets one line, once."""
     home = tmp_path / "home"
     for name in existing:
@@ -203,13 +205,13 @@ def test_install(version: str, existing: list[str], written: str, tmp_path: Path
         assert cli.main(["install", "--gdb", str(gdb), "--write"]) == 0
     file = home / written
     assert file.read_text() == "set history save on\n" * (written in existing) + install.source_line() + "\n"
-    assert "loads gdbext already" in capsys.readouterr().out
+    assert "already loads gdbext" in capsys.readouterr().out
     assert {path: text for path, text in before.items() if path != file} == {
         path: path.read_text() for path in home.rglob("*gdbinit") if path != file}
 
 
-def test_install_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                              capsys: pytest.CaptureFixture[str]) -> None:
+def test_install_to_an_unwritable_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     monkeypatch.setenv("HOME", str(tmp_path / "file"))

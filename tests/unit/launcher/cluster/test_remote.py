@@ -1,4 +1,4 @@
-"""What is sent to other machines, and who is at which end of a connection."""
+"""Functions for other machines, and the processes at the ends of a connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gdbext.launcher.cluster import remote
 from tests.support.interpreters import CHECKOUT
 
 
-def test_functions_go_as_source(tmp_path: Path) -> None:
+def test_functions_are_sent_as_source(tmp_path: Path) -> None:
     sent = pickle.dumps(remote.Sent("place_there"))
     # all that it refers to is eval; the rest is the source, which is long
     names = {argument for code, argument, _ in pickletools.genops(sent) if code.name == "SHORT_BINUNICODE"}
@@ -41,7 +41,7 @@ def test_functions_go_as_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1"])
-def test_who_is_at_an_address(host: str) -> None:
+def test_process_at_an_address_is_found(host: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as server:
         try:
@@ -74,14 +74,14 @@ def scheduler_that_has(peer: str, local: str, nanny: str | None) -> SimpleNamesp
         workers={"tcp://192.0.2.1:4000": SimpleNamespace(nanny=nanny)})
 
 
-def test_a_scheduler_tells_the_connections_of_workers_without_a_nanny() -> None:
+def test_scheduler_reports_connections_of_workers_without_a_nanny() -> None:
     peer, local = "tcp://192.0.2.1:4001", "tcp://192.0.2.2:8786"
     assert remote.scheduler_there(None, scheduler_that_has(peer, local, "tcp://192.0.2.1:4002"))["workers"] == {}
     assert remote.scheduler_there(None, scheduler_that_has(peer, local, None))["workers"] == {
         "tcp://192.0.2.1:4000": {"peer": peer, "local": local, "pid": None}}
 
 
-def test_what_passes_connections_on_is_none_of_the_cluster() -> None:
+def test_process_that_forwards_connections_is_not_in_the_cluster() -> None:
     with socket.socket() as server, socket.socket() as client:
         server.bind(("127.0.0.1", 0))
         server.listen()
@@ -104,14 +104,14 @@ def test_what_passes_connections_on_is_none_of_the_cluster() -> None:
     assert remote.has_python(os.getpid())
 
 
-def test_addresses_that_mean_another_machine_on_each() -> None:
+def test_loopback_addresses_are_recognised() -> None:
     for address in ("tcp://127.0.0.1:1", "tls://[::1]:1", "tcp://127.1.2.3:1"):
         assert remote.is_loopback(address)
     for address in ("tcp://192.0.2.1:1", "tcp://[2001:db8::1]:1", "inproc://192.0.2.1/885/1"):
         assert not remote.is_loopback(address)
 
 
-def test_a_machine_that_cannot_be_told_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_machine_is_not_equal_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str) -> None:
         raise PermissionError(path)
 
@@ -119,7 +119,7 @@ def test_a_machine_that_cannot_be_told_is_no_other(monkeypatch: pytest.MonkeyPat
     assert remote.place_there(str(CHECKOUT))["machine"] != remote.place_there(str(CHECKOUT))["machine"]
 
 
-def test_program_whose_name_is_no_utf8_has_no_python(tmp_path: Path) -> None:
+def test_program_with_a_name_that_is_not_utf8_has_no_python(tmp_path: Path) -> None:
     program = tmp_path / os.fsdecode(b"sleep-\xff")
     shutil.copy("/bin/sleep", program)
     with subprocess.Popen([program, "1000"]) as process:

@@ -1,4 +1,4 @@
-"""Who of a Dask cluster is asked, and what is told of those that do not answer; without Dask."""
+"""Questions to the processes of a Dask cluster, and the problems of those that do not answer; without Dask."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 from gdbext.launcher.cluster.page import Process, Survey, merged, page, status
 from gdbext.launcher.cluster.remote import place_there
 from gdbext.launcher.cluster.survey import Surveyor
+from gdbext.schema.write import document
+from tests.support.fake_report import healthy
 
 #: The scheduler's end of connections.
 SEEN = "tcp://192.0.2.2:8786"
@@ -32,29 +34,29 @@ class Silent:
         return asyncio.get_running_loop().create_future()
 
 
-def test_a_nanny_that_does_not_answer_costs_one_line() -> None:
+def test_nanny_that_does_not_answer_costs_one_line() -> None:
     process = Process(("worker",), "tcp://192.0.2.1:4000", host="192.0.2.1")
 
-    async def look() -> None:
-        await Surveyor(Silent(), "tcp://192.0.2.2:8786", options()).look_at_worker(process, "tcp://192.0.2.1:1")
+    async def take_snapshot() -> None:
+        await Surveyor(Silent(), "tcp://192.0.2.2:8786", options()).snapshot_worker(process, "tcp://192.0.2.1:1")
 
-    asyncio.run(look())
+    asyncio.run(take_snapshot())
     assert process.problem == "its nanny does not answer within 0.05 s"
     found = Survey("tcp://192.0.2.2:8786", [process])
     text = page(found, merged(found))
     assert text.splitlines()[2:] == [
-        "Not looked at:", "  worker tcp://192.0.2.1:4000 (on 192.0.2.1): its nanny does not answer within 0.05 s"]
+        "Not read:", "  worker tcp://192.0.2.1:4000 (on 192.0.2.1): its nanny does not answer within 0.05 s"]
     assert status(found) == 3
 
 
-def test_a_worker_without_a_nanny_is_told() -> None:
+def test_worker_without_a_nanny_is_a_failure() -> None:
     process = Process(("worker",), "tcp://192.0.2.1:4000", host="192.0.2.1")
-    asyncio.run(Surveyor(Silent(), "tcp://192.0.2.2:8786", options()).look_at_worker(process, None))
+    asyncio.run(Surveyor(Silent(), "tcp://192.0.2.2:8786", options()).snapshot_worker(process, None))
     assert process.problem == "has no nanny, and a worker that hangs cannot be asked itself"
     assert process.hint == "run `gdbext report PID` on 192.0.2.1; start workers without --no-nanny"
 
 
-def test_clients_that_are_elsewhere_are_told() -> None:
+def test_clients_elsewhere_are_failures() -> None:
     surveyor = Surveyor(Silent(), "tcp://192.0.2.2:8786", options())
     place = {"host": "there", "machine": "other", "pid": 7, "clients": [
         {"name": "Client-gdbext", "peer": "tcp://192.0.2.9:1", "local": SEEN, "futures": 0, "pid": None},
@@ -82,7 +84,7 @@ def name_of(sent: Any) -> str:
 
 
 class Answering:
-    """A client of a cluster on other machines whose processes answer as they are told to, others never."""
+    """A client of a cluster on other machines; processes without an answer never reply."""
 
     id = "Client-gdbext"
 
@@ -109,37 +111,37 @@ def place(host: str, pid: int, **others: Any) -> dict[str, Any]:
     return {"host": host, "machine": f"{host}'s", "pid": pid, "gdbext": "/there", "python": "python", **others}
 
 
-def test_a_machine_that_is_cut_off_during_a_look_is_not_waited_for() -> None:
+def test_machine_cut_off_during_a_snapshot_is_given_up() -> None:
     process = Process(("worker",), "tcp://192.0.2.1:4000", host="192.0.2.1")
     surveyor = Surveyor(Answering({"worker_there": place("beta", 4711)}.get, lambda name: None), SEEN,
                         options(timeout=600.0))
     started = time.monotonic()
-    asyncio.run(surveyor.look_at_worker(process, "tcp://192.0.2.1:1"))
+    asyncio.run(surveyor.snapshot_worker(process, "tcp://192.0.2.1:1"))
     assert time.monotonic() - started < 60
     assert process.title == "worker tcp://192.0.2.1:4000 (PID 4711 on beta)"
-    assert process.problem == "its nanny answered no more while it was looked at"
+    assert process.problem == "its nanny stopped answering during the snapshot"
     # asked for as long as it answers, and seen
     asked = []
 
     def answer(name: str) -> Any:
         asked.append(name)
-        return place("beta", 4711) if name != "look_there" else None
+        return place("beta", 4711) if name != "snapshot_there" else None
 
-    async def look() -> None:
+    async def take_snapshot() -> None:
         surveyor = Surveyor(Answering(answer, lambda name: None), SEEN, options(timeout=600.0))
-        looks = asyncio.ensure_future(surveyor.look_at_worker(process, "tcp://192.0.2.1:1"))
+        snapshots = asyncio.ensure_future(surveyor.snapshot_worker(process, "tcp://192.0.2.1:1"))
         while len(asked) < 5:
             await asyncio.sleep(0.01)
-        assert not looks.done()
-        looks.cancel()
-        await asyncio.gather(looks, return_exceptions=True)
+        assert not snapshots.done()
+        snapshots.cancel()
+        await asyncio.gather(snapshots, return_exceptions=True)
 
-    asyncio.run(look())
-    assert asked[:5] == ["worker_there", "look_there", "place_there", "place_there", "place_there"]
+    asyncio.run(take_snapshot())
+    assert asked[:5] == ["worker_there", "snapshot_there", "place_there", "place_there", "place_there"]
 
 
 class Cluster(Answering):
-    """The same with a scheduler that tells who is there."""
+    """The same with a scheduler that names its workers."""
 
     def __init__(self, workers: dict[str, Any], scheduler: Callable[[str], Any]) -> None:
         super().__init__(lambda name: None, scheduler)
@@ -156,7 +158,7 @@ class Cluster(Answering):
         return {}
 
 
-def test_a_scheduler_that_is_cut_off_is_asked_once() -> None:
+def test_scheduler_that_is_cut_off_is_asked_once() -> None:
     clients = [{"name": f"Client-{pid}", "peer": f"tcp://192.0.2.2:{pid}", "local": SEEN, "futures": 1, "pid": pid}
                for pid in (8, 9)]
     there = place("alpha", 7, clients=clients, workers={})
@@ -167,29 +169,29 @@ def test_a_scheduler_that_is_cut_off_is_asked_once() -> None:
     assert page(found, merged(found)).splitlines()[0] == f"Dask cluster {SEEN}: 1 scheduler, 2 clients"
 
 
-def test_a_client_that_takes_the_scheduler_along_is_not_waited_for() -> None:
+def test_scheduler_that_stops_during_a_snapshot_is_given_up() -> None:
     clients = [{"name": "Client-1", "peer": "tcp://192.0.2.2:8", "local": SEEN, "futures": 1, "pid": 8}]
     asked = []
 
     def answer(name: str) -> Any:
         asked.append(name)
         there = place("alpha", 7, clients=clients, workers={})
-        return there if asked.count("place_there") < 2 and name != "look_there" else None
+        return there if asked.count("place_there") < 2 and name != "snapshot_there" else None
 
     found = asyncio.run(Surveyor(Cluster({}, answer), SEEN, options(timeout=600.0)).survey())
     assert [process.problem for process in found.processes] == [
-        "the scheduler does not answer within 0.05 s", "the scheduler answered no more while it was looked at"]
-    assert asked == ["scheduler_there", "place_there", "look_there", "place_there"]
+        "the scheduler does not answer within 0.05 s", "the scheduler stopped answering during the snapshot"]
+    assert asked == ["scheduler_there", "place_there", "snapshot_there", "place_there"]
 
 
-def test_a_process_here_with_an_address_from_another_machine_is_left_alone() -> None:
+def test_process_here_with_the_address_of_another_machine_is_ignored() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as near:
         local, peer = (f"tcp://127.0.0.1:{end.getsockname()[1]}" for end in (server, near))
         # in the scheduler's words, on its machine
         connection = {"peer": peer, "local": local, "pid": None}
         client = {**connection, "name": "Client-1", "futures": 1}
         there = place("alpha", 7, clients=[client], workers={"tcp://127.0.0.1:4000": connection})
-        surveyor = Surveyor(Cluster(there["workers"], lambda name: there if name != "look_there" else {}), SEEN,
+        surveyor = Surveyor(Cluster(there["workers"], lambda name: there if name != "snapshot_there" else {}), SEEN,
                             options())
         found = asyncio.run(surveyor.survey())
         assert [(process.roles, process.pid) for process in found.processes] == [
@@ -201,14 +203,14 @@ def test_a_process_here_with_an_address_from_another_machine_is_left_alone() -> 
         assert known.pid == os.getpid()
 
 
-def test_a_worker_without_a_nanny_beside_the_scheduler_is_looked_at_from_there() -> None:
+def test_worker_next_to_the_scheduler_gets_a_snapshot_from_there() -> None:
     workers = {"tcp://127.0.0.1:4000": {"peer": "tcp://127.0.0.1:4001", "local": SEEN, "pid": 9},
                "tcp://127.0.0.1:4002": {"peer": "tcp://127.0.0.1:4003", "local": SEEN, "pid": 7}}
     there = place("alpha", 7, clients=[], workers=workers)
-    look = {"document": {"threads": [], "deadlocks": [], "locks": []}, "status": 0, "stopped": 0.1}
-    client = Cluster(workers, {"scheduler_there": there, "place_there": there, "look_there": look}.get)
+    answer = {"document": document(healthy()), "status": 0, "stopped": 0.1}
+    client = Cluster(workers, {"scheduler_there": there, "place_there": there, "snapshot_there": answer}.get)
     found = asyncio.run(Surveyor(client, SEEN, options()).survey())
     assert [(process.title, process.roles, process.problem) for process in found.processes] == [
         (f"scheduler and worker {SEEN} (PID 7 on alpha)", ("scheduler", "worker"), None),
         ("worker tcp://127.0.0.1:4000 (PID 9 on alpha)", ("worker",), None)]
-    assert client.asked.count("scheduler look_there") == 2
+    assert client.asked.count("scheduler snapshot_there") == 2

@@ -1,4 +1,4 @@
-"""Who has which end of pipes and sockets, on a /proc of files, and of which nobody can say."""
+"""The processes at the ends of pipes and sockets, on a /proc of files, and ends that are not known."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from gdbext.launcher.processes.graph import Node, find_deadlocks
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from tests.support.fake_host import Host
 
 
@@ -32,7 +34,7 @@ def sockets(host: Host, flags: int = 0) -> None:
                 file.write(row)
 
 
-def test_a_connection(host: Host) -> None:
+def test_two_ends_of_a_connection_deadlock(host: Host) -> None:
     host.process(100, "read", [3])
     host.process(200, "read", [3])
     sockets(host)
@@ -40,7 +42,7 @@ def test_a_connection(host: Host) -> None:
     assert host.deadlocked() == [(100, 200)]
 
 
-def test_a_connection_to_another_host(host: Host) -> None:
+def test_connection_to_another_host_is_not_a_deadlock(host: Host) -> None:
     host.process(100, "read", [3])
     host.process(200, "read", [3])
     host.fake.open(3, "socket:[31]", os.O_RDWR, pid=100)
@@ -48,16 +50,16 @@ def test_a_connection_to_another_host(host: Host) -> None:
     assert host.scene().waits == {}
 
 
-def test_any_of_several_descriptors(host: Host) -> None:
+def test_wait_for_any_of_several_descriptors(host: Host) -> None:
     host.polling([(3, 1), (6, 4)])
     host.process(200, "read", [5])
     host.pipe(11, (100, 3), (200, 4))
     host.pipe(12, (200, 5), (100, 6))
-    assert host.scene().waits[Node(100, 1)].what == "to read pipe:[11], fd 3 or to write pipe:[12], fd 6"
+    assert explain(host.scene().waits[Node(100, 1)].awaited) == "to read pipe:[11], fd 3 or to write pipe:[12], fd 6"
     assert host.deadlocked() == [(100, 200)]
 
 
-def test_one_of_several_is_a_terminal(host: Host) -> None:
+def test_poll_with_a_terminal_is_not_a_wait(host: Host) -> None:
     host.polling([(3, 1), (0, 1)])
     host.process(200, "read", [5])
     host.fake.open(0, "/dev/pts/1", os.O_RDWR)
@@ -66,7 +68,7 @@ def test_one_of_several_is_a_terminal(host: Host) -> None:
     assert host.deadlocked() == []
 
 
-def test_descriptors_of_select(host: Host) -> None:
+def test_select_waits_for_its_descriptors(host: Host) -> None:
     host.process(100, "select", [4, 0x1000, 0, 0, 0])
     host.memory(100, 0x1000, bytes([1 << 3]))
     host.process(200, "read", [5])
@@ -83,26 +85,27 @@ def epoll(host: Host, watched: str) -> None:
     host.pipe(12, (200, 5), (100, 6))
 
 
-def test_what_epoll_watches(host: Host) -> None:
+def test_epoll_waits_for_watched_descriptors(host: Host) -> None:
     epoll(host, "tfd:        3 events:       19 data:                3  pos:0 ino:b sdev:c\n")
     assert host.deadlocked() == [(100, 200)]
 
 
-def test_a_self_pipe_in_epoll(host: Host) -> None:
+def test_self_pipe_in_epoll_is_not_a_wait(host: Host) -> None:
     epoll(host, "tfd:        3 events:       19 data:                3  pos:0 ino:b sdev:c\n"
                 "tfd:        7 events:       19 data:                7  pos:0 ino:d sdev:c\n")
     host.pipe(13, (100, 7), (100, 8))
     assert host.deadlocked() == []
 
 
-def test_what_epoll_watches_was_closed(host: Host) -> None:
+def test_closed_descriptor_in_epoll_is_not_a_wait(host: Host) -> None:
     epoll(host, "tfd:        3 events:       19 data:                3  pos:0 ino:ff sdev:c\n")
     assert host.deadlocked() == []
 
 
 # -- processes of other users --------------------------------------------------------------------------------
 
-ONE = "descriptors of 1 process of another user could not be read"
+ONE = because("other-users-unreadable", what="descriptors", count=1)
+ENDS = tuple(because("only-processes-with-end", pids=(pid,)) for pid in (200, 100))
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, *folders: str) -> None:
@@ -124,7 +127,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *folders: str) -> None:
 
 
 def maps(vdso: int) -> str:
-    """The address space of a program, which has begun where its kernel's code lies elsewhere than in another one."""
+    """The address space of a program; the kernel's code has another address in each program."""
     return f"{vdso:x}-{vdso + 0x1000:x} r-xp 00000000 00:00 0    [vdso]\n"
 
 
@@ -139,27 +142,29 @@ def families(host: Host, flags: int, program: int = 0x7000) -> None:
     host.fake.process(300, "other")
 
 
-def test_pipes_that_were_made_inside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipe_with_close_on_exec_was_made_inside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     families(host, os.O_CLOEXEC)
     refuse(monkeypatch, "/300/fd")
     scene = host.scene()
     wait = scene.waits[Node(100, 1)]
-    assert (wait.evidence, wait.why) == ("inferred", ("only process 200 has the other end", ONE))
+    assert (wait.evidence, wait.why) == ("inferred", (ENDS[0], ONE))
     (found,) = find_deadlocks(scene.waits)
-    assert found.why == ("only process 200 has the other end", ONE, "only process 100 has the other end",
-                         "no thread of these can run")
+    assert found.why == (ENDS[0], ONE, ENDS[1], because("no-thread-can-run"))
+    assert [explain(why) for why in found.why] == [
+        "only process 200 has the other end", "descriptors of 1 process of another user could not be read",
+        "only process 100 has the other end", "none of these threads can run"]
 
 
-def test_pipes_that_may_come_from_outside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipe_without_close_on_exec_may_come_from_outside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     families(host, 0)
     assert host.deadlocked() == [(100, 200)]
     refuse(monkeypatch, "/300/fd")
     assert host.scene().waits == {}
 
 
-def test_one_descriptor_tells_of_a_pipe(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_descriptor_with_close_on_exec_is_enough(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     families(host, 0)
-    # the child of a program that was started with what it reads as its standard input
+    # the child of a program that was started with a pipe as its standard input
     for fd in ("fd/6", "fdinfo/6"):
         (host.root / "100" / fd).unlink()
     host.fake.open(6, "pipe:[12]", os.O_WRONLY | os.O_CLOEXEC)
@@ -167,18 +172,18 @@ def test_one_descriptor_tells_of_a_pipe(host: Host, monkeypatch: pytest.MonkeyPa
     assert set(host.scene().waits) == {Node(200, 1)}
 
 
-def test_several_processes_and_threads_of_the_kernel(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_processes_are_counted_without_kernel_threads(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     families(host, os.O_CLOEXEC)
     host.fake.process(2, "kthreadd", 0)
     host.fake.write("2/stat", "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0\n")
     refuse(monkeypatch, "/300/fd", "/2/fd")
     assert host.scene().waits[Node(100, 1)].why[-1:] == (ONE,)
     refuse(monkeypatch, "/300/fd", "/2/fd", "/1/fd")
-    assert host.scene().waits[Node(100, 1)].why[-1:] == (
-        "descriptors of 2 processes of other users could not be read",)
+    assert explain(host.scene().waits[Node(100, 1)].why[-1]) == (
+        "descriptors of 2 processes of other users could not be read")
 
 
-def test_links_that_may_not_be_read(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_links_are_counted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     families(host, os.O_CLOEXEC)
     host.fake.open(9, "pipe:[99]", pid=300)
     followed = os.readlink
@@ -192,17 +197,17 @@ def test_links_that_may_not_be_read(host: Host, monkeypatch: pytest.MonkeyPatch)
     assert host.scene().waits[Node(100, 1)].why[-1:] == (ONE,)
 
 
-def test_processes_that_are_not_to_be_seen(host: Host) -> None:
+def test_invisible_processes_weaken_the_evidence(host: Host) -> None:
     families(host, os.O_CLOEXEC)
     (host.root / "1").rename(host.root / "gone")
-    assert host.scene().waits == {}  # nor is it known who has started the program
+    assert host.scene().waits == {}  # the parent is not known either
     host.fake.process(50, "shell")
     host.fake.write("50/maps", maps(0x9000))
     host.fake.write("100/stat", "100 (p100) S 50 50 1 0 -1 4194304\n")
-    assert host.scene().waits[Node(100, 1)].why[-1:] == ("processes of other users could not be seen",)
+    assert host.scene().waits[Node(100, 1)].why[-1:] == (because("other-users-invisible"),)
 
 
-def test_a_fork_of_a_process_outside(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fork_of_an_outside_process_needs_a_new_program(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     families(host, os.O_CLOEXEC)
     host.fake.process(50, "server")
     host.fake.write("100/stat", "100 (p100) S 50 50 1 0 -1 4194304\n")
@@ -214,8 +219,8 @@ def test_a_fork_of_a_process_outside(host: Host, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("start", "deadlocked"), [(899, [(100, 200)]), (900, []), (901, [])])
-def test_who_is_older_than_the_program(host: Host, monkeypatch: pytest.MonkeyPatch, start: int,
-                                       deadlocked: list[tuple[int, ...]]) -> None:
+def test_unreadable_processes_must_be_older_than_the_program(host: Host, monkeypatch: pytest.MonkeyPatch, start: int,
+                                                             deadlocked: list[tuple[int, ...]]) -> None:
     families(host, os.O_CLOEXEC)
     host.fake.process(50, "server")
     host.fake.write("50/maps", maps(0x7000))
@@ -228,8 +233,8 @@ def test_who_is_older_than_the_program(host: Host, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("name", "deadlocked"), [("server", []), ("sudo", [(100, 200)])])
-def test_a_parent_of_another_user(host: Host, monkeypatch: pytest.MonkeyPatch, name: str,
-                                  deadlocked: list[tuple[int, ...]]) -> None:
+def test_parent_of_another_user_counts_by_name(host: Host, monkeypatch: pytest.MonkeyPatch, name: str,
+                                               deadlocked: list[tuple[int, ...]]) -> None:
     families(host, os.O_CLOEXEC)
     host.fake.process(50, name)
     host.fake.write("50/maps", maps(0x9000))
@@ -238,7 +243,7 @@ def test_a_parent_of_another_user(host: Host, monkeypatch: pytest.MonkeyPatch, n
     assert host.deadlocked() == deadlocked
 
 
-def test_somebody_outside_who_can_be_seen(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_visible_outside_holder_of_a_pipe_prevents_a_wait(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     families(host, os.O_CLOEXEC)
     host.fake.process(400, "reader")
     host.fake.open(9, "pipe:[11]", os.O_RDONLY, pid=400)
@@ -249,7 +254,7 @@ def test_somebody_outside_who_can_be_seen(host: Host, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("flags", "waits"), [(0, 0), (os.O_CLOEXEC, 2)])
-def test_connections(host: Host, monkeypatch: pytest.MonkeyPatch, flags: int, waits: int) -> None:
+def test_connections_need_close_on_exec(host: Host, monkeypatch: pytest.MonkeyPatch, flags: int, waits: int) -> None:
     host.process(100, "read", [3])
     host.process(200, "read", [3], parent=100)
     for pid in (100, 200):
@@ -260,7 +265,7 @@ def test_connections(host: Host, monkeypatch: pytest.MonkeyPatch, flags: int, wa
     assert len(host.scene().waits) == waits
 
 
-def test_a_connection_to_another_users_process(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_to_an_unreadable_process_is_not_a_wait(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.process(100, "read", [3])
     host.maps(100, maps(0x7000))
     host.fake.open(3, "socket:[31]", os.O_RDWR | os.O_CLOEXEC)
@@ -271,12 +276,12 @@ def test_a_connection_to_another_users_process(host: Host, monkeypatch: pytest.M
     assert host.scene().waits == {}
 
 
-def test_memory_of_other_users(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_mappings_weaken_the_evidence(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     for pid in (100, 200):
         host.process(pid, "futex", [0x10000, 0])
         host.maps(pid, "00010000-00011000 rw-s 00000000 00:01 77   /dev/zero (deleted)\n")
         host.memory(pid, 0x10000, bytes(16))
     host.fake.process(300, "other")
     refuse(monkeypatch, "/300/fd")
-    assert host.scene().waits[Node(100, 1)].why == (
-        "only processes 100, 200 have that memory", "mappings of 1 process of another user could not be read")
+    assert [explain(why) for why in host.scene().waits[Node(100, 1)].why] == [
+        "only processes 100 and 200 have that memory", "mappings of 1 process of another user could not be read"]

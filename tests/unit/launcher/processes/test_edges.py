@@ -14,6 +14,8 @@ from gdbext.launcher.processes.edges import watch
 from gdbext.launcher.processes.graph import Node, Wait, find_deadlocks
 from gdbext.model import EXCLUSIVE, RECORDED, Deadlock, Holder, Lock
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from tests.support.fake_host import NUMBERS, Host
 
 
@@ -32,14 +34,16 @@ def pair(host: Host) -> Host:
     return host
 
 
-def test_two_pipes(pair: Host) -> None:
+def test_readers_of_two_pipes_deadlock(pair: Host) -> None:
     scene = pair.scene()
-    assert scene.waits[Node(100, 1)] == Wait("pipe", "to read pipe:[11], fd 3", frozenset({Node(200, 1)}), False,
-                                             "inferred", ("only process 200 has the other end",))
+    assert scene.waits[Node(100, 1)] == Wait(
+        "pipe", because("reads-descriptor", link="pipe:[11]", fd=3), frozenset({Node(200, 1)}), False, "inferred",
+        (because("only-processes-with-end", pids=(200,)),))
+    assert explain(scene.waits[Node(100, 1)].awaited) == "to read pipe:[11], fd 3"
     assert pair.deadlocked() == [(100, 200)]
 
 
-def test_who_reads_is_waited_for_by_who_writes(host: Host) -> None:
+def test_writers_of_two_pipes_deadlock(host: Host) -> None:
     host.process(100, "write", [6])
     host.process(200, "write", [4])
     host.pipe(11, (100, 3), (200, 4))
@@ -47,40 +51,40 @@ def test_who_reads_is_waited_for_by_who_writes(host: Host) -> None:
     assert host.deadlocked() == [(100, 200)]
 
 
-def test_a_writer_that_runs(pair: Host) -> None:
+def test_writer_that_runs_is_not_a_deadlock(pair: Host) -> None:
     pair.process(200, None, tid=201)
     assert pair.deadlocked() == []
 
 
-def test_a_thread_that_no_report_has(pair: Host) -> None:
+def test_thread_without_a_report_can_run(pair: Host) -> None:
     pair.at(200, None, tid=203)
     assert pair.scene().waits[Node(100, 1)].holders == {Node(200, 1), Node(200, -203)}
     assert pair.deadlocked() == []
 
 
-def test_a_process_that_could_not_be_read(pair: Host) -> None:
+def test_unreadable_process_can_run(pair: Host) -> None:
     pair.reports[200] = None
     assert pair.deadlocked() == []
 
 
-def test_a_writer_outside(pair: Host) -> None:
+def test_writer_outside_is_not_a_deadlock(pair: Host) -> None:
     pair.fake.process(300, "other")
     pair.fake.open(9, "pipe:[11]", os.O_WRONLY, pid=300)
     assert pair.deadlocked() == []
 
 
-def test_a_reader_outside_is_no_writer(pair: Host) -> None:
+def test_reader_outside_does_not_prevent_a_deadlock(pair: Host) -> None:
     pair.fake.process(300, "other")
     pair.fake.open(9, "pipe:[11]", os.O_RDONLY, pid=300)
     assert pair.deadlocked() == [(100, 200)]
 
 
-def test_nobody_has_the_other_end(pair: Host) -> None:
+def test_pipe_without_another_end_is_not_a_wait(pair: Host) -> None:
     (pair.root / "200" / "fd" / "4").unlink()
     assert Node(100, 1) not in pair.scene().waits
 
 
-def test_an_end_of_its_own(pair: Host) -> None:
+def test_own_end_counts_if_a_handler_may_write(pair: Host) -> None:
     pair.fake.open(8, "pipe:[11]", os.O_WRONLY)
     assert pair.deadlocked() == [(100, 200)]
     # whose handler may write to it
@@ -89,7 +93,7 @@ def test_an_end_of_its_own(pair: Host) -> None:
     assert Node(100, 1) not in pair.scene().waits
 
 
-def test_descriptors_that_may_not_be_read(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_descriptors_are_reported(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = os.listdir
 
     def refuse(path: str) -> list[str]:
@@ -100,17 +104,17 @@ def test_descriptors_that_may_not_be_read(pair: Host, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "listdir", refuse)
     scene = pair.scene()
     assert scene.waits == {}
-    assert scene.blind == "the descriptors of process 200 may not be read"
+    assert scene.blind == because("descriptors-refused", pid=200)
 
 
-def test_system_calls_that_may_not_be_read(pair: Host) -> None:
+def test_unreadable_system_calls_are_reported(pair: Host) -> None:
     (pair.root / "200" / "task" / "200" / "syscall").unlink()
     scene = pair.scene()
-    assert scene.blind == "what the threads of process 200 do may not be known"
+    assert scene.blind == because("threads-refused", pid=200)
     assert scene.waits == {}
 
 
-def test_a_timed_wait(host: Host) -> None:
+def test_timed_wait_is_not_a_deadlock(host: Host) -> None:
     host.process(100, "read", [3], timed=True)
     host.process(200, "read", [5])
     host.pipe(11, (100, 3), (200, 4))
@@ -118,17 +122,17 @@ def test_a_timed_wait(host: Host) -> None:
     assert host.deadlocked() == []
 
 
-def test_another_descriptor_than_the_report_has(pair: Host) -> None:
+def test_descriptor_that_differs_from_the_report_is_not_a_wait(pair: Host) -> None:
     pair.at(100, "read", [7])
     assert Node(100, 1) not in pair.scene().waits
 
 
-def test_another_call_than_the_report_has(pair: Host) -> None:
+def test_call_that_differs_from_the_report_is_not_a_wait(pair: Host) -> None:
     pair.at(100, "write", [3])
     assert Node(100, 1) not in pair.scene().waits
 
 
-def test_a_call_that_was_restarted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restarted_call_counts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.polling([(3, 1)])
     monkeypatch.setitem(NUMBERS, "poll", 219)
     host.at(100, "poll", [0x1000, 1, 0xFFFFFFFF])
@@ -138,14 +142,14 @@ def test_a_call_that_was_restarted(host: Host, monkeypatch: pytest.MonkeyPatch) 
     assert host.deadlocked() == [(100, 200)]
 
 
-def test_who_has_run_meanwhile_does_not_count(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_that_has_run_does_not_count(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: pair.at(200, "read", [5], ran=6))
     scene = pair.scene()
     assert set(scene.waits) == {Node(100, 1)}
     assert scene.moved == 1
 
 
-def test_threads_that_come_to_rest_are_watched_again(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moved_threads_are_watched_again(pair: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -163,7 +167,7 @@ def test_threads_that_come_to_rest_are_watched_again(pair: Host, monkeypatch: py
 
 @pytest.mark.parametrize(("call", "arguments"), [("wait4", [200]), ("wait4", [0xFFFFFFFF]), ("waitid", [1, 200]),
                                                  ("waitid", [0, 0])])
-def test_a_child_that_waits_for_its_parent(host: Host, call: str, arguments: list[int]) -> None:
+def test_child_that_waits_for_its_parent_deadlocks(host: Host, call: str, arguments: list[int]) -> None:
     host.process(100, call, arguments)
     host.process(200, "read", [5], parent=100)
     host.pipe(12, (200, 5), (100, 6))
@@ -173,7 +177,7 @@ def test_a_child_that_waits_for_its_parent(host: Host, call: str, arguments: lis
     assert host.deadlocked() == [(100, 200)]
 
 
-def test_a_child_that_nobody_has_looked_at(host: Host) -> None:
+def test_child_without_a_snapshot_is_not_a_wait(host: Host) -> None:
     host.process(100, "wait4", [0xFFFFFFFF])
     host.process(200, "read", [5], parent=100)
     host.pipe(12, (200, 5), (100, 6))
@@ -181,7 +185,7 @@ def test_a_child_that_nobody_has_looked_at(host: Host) -> None:
     assert host.deadlocked() == []
 
 
-def test_a_child_that_works(host: Host) -> None:
+def test_running_child_is_not_a_deadlock(host: Host) -> None:
     host.process(100, "wait4", [200])
     host.process(200, None, parent=100)
     assert host.deadlocked() == []
@@ -197,14 +201,14 @@ def shared_lock(kind: LockKind, address: int, foreign_owner: int | None = None, 
                 tuple(Holder(each, EXCLUSIVE, RECORDED) for each in holders), foreign_owner=foreign_owner)
 
 
-def test_process_shared_mutexes(host: Host) -> None:
+def test_process_shared_mutexes_deadlock(host: Host) -> None:
     for pid, wanted, other in ((100, 0x10000, 200), (200, 0x10028, 100)):
         host.process(pid, "futex", [wanted, 0], lock=shared_lock("mutex", wanted, other))
         host.maps(pid, SHARED)
         host.memory(pid, wanted + 8, other.to_bytes(4, "little"))
     wait = host.scene().waits[Node(100, 1)]
     assert (wait.kind, wait.evidence, set(wait.holders)) == ("mutex", "recorded", {Node(200, 1)})
-    assert wait.what == "for mutex in shared memory (/dev/zero (deleted), 0x0)"
+    assert explain(wait.awaited) == "for mutex in shared memory (/dev/zero (deleted), 0x0)"
     assert host.deadlocked() == [(100, 200)]
     # another one has it now
     host.memory(100, 0x10008, (300).to_bytes(4, "little"))
@@ -222,7 +226,7 @@ def sem_lock(host: Host, pid: int, semaphore: int, count: int) -> None:
                 + count.to_bytes(4, "little") + (1).to_bytes(4, "little") * 2 + bytes(0x1000))
 
 
-def test_a_lock_of_multiprocessing(host: Host) -> None:
+def test_multiprocessing_lock_has_the_process_that_counts_it(host: Host) -> None:
     lock = shared_lock("py-lock", 0x7F20)
     host.process(100, "futex", [0x10000, 0x109], lock=lock)
     host.maps(100, SEM + HEAP)
@@ -234,21 +238,22 @@ def test_a_lock_of_multiprocessing(host: Host) -> None:
     host.process(300, None, parent=200)
     wait = host.scene().waits[Node(100, 1)]
     assert (wait.kind, wait.evidence, set(wait.holders)) == ("semaphore", "derived", {Node(200, 1)})
-    assert wait.why == ("only process 200 counts the semaphore as acquired",)
+    assert wait.why == (because("semaphore-counted-by", pid=200),)
     assert host.deadlocked() == []
 
 
-def test_a_semaphore_that_nobody_counts(host: Host) -> None:
+def test_uncounted_semaphore_has_all_that_map_it(host: Host) -> None:
     for pid in (100, 200):
         host.process(pid, "futex", [0x10000, 0])
         host.maps(pid, SEM)
         host.memory(pid, 0x10000, bytes(16))
     wait = host.scene().waits[Node(100, 1)]
-    assert (wait.evidence, wait.why) == ("inferred", ("only processes 100, 200 have that memory",))
+    (why,) = wait.why
+    assert (wait.evidence, explain(why)) == ("inferred", "only processes 100 and 200 have that memory")
     assert host.deadlocked() == [(100, 200)]
 
 
-def test_a_semaphore_with_a_name_may_be_opened_by_anyone(host: Host) -> None:
+def test_named_semaphore_is_not_a_wait(host: Host) -> None:
     for pid in (100, 200):
         host.process(pid, "futex", [0x10000, 0])
         host.maps(pid, SEM.replace(" (deleted)", ""))
@@ -256,7 +261,7 @@ def test_a_semaphore_with_a_name_may_be_opened_by_anyone(host: Host) -> None:
     assert host.scene().waits == {}
 
 
-def test_memory_that_others_have_too(host: Host) -> None:
+def test_memory_mapped_outside_is_not_a_wait(host: Host) -> None:
     for pid in (100, 200):
         host.process(pid, "futex", [0x10000, 0])
         host.maps(pid, SHARED)
@@ -269,18 +274,18 @@ def test_memory_that_others_have_too(host: Host) -> None:
 # -- inside of a process -------------------------------------------------------------------------------------
 
 
-def test_a_thread_that_joins_one_that_waits(pair: Host) -> None:
+def test_join_of_a_waiting_thread_leads_across_processes(pair: Host) -> None:
     pair.process(100, "futex", [0x5000, 128], lock=shared_lock("thread-exit", 0x5000, holders=[1]), tid=101)
     assert pair.deadlocked() == [(100, 200)]
 
 
-def test_a_thread_that_waits_for_work(pair: Host) -> None:
+def test_thread_that_waits_for_work_does_not_prevent_a_deadlock(pair: Host) -> None:
     lock = replace(shared_lock("py-condition", 0x5000), state="queue is empty")
     pair.process(100, "futex", [0x5000, 128], lock=lock, tid=101)
     assert pair.deadlocked() == [(100, 200)]
 
 
-def test_a_first_thread_that_may_wait_for_a_signal(host: Host) -> None:
+def test_first_thread_that_may_wait_for_a_signal_can_run(host: Host) -> None:
     lock = replace(shared_lock("py-event", 0x5000), state="not set")
     host.process(100, "futex", [0x5000, 128], lock=lock)
     host.process(100, "read", [3], tid=101)
@@ -290,12 +295,12 @@ def test_a_first_thread_that_may_wait_for_a_signal(host: Host) -> None:
     assert host.deadlocked() == []
 
 
-def test_who_sleeps_can_run(pair: Host) -> None:
+def test_sleeping_thread_can_run(pair: Host) -> None:
     pair.process(100, "pause", tid=101)
     assert pair.deadlocked() == []
 
 
-def test_a_deadlock_inside_is_known_by_the_report(pair: Host) -> None:
+def test_deadlock_inside_a_process_comes_from_its_report(pair: Host) -> None:
     pair.process(200, "futex", [0x5000, 128], lock=shared_lock("mutex", 0x5000, holders=[2]), tid=201)
     report = pair.reports[200]
     assert report is not None

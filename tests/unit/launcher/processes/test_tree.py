@@ -9,7 +9,7 @@ from tests.support.fake_host import Host
 from tests.support.fake_proc import FakeProc
 
 
-def test_the_tree(tmp_path: Path) -> None:
+def test_tree_has_descendants_parents_first(tmp_path: Path) -> None:
     fake = FakeProc(tmp_path)
     for pid, parent in ((300, 100), (200, 100), (250, 200), (400, 1)):
         fake.process(pid, "a (name) R 7", parent)
@@ -18,7 +18,7 @@ def test_the_tree(tmp_path: Path) -> None:
     assert [pid for pid, _ in process_tree(100, str(tmp_path))] == [100, 300]
 
 
-def test_thread_states(tmp_path: Path) -> None:
+def test_thread_states_have_calls_and_switches(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.process(100, "read", [3, 0x7F00, 16])
     host.process(100, None, tid=101)
@@ -30,7 +30,7 @@ def test_thread_states(tmp_path: Path) -> None:
     assert thread_states(999, str(host.root)) == {}
 
 
-def test_mappings(tmp_path: Path) -> None:
+def test_mappings_have_files_and_offsets(tmp_path: Path) -> None:
     fake = FakeProc(tmp_path)
     fake.write("100/maps", "00010000-00011000 rw-s 00000200 00:01 77   /dev/zero (deleted)\nnonsense\n")
     (region,) = mappings(100, str(tmp_path)) or ()

@@ -1,4 +1,4 @@
-"""The verb `dask`, and looks at cores as tasks, without Dask."""
+"""The verb `dask`, and snapshots of cores as tasks, without Dask."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ import pytest
 
 from gdbext.errors import GdbextError, UsageError
 from gdbext.launcher import cli
-from gdbext.launcher.looks.look import Options, Target
+from gdbext.launcher.snapshots.snapshot import Options, Target
 from gdbext.launcher.verbs import dask
+from gdbext.schema.write import document
+from tests.support.fake_report import healthy
 
 
-def test_addresses(tmp_path: Path) -> None:
+def test_scheduler_address_from_text_or_file(tmp_path: Path) -> None:
     for address in ("tcp://scheduler:8786", "tls://10.0.0.1:8786", "ucx://[fe80::1]:13337"):
         assert dask.scheduler_address(address) == address
     assert dask.scheduler_address("scheduler:8786") == "tcp://scheduler:8786"
     file = tmp_path / "scheduler.json"
     file.write_text('{"type": "Scheduler", "address": "tcp://10.0.0.1:8786"}')
     assert dask.scheduler_address(str(file)) == "tcp://10.0.0.1:8786"
-    with pytest.raises(UsageError, match="is no address, and no file either"):
+    with pytest.raises(UsageError, match="is neither an address nor a file"):
         dask.scheduler_address("scheduler")
     for text in ("{", "[]", "{}", '{"address": "nowhere"}', '{"address": 8786}'):
         file.write_text(text)
-        with pytest.raises(GdbextError, match=r"scheduler\.json (is no scheduler file|names no address)"):
+        with pytest.raises(GdbextError, match=r"scheduler\.json (is not a scheduler file|does not contain a)"):
             dask.scheduler_address(str(file))
 
 
-def test_what_is_missing_here_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_dask_is_bad_usage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert cli.main(["dask", "tcp://127.0.0.1:8786"]) == 2
     told = capsys.readouterr().err
@@ -38,11 +40,11 @@ def test_what_is_missing_here_is_told(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert told.endswith("; pip install 'gdbext[dask]'\n")
 
 
-# -- looks at cores ------------------------------------------------------------------------------------------
+# -- snapshots of cores ---------------------------------------------------------------------------------------
 
 
 class Cluster:
-    """A client of two workers that answer as they are told to."""
+    """A client of two workers that give a fixed answer."""
 
     def __init__(self, answer: Any) -> None:
         self._answer = answer
@@ -68,17 +70,17 @@ class Cluster:
 
 
 SEEN: dict[str, Any] = {
-    "target": "/there/core", "document": {"threads": []}, "text": "", "dot": None, "stopped": None, "seconds": 1.0,
+    "target": "/there/core", "document": document(healthy()), "text": "", "dot": None, "stopped": None, "seconds": 1.0,
     "problem": None, "hint": None, "status": 0, "notes": []}
 
 
-def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_takes_a_snapshot_of_a_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     cluster = Cluster(SEEN)
-    remote = dask.RemoteLooks(cluster, "/shared")
+    remote = dask.RemoteSnapshots(cluster, "/shared")
     assert remote.jobs == 3
-    seen = remote.look(Target(core=Path("core")), Options(search=(Path("build"),), sysroot=Path("image")))
-    assert (seen.target, seen.status, seen.document, seen.notes) == ("core", 0, {"threads": []}, ())
+    seen = remote.take_snapshot(Target(core=Path("core")), Options(search=(Path("build"),), sysroot=Path("image")))
+    assert (seen.target, seen.status, seen.document, seen.notes) == ("core", 0, SEEN["document"], ())
     (sent,) = cluster.sent
     # relative names mean those of this machine's directory
     for name in ("core", "build", "image"):
@@ -91,7 +93,9 @@ def test_a_look_by_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("answer", "problem", "hint"), [
     ({"problem": "gdbext is not installed", "hint": "install it"}, "gdbext is not installed", "install it"),
     (RuntimeError("no worker"), "the task failed: RuntimeError: no worker", None),
+    ({**SEEN, "document": {"schema": "gdbext/2"}}, 'its report cannot be read: $.schema: expected "gdbext/1"',
+     "install the same version of gdbext there"),
 ])
-def test_a_look_that_fails(answer: Any, problem: str, hint: str | None) -> None:
-    seen = dask.RemoteLooks(Cluster(answer)).look(Target(core=Path("/core")), Options())
+def test_failed_snapshot_is_a_problem(answer: Any, problem: str, hint: str | None) -> None:
+    seen = dask.RemoteSnapshots(Cluster(answer)).take_snapshot(Target(core=Path("/core")), Options())
     assert (seen.document, seen.problem, seen.hint, seen.status) == (None, problem, hint, 3)

@@ -1,4 +1,4 @@
-"""Which files are cores, and which looks a run makes."""
+"""Which files are cores, and which snapshots a run takes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import pytest
 
 from gdbext.errors import UsageError
 from gdbext.launcher import cli
-from gdbext.launcher.looks.cores import is_core
-from gdbext.launcher.looks.look import Look, Options, Target
-from gdbext.launcher.looks.pool import State
+from gdbext.launcher.snapshots.cores import is_core
+from gdbext.launcher.snapshots.pool import State
+from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_GDB
 from gdbext.launcher.verbs import dask, triage
 from gdbext.schema.write import document
@@ -42,14 +42,14 @@ BIG_ENDIAN = b"\x7fELF\x01\x02\x01" + bytes(9) + struct.pack(">HHI", 4, 20, 1) +
     (b"\x1f\x8b", False), (b"\xfd7zXZ\0 and more", False), (b"core", False),
 ], ids=["core", "big-endian", "gzip", "xz", "bzip2", "program", "program in gzip", "empty", "cut", "no gzip",
         "no xz", "name"])
-def test_a_core_is_known_by_its_content(tmp_path: Path, content: bytes, expected: bool) -> None:
+def test_core_is_recognised_by_its_content(tmp_path: Path, content: bytes, expected: bool) -> None:
     path = tmp_path / "anything.txt"
     path.write_bytes(content)
     assert is_core(path) is expected
 
 
 @pytest.mark.parametrize("program", ["zstd", "lz4"])
-def test_cores_that_another_program_unpacks(tmp_path: Path, program: str) -> None:
+def test_core_packed_by_a_program_is_recognised(tmp_path: Path, program: str) -> None:
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
     for name, content in (("core", CORE), ("program", PROGRAM)):
@@ -60,13 +60,13 @@ def test_cores_that_another_program_unpacks(tmp_path: Path, program: str) -> Non
     assert not is_core(tmp_path / "program.packed")
 
 
-def test_without_that_program_it_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_core_without_its_program_is_not_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "core.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not is_core(tmp_path / "core.zst")
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_pipe_or_broken_link_is_not_a_core(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     os.symlink("/nowhere", tmp_path / "link")
     assert not is_core(tmp_path / "pipe")
@@ -88,52 +88,53 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("cores")
 
 
-def test_targets(folder: Path) -> None:
+def test_targets_are_found_once_in_order(folder: Path) -> None:
     found = list(triage.find_targets(["4711", "cores", "cores/a", "cores/core", "4711"]))
     assert [target.name for target in found] == [
         "process 4711", "cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7", "cores/core"]
-    with pytest.raises(UsageError, match="nothing is no folder, no file and no PID"):
+    with pytest.raises(UsageError, match="nothing is not a folder, a file or a PID"):
         list(triage.find_targets(["nothing"]))
 
 
-# -- looks ---------------------------------------------------------------------------------------------------
+# -- snapshots -----------------------------------------------------------------------------------------------
 
 
-class Looks:
-    """Stands in for looks by GDB, and counts them."""
+class Snapshots:
+    """Replaces snapshots by GDB, and counts them."""
 
     def __init__(self) -> None:
         self.at: list[str] = []
-        self.answers: dict[str, Callable[[str], Look]] = {}
+        self.answers: dict[str, Callable[[str], Snapshot]] = {}
 
-    def __call__(self, target: Target, options: Options) -> Look:
+    def __call__(self, target: Target, options: Options) -> Snapshot:
         self.at.append(target.name)
         return self.answers.get(target.name, answer)(target.name)
 
 
-def answer(name: str, made: dict[str, Any] | None = None) -> Look:
-    return Look(name, made or document(healthy()), "text", None, None, 0.1, None, None, 0)
+def answer(name: str, made: dict[str, Any] | None = None) -> Snapshot:
+    return Snapshot(name, made or document(healthy()), "text", None, None, 0.1, None, None, 0)
 
 
-def failure(name: str, status: int = 3) -> Look:
-    return Look(name, None, "", None, None, 0.1, "truncated", "make a whole one", status)
+def failure(name: str, status: int = 3) -> Snapshot:
+    return Snapshot(name, None, "", None, None, 0.1, "truncated", "make a whole one", status)
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Looks:
-    made = Looks()
-    monkeypatch.setattr(triage, "look", made)
+def snapshots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Snapshots:
+    made = Snapshots()
+    monkeypatch.setattr(triage, "take_snapshot", made)
     monkeypatch.setattr(cli, "VERBS", ("triage",))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return made
 
 
-def stopped(name: str) -> Look:
+def stopped(name: str) -> Snapshot:
     raise KeyboardInterrupt
 
 
-def test_a_run(folder: Path, looks: Looks, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    looks.answers = {"cores/b": lambda name: answer(name, document(gil_deadlock())), "cores/c.gz": failure}
+def test_run_groups_cores_and_lists_failures(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str],
+                                             tmp_path: Path) -> None:
+    snapshots.answers = {"cores/b": lambda name: answer(name, document(gil_deadlock())), "cores/c.gz": failure}
     assert cli.main(["triage", "cores", "--json"]) == 1
     told = capsys.readouterr()
     found = json.loads(told.out)
@@ -141,80 +142,85 @@ def test_a_run(folder: Path, looks: Looks, capsys: pytest.CaptureFixture[str], t
         ("deadlock", ["cores/b"]), ("other", ["cores/a", "cores/host2/core.7"])]
     assert found["failures"] == [{"target": "cores/c.gz", "problem": "truncated", "hint": "make a whole one"}]
     assert told.err == "gdbext triage: cores/c.gz: truncated; make a whole one\n"
-    assert sorted(looks.at) == ["cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7"]
-    # nothing is left of a run that came to its end
+    assert sorted(snapshots.at) == ["cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7"]
+    # a finished run leaves nothing
     assert not [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("jobs", ["1", "3"])
-def test_a_run_that_is_stopped_goes_on(folder: Path, looks: Looks, capsys: pytest.CaptureFixture[str],
-                                       jobs: str) -> None:
-    looks.answers = {"cores/host2/core.7": stopped}
+def test_stopped_run_continues_with_resume(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str],
+                                           jobs: str) -> None:
+    snapshots.answers = {"cores/host2/core.7": stopped}
     assert cli.main(["triage", "cores", "--jobs", jobs]) == 130
     told = capsys.readouterr()
     assert told.out == ""
-    assert "what is done is kept in" in told.err
-    assert "go on with --resume" in told.err
-    before = list(looks.at)
-    looks.answers = {}
-    looks.at.clear()
+    assert "finished snapshots are stored in" in told.err
+    assert "continue with --resume" in told.err
+    before = list(snapshots.at)
+    snapshots.answers = {}
+    snapshots.at.clear()
     assert cli.main(["triage", "cores", "--resume"]) == 0
-    assert "cores/host2/core.7" in looks.at
-    assert len(looks.at) < 4
-    assert set(before) | set(looks.at) == {"cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7"}
+    assert "cores/host2/core.7" in snapshots.at
+    assert len(snapshots.at) < 4
+    assert set(before) | set(snapshots.at) == {"cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7"}
     assert capsys.readouterr().out.startswith("4 cores: 0 deadlocked, 0 crashed, 4 neither; 1 class\n")
 
 
-def test_a_state_of_ones_own_is_kept(folder: Path, looks: Looks, capsys: pytest.CaptureFixture[str]) -> None:
-    looks.answers = {"cores/a": failure}
+def test_named_state_folder_remains(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshots.answers = {"cores/a": failure}
     assert cli.main(["triage", "cores", "--state", "mine"]) == 3
-    looks.at.clear()
-    # what failed, and what has changed since, is looked at again
+    snapshots.at.clear()
+    # failed targets and changed files get a new snapshot
     os.utime("cores/b", ns=(1, 1))
     assert cli.main(["triage", "cores", "--state", "mine", "--resume"]) == 3
-    assert sorted(looks.at) == ["cores/a", "cores/b"]
-    looks.at.clear()
+    assert sorted(snapshots.at) == ["cores/a", "cores/b"]
+    snapshots.at.clear()
     assert cli.main(["triage", "cores", "--state", "mine"]) == 3
-    assert len(looks.at) == 4
+    assert len(snapshots.at) == 4
     capsys.readouterr()
 
 
-def test_processes_are_looked_at_again(looks: Looks, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_process_gets_a_new_snapshot_with_resume(snapshots: Snapshots, capsys: pytest.CaptureFixture[str],
+                                                 tmp_path: Path) -> None:
     for options in ([], ["--resume"]):
         assert cli.main(["triage", "4711", "--state", str(tmp_path / "mine"), *options]) == 0
         assert capsys.readouterr().out.startswith("1 target: ")
-    assert looks.at == ["process 4711"] * 2
+    assert snapshots.at == ["process 4711"] * 2
 
 
-def test_no_gdb_ends_a_run(folder: Path, looks: Looks, capsys: pytest.CaptureFixture[str]) -> None:
-    looks.answers = {"cores/a": lambda name: failure(name, NO_GDB)}
+def test_missing_gdb_ends_the_run(folder: Path, snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshots.answers = {"cores/a": lambda name: failure(name, NO_GDB)}
     assert cli.main(["triage", "cores", "--jobs", "1"]) == 4
     assert "gdbext triage: truncated; make a whole one\n" in capsys.readouterr().err
-    assert looks.at[:1] == ["cores/a"]
+    assert snapshots.at[:1] == ["cores/a"]
 
 
-def test_a_state_directory_that_cannot_be_made(folder: Path, looks: Looks, capsys: pytest.CaptureFixture[str]) -> None:
+def test_state_directory_that_cannot_be_made_is_an_error(folder: Path, snapshots: Snapshots,
+                                                         capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["triage", "cores", "--state", "cores/a/state"]) == 3
-    assert capsys.readouterr().err == ("gdbext triage: cannot keep what is done in cores/a/state: Not a directory; "
+    assert capsys.readouterr().err == ("gdbext triage: cannot store snapshots in cores/a/state: Not a directory; "
                                        "name another folder: --state DIR\n")
-    assert looks.at == []
+    assert snapshots.at == []
 
 
-def test_a_look_that_is_not_whole(folder: Path, looks: Looks, capsys: pytest.CaptureFixture[str]) -> None:
-    looks.answers = {"cores/a": lambda name: Look(name, document(healthy()), "", None, None, 0.1, "cut off", None, 3)}
+def test_incomplete_snapshot_is_listed_as_such(folder: Path, snapshots: Snapshots,
+                                               capsys: pytest.CaptureFixture[str]) -> None:
+    snapshots.answers = {
+        "cores/a": lambda name: Snapshot(name, document(healthy()), "", None, None, 0.1, "cut off", None, 3)}
     assert cli.main(["triage", "cores/a", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["incomplete"] == [{"target": "cores/a", "problem": "cut off", "hint": None}]
     assert found["failures"] == []
 
 
-def test_no_cores(folder: Path, looks: Looks, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_cores_is_an_error(folder: Path, snapshots: Snapshots,
+                                          capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty").mkdir()
     assert cli.main(["triage", "empty"]) == 3
     assert "no core was found in empty" in capsys.readouterr().err
 
 
-def test_bad_usage(looks: Looks, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_targets_exit_with_2(snapshots: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["triage", "nowhere"]) == 2
     for arguments in (["triage"], ["triage", "1", "--jobs", "0"]):
         with pytest.raises(SystemExit) as ended:
@@ -223,15 +229,15 @@ def test_bad_usage(looks: Looks, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
-def test_documents_do_not_stay_in_memory(folder: Path, looks: Looks, tmp_path: Path) -> None:
+def test_documents_are_stored_in_files(folder: Path, snapshots: Snapshots, tmp_path: Path) -> None:
     state = State(tmp_path / "s")
     targets = list(triage.find_targets(["cores"]))
-    found = triage.look_at_all(targets, Options(), 2, state)
+    found = triage.take_snapshots(targets, Options(), 2, state)
     (only,) = found.classes
     assert only.document == document(healthy())
     assert len(list((tmp_path / "s" / "documents").iterdir())) == 4
     shutil.rmtree(tmp_path / "s" / "documents")
-    again = triage.look_at_all(targets, Options(), 2, state)
+    again = triage.take_snapshots(targets, Options(), 2, state)
     assert again.classes[0].document is None
     state.close()
 
@@ -239,7 +245,7 @@ def test_documents_do_not_stay_in_memory(folder: Path, looks: Looks, tmp_path: P
 # -- by a cluster --------------------------------------------------------------------------------------------
 
 
-class Cluster(Looks):
+class Cluster(Snapshots):
     """Stands in for the workers of a Dask cluster."""
 
     jobs = 2
@@ -250,11 +256,11 @@ class Cluster(Looks):
         self.ended = threading.Event()
 
     @contextlib.contextmanager
-    def remote_looks(self, address: str, package: str | None) -> Iterator[Cluster]:
+    def remote_snapshots(self, address: str, package: str | None) -> Iterator[Cluster]:
         self.named.append((address, package))
         yield self
 
-    def look(self, target: Target, options: Options) -> Look:
+    def take_snapshot(self, target: Target, options: Options) -> Snapshot:
         assert options.stacks == "none"
         return self(target, options)
 
@@ -265,21 +271,22 @@ class Cluster(Looks):
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster()
-    monkeypatch.setattr(dask, "remote_looks", made.remote_looks)
+    monkeypatch.setattr(dask, "remote_snapshots", made.remote_snapshots)
     return made
 
 
-def test_a_cluster_looks(folder: Path, looks: Looks, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dask_workers_take_the_snapshots(folder: Path, snapshots: Snapshots, cluster: Cluster,
+                                         capsys: pytest.CaptureFixture[str]) -> None:
     cluster.answers = {"cores/b": lambda name: answer(name, document(gil_deadlock()))}
     assert cli.main(["triage", "cores", "--dask", "tcp://s:8786", "--package", "/shared"]) == 1
     assert capsys.readouterr().out.startswith("4 cores: 1 deadlocked, 0 crashed, 3 neither; 2 classes\n")
     assert cluster.named == [("tcp://s:8786", "/shared")]
     assert sorted(cluster.at) == ["cores/a", "cores/b", "cores/c.gz", "cores/host2/core.7"]
-    assert looks.at == []
+    assert snapshots.at == []
 
 
-def test_a_machine_of_a_cluster_without_gdb(folder: Path, looks: Looks, cluster: Cluster,
-                                            capsys: pytest.CaptureFixture[str]) -> None:
+def test_machine_of_a_cluster_without_gdb_is_a_failure(folder: Path, snapshots: Snapshots, cluster: Cluster,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
     cluster.answers = {"cores/a": lambda name: failure(name, NO_GDB)}
     assert cli.main(["triage", "cores", "--dask", "s:8786", "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
@@ -287,16 +294,16 @@ def test_a_machine_of_a_cluster_without_gdb(folder: Path, looks: Looks, cluster:
     assert found["failures"] == [{"target": "cores/a", "problem": "truncated", "hint": "make a whole one"}]
 
 
-def test_looks_of_a_cluster_end_with_the_run(folder: Path, looks: Looks, cluster: Cluster,
-                                             capsys: pytest.CaptureFixture[str]) -> None:
+def test_snapshots_of_a_cluster_end_with_the_run(folder: Path, snapshots: Snapshots, cluster: Cluster,
+                                                 capsys: pytest.CaptureFixture[str]) -> None:
     begun = threading.Event()
 
-    def wait(name: str) -> Look:
+    def wait(name: str) -> Snapshot:
         begun.set()
         assert cluster.ended.wait(20)
         return failure(name)
 
-    def stop(name: str) -> Look:
+    def stop(name: str) -> Snapshot:
         assert begun.wait(20)
         raise KeyboardInterrupt
 
@@ -306,11 +313,11 @@ def test_looks_of_a_cluster_end_with_the_run(folder: Path, looks: Looks, cluster
     capsys.readouterr()
 
 
-def test_a_run_by_a_cluster_goes_on(folder: Path, looks: Looks, cluster: Cluster,
-                                    capsys: pytest.CaptureFixture[str]) -> None:
+def test_stopped_run_of_a_cluster_continues_with_resume(folder: Path, snapshots: Snapshots, cluster: Cluster,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
     cluster.answers = {"cores/b": stopped}
     assert cli.main(["triage", "cores", "--dask", "s:8786", "--jobs", "1"]) == 130
-    assert "go on with --resume" in capsys.readouterr().err
+    assert "continue with --resume" in capsys.readouterr().err
     done = list(cluster.at)
     cluster.answers = {}
     assert cli.main(["triage", "cores", "--dask", "s:8786", "--resume"]) == 0
@@ -320,21 +327,21 @@ def test_a_run_by_a_cluster_goes_on(folder: Path, looks: Looks, cluster: Cluster
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
-    (["4711", "--dask", "s:8786"], "--dask goes with cores: "),
-    (["cores", "--package", "/shared"], "--package goes with --dask; leave it out\n"),
+    (["4711", "--dask", "s:8786"], "--dask needs cores: "),
+    (["cores", "--package", "/shared"], "--package needs --dask; leave it out\n"),
 ])
-def test_what_does_not_go_together(folder: Path, looks: Looks, arguments: list[str], told: str,
-                                   capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_contradict_are_bad_usage(folder: Path, snapshots: Snapshots, arguments: list[str], told: str,
+                                               capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["triage", *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"gdbext triage: {told}")
 
 
-def test_no_dask_here(folder: Path, looks: Looks, monkeypatch: pytest.MonkeyPatch,
-                      capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_dask_is_bad_usage(folder: Path, snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch,
+                                   capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert cli.main(["triage", "cores", "--dask", "s:8786"]) == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith("gdbext triage: Dask cannot be imported: ")
     assert told.err.endswith("; pip install 'gdbext[dask]'\n")
-    assert looks.at == []
+    assert snapshots.at == []

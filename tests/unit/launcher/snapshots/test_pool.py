@@ -1,4 +1,4 @@
-"""Many looks at a time: order, failures, interruption, and what is kept of them."""
+"""Many snapshots at a time: order, failures, interruption, and stored results."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.launcher.looks.pool import Pool, Record, State
+from gdbext.launcher.snapshots.pool import Record, State, run_all
 
 # -- the pool ------------------------------------------------------------------------------------------------
 
 
-def test_each_is_done_once_and_told_in_the_thread_that_asked() -> None:
+def test_done_is_called_once_for_each_thing_in_the_calling_thread() -> None:
     done: dict[int, int] = {}
     where = set()
 
@@ -23,12 +23,12 @@ def test_each_is_done_once_and_told_in_the_thread_that_asked() -> None:
     def double(thing: int) -> int:
         return thing * 2
 
-    Pool(double, 3).run(range(50), note)
+    run_all(range(50), 3, double, note)
     assert done == {number: number * 2 for number in range(50)}
     assert where == {threading.get_ident()}
 
 
-def test_no_more_at_a_time_than_was_said() -> None:
+def test_pool_runs_at_most_that_many_jobs() -> None:
     inside, most = 0, 0
     lock, both = threading.Lock(), threading.Barrier(2)
 
@@ -41,16 +41,16 @@ def test_no_more_at_a_time_than_was_said() -> None:
         with lock:
             inside -= 1
 
-    Pool(work, 2).run(range(8), lambda thing, result: None)
+    run_all(range(8), 2, work, lambda thing, result: None)
     assert most == 2
 
 
-def test_nothing_to_do() -> None:
-    Pool(lambda thing: thing, 4).run([], lambda thing, result: pytest.fail("called"))
+def test_empty_run_calls_nothing() -> None:
+    run_all([], 4, lambda thing: thing, lambda thing, result: pytest.fail("called"))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_what_is_raised_ends_the_work_that_goes_on(error: type[BaseException]) -> None:
+def test_exception_in_done_ends_running_work(error: type[BaseException]) -> None:
     ended = threading.Event()
     begun: list[int] = []
     running = threading.Event()
@@ -69,18 +69,18 @@ def test_what_is_raised_ends_the_work_that_goes_on(error: type[BaseException]) -
 
     before = threading.active_count()
     with pytest.raises(error):
-        Pool(work, 2, ended.set).run(range(100), stop)
+        run_all(range(100), 2, work, stop, end=ended.set)
     assert ended.is_set()
     assert len(begun) <= 4
     assert threading.active_count() == before
 
 
-def test_what_work_raises_comes_out() -> None:
+def test_exception_in_work_is_raised() -> None:
     def work(thing: int) -> int:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Pool(work, 2, lambda: None).run(range(5), lambda thing, result: None)
+        run_all(range(5), 2, work, lambda thing, result: None, end=lambda: None)
 
 
 # -- what was done -------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_what_work_raises_comes_out() -> None:
 RECORD = Record("cores/a", 10, 20, "deadlock", "00ff", "it hangs", 3, "x.json.gz")
 
 
-def test_what_was_done_is_kept(tmp_path: Path) -> None:
+def test_finished_snapshots_are_loaded_again(tmp_path: Path) -> None:
     state = State(tmp_path / "state")
     assert state.load() == []
     state.add(RECORD)
@@ -99,13 +99,13 @@ def test_what_was_done_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "documents").stat().st_mode & 0o077 == 0
 
 
-def test_a_line_that_was_cut_off(tmp_path: Path) -> None:
+def test_truncated_line_is_ignored(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.add(RECORD)
     state.close()
-    looks = tmp_path / "looks.jsonl"
-    whole = looks.read_text()
-    looks.write_text(whole + whole[:30])
+    snapshots = tmp_path / "snapshots.jsonl"
+    whole = snapshots.read_text()
+    snapshots.write_text(whole + whole[:30])
     assert state.load() == [RECORD]
     other = Record("cores/b", 1, 1)
     state.add(other)
@@ -113,7 +113,7 @@ def test_a_line_that_was_cut_off(tmp_path: Path) -> None:
     assert State(tmp_path).load() == [RECORD, other]
 
 
-def test_the_last_look_at_a_file_counts(tmp_path: Path) -> None:
+def test_last_snapshot_of_a_file_counts(tmp_path: Path) -> None:
     state = State(tmp_path)
     failed = Record("cores/a", 10, 20, problem="not read within 60 s")
     for record in (failed, RECORD, Record("cores/a", 10, 21)):
@@ -122,7 +122,7 @@ def test_the_last_look_at_a_file_counts(tmp_path: Path) -> None:
     state.close()
 
 
-def test_another_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_of_another_version_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = State(tmp_path)
     state.add(RECORD)
     state.close()
@@ -131,13 +131,13 @@ def test_another_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{}", "null", '{"format": 1}', "\x00\xff", "\udcff"])
-def test_lines_that_make_no_sense(tmp_path: Path, line: str) -> None:
+def test_damaged_lines_are_ignored(tmp_path: Path, line: str) -> None:
     state = State(tmp_path)
-    (tmp_path / "looks.jsonl").write_bytes(line.encode("utf-8", "surrogateescape") + b"\n")
+    (tmp_path / "snapshots.jsonl").write_bytes(line.encode("utf-8", "surrogateescape") + b"\n")
     assert state.load() == []
 
 
-def test_documents(tmp_path: Path) -> None:
+def test_document_is_read_again_unless_damaged(tmp_path: Path) -> None:
     state = State(tmp_path)
     name = state.store("cores/\udcff", {"schema": "gdbext/1"})
     assert state.read(name) == {"schema": "gdbext/1"}
@@ -147,7 +147,7 @@ def test_documents(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "documents").iterdir()] == [name]
 
 
-def test_forgetting(tmp_path: Path) -> None:
+def test_forget_deletes_only_its_own_files(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.store("a", {})
     state.add(RECORD)

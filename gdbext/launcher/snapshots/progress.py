@@ -1,4 +1,4 @@
-"""How far a run of many looks has come, on standard error."""
+"""The progress of many snapshots, on standard error."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import threading
 import time
 from typing import Any, TextIO
 
-#: How often a bar is drawn again while nothing ends, and how often a run without a bar writes a line, in seconds.
+#: The intervals between updates of a bar while nothing ends, and between lines without a bar, in seconds.
 _BAR_INTERVAL, _LINE_INTERVAL = 1.0, 15.0
 
 
 class Progress:
-    """A bar of tqdm at the bottom of a terminal, elsewhere a line every now and then; nothing without tqdm.
+    """A progress bar of tqdm on a terminal, elsewhere a line from time to time; nothing without tqdm.
 
-    :param total: how many looks there are in all, `done` of them before this run.
-    :param name: what a line begins with.
+    :param total: the number of targets, `done` of them before this run.
+    :param name: the beginning of each line.
     """
 
     def __init__(self, total: int, done: int = 0, name: str = "gdbext", stream: TextIO | None = None) -> None:
@@ -34,13 +34,13 @@ class Progress:
             return
         self._tqdm = tqdm
         if self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-            tqdm.monitor_interval = 0  # no thread of its own
-            tqdm.set_lock(threading.RLock())  # otherwise a semaphore for other processes, too
-            self._bar = tqdm(total=total, initial=done, desc=name, unit="look", leave=False, dynamic_ncols=True,
+            tqdm.monitor_interval = 0  # no monitor thread
+            tqdm.set_lock(threading.RLock())  # instead of a lock between processes
+            self._bar = tqdm(total=total, initial=done, desc=name, unit="target", leave=False, dynamic_ncols=True,
                              file=self._stream)
 
     def advance(self, failed: bool = False) -> None:
-        """One more is done."""
+        """Count one more target."""
         self._done += 1
         self._failed += failed
         if self._bar is not None:
@@ -49,7 +49,7 @@ class Progress:
             self._try(self._bar.update)
 
     def tick(self) -> None:
-        """Show how far the run is, unless that was done a moment ago."""
+        """Show the progress, unless it was shown a moment ago."""
         now = time.monotonic()
         if self._tqdm is None or now - self._last < (_BAR_INTERVAL if self._bar is not None else _LINE_INTERVAL):
             return
@@ -62,7 +62,7 @@ class Progress:
                 bar_format="{n:,} of {total:,}{postfix}, {remaining} left"))
 
     def say(self, line: str) -> None:
-        """Write a line, above the bar if there is one."""
+        """Write a line, above the bar."""
         if self._bar is not None:
             self._try(self._bar.write, line, file=self._stream)
         else:
@@ -79,6 +79,6 @@ class Progress:
     def _try(self, write: Any, *arguments: Any, **named: Any) -> None:
         try:
             write(*arguments, **named)
-        except OSError:  # the report does not depend on it
+        except OSError:  # progress is not part of the report
             if self._bar is not None:
                 self._bar.disable = True

@@ -1,8 +1,8 @@
-"""The code that the threads of a running process are in: a guess from /proc, which needs no stop.
+"""Guesses from /proc, without a stop, which code the threads of a running process are executing.
 
 A thread that sleeps in the kernel leaves its stack pointer in /proc/PID/task/TID/syscall; words on its stack that point
 into code may be return addresses. Some are left over from calls that have ended, and everything may change at any
-time, so nothing is reported from this. It only serves to prepare a stop.
+time, so nothing is reported from this. It only prepares a stop.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ import os
 import struct
 from collections import Counter
 
+from gdbext.elf.headers import iter_entries
+from gdbext.elf.link_map import TAG_AND_VALUE, LinkedFile, linked_files
 from gdbext.inferior.address_space import AddressSpace, Region
-from gdbext.inferior.link_map import LinkedFile, linked_files
 from gdbext.inferior.proc import Proc
 
-#: How many threads are looked at, and how far up their stacks, in bytes.
+#: How many threads are inspected, and how many bytes of each stack.
 _MAX_THREADS, _MAX_STACK = 64, 16 << 10
-#: Most bytes of one file of /proc.
+#: The largest number of bytes read from one file of /proc.
 _MAX_TEXT = 1 << 16
-#: Source: Linux 6.1 include/uapi/linux/auxvec.h.
-_AT_PHDR, _AT_PHNUM = 3, 5
-_PAIR = struct.Struct("=QQ")
 
 
 class Preview:
-    """A running process; empty answers where the user may not look at it.
+    """A running process; all answers are empty if the user may not read its files in /proc.
 
     :param root: where /proc is, for tests.
     """
@@ -34,16 +32,11 @@ class Preview:
         self._folder = f"{root}/{pid}"
         self.regions = Proc(pid, root).regions()
         self._space = AddressSpace(self.regions)
+        self.region_at = self._space.find
 
     def linked_files(self) -> list[LinkedFile]:
-        """What the dynamic linker has loaded."""
-        data = self._text("auxv")
-        auxiliary = dict(_PAIR.iter_unpack(data[:len(data) // _PAIR.size * _PAIR.size]))
-        return list(linked_files(self._read, auxiliary.get(_AT_PHDR, 0), auxiliary.get(_AT_PHNUM, 0)))
-
-    def region_at(self, address: int) -> Region | None:
-        """The mapping that has an address."""
-        return self._space.find(address)
+        """The files that the dynamic linker has loaded."""
+        return list(linked_files(self._read, dict(iter_entries(TAG_AND_VALUE, self._text("auxv")))))
 
     def path_at(self, address: int) -> str | None:
         """The path of the file that is mapped at an address."""
@@ -65,7 +58,7 @@ class Preview:
             fields = self._text(f"task/{task}/syscall").split()
             try:
                 sp, pc = int(fields[-2], 16), int(fields[-1], 16)
-            except (IndexError, ValueError):  # it runs, or has ended
+            except (IndexError, ValueError):  # the thread runs, or has ended
                 continue
             words = {pc, *self._stack(sp)}
             found.update(word for word in words if low <= word < high and space.find(word) is not None)

@@ -1,8 +1,7 @@
-"""A core alone is enough: finds the executable and the libraries that it was made with.
+"""Finds the executable and the libraries that a core was made with, and unpacks compressed cores.
 
-They are looked for where the core says that they were, below ``--sysroot``, and in the folders of ``--search``; a file
-counts only if it has the build id that the core has, where the core has one. A compressed core is unpacked to a file
-without a name.
+The files are searched where the core says that they were, below ``--sysroot``, and in the folders of ``--search``. A
+file counts only if it has the build id that the core has, where the core has one.
 """
 
 from __future__ import annotations
@@ -21,21 +20,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from gdbext.elf.headers import ET_CORE, ET_DYN, ET_EXEC, file_type
-from gdbext.launcher.looks.elf import Core, MappedFile, build_id_of, is_debug_file
-from gdbext.launcher.looks.preparation import Preparation
+from gdbext.elf.core_memory import CoreMemory, MappedFile
+from gdbext.elf.headers import ET_CORE, file_type, opened_file
+from gdbext.errors import CorruptStructure
+from gdbext.launcher.snapshots.elf import build_id_of, is_debug_file, is_program
+from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.status import Unreadable
 from gdbext.record import record
 from gdbext.render.escape import fits_in_command, printable
 
-#: How compressed files begin, the module of Python that unpacks them, if there is one, and the program that does.
+#: The first bytes of compressed files, the Python module that unpacks them if there is one, and the program that does.
 _PACKED = (
     (b"\x1f\x8b", "gzip", "gzip"), (b"\xfd7zXZ\0", "lzma", "xz"), (b"BZh", "bz2", "bzip2"),
     (b"\x28\xb5\x2f\xfd", "compression.zstd", "zstd"),  # the module: since Python 3.14
     (b"\x04\x22\x4d\x18", "", "lz4"),
 )
 _BLOCK = 1 << 20
-#: How many files of a search folder are looked at, how many links are followed in one path, how many files are named.
+#: How many files of a search folder are read, how many links are followed in one path, how many files are named.
 _MAX_FILES, _MAX_LINKS, _MAX_NAMED = 500_000, 40, 5
 _DELETED = " (deleted)"
 #: The name of a core that comes on standard input, also called ``-``.
@@ -45,16 +46,16 @@ STANDARD_INPUT = "/dev/stdin"
 @contextlib.contextmanager
 def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
                  search: Sequence[Path]) -> Iterator[Preparation]:
-    """How GDB gets at a core, its executable and its libraries.
+    """Prepare a GDB to open a core with its executable and libraries.
 
-    :param executable: what the user says made it.
-    :param sysroot: the folder that has the files by their own names; None: this machine's.
-    :param search: folders in which they may lie anywhere.
-    :raises Unreadable: it is no core, or cannot be read.
+    :param executable: the executable that the user names.
+    :param sysroot: the folder that holds the files under their own paths; None: the root of this machine.
+    :param search: folders that may hold the files anywhere.
+    :raises Unreadable: it is not a core, or cannot be read.
     """
     with contextlib.ExitStack() as stack:
         file, notes = _open(core, stack)
-        contents = Core(file, printable(str(core)))
+        contents = _read_contents(file, printable(str(core)))
         if contents.damaged_files:
             notes.append(f"{printable(str(core))}: the list of mapped files is damaged, so no build id is checked")
         places = _Places(contents, sysroot, search)
@@ -63,7 +64,7 @@ def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
         found = {mapped.path: places.find(mapped) for mapped in libraries}
         settings: tuple[str, ...] = () if sysroot is None else (f"set sysroot {sysroot.absolute()}",)
         moved = any(place is not None and place != places.expected(path) for path, place in found.items())
-        # no command of GDB can contain such a path
+        # GDB commands cannot contain such a path
         in_tree = moved or bool(places.mismatches) or (sysroot is not None and not fits_in_command(str(sysroot)))
         renamed = made_by is not None and not fits_in_command(str(made_by))
         temporary = in_tree or renamed
@@ -82,7 +83,7 @@ def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
 def is_core(path: Path) -> bool:
     """Whether a file is a core, packed or not, by its first bytes."""
     try:
-        # opening a named pipe would block
+        # opening a FIFO would block
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False
         with open(path, "rb", buffering=0) as file:
@@ -99,44 +100,57 @@ def is_core(path: Path) -> bool:
 # -- the core itself ----------------------------------------------------------------------------------------------
 
 def _open(core: Path, stack: contextlib.ExitStack) -> tuple[IO[bytes], list[str]]:
-    """The core as an open file, unpacked, and what is to be told about it."""
+    """Open a core, unpacked, with notes for the reader of the report."""
     name = printable(str(core))
     notes: list[str] = []
     try:
-        # without waiting, as a FIFO would have it
+        # opening a FIFO would block
         descriptor = os.open(core, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise Unreadable(f"{name}: {why}", "name a core, or the number of a process") from None
     stack.callback(os.close, descriptor)
     if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and name == STANDARD_INPUT:
-        descriptor = _copy_of_standard_input(stack)
+        descriptor = _copy_standard_input(stack)
     state = os.fstat(descriptor)
     if stat.S_ISDIR(state.st_mode):
-        raise Unreadable(f"{name} is a folder", "name a core in it; `gdbext triage` looks at all of them")
+        raise Unreadable(f"{name} is a folder", "name a core in it; `gdbext triage` reads all of them")
     if not stat.S_ISREG(state.st_mode):
-        raise Unreadable(f"{name} is no regular file", "name a core, or the number of a process")
+        raise Unreadable(f"{name} is not a regular file", "name a core, or the number of a process")
     file: IO[bytes] = os.fdopen(descriptor, "rb", buffering=0, closefd=False)
     head = os.pread(descriptor, 64, 0)
     for module, program in _packing(head):
         file = _unpack(file, name, module, program, stack, notes)
         os.utime(file.fileno(), ns=(state.st_atime_ns, state.st_mtime_ns))
-        if os.geteuid() == 0:  # whose core it is decides which source files are read
+        if os.geteuid() == 0:  # the core's owner decides which source files are read
             os.fchown(file.fileno(), state.st_uid, state.st_gid)
         head = os.pread(file.fileno(), 64, 0)
     kind = file_type(head)
     if kind is None:
-        what = "is empty" if not head else "is no core: it is no ELF file"
+        what = "is empty" if not head else "is not a core: it is not an ELF file"
         raise Unreadable(f"{name} {what}", "was the disk full? `ulimit -c` bounds the size of cores" if not head
                          else "name a core, or the number of a process")
     if kind != ET_CORE:
-        raise Unreadable(f"{name} is no core: it is an executable or a library",
+        raise Unreadable(f"{name} is not a core: it is an executable or a library",
                          "give the core first and the executable after it: gdbext report CORE EXECUTABLE")
     return file, notes
 
 
-def _copy_of_standard_input(stack: contextlib.ExitStack) -> int:
-    """What comes through a pipe, in a file without a name: GDB reads a core in any order."""
+def _read_contents(file: IO[bytes], name: str) -> CoreMemory:
+    try:
+        contents = CoreMemory(opened_file(file))
+    except CorruptStructure as error:
+        raise Unreadable(f"{name}: its headers cannot be read: {error}",
+                         "it may be truncated (was the disk full?), or of a machine other than x86-64") from None
+    size = os.fstat(file.fileno()).st_size
+    if size < contents.notes_end:
+        raise Unreadable(f"{name} is truncated: {size:,} of {contents.end:,} bytes are there, "
+                         "without the threads' registers", "was the disk full? `ulimit -c` bounds the size of cores")
+    return contents
+
+
+def _copy_standard_input(stack: contextlib.ExitStack) -> int:
+    """Copy standard input to a file without a name, since GDB reads a core in any order."""
     try:
         file = tempfile.TemporaryFile(prefix="gdbext-", buffering=0)  # noqa: SIM115  # the stack closes it
         stack.callback(file.close)
@@ -158,7 +172,7 @@ def _packing(head: bytes) -> list[tuple[str, str]]:
 
 def _unpack(packed: IO[bytes], name: str, module: str, program: str, stack: contextlib.ExitStack,
             notes: list[str]) -> IO[bytes]:
-    """A packed file as one without a name, which is gone when we are."""
+    """Unpack to a file without a name, which disappears with this process."""
     size = 0
     try:
         file: IO[bytes] = tempfile.TemporaryFile(prefix="gdbext-", buffering=0)  # noqa: SIM115  # the stack closes it
@@ -166,12 +180,12 @@ def _unpack(packed: IO[bytes], name: str, module: str, program: str, stack: cont
         blocks = _unpacked(packed, module, program)
         try:
             for block in blocks:
-                # cores are full of holes, which cost no room
+                # zeros become holes of the file, which take no room
                 if block.count(0) != len(block):
                     os.pwrite(file.fileno(), block, size)
                 size += len(block)
         except EOFError as error:
-            notes.append(f"{name} ends too early ({error}): what had been packed by then is looked at")
+            notes.append(f"{name} is truncated ({error}): only the part before that is read")
         finally:
             blocks.close()
         os.ftruncate(file.fileno(), size)
@@ -181,10 +195,10 @@ def _unpack(packed: IO[bytes], name: str, module: str, program: str, stack: cont
 
 
 def _unpacked(packed: IO[bytes], module: str, program: str) -> Any:
-    """The blocks of a packed file; a generator.
+    """Iterate over the blocks of a packed file; a generator.
 
-    :raises EOFError: it is cut off, or damaged.
-    :raises Unreadable: there is nothing to unpack it with.
+    :raises EOFError: the file is truncated or damaged.
+    :raises Unreadable: neither the module nor the program is available.
     """
     try:
         if not module:
@@ -209,7 +223,7 @@ def _unpacked(packed: IO[bytes], module: str, program: str) -> Any:
 def _unpacked_by(packed: IO[bytes], program: str) -> Any:
     path = shutil.which(program)
     if path is None:
-        raise Unreadable(f"the core is packed by {program}, which is not here", f"install {program}, or unpack it")
+        raise Unreadable(f"the core is packed by {program}, which is not installed", f"install {program}, or unpack it")
     with subprocess.Popen([path, "-dc"], stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -231,7 +245,7 @@ def _unpacked_by(packed: IO[bytes], program: str) -> Any:
 
 @record
 class _Mismatch:
-    """A file that has the name, and another build id."""
+    """A file with the right name and another build id."""
 
     path: str
     wanted: str
@@ -242,22 +256,22 @@ class _Mismatch:
 class _Places:
     """Finds the files of a core."""
 
-    def __init__(self, core: Core, sysroot: Path | None, search: Sequence[Path]) -> None:
+    def __init__(self, core: CoreMemory, sysroot: Path | None, search: Sequence[Path]) -> None:
         self._core = core
         self._sysroot = sysroot.absolute() if sysroot is not None else None
         self._search = tuple(folder.absolute() for folder in search)
         self._no_executable: str | None = None
         self._given: _Mismatch | None = None
-        #: Files that are not used since they have another build id.
+        #: Files that are not used, because they have another build id.
         self.mismatches: dict[str, _Mismatch] = {}
 
     def expected(self, path: str) -> Path:
-        """Where GDB looks for a file by itself."""
+        """The place where GDB itself searches for a file."""
         path = path[:-len(_DELETED)] if path.endswith(_DELETED) else path
         return Path(path) if self._sysroot is None else self._sysroot / path.lstrip("/")
 
     def executable(self, given: Path | None) -> Path | None:
-        """The executable: the one given, or the one that the core names."""
+        """The executable that the user gave, or the one that the core names."""
         path = self._core.executable
         mapped = next((mapped for mapped in self._core.files if mapped.path == path), None)
         if given is not None:
@@ -266,27 +280,26 @@ class _Places:
                 self._given = _Mismatch(mapped.path, mapped.build_id, given, has)
             return given.absolute()
         if path is None:
-            self._no_executable = "the core does not tell which executable made it"
+            self._no_executable = "the core does not contain the name of its executable"
             return None
-        if mapped is None:  # a core without NT_FILE: by the name alone
+        if mapped is None:  # a core without NT_FILE: only the name is known
             found = self._by_name(MappedFile(0, path, None))
             found = _interpreter_of(found) if found is not None else None
         else:
             found = self.find(mapped)
         if found is None:
             build_id = f" (build id {mapped.build_id})" if mapped is not None and mapped.build_id else ""
-            self._no_executable = f"the executable {printable(path, 300)}{build_id} is not here"
+            self._no_executable = f"the executable {printable(path, 300)}{build_id} was not found"
         return found
 
     def find(self, mapped: MappedFile) -> Path | None:
-        """The place of a file here, None if it is not to be found."""
+        """The place of a file on this machine, None if it is not found."""
         found = self._by_name(mapped)
         if found is None and mapped.build_id is not None:
-            found = next((place for place in map(functools.partial(_find_build_id, mapped.build_id), self._search)
-                          if place is not None), None)
-            if found is None:
-                return None
-            self.mismatches.pop(mapped.path, None)
+            places = (_index(folder).by_id.get(mapped.build_id) for folder in self._search)
+            found = next((place for place in places if place is not None and not is_debug_file(place)), None)
+            if found is not None:
+                self.mismatches.pop(mapped.path, None)
         return found
 
     def _by_name(self, mapped: MappedFile) -> Path | None:
@@ -300,7 +313,7 @@ class _Places:
             has = build_id_of(place)
             if mapped.build_id is None or has == mapped.build_id:
                 if place is candidates[0]:
-                    # by the name that GDB has for it, so that nothing need be made up for it
+                    # the name that GDB uses, so that it needs no link in a tree
                     return expected if os.path.exists(expected) and expected.samefile(place) else place
                 if not is_debug_file(place):
                     return place
@@ -309,33 +322,33 @@ class _Places:
         return None
 
     def notes(self, found: dict[str, Path | None]) -> Iterator[str]:
-        """What a reader should know of the files that were used, and of those that were not."""
+        """Notes on the files that were used, and on those that were not."""
         if self._given is not None:
-            yield f"{_told(self._given)}; it is used since it was named"
+            yield f"{_describe(self._given)}; it is used because you named it"
         mismatches = list(self.mismatches.values())
         for mismatch in mismatches[:_MAX_NAMED]:
-            yield f"{_told(mismatch)}; it is not used"
+            yield f"{_describe(mismatch)}; it is not used"
         if len(mismatches) > _MAX_NAMED:
             yield f"{len(mismatches) - _MAX_NAMED} more files have other build ids, and are not used"
         if self._no_executable is not None:
-            yield f"{self._no_executable}: name it after the core, or a folder that has it: --search DIR"
+            yield f"{self._no_executable}: name it after the core, or name a folder that has it: --search DIR"
         missing = [path for path, place in found.items() if place is None and path not in self.mismatches]
         if missing:
             names = ", ".join(printable(path.rpartition("/")[2], 100) for path in missing[:_MAX_NAMED])
             more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
-            yield f"not here: {names}{more}; name a folder that has them: --search DIR, or the root: --sysroot DIR"
+            yield f"not found: {names}{more}; name a folder that has them: --search DIR, or the root: --sysroot DIR"
 
 
-def _told(mismatch: _Mismatch) -> str:
+def _describe(mismatch: _Mismatch) -> str:
     has = f"build id {mismatch.has}" if mismatch.has else "no build id"
     return (f"{printable(mismatch.path)} has build id {mismatch.wanted} in the core, and "
             f"{printable(str(mismatch.place))} has {has}")
 
 
 def _interpreter_of(path: Path) -> Path | None:
-    """What runs a file: itself, or the interpreter that its first line names.
+    """The program that runs a file: the file itself, or the interpreter that its first line names.
 
-    Source: Linux 6.1 fs/binfmt_script.c; the first 256 bytes count.
+    Source: Linux 6.1 fs/binfmt_script.c, which reads 256 bytes.
     """
     try:
         with open(path, "rb") as file:
@@ -354,7 +367,7 @@ def _interpreter_of(path: Path) -> Path | None:
 
 
 def _inside(root: Path, path: Path) -> Path:
-    """Where a path leads if `root` is the root: the links of an image are meant so."""
+    """Follow a path with `root` as the root folder, as links in an image require."""
     parts, at, followed = list(path.relative_to(root).parts), root, 0
     while parts:
         part = parts.pop(0)
@@ -382,7 +395,7 @@ _index_lock = threading.Lock()
 
 
 def _index(folder: Path) -> _Index:
-    # looks of several threads want the same one at the same time
+    # several threads ask for the same folder at the same time
     with _index_lock:
         return _make_index(folder)
 
@@ -399,7 +412,7 @@ def _make_index(folder: Path) -> _Index:
             count += 1
             if count > _MAX_FILES:
                 return _Index(by_id, by_name)
-            if not _is_program(path):
+            if not is_program(path):
                 continue
             build_id = build_id_of(path)
             by_name.setdefault(name, []).append(path)
@@ -408,27 +421,11 @@ def _make_index(folder: Path) -> _Index:
     return _Index(by_id, by_name)
 
 
-def _find_build_id(build_id: str, folder: Path) -> Path | None:
-    found = _index(folder).by_id.get(build_id)
-    return found if found is not None and not is_debug_file(found) else None
+def _make_tree(folder: Path, core: CoreMemory, found: dict[str, Path]) -> tuple[str, ...]:
+    """Make a tree of links in which GDB finds the right files, and no others, under all their names in the core.
 
-
-def _is_program(path: Path) -> bool:
-    """Whether a file is an executable or a library."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return False
-        with open(path, "rb", buffering=0) as file:
-            return file_type(file.read(18)) in (ET_EXEC, ET_DYN)
-    except OSError:
-        return False
-
-
-def _make_tree(folder: Path, core: Core, found: dict[str, Path]) -> tuple[str, ...]:
-    """A tree in which GDB finds the right files, and no others, by all the names that they have in the core.
-
-    :param found: the places of files here, by their paths in the core.
-    :return: the settings with which GDB uses it.
+    :param found: the places of files on this machine, by their paths in the core.
+    :return: the settings with which GDB uses the tree.
     """
     relative = folder / "gdbext-relative"
     relative.mkdir()
@@ -438,12 +435,12 @@ def _make_tree(folder: Path, core: Core, found: dict[str, Path]) -> tuple[str, .
         if place is None:
             continue
         name = name[:-len(_DELETED)] if name.endswith(_DELETED) else name
-        # a name may be anything: none leads out of the tree
+        # a name may contain anything, and must not lead out of the tree
         at = (Path(f"{folder}{os.path.normpath('/' + name.lstrip('/'))}") if name.startswith("/")
               else relative / os.path.basename(name))
         try:
             at.parent.mkdir(parents=True, exist_ok=True)
             at.symlink_to(place)
-        except OSError:  # the same name twice, or one that is no name
+        except OSError:  # the same name twice, or not a valid name
             continue
     return f"set sysroot {folder}", f"set solib-search-path {relative}"

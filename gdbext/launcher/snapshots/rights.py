@@ -1,4 +1,4 @@
-"""What a process must have to trace another one, and which right is missing."""
+"""The rights that one process needs to trace another, and which of them is missing."""
 
 from __future__ import annotations
 
@@ -9,39 +9,41 @@ from gdbext.launcher.proc_files import process_name, status_field
 
 #: Bits of capability sets. Source: Linux 6.1 include/uapi/linux/capability.h.
 CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYS_ADMIN = 18, 19, 21
+GIVE_CAPABILITY = ("give the container the capability SYS_PTRACE (docker run --cap-add=SYS_PTRACE), or run gdbext on "
+                   "the host")
 _PTRACE_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
 def why_not_traced(pid: int) -> tuple[str, str]:
-    """What keeps this process from tracing another one, and what to do about it.
+    """Why this process cannot trace another, and what to do about it.
 
     Source: Linux 6.1 kernel/ptrace.c, __ptrace_may_access and ptrace_attach; security/yama/yama_lsm.c.
     """
     what = f"process {pid} may not be traced"
     tracer = status_field(pid, "TracerPid")
     if tracer is not None and tracer != "0":
-        return (f"process {pid} is traced by process {tracer} ({process_name(tracer)}) already",
+        return (f"process {pid} is already traced by process {tracer} ({process_name(tracer)})",
                 "a process has one tracer at a time: end that one first")
     owner = (status_field(pid, "Uid") or "").split()
     if owner and os.geteuid() != 0 and set(owner[:3]) != {str(os.geteuid())}:
-        return f"{what}: it is user {owner[0]}'s, you are user {os.geteuid()}", "run it as that user or as root: sudo"
+        return f"{what}: it is user {owner[0]}'s, you are user {os.geteuid()}", "use sudo, or be that user"
     if not has_capability(CAP_SYS_PTRACE):
         scope = ptrace_scope()
         if scope == 3:
-            return (f"{what}: kernel.yama.ptrace_scope is 3, which forbids it to everybody",
-                    "only a reboot without it helps; look at a core")
+            return (f"{what}: kernel.yama.ptrace_scope is 3, which forbids tracing for everybody",
+                    "only a reboot without it helps; use a core")
         if scope:
             return (f"{what}: kernel.yama.ptrace_scope is {scope}",
-                    "run it as root (sudo), or allow it: sysctl kernel.yama.ptrace_scope=0")
+                    "run gdbext as root (sudo), or allow it: sysctl kernel.yama.ptrace_scope=0")
     if status_field("self", "Seccomp") == "2" or (os.geteuid() == 0 and not has_capability(CAP_SYS_PTRACE)):
         return (f"{what} from inside this container",
-                "give the container the capability SYS_PTRACE (docker run --cap-add=SYS_PTRACE), or look from the host")
+                GIVE_CAPABILITY)
     return (f"{what}: it has more rights than you, or has made itself undumpable",
-            "run it as root (sudo), in the container of the process or on its host")
+            "run gdbext as root (sudo), in the container of the process or on its host")
 
 
 def ptrace_scope() -> int | None:
-    """``kernel.yama.ptrace_scope``, None without that security module."""
+    """``kernel.yama.ptrace_scope``; None without that security module."""
     try:
         return int(_PTRACE_SCOPE.read_text())
     except (OSError, ValueError):
@@ -49,6 +51,6 @@ def ptrace_scope() -> int | None:
 
 
 def has_capability(number: int, pid: int | str = "self") -> bool:
-    """Whether a process has a capability in effect."""
+    """Whether a capability is in effect for a process."""
     effective = status_field(pid, "CapEff")
     return effective is not None and bool(int(effective, 16) >> number & 1)

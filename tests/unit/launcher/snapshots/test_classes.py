@@ -1,4 +1,4 @@
-"""Which documents are of one class, and how classes are told."""
+"""Which documents are in one class, and the text and JSON of classes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdbext.launcher.looks import classes
-from gdbext.launcher.looks.classes import Failure, Grouping, Signature, Triage, merge
+from gdbext.launcher.snapshots import classes
+from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage, merge
 from gdbext.model import Crash, Fault, MixedStack
 from gdbext.narrate.classes import CRASH, DEADLOCK, KINDS, OTHER, UNKNOWN
 from gdbext.narrate.names import Facts
@@ -88,12 +88,12 @@ def moved(made: Any, by: int = 0x10000) -> Any:
 
 
 @pytest.mark.parametrize("report", [gil_deadlock, inferred_deadlock, orphaned, healthy])
-def test_where_things_lie_and_how_they_are_numbered_is_no_difference(report: Any) -> None:
+def test_addresses_and_numbers_do_not_change_the_class(report: Any) -> None:
     made = document(report())
     assert key(moved(made)) == key(made)
 
 
-def test_kinds_of_verdicts() -> None:
+def test_kind_of_each_verdict() -> None:
     assert signature(deadlocked()).kind == DEADLOCK
     assert signature(crashed(frame("get"))).kind == CRASH
     assert signature(document(healthy())).kind == OTHER
@@ -103,19 +103,19 @@ def test_kinds_of_verdicts() -> None:
     assert signature(both).kind == DEADLOCK
 
 
-def test_deadlocks_differ() -> None:
+def test_deadlocks_with_other_frames_differ() -> None:
     found = {key(document(report())) for report in (gil_deadlock, inferred_deadlock, orphaned)}
     assert len(found) == 3
 
 
 @pytest.mark.parametrize("change", ["kind", "name", "orphan"])
-def test_a_deadlock_of_another_lock(change: str) -> None:
+def test_deadlock_of_another_lock_differs(change: str) -> None:
     made = deadlocked()
     made["locks"][0][change] = {"kind": "mutex", "name": "in libother.so", "orphan": "thread exited"}[change]
     assert key(made) != key(deadlocked())
 
 
-def test_a_deadlock_at_another_place() -> None:
+def test_deadlock_at_another_place_differs() -> None:
     made = deadlocked()
     made["threads"][0]["stack"][1]["function"] = "drop_table"
     assert key(made) != key(deadlocked())
@@ -127,14 +127,14 @@ def test_a_deadlock_at_another_place() -> None:
     assert key(made) == key(deadlocked())
 
 
-def test_threads_that_are_stuck_behind_do_not_count() -> None:
+def test_threads_stuck_behind_do_not_change_the_class() -> None:
     made = deadlocked()
     made["threads"].pop()
     made["deadlocks"][0]["stuck_behind"] = []
     assert key(made) == key(deadlocked())
 
 
-def test_the_order_of_edges_and_their_numbers_do_not_count() -> None:
+def test_order_and_count_of_edges_do_not_change_the_class() -> None:
     made = deadlocked()
     made["deadlocks"][0]["edges"].reverse()
     assert key(made) == key(deadlocked())
@@ -145,7 +145,7 @@ def test_the_order_of_edges_and_their_numbers_do_not_count() -> None:
     assert key(renamed) == key(other) != key(deadlocked())
 
 
-def test_a_deadlock_in_words() -> None:
+def test_title_of_a_deadlock() -> None:
     assert signature(deadlocked()).title == "deadlock of 2 threads: the GIL, rwlock in libdrv.so"
     assert cycle_text(deadlocked()) == (
         'thread 1 "MainThread" waits for rwlock in libdrv.so of thread 2 "loader"; '
@@ -155,7 +155,7 @@ def test_a_deadlock_in_words() -> None:
     assert cycle_text(orphan) == 'thread 1 "bank" waits for mutex accounts in bank, thread exited'
 
 
-def test_locks_in_words() -> None:
+def test_title_names_locks() -> None:
     lock = {**deadlocked()["locks"][0], "name": None, "holders": [], "waiters": []}
     locks = {f"{kind}:{at}": {**lock, "id": f"{kind}:{at}", "kind": kind}
              for kind, at in (("mutex", "0x1"), ("mutex", "0x2"), ("thread-exit", "0x3"), ("gil", "1"), ("gil", "0"))}
@@ -174,14 +174,14 @@ def test_locks_in_words() -> None:
     assert signature(made).title == "deadlock of 1,200 threads"
 
 
-def test_several_deadlocks() -> None:
+def test_title_counts_further_deadlocks() -> None:
     made = deadlocked()
     made["deadlocks"] *= 3
     assert signature(made).title.endswith("libdrv.so; and 2 more deadlocks")
     assert key(made) == key(deadlocked())
 
 
-def test_a_cycle_of_many_is_cut() -> None:
+def test_cycle_of_many_threads_is_cut() -> None:
     made = deadlocked()
     made["deadlocks"][0]["edges"] *= 5
     assert signature(made).title == signature(deadlocked()).title
@@ -193,7 +193,7 @@ def test_a_cycle_of_many_is_cut() -> None:
     assert cycle_text(made).endswith("; and 7 more")
 
 
-def test_threads_that_wait_for_the_same_are_told_once() -> None:
+def test_threads_that_wait_for_the_same_lock_share_a_link() -> None:
     made = deadlocked()
     lock = made["deadlocks"][0]["edges"][0]["lock"]
     made["deadlocks"][0]["edges"] = [{"waiter": number, "lock": lock, "holder": None} for number in (1, *range(3, 100))]
@@ -204,7 +204,7 @@ def test_threads_that_wait_for_the_same_are_told_once() -> None:
 # -- crashes -------------------------------------------------------------------------------------------------
 
 
-def test_crashes_are_told_apart_by_fault_and_frames() -> None:
+def test_crashes_differ_by_fault_and_frames() -> None:
     base = [frame("get"), frame("call"), py("work"), py("main"), py("<module>")]
     made = crashed(*base)
     assert key(crashed(frame("get", pc=0x999), *base[1:])) == key(made)
@@ -216,7 +216,7 @@ def test_crashes_are_told_apart_by_fault_and_frames() -> None:
     assert signature(made).title == "SIGSEGV, null-pointer in get (libdrv.so): read 8 bytes at 0x0"
 
 
-def test_how_deep_a_recursion_went_does_not_count() -> None:
+def test_depth_of_a_recursion_does_not_change_the_class() -> None:
     def stack(rounds: int, first: int) -> Json:
         frames = [frame(name) for name in itertools.islice(itertools.cycle("abc"), first, first + 3 * rounds)]
         return crashed(*frames, recursion={"round": [0, 1, 2], "rounds": rounds, "frames": 99, "whole": False,
@@ -225,14 +225,14 @@ def test_how_deep_a_recursion_went_does_not_count() -> None:
     assert key(stack(5, 0)) == key(stack(9, 1))
 
 
-def test_a_crash_without_frames() -> None:
+def test_crash_without_frames_has_a_title() -> None:
     assert signature(crashed(guilty=None)).title == "SIGSEGV, null-pointer: read 8 bytes at 0x0"
 
 
 # -- stacks --------------------------------------------------------------------------------------------------
 
 
-def test_equal_stacks_in_any_order_and_number() -> None:
+def test_order_and_count_of_stacks_do_not_change_the_class() -> None:
     one, two = [frame("read", "libc.so.6"), py("main")], [py("work"), frame("start_thread", "libc.so.6")]
     assert key(threads(one, two)) == key(threads(two, one, two))
     assert key(threads(one, two)) != key(threads(one))
@@ -240,12 +240,12 @@ def test_equal_stacks_in_any_order_and_number() -> None:
     assert key(threads([py("main"), py("main"), py("main")])) == key(threads([py("main")]))
 
 
-def test_files_that_are_numbered_for_each_run() -> None:
+def test_numbers_in_file_names_do_not_change_the_class() -> None:
     one = threads([py("<module>", "/tmp/ipykernel_123/99.py")])
     assert key(one) == key(threads([py("<module>", "/tmp/ipykernel_7/1000.py")]))
 
 
-def test_what_a_program_without_a_verdict_does() -> None:
+def test_title_without_a_verdict_describes_the_first_thread() -> None:
     made = threads([frame("read", "libc.so.6"), frame("take"), py("main", line=7)])
     made["threads"][0].update(status="blocked", syscall="read")
     assert signature(made).title == 'thread 1 "MainThread" is blocked in read in main (job.py:7)'
@@ -261,7 +261,7 @@ def in_mpi(*inside: Json, call: Json = ALLREDUCE, caller: Json = REDUCE) -> Json
     return threads([*inside, call, caller, frame("main", "solver")])
 
 
-def test_where_in_its_loop_mpi_waits_does_not_count() -> None:
+def test_frames_inside_an_mpi_call_do_not_change_the_class() -> None:
     one = in_mpi(frame("sched_yield", "libc.so.6"), frame("ompi_sync_wait_mt", LOOP))
     assert key(one) == key(in_mpi(frame(None, "mca_btl_vader.so"), frame("opal_progress", LOOP)))
     assert key(one) == key(in_mpi())
@@ -274,17 +274,17 @@ def test_where_in_its_loop_mpi_waits_does_not_count() -> None:
     assert key(in_mpi(frame("progress", "solver"), call=static)) == key(in_mpi(frame("poll", "solver"), call=static))
 
 
-def test_a_callback_of_mpi_counts() -> None:
+def test_callback_of_mpi_changes_the_class() -> None:
     assert key(in_mpi(frame("sum", "solver"), frame("ompi_op", MPI))) != key(in_mpi(frame("ompi_op", MPI)))
     assert key(in_mpi(py("sum"), frame("ompi_op", MPI))) != key(in_mpi(frame("ompi_op", MPI)))
 
 
-def test_a_name_that_only_begins_like_those_of_mpi() -> None:
+def test_name_with_the_prefix_of_mpi_is_not_mpi() -> None:
     own, other = frame("MPIR_Wait", MPI), frame("poll", MPI)
     assert key(threads([other, own])) != key(threads([own]))
 
 
-def test_a_wait_in_mpi_in_words() -> None:
+def test_title_of_a_wait_in_mpi() -> None:
     made = in_mpi(frame("sched_yield", "libc.so.6"), frame("ompi_sync_wait_mt", LOOP))
     made["threads"][0].update(status="running", syscall=None)
     said = 'thread 1 "MainThread" runs in PMPI_Allreduce (libmpi.so.40) called by '
@@ -295,7 +295,7 @@ def test_a_wait_in_mpi_in_words() -> None:
     assert signature(made).title == 'thread 1 "MainThread" runs in PMPI_Allreduce (libmpi.so.40)'
 
 
-def test_merged_stacks_part_where_threads_do() -> None:
+def test_merged_stacks_branch_where_stacks_differ() -> None:
     made = threads([py("get"), py("work"), py("main")], [py("get"), py("work"), py("main")],
                    [py("put"), py("work"), py("main")], [py("main")])
     assert classes.merged_stacks(read_document(made).threads) == [
@@ -321,7 +321,7 @@ def test_merged_stacks_are_cut() -> None:
     assert found[-1].strip() == "..."
 
 
-def test_a_deep_stack_needs_no_recursion_of_ours() -> None:
+def test_deep_stack_is_merged_without_recursion() -> None:
     made = threads([py(f"f{number}") for number in range(5000)])
     assert len(classes.merged_stacks(read_document(made).threads, 10_000)) == 5000
 
@@ -335,14 +335,14 @@ def many() -> list[tuple[str, Json]]:
     return [*other, *crash, ("rare", threads([py("rare")])), ("dead", deadlocked()), ("dead2", moved(deadlocked()))]
 
 
-def test_deadlocks_come_first_then_crashes_then_the_many() -> None:
+def test_classes_are_sorted_by_kind_and_size() -> None:
     found = merge(many())
     assert [(each.kind, len(each.members)) for each in found] == [(DEADLOCK, 2), (CRASH, 3), (OTHER, 9), (OTHER, 1)]
     assert found[0].members == ("dead", "dead2")
     assert [KINDS.index(each.kind) for each in found] == sorted(KINDS.index(each.kind) for each in found)
 
 
-def test_the_representative_has_the_fewest_threads_whatever_comes_first() -> None:
+def test_representative_has_the_fewest_threads_in_any_order() -> None:
     small, large = threads([py("main")]), threads([py("main")], [py("main")])
     for order in itertools.permutations([("b", small), ("a", large), ("c", small)]):
         (found,) = merge(order)
@@ -351,7 +351,7 @@ def test_the_representative_has_the_fewest_threads_whatever_comes_first() -> Non
         assert found.members == ("a", "b", "c")
 
 
-def test_documents_are_asked_for_only_of_representatives() -> None:
+def test_only_documents_of_representatives_are_loaded() -> None:
     grouping = Grouping()
     asked: list[str] = []
 
@@ -368,7 +368,7 @@ def test_documents_are_asked_for_only_of_representatives() -> None:
     assert asked == ["a"]
 
 
-def test_statuses() -> None:
+def test_exit_status_of_triage() -> None:
     bad = (Failure("x", "not a core"),)
     assert Triage(merge(many())).status == 1
     assert Triage(merge(many()[:2]), bad).status == 3
@@ -384,7 +384,7 @@ def whole() -> Triage:
     return Triage(merge(many()), (Failure("cores/x", "not a core", "name a core"),), (Failure("other1", "cut off"),))
 
 
-def test_the_text() -> None:
+def test_text_lists_classes_and_failures() -> None:
     text = classes.text(whole())
     assert text.splitlines()[0] == "15 cores: 2 deadlocked, 3 crashed, 10 neither; 4 classes; 1 could not be read"
     assert "\n1. 2 x deadlock of 2 threads: the GIL, rwlock in libdrv.so\n" in text
@@ -392,11 +392,11 @@ def test_the_text() -> None:
     assert "2. 3 x crash: SIGSEGV, null-pointer in get (libdrv.so)" in text
     assert "other0, other1, other2, other3 and 5 more" in text
     assert "Not read:\n   cores/x: not a core; name a core" in text
-    assert "Not read to the end:\n   other1: cut off" in text
+    assert "Read in part:\n   other1: cut off" in text
     assert text.index("x deadlock of") < text.index("crash:") < text.index("other:")
 
 
-def test_the_text_has_no_control_characters_of_the_target() -> None:
+def test_text_escapes_control_characters() -> None:
     report = hostile(gil_deadlock())
     text = classes.text(Triage(merge([(HOSTILE, document(report)), ("b", document(hostile(healthy())))]),
                                (Failure(HOSTILE, HOSTILE, HOSTILE),)))
@@ -405,7 +405,7 @@ def test_the_text_has_no_control_characters_of_the_target() -> None:
     assert len(text.splitlines()) < 40
 
 
-def test_the_document_is_as_the_schema_has_it() -> None:
+def test_document_follows_the_schema() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     made = classes.as_document(whole())
     assert violations(made) == []
@@ -421,7 +421,7 @@ def test_the_document_is_as_the_schema_has_it() -> None:
         assert violations(other)
 
 
-def test_the_schema_is_strict_and_the_page_tells_of_each_member() -> None:
+def test_schema_is_strict_and_each_member_is_documented() -> None:
     parts = re.split(r"^#+ (.+)\n", PAGE.partition("# JSON, schema `gdbext-triage/1`")[2], flags=re.MULTILINE)
     tables = {name: [line for line in text.splitlines() if line.startswith("|")]
               for name, text in zip(parts[1::2], parts[2::2])}
@@ -433,14 +433,15 @@ def test_the_schema_is_strict_and_the_page_tells_of_each_member() -> None:
         assert told == list(noun["properties"]), name
 
 
-def test_what_a_page_for_browsers_gets() -> None:
+def test_page_shows_representatives_and_failures() -> None:
     found = whole()
-    assert [row["representative"] for row in classes.rows_of(found)] == [each.representative for each in found.classes]
-    looks = classes.looks_of(found)
-    assert {look.target for look in looks} == {*[each.representative for each in found.classes], "cores/x"}
-    assert dataclasses.asdict(found.failures[0])["hint"] == looks[-1].hint
+    representatives = [each.representative for each in found.classes]
+    assert [row["representative"] for row in classes.class_rows(found)] == representatives
+    shown = classes.shown_targets(found)
+    assert {each.target for each in shown} == {*representatives, "cores/x"}
+    assert dataclasses.asdict(found.failures[0])["hint"] == shown[-1].hint
 
 
-def test_all_parts_of_a_document_may_be_missing() -> None:
+def test_document_without_optional_parts_has_a_signature() -> None:
     made = {name: value for name, value in deadlocked().items() if name not in PARTS or name == "problems"}
     assert signature(made).kind == UNKNOWN

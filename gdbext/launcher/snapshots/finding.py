@@ -1,4 +1,4 @@
-"""Finds a GDB, and tells whether it has the Python that gdbext needs."""
+"""Finds a GDB, and checks that it contains the Python that gdbext needs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gdbext.launcher.status import NoGdb
 from gdbext.record import record
 from gdbext.render.escape import printable
 
-#: The folder that has the package in it.
+#: The folder that contains the package.
 HOME = Path(gdbext.__file__).resolve().parent.parent
 #: The oldest Python inside GDB that gdbext runs on.
 OLDEST_PYTHON = (3, 9)
 
 _INSTALL = "install one that has Python inside (Debian, Ubuntu: apt install gdb), or name it: --gdb FILE or $GDBEXT_GDB"
-#: How long a GDB may take to tell its version, in seconds.
+#: How long a GDB may take to print its version, in seconds.
 _PATIENCE = 20.0
-# one line that a GDB with Python prints, whatever else it says
+# marks the line that a GDB with Python prints, besides any other output
 _MARK = "gdbext-probe:"
 _PROBE = f"""python
 import json, sys
@@ -38,7 +38,7 @@ print("{_MARK}" + json.dumps(dict(version=gdb.VERSION, python=list(sys.version_i
 
 @record
 class Gdb:
-    """A GDB: its file, its version, and the Python inside it (None: it has none) with what that can import."""
+    """A GDB: its file, its version, its Python (None: it has none), and the version of pygments there."""
 
     path: str
     version: str
@@ -47,7 +47,7 @@ class Gdb:
 
     @property
     def release(self) -> int:
-        """The first part of its version; one that cannot be read is taken for a new one."""
+        """The first number of the version; 99 if it cannot be read."""
         match = re.search(r"(\d+)\.", self.version)
         return int(match[1]) if match else 99
 
@@ -64,7 +64,7 @@ class Gdb:
 
 
 def find_gdb(named: str | None = None) -> str:
-    """The file of the GDB to use: the one named, that of ``$GDBEXT_GDB``, or the first `gdb` on ``$PATH``.
+    """Find the GDB to use: the one named, that of ``$GDBEXT_GDB``, or the first `gdb` on ``$PATH``.
 
     :raises NoGdb: there is none.
     """
@@ -74,15 +74,15 @@ def find_gdb(named: str | None = None) -> str:
         return os.path.abspath(found)
     if named or os.environ.get("GDBEXT_GDB"):
         by = "--gdb" if named else "$GDBEXT_GDB"
-        raise NoGdb(f"{by} names {printable(wanted)}, which is no program", _INSTALL)
+        raise NoGdb(f"{by} names {printable(wanted)}, which is not a program", _INSTALL)
     raise NoGdb("there is no gdb on $PATH", _INSTALL)
 
 
 @functools.cache
 def probe(path: str) -> Gdb:
-    """Ask a GDB for its version and its Python; a process asks each only once.
+    """Ask a GDB for its version and its Python, once.
 
-    :raises NoGdb: it does not run, or is no GDB.
+    :raises NoGdb: it does not run, or is not a GDB.
     """
     try:
         asked = subprocess.run([path, "-nx", "-batch", "-ex", _PROBE], env=environment(),
@@ -90,21 +90,21 @@ def probe(path: str) -> Gdb:
                                timeout=_PATIENCE, check=False, start_new_session=True)
         said = asked.stdout.decode("utf-8", "replace")
     except subprocess.TimeoutExpired:
-        raise NoGdb(f"{printable(path)} says nothing within {_PATIENCE:g} s", _INSTALL) from None
+        raise NoGdb(f"{printable(path)} prints nothing within {_PATIENCE:g} s", _INSTALL) from None
     except OSError as error:
         raise NoGdb(f"{printable(path)} does not run: {error.strerror}", _INSTALL) from None
     for line in said.splitlines():
         if line.startswith(_MARK):
-            told = json.loads(line[len(_MARK):])
-            return Gdb(path, f"GDB {told['version']}", tuple(told["python"]), told["pygments"])
+            found = json.loads(line[len(_MARK):])
+            return Gdb(path, f"GDB {found['version']}", tuple(found["python"]), found["pygments"])
     version = _version(path)
     if version is None:
-        raise NoGdb(f"{printable(path)} is no GDB: {printable(said.strip(), 200) or 'it says nothing'}", _INSTALL)
+        raise NoGdb(f"{printable(path)} is not a GDB: {printable(said.strip(), 200) or 'it prints nothing'}", _INSTALL)
     return Gdb(path, version, None)
 
 
 def _version(path: str) -> str | None:
-    """The first line of ``gdb --version``, None if that is none of GDB's."""
+    """The first line of ``gdb --version``; None if it is not a GDB's."""
     try:
         asked = subprocess.run([path, "--version"], env=environment(), stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_PATIENCE, check=False)
@@ -115,13 +115,13 @@ def _version(path: str) -> str | None:
 
 
 def environment(debuginfod: bool = False, language: bool = True) -> dict[str, str]:
-    """The environment that GDB gets: ours, without what would change its Python, its language or where it asks.
+    """The environment for GDB: this one, without variables that change its Python, its language or its servers.
 
-    :param debuginfod: whether it may ask servers for symbols.
-    :param language: whether its messages are to be English ones.
+    :param debuginfod: whether GDB may ask servers for symbols.
+    :param language: whether its messages must be English.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     if not debuginfod:
         kept.pop("DEBUGINFOD_URLS", None)  # asked by GDB 10 and 11, which have no setting for it
-    # names of files are to be UTF-8, too
+    # names of files must be UTF-8, too
     return {**kept, "LC_ALL": "C.UTF-8"} if language else kept

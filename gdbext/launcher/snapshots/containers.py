@@ -1,27 +1,22 @@
-"""Processes: whether there is one of that number, and how GDB gets at its files in another container."""
+"""Processes: whether a PID can be read, and how GDB opens files of another container."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from gdbext.launcher.looks.preparation import Preparation
-from gdbext.launcher.looks.rights import (
-    CAP_SYS_ADMIN,
-    CAP_SYS_CHROOT,
-    has_capability,
-    why_not_traced,
-)
 from gdbext.launcher.proc_files import process_name, status_field
+from gdbext.launcher.snapshots.preparation import Preparation
+from gdbext.launcher.snapshots.rights import CAP_SYS_ADMIN, CAP_SYS_CHROOT, has_capability, why_not_traced
 from gdbext.launcher.status import Unreadable
 from gdbext.render.escape import fits_in_command, printable
 
-#: How many processes are named that have a number in another namespace.
+#: How many processes of other namespaces a message names.
 _MAX_NAMED = 3
 
 
 def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
-    """How GDB gets at a process and its files.
+    """Prepare a GDB to open a process and its files.
 
     :raises Unreadable: there is no such process, or it cannot be traced.
     """
@@ -35,7 +30,7 @@ def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
         return Preparation((f"set sysroot {root}",), executable=executable)
     if not in_other_mount_namespace(pid):
         return Preparation(executable=executable)
-    # GDB enters the mount namespace if it may, but always at that namespace's root directory
+    # GDB enters the mount namespace if it may, always at the root folder of the namespace
     if _root_of(pid) == "/" and has_capability(CAP_SYS_ADMIN) and has_capability(CAP_SYS_CHROOT):
         return Preparation(executable=executable)
     return Preparation((f"set sysroot /proc/{pid}/root",), executable=executable,
@@ -43,10 +38,10 @@ def prepare_process(pid: int, sysroot: Path | None = None) -> Preparation:
 
 
 def _executable_of(pid: int) -> str | None:
-    """The executable by a name that leads to it from here; None: GDB may find it.
+    """A name of the executable that works here; None: GDB must find it.
 
-    GDB 13.1 does not find one that was deleted, GDB 16.3 none in another container; and it reads the symbols of one
-    that it must find itself while the process stands still.
+    GDB 13.1 does not find a deleted executable, GDB 16.3 none in another container. While GDB reads the symbols of an
+    executable that it finds itself, the process is paused.
     """
     link = f"/proc/{pid}/exe"
     try:
@@ -61,7 +56,7 @@ def _executable_of(pid: int) -> str | None:
         if inside.startswith(f"{root}/"):
             inside = inside[len(root):]
         name = f"/proc/{pid}/root{inside}"
-        # by its own name, since reports tell it
+        # its own name, since reports show it
         return name if fits_in_command(name) and os.path.samefile(name, link) else link
     except FileNotFoundError:
         return link
@@ -70,7 +65,7 @@ def _executable_of(pid: int) -> str | None:
 
 
 def check_process(pid: int) -> None:
-    """Raise if a process cannot be looked at, for a reason that can be known before.
+    """Raise if it is known beforehand that a process cannot be read.
 
     :raises Unreadable: the reason.
     """
@@ -83,14 +78,14 @@ def check_process(pid: int) -> None:
             named = ", ".join(f"{other} ({printable(process_name(other), 60)})" for other in inside[:_MAX_NAMED])
             raise Unreadable(f"there is no process {pid} here; other PID namespaces have one",
                              f"give its number here: {named}")
-        raise Unreadable(f"there is no process {pid}", "`ps -e` lists those that there are; from inside a container "
-                         "only its own are seen")
+        raise Unreadable(f"there is no process {pid}", "`ps -e` lists the processes; inside a container "
+                         "only its own are visible")
     if group != str(pid):
         raise Unreadable(f"{pid} is a thread of process {group} ({printable(process_name(group), 60)})",
                          f"give the process: {group}")
     if (status_field(pid, "State") or "").startswith(("Z", "X")):
-        raise Unreadable(f"process {pid} has ended; its parent, {status_field(pid, 'PPid')}, has not asked for its "
-                         "status yet", "look at its parent")
+        raise Unreadable(f"process {pid} has ended; its parent, {status_field(pid, 'PPid')}, has not read its "
+                         "status yet", "name its parent")
     if (status_field(pid, "TracerPid") or "0") != "0":
         raise Unreadable(*why_not_traced(pid))
     if status_field(pid, "VmSize") is None:
@@ -98,9 +93,9 @@ def check_process(pid: int) -> None:
 
 
 def processes_called(pid: int) -> list[int]:
-    """PIDs, in our namespace, of processes that have this number in the PID namespace that they live in.
+    """The PIDs, in this namespace, of processes that have the number `pid` in their own PID namespace.
 
-    Source: Linux 6.1 Documentation/filesystems/proc.rst, NStgid: one number for each namespace, the innermost last.
+    Source: Linux 6.1 Documentation/filesystems/proc.rst, NStgid: one number per namespace, the innermost last.
     """
     found = []
     for entry in os.listdir("/proc"):
@@ -112,15 +107,15 @@ def processes_called(pid: int) -> list[int]:
 
 
 def in_namespace_of(pid: int, other: int) -> int:
-    """The PID here of the process that has the number `pid` in the PID namespace of the process `other`.
+    """The PID, in this namespace, of the process with the number `pid` in the PID namespace of process `other`.
 
-    :raises Unreadable: there is none, or the namespace cannot be seen.
+    :raises Unreadable: there is none, or the namespace may not be read.
     """
     try:
         wanted = os.readlink(f"/proc/{other}/ns/pid")
     except OSError as error:
-        raise Unreadable(f"the PID namespace of process {other} cannot be seen: {error.strerror}",
-                         "run it as root, and name a process that there is") from None
+        raise Unreadable(f"the PID namespace of process {other} cannot be read: {error.strerror}",
+                         "run gdbext as root, and name a running process") from None
     for found in processes_called(pid):
         try:
             if os.readlink(f"/proc/{found}/ns/pid") == wanted:
@@ -130,11 +125,11 @@ def in_namespace_of(pid: int, other: int) -> int:
     if wanted == _own_namespace("pid"):
         return pid
     raise Unreadable(f"there is no process {pid} in the PID namespace of process {other}",
-                     f"`nsenter -t {other} -p -m ps -e` lists those that there are")
+                     f"`nsenter -t {other} -p -m ps -e` lists its processes")
 
 
 def in_other_mount_namespace(pid: int) -> bool:
-    """Whether the names of a process's files mean other files here: another mount namespace, or another root."""
+    """Whether paths of a process mean other files here: it has another mount namespace, or another root folder."""
     try:
         return os.readlink(f"/proc/{pid}/ns/mnt") != _own_namespace("mnt") or _root_of(pid) != "/"
     except OSError:
@@ -142,7 +137,7 @@ def in_other_mount_namespace(pid: int) -> bool:
 
 
 def _root_of(pid: int) -> str:
-    """The root directory of a process, by its path in the process's mount namespace.
+    """The root folder of a process, as a path in its mount namespace.
 
     :raises OSError: it cannot be read.
     """

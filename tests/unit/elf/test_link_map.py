@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from gdbext.inferior.link_map import LinkedFile, linked_files
+from gdbext.elf.link_map import LinkedFile, linked_files
 
 PT_LOAD, PT_DYNAMIC, PT_PHDR = 1, 2, 6
 DT_NULL, DT_NEEDED, DT_DEBUG = 0, 1, 21
+AT_PHDR, AT_PHNUM = 3, 5
 PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 LINK = struct.Struct("<QQQQ")
 #: Where things are in these processes: of the executable by its own count, of the rest for good.
@@ -54,6 +55,9 @@ class Process:
         """A member of the list that was there is replaced."""
         self.pieces[LINKS + 0x100 * index] = LINK.pack(0x1000 * index, name, 0, following)
 
+    def auxiliary(self) -> dict[int, int]:
+        return {AT_PHDR: self.headers, AT_PHNUM: self.count}
+
     def read(self, address: int, size: int) -> bytes:
         """As many bytes of what was asked for as there are."""
         self.requests.append((address, size))
@@ -64,7 +68,7 @@ class Process:
 
     def found(self) -> list[LinkedFile]:
         # a list without an end fails a test, and does not hang it
-        return list(itertools.islice(linked_files(self.read, self.headers, self.count), 20_000))
+        return list(itertools.islice(linked_files(self.read, self.auxiliary()), 20_000))
 
     def names(self) -> list[str]:
         return [file.name for file in self.found()]
@@ -109,7 +113,7 @@ def test_list_that_is_not_set_up_yet() -> None:
 def test_no_program_headers() -> None:
     process = Process(LINKED)
     for headers, count in ((0, 3), (process.headers, 0), (1 << 63, 3), ((1 << 64) - 1, 3)):
-        assert list(linked_files(process.read, headers, count)) == []
+        assert list(linked_files(process.read, {AT_PHDR: headers, AT_PHNUM: count})) == []
     assert all(address for address, _ in process.requests)
     process.set_headers([(PT_LOAD, 0, 0x4000), (PT_PHDR, HEADERS, 112)])
     assert process.found() == []
@@ -166,7 +170,7 @@ def test_list_without_an_end() -> None:
             return LINK.pack(0, 0, 0, address + LINK.size)[:size]
         return process.read(address, size)
 
-    found = itertools.islice(linked_files(read, process.headers, process.count), 20_000)
+    found = itertools.islice(linked_files(read, process.auxiliary()), 20_000)
     assert len(list(found)) == 10_000
     assert len(requests) == 3 + 2 * 10_000
     assert max(requests) <= 4096

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from gdbext.launcher.looks.progress import Progress
+from gdbext.launcher.snapshots.progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -35,7 +35,7 @@ def last_line(stream: io.StringIO) -> str:
     return stream.getvalue().rpartition("\r")[2].strip()
 
 
-def test_bar_on_a_terminal_counts_looks_and_failures(clock: list[float]) -> None:
+def test_bar_on_a_terminal_counts_targets_and_failures(clock: list[float]) -> None:
     stream = Terminal()
     threads = threading.active_count()
     progress = Progress(40, 10, "gdbext triage", stream)
@@ -87,7 +87,8 @@ def test_lines_that_cannot_be_written_are_left_out(clock: list[float], terminal:
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
-def test_plain_lines_elsewhere(clock: list[float], stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_without_terminal_is_plain_lines(clock: list[float], stream: io.StringIO,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     progress = Progress(1000, name="gdbext triage", stream=stream)
     for _ in range(200):

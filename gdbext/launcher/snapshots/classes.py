@@ -1,7 +1,7 @@
-"""Reports of many targets grouped by what happened there: equal verdicts, or equal merged stacks, make a class. Pure.
+"""Groups reports of many targets: targets with equal verdicts, or equal stacks, are one class. Pure.
 
-What makes two targets equal is a signature of their reports. It has nothing that differs from one run of a program to
-the next: no addresses, no numbers of processes, threads or descriptors, no lines.
+Two targets are in one class if the signatures of their reports are equal. A signature contains nothing that differs
+from one run of a program to the next: no addresses, no lines, no numbers of processes, threads or descriptors.
 
 Schema ``gdbext-triage/1`` is owned by this module.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gdbext.errors import BadDocument
 from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
 from gdbext.model import RECORDED, Crash, Deadlock, Frame, Lock, PyFrame, Report, Thread, weakest
 from gdbext.narrate import classes as words
@@ -30,7 +31,7 @@ from gdbext.schema.read import read_document
 
 SCHEMA = "gdbext-triage/1"
 
-#: How many frames of a crash count, the guilty one and what it called always among the first so many.
+#: How many callers of a crash's guilty frame count, and how many frames at most.
 _CALLERS, _MOST_FRAMES = 2, 24
 #: How many members of a class, and lines of merged stacks are shown.
 _MANY_MEMBERS, _MANY_LINES = 4, 40
@@ -38,13 +39,13 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 _NUMBER = re.compile(r"[0-9]+")
 
 Json = Mapping[str, Any]
-#: A frame as it counts: language, function, file or module.
+#: What counts of a frame: language, function, file or module.
 FrameKey = tuple[str, str, str]
 
 
 @record
 class Signature:
-    """What happened in a target: one of `KINDS`, a key that is equal where that is equal, and in words."""
+    """What happened in a target: one of `KINDS`, a key to compare, and a title."""
 
     kind: str
     key: str
@@ -53,7 +54,7 @@ class Signature:
 
 @record
 class Class:
-    """Targets in which the same happened. `representative` is that of the fewest threads, `document` its document."""
+    """Targets in which the same happened. `representative` has the fewest threads; `document` is its document."""
 
     kind: str
     key: str
@@ -64,13 +65,13 @@ class Class:
 
     @property
     def report(self) -> Report | None:
-        """What the document of the representative describes."""
+        """The report of the representative."""
         return None if self.document is None else read_document(self.document)
 
 
 @record
 class Failure:
-    """A target that could not be read, why, and what to do."""
+    """A target that could not be read, why, and what to do about it."""
 
     target: str
     problem: str
@@ -79,10 +80,10 @@ class Failure:
 
 @record
 class Triage:
-    """Many looks, merged.
+    """Many targets, merged.
 
-    `failures` are the targets that are in no class, `incomplete` those that are in one although not all of them could
-    be read. `processes` is the part of a document that tells how processes wait for each other.
+    `failures` are in no class; `incomplete` are in a class but could be read only in part. `processes` is the part of
+    the document about waits of processes for each other.
     """
 
     classes: tuple[Class, ...]
@@ -113,20 +114,20 @@ class _Group:
 
 
 class Grouping:
-    """Collects looks, one by one, and keeps of each only its name and class."""
+    """Collects targets one by one, and keeps only the name and class of each."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
     def add(self, target: str, signature: Signature, threads: int, document: Callable[[], Json | None]) -> None:
-        """Add a look; `document` is asked for once at most, in `classes`."""
+        """Add a target; `classes` calls `document` once at most."""
         group = self._groups.setdefault(signature.key, _Group(signature))
         group.members.append(target)
         if group.best is None or (threads, target) < group.best:
             group.best, group.document, group.signature = (threads, target), document, signature
 
     def classes(self) -> tuple[Class, ...]:
-        """In the order of `KINDS`, the largest class of a kind first."""
+        """The classes in the order of `KINDS`, the largest class of a kind first."""
         found = [Class(group.signature.kind, key, group.signature.title, tuple(sorted(group.members)), group.best[1],
                        group.document()) for key, group in self._groups.items() if group.best is not None]
         return tuple(sorted(found, key=lambda each: (KINDS.index(each.kind), -len(each.members), each.title, each.key)))
@@ -141,8 +142,13 @@ def merge(documents: Iterable[tuple[str, Json]]) -> tuple[Class, ...]:
     return grouping.classes()
 
 
+def bad_document(error: BadDocument) -> tuple[str, str]:
+    """The problem and the hint for a document of another machine that cannot be read."""
+    return f"its report cannot be read: {error}", "install the same version of gdbext there"
+
+
 def signature(report: Report) -> Signature:
-    """What happened in a target."""
+    """The signature of a report."""
     facts = Facts(report)
     kind = words.kind_of_verdict(facts)
     key: Any
@@ -166,13 +172,13 @@ def _without_numbers(text: str | None) -> str:
 def frame_key(frame: Frame) -> FrameKey:
     """A frame without its line and address."""
     if isinstance(frame, PyFrame):
-        # notebooks and the like number the files that they make up
+        # notebooks number the files that they invent
         return "python", frame.qualified_name, _without_numbers(frame.file)
     return "native", frame.function or "?", frame.module or "?"
 
 
 def _collapsed(stack: Iterable[Frame]) -> Iterator[FrameKey]:
-    """The frames of a stack, of a function that calls itself one: how deep a recursion is may differ."""
+    """The frames of a stack, with one frame for a function that calls itself: the depth of a recursion varies."""
     last = None
     for frame in stack:
         key = frame_key(frame)
@@ -186,7 +192,7 @@ def _role(thread: Thread | None) -> str:
 
 
 def _place(thread: Thread | None) -> list[FrameKey]:
-    """Where a thread waits: its innermost frame outside of the C library, and its innermost one of Python."""
+    """Where a thread waits: its innermost frame outside the C library, and its innermost Python frame."""
     found: list[FrameKey] = []
     for frame in thread.stack if thread is not None else ():
         if isinstance(frame, PyFrame):
@@ -197,7 +203,7 @@ def _place(thread: Thread | None) -> list[FrameKey]:
 
 
 def _deadlock_key(facts: Facts, deadlock: Deadlock) -> str:
-    """The edges of a cycle, each once: of readers and of those in a ring there may be any number."""
+    """The edges of a cycle, each once: the number of readers, or of threads in a ring, may differ."""
     edges = []
     for edge in deadlock.edges:
         waiter = facts.threads.get(edge.waiter)
@@ -216,7 +222,7 @@ def _crash_key(crash: Crash) -> list[Any]:
     fault, guilty = crash.fault, crash.guilty
     frames = [frame_key(frame) for frame in crash.stack.frames]
     if crash.recursion is not None:
-        # which function of the round used up the stack is chance
+        # which function of the recursion used up the stack is chance
         return [fault.kind, sorted({frames[at] for at in crash.recursion.round if at < len(frames)})]
     last = min((0 if guilty is None else guilty) + 1 + _CALLERS, _MOST_FRAMES)
     at = None if guilty is None or guilty >= len(frames) else frames[guilty]
@@ -233,9 +239,9 @@ class _Node:
 
 
 def merged_stacks(threads: Iterable[Thread], lines: int = _MANY_LINES) -> list[str]:
-    """The stacks of threads as one tree, outermost frame first, with how many threads are in each frame.
+    """The stacks of threads as one tree, outermost frame first, with the number of threads in each frame.
 
-    Frames are indented only where stacks part, each branch with a dash, that of most threads first.
+    Frames are indented only where stacks branch; each branch has a dash, and the one with most threads comes first.
     """
     root = _Node()
     for thread in threads:
@@ -258,12 +264,9 @@ def merged_stacks(threads: Iterable[Thread], lines: int = _MANY_LINES) -> list[s
 
 
 def _inner(node: _Node, depth: int) -> list[tuple[_Node, FrameKey, int, bool]]:
-    """The calls from a frame, to be taken from the end; the last is that of most threads.
-
-    :return: of each the depth to which it is indented, and whether stacks part there.
-    """
+    """The calls from a frame, the one with most threads last, each with its indentation and whether it is a branch."""
     calls = sorted(node.children.items(), key=lambda item: (-item[1].count, item[0]), reverse=True)
-    # a thread that ends here parts from the others as well
+    # a stack that ends here is a branch as well
     parts = len(calls) > 1 or bool(calls) and calls[0][1].count < node.count
     return [(child, frame, depth + parts, parts) for frame, child in calls]
 
@@ -272,13 +275,13 @@ def _inner(node: _Node, depth: int) -> list[tuple[_Node, FrameKey, int, bool]]:
 
 
 def summary(triage: Triage, what: str = "core") -> str:
-    """One line: how many of each kind."""
+    """One line: the number of targets of each kind."""
     counts = {kind: sum(len(each.members) for each in triage.classes if each.kind == kind) for kind in KINDS}
     return words.summary(counts, len(triage.classes), len(triage.failures), what)
 
 
 def text(triage: Triage, what: str = "core") -> str:
-    """The whole report for people, the representative of each class with its merged stacks."""
+    """The whole report, with the merged stacks of the representative of each class."""
     lines = [summary(triage, what)]
     for number, each in enumerate(triage.classes, 1):
         lines += ["", f"{number}. {len(each.members):,} x {words.with_kind(each.kind, each.title)}"]
@@ -288,11 +291,14 @@ def text(triage: Triage, what: str = "core") -> str:
         report = each.report
         if report is not None:
             lines += [f"   {line}" for line in _representative(each, report)]
-    for heading, failures in (("Not read:", triage.failures), ("Not read to the end:", triage.incomplete)):
+    return "\n".join([*lines, *failure_lines(triage, "   ")])
+
+
+def failure_lines(triage: Triage, indent: str) -> Iterator[str]:
+    """The targets that could not be read, or only in part."""
+    for heading, failures in ((words.NOT_READ, triage.failures), (words.READ_IN_PART, triage.incomplete)):
         if failures:
-            lines += ["", heading]
-            lines += [f"   {failure_line(failure)}" for failure in failures]
-    return "\n".join(lines)
+            yield from ("", heading, *(f"{indent}{failure_line(failure)}" for failure in failures))
 
 
 def failure_line(failure: Failure) -> str:
@@ -302,7 +308,7 @@ def failure_line(failure: Failure) -> str:
 
 
 def first_cycle(facts: Facts) -> str:
-    """The first deadlock of a report, link by link, on one line."""
+    """The links of a report's first deadlock, on one line."""
     return printable(plain(cycle_line(facts, facts.report.deadlocks[0])), 400)
 
 
@@ -338,13 +344,13 @@ def as_document(triage: Triage) -> dict[str, Any]:
     return made
 
 
-def looks_of(triage: Triage) -> list[Shown]:
-    """The representatives, and what could not be read, as `render.html` takes them."""
+def shown_targets(triage: Triage) -> list[Shown]:
+    """The representatives, and the targets that could not be read, as `render.html` takes them."""
     read = [Shown(each.representative, each.report) for each in triage.classes]
     return read + [Shown(failure.target, None, failure.problem, failure.hint) for failure in triage.failures]
 
 
-def rows_of(triage: Triage) -> list[dict[str, Any]]:
+def class_rows(triage: Triage) -> list[dict[str, Any]]:
     """The classes as `render.html` takes them."""
     return [{"verdict": words.with_kind(each.kind, each.title), "count": len(each.members),
              "members": list(each.members), "representative": each.representative} for each in triage.classes]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.inferior.link_map import LinkedFile
-from gdbext.inferior.preview import Preview
+from gdbext.debugger.preview import Preview
+from gdbext.elf.link_map import LinkedFile
 
 PROGRAM, WORK, ANONYMOUS, STACK, STACK_END, VDSO = 0x1_0000, 0x10_0000, 0x20_0000, 0x30_0000, 0x31_0000, 0x40_0000
 #: Where the code of files begins and ends.

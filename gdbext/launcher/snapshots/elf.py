@@ -1,0 +1,48 @@
+"""Build ids and kinds of ELF files on this machine."""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+from pathlib import Path
+
+from gdbext.elf.headers import ET_DYN, ET_EXEC, SHT_NOBITS, file_type, opened_file, read_sections
+from gdbext.elf.notes import find_build_id
+from gdbext.errors import CorruptStructure
+
+
+def build_id_of(path: str | Path) -> str | None:
+    """The build id of a file, in hexadecimal; None if it has none, cannot be read, or is not an ELF file."""
+    try:
+        found = os.stat(path)
+        return _build_id_of(str(path), found.st_mtime_ns, found.st_size)
+    except (OSError, ValueError):
+        return None
+
+
+@functools.lru_cache(maxsize=100_000)
+def _build_id_of(path: str, changed: int, size: int) -> str | None:
+    with open(path, "rb", buffering=0) as file:
+        return find_build_id(opened_file(file))
+
+
+def is_debug_file(path: str | Path) -> bool:
+    """Whether a file has only the symbols of another file with the same build id."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return any(section.kind == SHT_NOBITS for section in read_sections(opened_file(file))
+                       if section.name in (".dynamic", ".text", ".interp"))
+    except (CorruptStructure, OSError, ValueError):
+        return False
+
+
+def is_program(path: Path) -> bool:
+    """Whether a file is an executable or a library."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
+        with open(path, "rb", buffering=0) as file:
+            return file_type(file.read(18)) in (ET_EXEC, ET_DYN)
+    except OSError:
+        return False

@@ -1,0 +1,22 @@
+"""What a GDB needs to open a target; `containers` makes it for processes, `cores` for cores."""
+
+from __future__ import annotations
+
+from gdbext.record import record
+
+
+@record
+class Preparation:
+    """How a GDB opens one target.
+
+    `settings` are GDB commands to run before it loads anything. `core` is a name of the core that needs no quotes in
+    GDB commands; `executable` is a path. GDB must inherit `descriptors`, to which these names refer. `notes` are for
+    the reader of the report. `temporary` says that files must be removed after GDB has ended.
+    """
+
+    settings: tuple[str, ...] = ()
+    core: str | None = None
+    executable: str | None = None
+    descriptors: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+    temporary: bool = False
