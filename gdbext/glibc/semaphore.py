@@ -1,4 +1,4 @@
-"""`sem_t`: its value and how many threads sleep on it. A semaphore has no owner by design."""
+"""`sem_t`: its value and the number of threads that sleep on it. A semaphore has no owner by design."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def decode_semaphore(memory: Memory, layouts: Layouts, address: int) -> Semaphor
     """Decode a POSIX semaphore.
 
     Source: glibc 2.36 sysdeps/nptl/internaltypes.h, struct new_sem (64-bit atomics: value in the low half of
-    ``data``, number of waiters in the high half); glibc 2.17 nptl/sem_init.c (the one up to 2.20).
+    ``data``, number of waiters in the high half); glibc 2.17 nptl/sem_init.c (up to 2.20).
 
     :param address: ``sem_t *`` in the target.
     :raises MemoryUnreadable: the semaphore is not mapped, or not in the core.
@@ -34,7 +34,7 @@ def decode_semaphore(memory: Memory, layouts: Layouts, address: int) -> Semaphor
     if "data" in known:
         data, private = known.reader("data", "private")(memory, address)
         value, waiters = data & 0xFFFFFFFF, data >> 32
-        # `private` is FUTEX_PRIVATE_FLAG or 0, and which of them means "shared" is the kernel's way round
+        # `private` is inverted, for the kernel: FUTEX_PRIVATE_FLAG means shared, 0 means private
         shared = private == _FLAG
     else:
         value, private, waiters = known.reader("value", "private", "nwaiters")(memory, address)

@@ -31,17 +31,9 @@ def test_owner(word: int, depth: int, owner: int, expected: int | None) -> None:
     assert decode_file_lock(lock(word, depth, owner), LAYOUTS, AT) == FileLock(AT, word, expected)
 
 
-def test_descriptor_of_the_file_that_it_belongs_to() -> None:
-    memory = lock(2, 1, PTHREAD)
-    file = Builder(memory, LAYOUTS).new("struct _IO_FILE", _fileno=7)
-    assert decode_file_lock(memory, LAYOUTS, AT, file) == FileLock(AT, 2, PTHREAD, file, 7)
-
-
 def test_torn() -> None:
     with pytest.raises(MemoryUnreadable):
         decode_file_lock(FakeMemory({AT: bytes(8)}), LAYOUTS, AT)
-    with pytest.raises(MemoryUnreadable):
-        decode_file_lock(lock(2, 1, PTHREAD), LAYOUTS, AT, 0xDEAD0000)
 
 
 def files(*chain: int, name: str = "libc.so.6") -> tuple[FakeMemory, list[Module]]:
