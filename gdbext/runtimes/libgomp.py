@@ -1,8 +1,8 @@
 """Structures of GNU OpenMP: barriers, the words that its threads sleep on, and the teams of a thread.
 
 libgomp makes its own futex calls and sleeps with `FUTEX_WAIT`. Its locks record no owner, but each thread has a
-``struct gomp_thread`` in thread-local storage, which points to its team. The place of that pointer is read from the code
-of two exported functions; the other structures have not changed since GCC 4.8.
+``struct gomp_thread`` in thread-local storage, which points to its team. The place of that pointer is read from the
+code of two exported functions; the other structures have not changed since GCC 4.8.
 
 Sources: GCC 12.2 libgomp/libgomp.h, libgomp/team.c, libgomp/config/linux/{bar,mutex,sem,ptrlock}.h, Intel SDM volume 2.
 """

@@ -13,7 +13,6 @@ from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Memory, Module
 
-
 #: Functions that only PyPy exports, as libpypy3.9-c.so or an executable without a library. Source: PyPy 7.3
 #: rpython/translator/c/src/entrypoint.c; pypy/goal/targetpypystandalone.py, the API for embedding.
 _PYPY = ("pypy_main_startup", "pypy_execute_source")
