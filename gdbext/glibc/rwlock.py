@@ -5,6 +5,8 @@ glibc 2.25 introduced a new algorithm in a structure of the same size; the membe
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts, Struct
@@ -115,19 +117,25 @@ def find_rwlock(memory: Memory, layouts: Layouts, futex: int, expected: int,
     :return: None unless exactly one plausible lock has a futex word there.
     """
     known = layouts["pthread_rwlock_t"]
-    found = []
-    for member in (("__readers_wakeup", "__writer_wakeup") if _is_old(known) else
-                   ("__readers", "__wrphase_futex", "__writers_futex")):
-        base = futex - known.offset(member)
+    members = (("__readers_wakeup", "__writer_wakeup") if _is_old(known) else
+               ("__readers", "__wrphase_futex", "__writers_futex"))
+    places = ((member, futex - known.offset(member)) for member in members)
+    found = [(state, _mode(member, expected)) for member, state in _iter_locks(memory, layouts, places)
+             if state.state != "free" and (_fits_old(memory, known, member, expected, sleepers, state)
+                                           if _is_old(known) else _fits(member, expected, state))]
+    return found[0] if len(found) == 1 else None
+
+
+def _iter_locks(memory: Memory, layouts: Layouts,
+                places: Iterable[tuple[str, int]]) -> Iterator[tuple[str, RwlockState]]:
+    """Iterate over the plausible locks among several places."""
+    for member, address in places:
         try:
-            state = decode_rwlock(memory, layouts, base)
-            fits = (_fits_old(memory, known, member, expected, sleepers, state) if _is_old(known) else
-                    _fits(member, expected, state))
+            state = decode_rwlock(memory, layouts, address)
         except MemoryUnreadable:
             continue
-        if state.plausible and state.state != "free" and fits:
-            found.append((state, _mode(member, expected)))
-    return found[0] if len(found) == 1 else None
+        if state.plausible:
+            yield member, state
 
 
 def _fits(member: str, expected: int, state: RwlockState) -> bool:
@@ -162,14 +170,8 @@ def _mode(member: str, expected: int) -> Mode:
 def lock_of_word(layouts: Layouts, memory: Memory, address: int) -> list[tuple[int, str]]:
     """Plausible rwlocks with a member at an address: (base, member). A lock at the address itself comes first."""
     known = layouts["pthread_rwlock_t"]
-    found = []
-    for member in (("__lock", "__writer_wakeup", "__readers_wakeup", "__nr_readers", "__writer") if _is_old(known) else
-                   ("__readers", "__writers_futex", "__wrphase_futex", "__writers", "__cur_writer")):
-        base = address - known.offset(member)
-        try:
-            state = decode_rwlock(memory, layouts, base)
-        except MemoryUnreadable:
-            continue
-        if state.plausible and (base == address or state.state != "free"):
-            found.append((base, member))
-    return found
+    members = (("__lock", "__writer_wakeup", "__readers_wakeup", "__nr_readers", "__writer") if _is_old(known) else
+               ("__readers", "__writers_futex", "__wrphase_futex", "__writers", "__cur_writer"))
+    places = ((member, address - known.offset(member)) for member in members)
+    return [(state.address, member) for member, state in _iter_locks(memory, layouts, places)
+            if state.address == address or state.state != "free"]

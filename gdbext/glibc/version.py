@@ -94,13 +94,13 @@ def _with_thread_db(memory: Memory, modules: Sequence[Module], layouts: Layouts)
     changes = {}
     distance = _distance(memory, modules, "_thread_db_pthread_tid", known["tid"])
     if distance:
-        changes["tid"] = _moved(known["tid"], distance)
+        changes["tid"] = replace(known["tid"], offset=known.offset("tid") + distance)
     distance = _distance(memory, modules, "_thread_db_pthread_start_routine", known["start_routine"])
     if distance:
         # the futex word of a join is not described, but has always been directly before the start routine
         for member in ("joinid", "joinstate"):
             if member in known:
-                changes[member] = _moved(known[member], distance)
+                changes[member] = replace(known[member], offset=known.offset(member) + distance)
     return layouts.replaced("table", {"struct pthread": changes}, {}) if changes else layouts
 
 
@@ -112,10 +112,6 @@ def _distance(memory: Memory, modules: Sequence[Module], name: str, field: Field
         return 0
     bits, _, offset = struct.unpack("<3I", memory.read(symbol.address, 12))
     return offset - field.offset if bits == 8 * field.size and offset < 1 << 16 else 0
-
-
-def _moved(field: Field, distance: int) -> Field:
-    return replace(field, offset=field.offset + distance)
 
 
 def _with_condvar(memory: Memory, modules: Sequence[Module], layouts: Layouts) -> Layouts:

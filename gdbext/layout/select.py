@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gdbext.errors import UnknownLayout
 from gdbext.layout.table import Field, Layouts, Struct, parse_table
@@ -120,23 +121,18 @@ def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:
     :param offsets: ``group.member`` -> value, as read from the target.
     :raises UnknownLayout: an offset is impossible.
     """
-    changes: dict[str, dict[str, Field]] = {}
-    for group, (struct, members) in debug_offsets().items():
-        for theirs, ours in members.items():
-            value = offsets.get(f"{group}.{theirs}")
-            if value is None or not layouts.has(struct, ours):
-                continue
-            old = layouts[struct][ours]
-            if not 0 <= value < 1 << 20:
-                raise UnknownLayout(f"debug offset {group}.{theirs} is {value}")
-            changes.setdefault(struct, {})[ours] = Field(value, old.size, old.signed, old.bits)
+    entries = [(f"{group}.{theirs}", 0, 1 << 20, struct, ours)
+               for group, (struct, members) in debug_offsets().items() for theirs, ours in members.items()]
     # these offsets start at the interpreter state, which contains the GIL; decoders need them from the GIL's start
-    base = offsets.get("interpreter_state.gil_runtime_state")
-    for theirs, ours in (("gil_runtime_state_locked", "locked"), ("gil_runtime_state_holder", "last_holder")):
-        value = offsets.get(f"interpreter_state.{theirs}")
-        if base is not None and value is not None and layouts.has("_gil_runtime_state", ours):
-            if not 0 <= value - base < 4096:
-                raise UnknownLayout(f"debug offset interpreter_state.{theirs} is {value}")
-            old = layouts["_gil_runtime_state"][ours]
-            changes.setdefault("_gil_runtime_state", {})[ours] = Field(value - base, old.size, old.signed)
+    gil = offsets.get("interpreter_state.gil_runtime_state")
+    if gil is not None:
+        entries += [(f"interpreter_state.gil_runtime_state_{theirs}", gil, 4096, "_gil_runtime_state", ours)
+                    for theirs, ours in (("locked", "locked"), ("holder", "last_holder"))]
+    changes: dict[str, dict[str, Field]] = {}
+    for name, base, limit, struct, ours in entries:
+        value = offsets.get(name)
+        if value is not None and layouts.has(struct, ours):
+            if not 0 <= value - base < limit:
+                raise UnknownLayout(f"debug offset {name} is {value}")
+            changes.setdefault(struct, {})[ours] = replace(layouts[struct][ours], offset=value - base)
     return layouts.replaced("debug-offsets", changes, {})
