@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from gdbext.errors import MemoryUnreadable
+from gdbext.glibc.futex import MAX_THREADS, PRIVATE
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-
-#: More threads than Linux allows: a plausible count is not larger.
-_MAX_COUNT = 1 << 22
-#: FUTEX_PRIVATE_FLAG. Until glibc 2.22 private barriers have it, since 2.23 shared ones.
-_FLAG = 0x80
 
 
 @record
@@ -35,6 +31,7 @@ def decode_barrier(memory: Memory, layouts: Layouts, address: int) -> BarrierSta
     :raises MemoryUnreadable: the barrier is not mapped, or not in the core.
     """
     known = layouts["pthread_barrier_t"]
+    # up to glibc 2.22 private barriers have the flag, since 2.23 shared ones
     if "left" in known:
         event_lock, missing, count, private = known.reader("lock", "left", "init_count", "private")(memory, address)
         shared, flag = private == 0, private
@@ -43,10 +40,11 @@ def decode_barrier(memory: Memory, layouts: Layouts, address: int) -> BarrierSta
         entered, start, count, flag, left = known.reader("in", "current_round", "count", "shared", "out")(
             memory, address)
         missing = count - (entered - start)
-        shared = flag == _FLAG
+        shared = flag == PRIVATE
         # a round starts at the count at which the previous one ended, and only threads that arrived have left
         fits = entered >= start >= left and count > 0 and start % count == 0
-    plausible = fits and 1 <= count <= _MAX_COUNT and 0 <= missing <= count and flag in (0, _FLAG) and address & 3 == 0
+    plausible = (fits and 1 <= count <= MAX_THREADS and 0 <= missing <= count and flag in (0, PRIVATE)
+                 and address & 3 == 0)
     return BarrierState(address, count, count - missing, missing, shared, plausible)
 
 

@@ -7,11 +7,11 @@ threads still show a wait on the condition variable, and only the condition vari
 from __future__ import annotations
 
 from gdbext.errors import MemoryUnreadable
+from gdbext.glibc.futex import MAX_THREADS
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts, Struct
 from gdbext.record import record
 
-_MAX_WAITERS = 1 << 22
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 #: `__mutex` of a condition variable that is shared between processes (glibc 2.24 and earlier).
 _NO_MUTEX = _MASK64
@@ -59,7 +59,7 @@ def _find(memory: Memory, known: Struct, futex: int, sleepers: int) -> CondvarSt
         waiters = (wrefs & 0xFFFFFFFF) >> 3
         # every waiter has taken a number; the older group has the lower numbers
         numbers, first = (sequence & _MASK64) >> 1, (start & _MASK64) >> 1
-        if sleepers <= waiters <= min(_MAX_WAITERS, numbers) and first <= numbers and wrefs & 4 == 0:
+        if sleepers <= waiters <= min(MAX_THREADS, numbers) and first <= numbers and wrefs & 4 == 0:
             return CondvarState(base, waiters, bool(wrefs & 1))
     return None
 
@@ -70,7 +70,7 @@ def _find_old(memory: Memory, known: Struct, futex: int, sleepers: int) -> Condv
         "__lock", "__futex", "__total_seq", "__wakeup_seq", "__woken_seq", "__mutex", "__nwaiters")(memory, base)
     total, wakeups, woken, mutex = (value & _MASK64 for value in (total, wakeups, woken, mutex))
     waiters >>= _NWAITERS_SHIFT
-    fits = (lock in (0, 1, 2) and woken <= wakeups <= total < 1 << 63 and sleepers <= waiters <= _MAX_WAITERS
+    fits = (lock in (0, 1, 2) and woken <= wakeups <= total < 1 << 63 and sleepers <= waiters <= MAX_THREADS
             # every new waiter increments the word, and so does every wake-up
             and (lock != 0 or word == total + wakeups & 0xFFFFFFFF))
     if not fits:

@@ -11,13 +11,15 @@ from gdbext.arch.protocol import Syscall
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
 
+#: More threads than Linux allows: a plausible count of threads is not larger.
+MAX_THREADS = 1 << 22
 FUTEX_WAIT = 0
 FUTEX_LOCK_PI = 6
 FUTEX_WAIT_BITSET = 9
 FUTEX_WAIT_REQUEUE_PI = 11
 FUTEX_LOCK_PI2 = 13
 _COMMAND = 0x7F
-PRIVATE = 0x80
+PRIVATE = 0x80  # FUTEX_PRIVATE_FLAG
 CLOCK_REALTIME = 0x100
 #: The bit set that the C library passes to every FUTEX_WAIT_BITSET (FUTEX_BITSET_MATCH_ANY).
 _ALL_BITS = 0xFFFFFFFF

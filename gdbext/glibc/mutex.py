@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdbext.glibc.futex import MAX_THREADS
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
@@ -15,8 +16,6 @@ _TID_MASK = 0x3FFFFFFF
 _OWNER_DIED = 0x40000000
 #: `__owner` of a robust mutex that can no longer be used (PTHREAD_MUTEX_INCONSISTENT, ..._NOTRECOVERABLE).
 _SPECIAL_OWNERS = (0x7FFFFFFF, 0x7FFFFFFE)
-#: More threads than Linux allows: a plausible count is not larger.
-_MAX_USERS = 1 << 22
 
 
 @record
@@ -65,7 +64,7 @@ def decode_mutex(memory: Memory, layouts: Layouts, address: int) -> MutexState:
         low = lock & 0x7FFFF if kind & _PROTECT else lock
         word_fits = low in (0, 1, 2)
         locked, recorded = low in (1, 2), owner if owner > 0 and owner not in _SPECIAL_OWNERS and low else None
-    plausible = (word_fits and kind & ~_KIND_BITS == 0 and (owner >= 0) and users <= _MAX_USERS
+    plausible = (word_fits and kind & ~_KIND_BITS == 0 and (owner >= 0) and users <= MAX_THREADS
                  and address & 3 == 0 and (kind & 3 == 1 or count <= 1)
                  and (locked or died or owner in (0, *_SPECIAL_OWNERS)) and (not locked or users >= 1 or owner == 0))
     return MutexState(address, locked, recorded, named, count, users, died, plausible, bool(kind & _ELISION))

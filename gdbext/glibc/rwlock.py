@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gdbext.errors import MemoryUnreadable
+from gdbext.glibc.futex import MAX_THREADS, PRIVATE
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts, Struct
 from gdbext.model import Mode
@@ -15,9 +16,6 @@ from gdbext.record import record
 
 # __readers (glibc 2.25 and later, nptl/pthread_rwlock_common.c)
 _WRPHASE, _WRLOCKED, _RWAITING, _READER_SHIFT = 1, 2, 4, 3
-_MAX_READERS = 1 << 22
-#: `__shared` of a process-shared lock up to glibc 2.24: FUTEX_PRIVATE_FLAG.
-_OLD_SHARED = 0x80
 
 
 @record
@@ -71,8 +69,8 @@ def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState
     else:
         state = "changing hands" if locked else "free"
     plausible = (pad3 == 0 and pad4 == 0 and shared in (0, 1) and 0 <= flags <= 2 and 0 <= wrphase <= 3
-                 and 0 <= writers_futex <= 3 and writers_futex != 2 and count <= _MAX_READERS
-                 and writers & 0x7FFFFFFF <= _MAX_READERS and cur_writer >= 0 and address & 3 == 0
+                 and 0 <= writers_futex <= 3 and writers_futex != 2 and count <= MAX_THREADS
+                 and writers & 0x7FFFFFFF <= MAX_THREADS and cur_writer >= 0 and address & 3 == 0
                  # a writer in its phase has set both words; zeroed memory has not
                  and (writer is None or (wrphase & 1 == 1 and writers_futex & 1 == 1))
                  and (cur_writer == 0 or locked))
@@ -93,13 +91,13 @@ def _decode_old(memory: Memory, known: Struct, address: int) -> RwlockState:
     if state == "free" and (readers_waiting or writers_waiting):
         state = "changing hands"
     end = known["__flags"].offset + known["__flags"].size
-    plausible = (lock in (0, 1, 2) and writer >= 0 and not (writer and readers) and shared in (0, _OLD_SHARED)
+    plausible = (lock in (0, 1, 2) and writer >= 0 and not (writer and readers) and shared in (0, PRIVATE)
                  and 0 <= flags <= 2 and address & 7 == 0  # the union has a long
-                 and max(readers, readers_waiting, writers_waiting) <= _MAX_READERS
+                 and max(readers, readers_waiting, writers_waiting) <= MAX_THREADS
                  # unused bytes; at an address that is off by 4 they contain the kind of the lock
                  and not any(memory.read(address + end, known.size - end)))
     return RwlockState(address, state, writer or None, readers, readers_waiting, readers > 0 and writers_waiting > 0,
-                       plausible, shared == _OLD_SHARED)
+                       plausible, shared == PRIVATE)
 
 
 def find_rwlock(memory: Memory, layouts: Layouts, futex: int, expected: int,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from gdbext.glibc.futex import MAX_THREADS, PRIVATE
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-
-_MAX_WAITERS = 1 << 22
-_FLAG = 0x80  # FUTEX_PRIVATE_FLAG
 
 
 @record
@@ -35,9 +33,9 @@ def decode_semaphore(memory: Memory, layouts: Layouts, address: int) -> Semaphor
         data, private = known.reader("data", "private")(memory, address)
         value, waiters = data & 0xFFFFFFFF, data >> 32
         # `private` is inverted, for the kernel: FUTEX_PRIVATE_FLAG means shared, 0 means private
-        shared = private == _FLAG
+        shared = private == PRIVATE
     else:
         value, private, waiters = known.reader("value", "private", "nwaiters")(memory, address)
         shared = private == 0
-    plausible = private in (0, _FLAG) and waiters <= _MAX_WAITERS and value < 1 << 31
+    plausible = private in (0, PRIVATE) and waiters <= MAX_THREADS and value < 1 << 31
     return SemaphoreState(address, value, waiters, shared, plausible)

@@ -121,18 +121,18 @@ def with_debug_offsets(layouts: Layouts, offsets: dict[str, int]) -> Layouts:
     :param offsets: ``group.member`` -> value, as read from the target.
     :raises UnknownLayout: an offset is impossible.
     """
-    entries = [(f"{group}.{theirs}", 0, 1 << 20, struct, ours)
-               for group, (struct, members) in debug_offsets().items() for theirs, ours in members.items()]
+    entries = [(f"{group}.{their_name}", 0, 1 << 20, struct, member)
+               for group, (struct, members) in debug_offsets().items() for their_name, member in members.items()]
     # these offsets start at the interpreter state, which contains the GIL; decoders need them from the GIL's start
     gil = offsets.get("interpreter_state.gil_runtime_state")
     if gil is not None:
-        entries += [(f"interpreter_state.gil_runtime_state_{theirs}", gil, 4096, "_gil_runtime_state", ours)
-                    for theirs, ours in (("locked", "locked"), ("holder", "last_holder"))]
+        entries += [(f"interpreter_state.gil_runtime_state_{their_name}", gil, 4096, "_gil_runtime_state", member)
+                    for their_name, member in (("locked", "locked"), ("holder", "last_holder"))]
     changes: dict[str, dict[str, Field]] = {}
-    for name, base, limit, struct, ours in entries:
+    for name, base, limit, struct, member in entries:
         value = offsets.get(name)
-        if value is not None and layouts.has(struct, ours):
+        if value is not None and layouts.has(struct, member):
             if not 0 <= value - base < limit:
                 raise UnknownLayout(f"debug offset {name} is {value}")
-            changes.setdefault(struct, {})[ours] = replace(layouts[struct][ours], offset=value - base)
+            changes.setdefault(struct, {})[member] = replace(layouts[struct][member], offset=value - base)
     return layouts.replaced("debug-offsets", changes, {})

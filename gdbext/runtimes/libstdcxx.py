@@ -66,7 +66,7 @@ _MAX_REFERENCES = 1 << 20
 #: Bounds: the words that are searched for exceptions, and the exceptions that are returned.
 _MAX_WORDS, _MAX_EXCEPTIONS = 1 << 16, 32
 #: By default Linux maps nothing below this address (vm.mmap_min_addr).
-_FIRST_PAGES = 1 << 16
+FIRST_PAGES = 1 << 16
 
 #: Byte offsets of the text in standard exceptions: a ``__cow_string`` in libstdc++, a ``__libcpp_refstring`` in libc++
 #: (GCC 12.2 libstdc++-v3/include/std/stdexcept, LLVM 18 libcxx/src/include/refstring.h).
@@ -130,11 +130,11 @@ def class_of(memory: Memory, in_image: InImage, address: int) -> str | None:
     :param in_image: whether an address is in a loaded file.
     :param address: the object, or a base of it with virtual functions.
     """
-    type_info = _type_of(memory, in_image, address)
+    type_info = _find_type(memory, in_image, address)
     return read_type_name(memory, type_info) if type_info else None
 
 
-def _type_of(memory: Memory, in_image: InImage, address: int) -> int | None:
+def _find_type(memory: Memory, in_image: InImage, address: int) -> int | None:
     """The type of a polymorphic object; its virtual table and the type must be in loaded files."""
     vtable = _aligned_in_image(read_u64(memory, address), in_image) if address % 8 == 0 else None
     if vtable is None or not -_MAX_OFFSET < _read_i64(memory, vtable + _VTABLE_TOP) <= 0:
@@ -227,7 +227,7 @@ def find_exceptions(memory: Memory, words: Iterable[int], in_image: InImage) -> 
     found: dict[int, CxxException] = {}
     handled_before: dict[int, int] = {}
     for word in dict.fromkeys(itertools.islice(words, _MAX_WORDS)):
-        if word % 16 or word < _FIRST_PAGES or word >> 47:  # headers and objects are aligned for any type
+        if word % 16 or word < FIRST_PAGES or word >> 47:  # headers and objects are aligned for any type
             continue
         # functions that throw and catch have pointers to the header, the object behind it, or the start of both
         waiting = [word, word - _THROWN, *(word - start for start in _STARTS)]

@@ -21,7 +21,7 @@ from gdbext.inferior.cache import read_cstring, read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.model import Evidence
 from gdbext.record import record
-from gdbext.runtimes.libstdcxx import CxxException, is_text, read_string
+from gdbext.runtimes.libstdcxx import FIRST_PAGES, CxxException, is_text, read_string
 
 IsReadOnly = Callable[[int], bool]
 
@@ -32,8 +32,6 @@ _MAX_TEXT, _MAX_ABORT_SIZE = 4096, 1 << 20
 #: The largest number of stack words and registers between the end of a process and its cause. A signal handler in
 #: between, such as faulthandler's, takes a few thousand bytes with the registers that the kernel saves.
 _MAX_WORDS = 4096
-#: By default Linux maps nothing below this address (vm.mmap_min_addr).
-_FIRST_PAGES = 1 << 16
 
 #: The functions that end Python with a message (not all builds export them all), and the indices of the arguments for
 #: the calling function's name and the text. Since CPython 3.9 ``Py_FatalError()`` is a macro that passes the function's
@@ -204,7 +202,7 @@ def fatal_error_texts(memory: Memory, words: Iterable[int], is_read_only: IsRead
 
 @if_unreadable(None)
 def _read_text(memory: Memory, address: int, is_read_only: IsReadOnly) -> str | None:
-    if address < _FIRST_PAGES or not is_read_only(address):
+    if address < FIRST_PAGES or not is_read_only(address):
         return None
     data = read_cstring(memory, address, _MAX_TEXT)
     if not is_text(data):
@@ -263,7 +261,7 @@ def _rust_message(memory: Memory, words: Sequence[int], in_image: Callable[[int]
     """The first text that two adjacent words describe, address and length, except file names."""
     for index in range(len(words) - 1):
         start, length = words[index:index + 2]
-        if not 0 < length <= _MAX_TEXT or start < _FIRST_PAGES:
+        if not 0 < length <= _MAX_TEXT or start < FIRST_PAGES:
             continue
         try:
             data = memory.read(start, length)

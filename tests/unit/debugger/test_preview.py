@@ -142,9 +142,9 @@ def test_code_addresses_when_memory_ends_within_a_word(process: Process) -> None
 def test_code_addresses_are_only_in_code(process: Process) -> None:
     """Two files with data between them: first and last byte of the code, and addresses next to them."""
     inside = [PROGRAM_CODE, PROGRAM_CODE + 0xFFF, WORK_CODE, WORK_END - 1]
-    beside = [0, 1, PROGRAM, PROGRAM_CODE - 1, PROGRAM_CODE + 0x1000, PROGRAM + 0x4000, WORK - 1, WORK, WORK_CODE - 1,
+    outside = [0, 1, PROGRAM, PROGRAM_CODE - 1, PROGRAM_CODE + 0x1000, PROGRAM + 0x4000, WORK - 1, WORK, WORK_CODE - 1,
               WORK_END, WORK_END + 0x1000, STACK, STACK + 8, (1 << 64) - 1]
-    process.store(STACK, *beside, *inside, *beside)
+    process.store(STACK, *outside, *inside, *outside)
     process.sleeper(100, STACK, WORK_END)
     assert process.found() == dict.fromkeys(inside, 1)
 

@@ -57,9 +57,9 @@ def test_mapped_modules_when_permissions_are_unknown() -> None:
 def test_mapped_modules_when_module_is_known_is_empty() -> None:
     known = Module("./libx.so", (Section("odd", BASE + 0x1800, BASE + 0x1810),))
     assert found(REGIONS, [known]) == []
-    beside = Module("/lib/other.so", (Section(".text", BASE + SIZE, BASE + SIZE + 0x10),
+    neighbour = Module("/lib/other.so", (Section(".text", BASE + SIZE, BASE + SIZE + 0x10),
                                       Section(".text", BASE - 0x10, BASE)))
-    assert len(found(REGIONS, [beside])) == 1
+    assert len(found(REGIONS, [neighbour])) == 1
 
 
 def test_mapped_modules_when_file_is_not_elf_is_empty() -> None:

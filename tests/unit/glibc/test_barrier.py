@@ -93,14 +93,15 @@ def test_find_when_arrived_threads_do_not_sleep_yet() -> None:
 @pytest.mark.parametrize(("data", "word", "expected", "sleepers"), [
     (barrier(8, 6, 3), 4, 3, 2), (barrier(8, 6, 3), 4, 6, 3), (barrier(8, 6, 3), 4, 6, 0),
     (barrier(9, 6, 3), 4, 6, 3), (barrier(8, 6, 3), 0, 8, 2), (barrier(8, 6, 3), 8, 3, 2), (bytes(32), 4, 0, 1),
-], ids=["another round", "more sleep than have come", "nobody sleeps", "nobody is missing", "`in`", "`count`", "zeros"])
+], ids=["another round", "more sleep than have arrived", "no thread sleeps", "no thread is missing", "`in`", "`count`",
+        "zeros"])
 def test_find_when_wait_does_not_fit_is_none(data: bytes, word: int, expected: int, sleepers: int) -> None:
     assert find(data, word, expected, sleepers) is None
 
 
 @pytest.mark.parametrize(("data", "word", "expected", "sleepers"), [
     (old(7, 1, 3), 0, 6, 2), (old(7, 1, 3), 0, 7, 3), (old(7, 0, 3), 0, 7, 3), (bytes(32), 0, 0, 1),
-], ids=["another round", "more sleep than have come", "nobody is missing", "zeros"])
+], ids=["another round", "more sleep than have arrived", "no thread is missing", "zeros"])
 def test_find_before_2_23_when_wait_does_not_fit_is_none(data: bytes, word: int, expected: int, sleepers: int) -> None:
     assert find(data, word, expected, sleepers, OLD) is None
 

@@ -141,8 +141,8 @@ def test_offset_of_the_tid_when_impossible_is_ignored(descriptor: bytes) -> None
 @pytest.mark.parametrize("moved", [0, 8, -16])
 def test_offset_of_the_join_word_moves_with_the_start_routine(version: str, member: str, moved: int) -> None:
     plain = glibc_layouts(version, "x86_64")["struct pthread"]
-    told = struct.pack("<3I", 64, 1, plain.offset("start_routine") + moved)
-    found = with_thread_db(told, "start_routine", version)
+    description = struct.pack("<3I", 64, 1, plain.offset("start_routine") + moved)
+    found = with_thread_db(description, "start_routine", version)
     assert found.offset(member) == plain.offset(member) + moved
     assert found.offset("tid") == plain.offset("tid")
     # true in every version that describes its start routine

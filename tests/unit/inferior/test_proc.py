@@ -399,8 +399,8 @@ def test_real_descriptors(pipe: tuple[int, int]) -> None:
     inode = os.fstat(reader).st_ino
     link = f"pipe:[{inode}]"
     assert proc.link(reader) == link
-    ours = {Descriptor(os.getpid(), fd) for fd in pipe}
-    assert ours <= set(proc.having(link))
+    both_ends = {Descriptor(os.getpid(), fd) for fd in pipe}
+    assert both_ends <= set(proc.having(link))
     for fd in pipe:
         info = proc.info(Descriptor(os.getpid(), fd))
         assert info is not None

@@ -427,15 +427,15 @@ def test_find_exceptions_when_memory_is_partial_raises_nothing(program: Program)
     derived = program.type("7Derived", SI, standard(program))
     thrown = program.throw(derived, [0, program.shared_string(b"not ready")])
     image, heap = program.memory.read(IMAGE, IMAGE_SIZE), program.memory.read(HEAP, 0x8000)
-    told = set()
+    texts = set()
     for cut in range(0, 0x800, 8):
         for low, high in ((0, cut), (cut, IMAGE_SIZE), (cut, cut + 8)):
             # bytes left out between two places
             memory = FakeMemory({HEAP: heap, IMAGE: image[:low], IMAGE + high: image[high:]})
             found = find_exceptions(memory, [thrown], in_image)
             assert [row.type for row in found] in ([], ["7Derived"])
-            told.add(found[0].text if found else "nothing")
-    assert told == {"nothing", None, "not ready"}
+            texts.add(found[0].text if found else "nothing")
+    assert texts == {"nothing", None, "not ready"}
 
 
 def test_find_exceptions_in_many_words_is_fast(program: Program) -> None:

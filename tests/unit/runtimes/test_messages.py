@@ -400,9 +400,9 @@ def test_messages_when_file_is_truncated_raise_nothing() -> None:
     python.load("rsi", message)
     after = python.call(python.functions["_Py_FatalErrorFunc"])
     words = [python.end("abort"), function, message, after]
-    told = set()
+    results = set()
     for cut in range(0, 0x4000, 0x40):
         torn = FakeMemory({LIBC: python.memory.read(LIBC, 0x4000), BASE: python.memory.read(BASE, cut)})
         found = fatal_errors(x86_64, torn, python.module, python.libc, words, [], in_image)
-        told.add(tuple((row.function, row.message) for row in found))
-    assert told == {(), ((None, None),), (("PyEval_RestoreThread", "tstate is NULL"),)}
+        results.add(tuple((row.function, row.message) for row in found))
+    assert results == {(), ((None, None),), (("PyEval_RestoreThread", "tstate is NULL"),)}
