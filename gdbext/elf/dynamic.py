@@ -11,14 +11,13 @@ from collections.abc import Iterator
 
 from gdbext.elf.headers import find_segments, link_address, mapped_file
 from gdbext.errors import MemoryUnreadable, if_unreadable
-from gdbext.inferior.cache import read_cstring, read_u32, read_u64
+from gdbext.inferior.cache import PAGE, read_cstring, read_u32, read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
 
 _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section index, value, size
 _SHN_UNDEF = 0
 _STT_TLS = 6
-_PAGE = 4096
 #: The longest hash chain that is followed; real chains have a few entries.
 _MAX_CHAIN = 4096
 #: How many pages before the first section the ELF header may be.
@@ -51,7 +50,7 @@ def load_base(memory: Memory, module: Module) -> int:
     if not module.sections:
         raise MemoryUnreadable(0, 0)
     page = first_page(module)
-    for header in range(page, max(page - _HEADER_PAGES * _PAGE, 0), -_PAGE):
+    for header in range(page, max(page - _HEADER_PAGES * PAGE, 0), -PAGE):
         segments = find_segments(mapped_file(memory, header))
         linked = link_address(segments)
         if linked is not None:
@@ -64,7 +63,7 @@ def load_base(memory: Memory, module: Module) -> int:
 
 def first_page(module: Module) -> int:
     """The page of a module's first section. The ELF header is on that page or shortly before it."""
-    return min(section.start for section in module.sections) & ~(_PAGE - 1)
+    return min(section.start for section in module.sections) & ~(PAGE - 1)
 
 
 @if_unreadable(None)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.inferior.cache import PAGE
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
 
@@ -38,7 +39,6 @@ _PN_XNUM, _SH_INFO = 0xFFFF, 7
 _MAX_SEGMENTS, MAX_FILE_SEGMENTS, _MAX_SECTIONS, _MAX_SECTION_NAMES = 1 << 20, 1000, 1 << 16, 1 << 22
 #: How many program headers one read fetches: only the beginning of their table may be readable.
 _AT_A_TIME = 64
-_PAGE = 4096
 
 
 @record
@@ -167,7 +167,7 @@ def find_segments(read: Read) -> Sequence[Segment]:
 
 def link_address(segments: Sequence[Segment]) -> int | None:
     """The link-time address of a file's first page; None if no segment loads it."""
-    return next((segment.address & ~(_PAGE - 1) for segment in segments
+    return next((segment.address & ~(PAGE - 1) for segment in segments
                  if segment.kind == PT_LOAD and segment.offset == 0), None)
 
 

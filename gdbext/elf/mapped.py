@@ -23,11 +23,11 @@ from gdbext.elf.headers import (
 from gdbext.elf.symtab import SymbolFile
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.address_space import Region
+from gdbext.inferior.cache import PAGE
 from gdbext.inferior.modules import TEMPLATES
 from gdbext.inferior.protocol import Memory, Module, Section
 from gdbext.record import record
 
-_PAGE = 4096
 #: The largest number of files that are added.
 _MAX_FILES = 1000
 
@@ -107,7 +107,7 @@ def _open_if_same(memory: Memory, header: int | None, read: Read | None) -> Symb
     """The file on disk, unless its first page differs from the mapped one."""
     if read is None:
         return None
-    first = read(0, _PAGE)
+    first = read(0, PAGE)
     try:
         if header is not None and first and memory.read(header, len(first)) != first:
             return None

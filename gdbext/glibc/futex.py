@@ -1,4 +1,4 @@
-"""On which futex words a blocked system call waits.
+"""The futex words on which a blocked system call waits.
 
 Sources: Linux 6.1 include/uapi/linux/futex.h; Linux 6.7 kernel/futex/syscalls.c (``futex_wait``).
 """
@@ -11,21 +11,23 @@ from gdbext.arch.protocol import Syscall
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
 
+#: More threads than Linux allows: a plausible count of threads is not larger.
+MAX_THREADS = 1 << 22
 FUTEX_WAIT = 0
 FUTEX_LOCK_PI = 6
 FUTEX_WAIT_BITSET = 9
 FUTEX_WAIT_REQUEUE_PI = 11
 FUTEX_LOCK_PI2 = 13
 _COMMAND = 0x7F
-PRIVATE = 0x80
+PRIVATE = 0x80  # FUTEX_PRIVATE_FLAG
 CLOCK_REALTIME = 0x100
-#: The bit set of every FUTEX_WAIT_BITSET of the C library (FUTEX_BITSET_MATCH_ANY).
+#: The bit set that the C library passes to every FUTEX_WAIT_BITSET (FUTEX_BITSET_MATCH_ANY).
 _ALL_BITS = 0xFFFFFFFF
 _WAITS = {FUTEX_WAIT, FUTEX_LOCK_PI, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI, FUTEX_LOCK_PI2}
-#: The size of a word in the flags of ``futex_waitv`` and ``futex_wait``: four bytes, the only one that kernels have.
+#: The word size in the flags of ``futex_waitv`` and ``futex_wait``; kernels support four bytes only.
 _SIZE_MASK, _SIZE_U32 = 3, 2
 _WAITER = struct.Struct("<QQII")  # struct futex_waitv: value, address, flags, -
-#: Most words of one wait (FUTEX_WAITV_MAX).
+#: The largest number of words in one wait (FUTEX_WAITV_MAX).
 _MAX_WAITERS = 128
 
 
@@ -45,18 +47,18 @@ class FutexWait:
 
 
 def decode_futex_wait(call: Syscall | None, surely: bool = False) -> FutexWait | None:
-    """The futex wait of a blocked call, or None.
+    """Decode the futex wait of a blocked call; None if it is another call.
 
-    Of a restarted call the number is lost, so its arguments must be those of a timed futex wait and of no other timed
-    call: ``poll(fds, 9, ...)`` and ``nanosleep(request, NULL)`` look much the same.
+    A restarted call has lost its number, so its arguments must fit a timed futex wait and no other timed call:
+    ``poll(fds, 9, ...)`` and ``nanosleep(request, NULL)`` have similar arguments.
 
-    :param surely: that a restarted call is a futex wait is known otherwise.
+    :param surely: other evidence shows that a restarted call is a futex wait.
     """
     if call is None or not call.blocked:
         return None
     if call.name == "futex_wait":
         address, expected, _, flags, timeout = call.arguments[:5]
-        return _wait_of_flags(address, expected, flags & 0xFFFFFFFF, timeout)
+        return _decode_new_call(address, expected, flags & 0xFFFFFFFF, timeout)
     if call.name not in ("futex", None):
         return None
     address, op, expected, timeout = call.arguments[:4]
@@ -71,9 +73,9 @@ def decode_futex_wait(call: Syscall | None, surely: bool = False) -> FutexWait |
 
 
 def decode_futex_waits(memory: Memory, call: Syscall | None) -> tuple[FutexWait, ...]:
-    """Every futex wait of a blocked call; of several, as ``futex_waitv`` has them, any one ends the call.
+    """Decode all futex waits of a blocked call. ``futex_waitv`` may have several, and any one ends the call.
 
-    :return: empty where it waits for none, or not all of them make sense.
+    :return: empty if the call does not wait on futexes, or one of the waits is impossible.
     :raises MemoryUnreadable: the array of ``futex_waitv`` cannot be read.
     """
     if call is None or call.name != "futex_waitv" or not call.blocked:
@@ -85,15 +87,15 @@ def decode_futex_waits(memory: Memory, call: Syscall | None) -> tuple[FutexWait,
         return ()
     waits = []
     for expected, address, flags, _ in _WAITER.iter_unpack(memory.read(array, count * _WAITER.size)):
-        wait = _wait_of_flags(address, expected, flags, timeout)
+        wait = _decode_new_call(address, expected, flags, timeout)
         if wait is None:
             return ()
         waits.append(wait)
     return tuple(waits)
 
 
-def _wait_of_flags(address: int, expected: int, flags: int, timeout: int) -> FutexWait | None:
-    """A wait in one of the newer calls, as the old one would have it."""
+def _decode_new_call(address: int, expected: int, flags: int, timeout: int) -> FutexWait | None:
+    """Translate a wait of ``futex_wait`` or ``futex_waitv`` into the equivalent ``futex`` call."""
     if flags & _SIZE_MASK != _SIZE_U32 or flags & ~(_SIZE_MASK | PRIVATE) or address & 3 or not address:
         return None
     return FutexWait(address, FUTEX_WAIT | flags & PRIVATE, expected & 0xFFFFFFFF, timeout != 0)

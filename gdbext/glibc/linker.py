@@ -1,7 +1,8 @@
-"""The dynamic linker's own locks: recursive mutexes in `_rtld_global`, which record their owner like any other."""
+"""The dynamic linker's locks: recursive mutexes in `_rtld_global`, which record their owners like any other."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts, Struct
 
 _LINKER = re.compile(r"^ld-(?:linux[^/]*\.so\.\d+|2\.\d+\.so)$")
-#: In the order in which they lie in memory, one after the other; the last is there since glibc 2.35.
+#: In memory order; they are adjacent. The last one exists since glibc 2.35.
 _LOCKS = ("_dl_load_lock", "_dl_load_write_lock", "_dl_load_tls_lock")
 #: `_rtld_global` is 2 to 5 KiB large.
 _MAX_SIZE = 1 << 16
@@ -19,11 +20,11 @@ _RECURSIVE = 1  # PTHREAD_MUTEX_RECURSIVE_NP
 
 
 def find_linker_locks(memory: Memory, layouts: Layouts, modules: Sequence[Module]) -> dict[int, str]:
-    """The locks of the dynamic linker: address of each ``pthread_mutex_t`` -> its name, such as ``_dl_load_lock``.
+    """Find the dynamic linker's locks: address of each ``pthread_mutex_t`` -> its name, such as ``_dl_load_lock``.
 
     Source: glibc 2.36 sysdeps/generic/ldsodefs.h. The structure around them changes with almost every release and with
-    patches of distributions. The table is used if the structure has the same size; otherwise the locks are searched
-    for: no other two recursive mutexes are neighbours there.
+    distributions' patches. If its size differs from the table, the locks are searched for: no other recursive mutexes
+    in it are adjacent.
 
     :return: empty for a program without a dynamic linker, or if the locks are not found.
     """
@@ -38,17 +39,14 @@ def find_linker_locks(memory: Memory, layouts: Layouts, modules: Sequence[Module
     mutex, known = layouts["pthread_mutex_t"], layouts["struct rtld_global"]
     offsets = [known.offset(name) for name in _LOCKS if name in known]
     if known.size != len(data) or not all(_is_recursive_mutex(mutex, data, at) for at in offsets):
-        offsets = _look_for(mutex, data)
+        offsets = _search(mutex, data)
     return {symbol.address + at: name for at, name in zip(offsets, _LOCKS)}
 
 
-def _look_for(mutex: Struct, data: bytes) -> list[int]:
+def _search(mutex: Struct, data: bytes) -> list[int]:
     for start in range(0, len(data) - 2 * mutex.size + 1, 8):
-        found = []
-        for at in (start, start + mutex.size, start + 2 * mutex.size):
-            if not _is_recursive_mutex(mutex, data, at):
-                break
-            found.append(at)
+        places = (start, start + mutex.size, start + 2 * mutex.size)
+        found = list(itertools.takewhile(lambda at: _is_recursive_mutex(mutex, data, at), places))
         if len(found) >= 2:
             return found
     return []

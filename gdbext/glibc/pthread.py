@@ -1,6 +1,6 @@
-"""`struct pthread`, the thread descriptor: the thread's TID as its own process sees it.
+"""`struct pthread`, the thread descriptor, which has the thread's TID in its own PID namespace.
 
-On x86-64 the thread pointer (``fs_base``) is the address of the descriptor, and is what ``pthread_self`` returns.
+On x86-64 the thread pointer (``fs_base``) is the address of the descriptor, and ``pthread_self`` returns it.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ _EXITING, _TERMINATED = 1 << 4, 1 << 5  # EXITING_BITMASK, TERMINATED_BITMASK of
 
 
 class Descriptor(enum.Enum):
-    """What became of the thread of a descriptor that is not a living thread's."""
+    """The state of a thread descriptor that belongs to none of the listed threads."""
 
-    #: It has ended in this process.
+    #: The thread has ended in this process.
     ENDED = "ended"
-    #: It runs in the process that forked this one: fork copies memory and takes only one thread along.
+    #: The thread runs in the parent process: fork copies all memory, but only the calling thread.
     COPIED = "copied"
-    #: Nothing is mapped there.
+    #: The memory is not mapped.
     UNMAPPED = "unmapped"
     #: The memory is not a thread descriptor.
     OTHER = "other"
 
 
 def descriptor_state(memory: Memory, layouts: Layouts | None, pthread: int) -> Descriptor:
-    """What became of the thread of a descriptor that is not a living thread's.
+    """Determine the state of a thread descriptor that belongs to none of the listed threads.
 
-    The descriptor of a thread that has ended says so while its memory is mapped. That of a thread that fork did not
-    copy is as it was when the thread ran. Source: glibc 2.36 nptl/descr.h.
+    The descriptor of an ended thread has a flag for it, as long as its memory is mapped. The descriptor of a thread
+    that fork did not copy is unchanged. Source: glibc 2.36 nptl/descr.h.
 
-    :param layouts: the C library's, None if they are not known.
+    :param layouts: the C library's layouts, or None if not known.
     :param pthread: ``struct pthread *``.
     """
     try:
@@ -50,14 +50,14 @@ def descriptor_state(memory: Memory, layouts: Layouts | None, pthread: int) -> D
 
 
 def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:
-    """The kernel's thread id, in the PID namespace of the process: the number that owner fields hold.
+    """Read the kernel's thread id in the PID namespace of the process, which is the number in owner fields.
 
     Source: glibc 2.36 nptl/descr.h.
 
     :param pthread: ``struct pthread *`` in the target.
     :return: TID; 0 for a thread that has finished.
     :raises MemoryUnreadable: the descriptor is not mapped, or not in the core.
-    :raises CorruptStructure: what lies there is no thread descriptor.
+    :raises CorruptStructure: the memory is not a thread descriptor.
     """
     own, tid = layouts["struct pthread"].reader("self", "tid")(memory, pthread)
     if own != pthread:
@@ -68,13 +68,13 @@ def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:
 
 
 def pthread_of_join(layouts: Layouts, address: int, descriptors: Container[int]) -> int | None:
-    """The descriptor of the thread that `pthread_join` waits for, by the futex word it sleeps on.
+    """The descriptor of the thread that `pthread_join` waits for, by the futex word of the wait.
 
-    Up to glibc 2.42 that is ``tid`` of the thread waited for, since 2.43 ``joinstate``.
+    Up to glibc 2.42 the word is the joined thread's ``tid``, since 2.43 its ``joinstate``.
 
     :param address: futex word.
     :param descriptors: ``struct pthread *`` of each thread.
-    :return: ``struct pthread *``, or None if the word belongs to no descriptor.
+    :return: ``struct pthread *``, or None if the word is in none of the descriptors.
     """
     known = layouts["struct pthread"]
     for member in ("tid", "joinstate"):

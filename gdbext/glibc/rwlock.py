@@ -1,11 +1,14 @@
-"""`pthread_rwlock_t`: its writer, how many readers it counts, and which futex word a waiter sleeps on.
+"""`pthread_rwlock_t`: its writer, the number of its readers, and the futex words that threads sleep on.
 
-glibc 2.25 brought a new algorithm in a structure of the same size; a layout's members show which one it is for.
+glibc 2.25 introduced a new algorithm in a structure of the same size; the members in the layout show which one applies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from gdbext.errors import MemoryUnreadable
+from gdbext.glibc.futex import MAX_THREADS, PRIVATE
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts, Struct
 from gdbext.model import Mode
@@ -13,9 +16,6 @@ from gdbext.record import record
 
 # __readers (glibc 2.25 and later, nptl/pthread_rwlock_common.c)
 _WRPHASE, _WRLOCKED, _RWAITING, _READER_SHIFT = 1, 2, 4, 3
-_MAX_READERS = 1 << 22
-#: `__shared` of a lock for several processes up to glibc 2.24: FUTEX_PRIVATE_FLAG.
-_OLD_SHARED = 0x80
 
 
 @record
@@ -23,8 +23,8 @@ class RwlockState:
     """A decoded read-write lock.
 
     `state` is ``free``, ``read-locked``, ``write-locked`` or ``changing hands``. `writer` is a TID or None. `readers`
-    counts the readers that hold it, `registered_readers` those that wait for a writer to leave. `writer_pending`: a
-    writer waits for readers to leave; it is recorded nowhere which thread that is.
+    is the number of readers that hold it, `registered_readers` of those that wait for a writer to unlock it.
+    `writer_pending`: a writer waits for the readers; the lock does not record which thread.
     """
 
     address: int
@@ -38,10 +38,10 @@ class RwlockState:
 
 
 def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState:
-    """Decode a glibc read-write lock. glibc counts readers and does not record which threads they are.
+    """Decode a glibc read-write lock. glibc counts readers but does not record which threads they are.
 
     Source: glibc 2.36 nptl/pthread_rwlock_common.c (the algorithm of 2.25 and later), glibc 2.23
-    nptl/pthread_rwlock_rdlock.c, pthread_rwlock_wrlock.c and pthread_rwlock_unlock.c (the one before it).
+    nptl/pthread_rwlock_rdlock.c, pthread_rwlock_wrlock.c and pthread_rwlock_unlock.c (the older one).
 
     :param address: ``pthread_rwlock_t *``.
     :raises MemoryUnreadable: the lock is not mapped, or not in the core.
@@ -58,8 +58,8 @@ def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState
     holding = registered = 0
     if writing and locked:
         state, registered = "write-locked", count
-        # the writer notes itself a moment after it has the lock and takes the note away a moment before it
-        # leaves, so 0 is possible for an instant
+        # the writer stores its TID just after it has taken the lock and clears it just before it releases the lock,
+        # so 0 is possible for an instant
         writer = cur_writer or None
     elif writing:
         state, holding = ("changing hands", 0) if count else ("free", 0)
@@ -69,9 +69,9 @@ def decode_rwlock(memory: Memory, layouts: Layouts, address: int) -> RwlockState
     else:
         state = "changing hands" if locked else "free"
     plausible = (pad3 == 0 and pad4 == 0 and shared in (0, 1) and 0 <= flags <= 2 and 0 <= wrphase <= 3
-                 and 0 <= writers_futex <= 3 and writers_futex != 2 and count <= _MAX_READERS
-                 and writers & 0x7FFFFFFF <= _MAX_READERS and cur_writer >= 0 and address & 3 == 0
-                 # a writer in its phase has set both words; this is what tells a lock from zeroed memory
+                 and 0 <= writers_futex <= 3 and writers_futex != 2 and count <= MAX_THREADS
+                 and writers & 0x7FFFFFFF <= MAX_THREADS and cur_writer >= 0 and address & 3 == 0
+                 # a writer in its phase has set both words; zeroed memory has not
                  and (writer is None or (wrphase & 1 == 1 and writers_futex & 1 == 1))
                  and (cur_writer == 0 or locked))
     return RwlockState(address, state, writer, holding, registered, locked and not writing and count > 0, plausible,
@@ -83,7 +83,7 @@ def _is_old(known: Struct) -> bool:
 
 
 def _decode_old(memory: Memory, known: Struct, address: int) -> RwlockState:
-    # a lock like any other guards the counts, and waiters sleep on words that only count how often they were woken
+    # a plain lock guards the counts, and threads sleep on words that only count wake-ups
     lock, readers, readers_waiting, writers_waiting, writer, shared, flags = known.reader(
         "__lock", "__nr_readers", "__nr_readers_queued", "__nr_writers_queued", "__writer", "__shared", "__flags")(
         memory, address)
@@ -91,43 +91,49 @@ def _decode_old(memory: Memory, known: Struct, address: int) -> RwlockState:
     if state == "free" and (readers_waiting or writers_waiting):
         state = "changing hands"
     end = known["__flags"].offset + known["__flags"].size
-    plausible = (lock in (0, 1, 2) and writer >= 0 and not (writer and readers) and shared in (0, _OLD_SHARED)
+    plausible = (lock in (0, 1, 2) and writer >= 0 and not (writer and readers) and shared in (0, PRIVATE)
                  and 0 <= flags <= 2 and address & 7 == 0  # the union has a long
-                 and max(readers, readers_waiting, writers_waiting) <= _MAX_READERS
-                 # what is never written to: with an address 4 bytes off the kind of the lock lies there
+                 and max(readers, readers_waiting, writers_waiting) <= MAX_THREADS
+                 # unused bytes; at an address that is off by 4 they contain the kind of the lock
                  and not any(memory.read(address + end, known.size - end)))
     return RwlockState(address, state, writer or None, readers, readers_waiting, readers > 0 and writers_waiting > 0,
-                       plausible, shared == _OLD_SHARED)
+                       plausible, shared == PRIVATE)
 
 
 def find_rwlock(memory: Memory, layouts: Layouts, futex: int, expected: int,
                 sleepers: int = 0) -> tuple[RwlockState, Mode] | None:
-    """The rwlock one of whose futex words lies at an address, and the mode in which a sleeper there wants it.
+    """Find the rwlock with a futex word at an address, and the mode that a thread sleeping there requests.
 
     A writer behind a writer sleeps on ``__writers_futex``, a reader behind a writer and a writer behind readers on
     ``__wrphase_futex``, and a reader behind a waiting writer (kind ``PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE``)
     on ``__readers``. Up to glibc 2.24 readers sleep on ``__readers_wakeup``, writers on ``__writer_wakeup``.
 
-    :param futex: address that the waiter sleeps on.
-    :param expected: value that the waiter gave to the kernel.
-    :param sleepers: how many threads sleep there, if that is known; up to glibc 2.24 the lock counts them too, and
-        little else tells it from a mutex.
-    :return: None when no plausible lock has a futex word there, or more than one has.
+    :param futex: address that the waiting thread sleeps on.
+    :param expected: value that the thread passed to the kernel.
+    :param sleepers: number of threads that sleep there, or 0 if not known. Up to glibc 2.24 the lock counts them too,
+        which is the main difference from a mutex.
+    :return: None unless exactly one plausible lock has a futex word there.
     """
     known = layouts["pthread_rwlock_t"]
-    found = []
-    for member in (("__readers_wakeup", "__writer_wakeup") if _is_old(known) else
-                   ("__readers", "__wrphase_futex", "__writers_futex")):
-        base = futex - known.offset(member)
+    members = (("__readers_wakeup", "__writer_wakeup") if _is_old(known) else
+               ("__readers", "__wrphase_futex", "__writers_futex"))
+    places = ((member, futex - known.offset(member)) for member in members)
+    found = [(state, _mode(member, expected)) for member, state in _iter_locks(memory, layouts, places)
+             if state.state != "free" and (_fits_old(memory, known, member, expected, sleepers, state)
+                                           if _is_old(known) else _fits(member, expected, state))]
+    return found[0] if len(found) == 1 else None
+
+
+def _iter_locks(memory: Memory, layouts: Layouts,
+                places: Iterable[tuple[str, int]]) -> Iterator[tuple[str, RwlockState]]:
+    """Iterate over the plausible locks among several places."""
+    for member, address in places:
         try:
-            state = decode_rwlock(memory, layouts, base)
-            fits = (_fits_old(memory, known, member, expected, sleepers, state) if _is_old(known) else
-                    _fits(member, expected, state))
+            state = decode_rwlock(memory, layouts, address)
         except MemoryUnreadable:
             continue
-        if state.plausible and state.state != "free" and fits:
-            found.append((state, _mode(member, expected)))
-    return found[0] if len(found) == 1 else None
+        if state.plausible:
+            yield member, state
 
 
 def _fits(member: str, expected: int, state: RwlockState) -> bool:
@@ -143,12 +149,12 @@ def _fits(member: str, expected: int, state: RwlockState) -> bool:
 def _fits_old(memory: Memory, known: Struct, member: str, expected: int, sleepers: int, state: RwlockState) -> bool:
     if member == "__readers_wakeup":
         word, waiting, flags = known.reader("__readers_wakeup", "__nr_readers_queued", "__flags")(memory, state.address)
-        # readers are woken all at once, so none sleeps on after the word has moved on; behind other readers they
-        # wait only if a writer waits that is preferred
+        # all readers are woken at once, so none still sleeps after the word has changed; they wait behind other
+        # readers only if the lock prefers a waiting writer
         fits = word == expected and (state.writer is not None or (state.writer_pending and flags != 0))
     else:
         word, waiting = known.reader("__writer_wakeup", "__nr_writers_queued")(memory, state.address)
-        # of the writers only one is woken at a time
+        # writers are woken one at a time
         fits = word - expected & 0xFFFFFFFF < 1 << 31
     return fits and (waiting >= max(sleepers, 1) if state.process_shared or not sleepers else waiting == sleepers)
 
@@ -160,16 +166,10 @@ def _mode(member: str, expected: int) -> Mode:
 
 
 def lock_of_word(layouts: Layouts, memory: Memory, address: int) -> list[tuple[int, str]]:
-    """(base, member) of plausible rwlocks that have a member at an address, the address itself first."""
+    """Plausible rwlocks with a member at an address: (base, member). A lock at the address itself comes first."""
     known = layouts["pthread_rwlock_t"]
-    found = []
-    for member in (("__lock", "__writer_wakeup", "__readers_wakeup", "__nr_readers", "__writer") if _is_old(known) else
-                   ("__readers", "__writers_futex", "__wrphase_futex", "__writers", "__cur_writer")):
-        base = address - known.offset(member)
-        try:
-            state = decode_rwlock(memory, layouts, base)
-        except MemoryUnreadable:
-            continue
-        if state.plausible and (base == address or state.state != "free"):
-            found.append((base, member))
-    return found
+    members = (("__lock", "__writer_wakeup", "__readers_wakeup", "__nr_readers", "__writer") if _is_old(known) else
+               ("__readers", "__writers_futex", "__wrphase_futex", "__writers", "__cur_writer"))
+    places = ((member, address - known.offset(member)) for member in members)
+    return [(state.address, member) for member, state in _iter_locks(memory, layouts, places)
+            if state.address == address or state.state != "free"]

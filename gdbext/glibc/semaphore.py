@@ -1,13 +1,11 @@
-"""`sem_t`: its value and how many threads sleep on it. A semaphore has no owner by design."""
+"""`sem_t`: its value and the number of threads that sleep on it. A semaphore has no owner by design."""
 
 from __future__ import annotations
 
+from gdbext.glibc.futex import MAX_THREADS, PRIVATE
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
-
-_MAX_WAITERS = 1 << 22
-_FLAG = 0x80  # FUTEX_PRIVATE_FLAG
 
 
 @record
@@ -25,7 +23,7 @@ def decode_semaphore(memory: Memory, layouts: Layouts, address: int) -> Semaphor
     """Decode a POSIX semaphore.
 
     Source: glibc 2.36 sysdeps/nptl/internaltypes.h, struct new_sem (64-bit atomics: value in the low half of
-    ``data``, number of waiters in the high half); glibc 2.17 nptl/sem_init.c (the one up to 2.20).
+    ``data``, number of waiters in the high half); glibc 2.17 nptl/sem_init.c (up to 2.20).
 
     :param address: ``sem_t *`` in the target.
     :raises MemoryUnreadable: the semaphore is not mapped, or not in the core.
@@ -34,10 +32,10 @@ def decode_semaphore(memory: Memory, layouts: Layouts, address: int) -> Semaphor
     if "data" in known:
         data, private = known.reader("data", "private")(memory, address)
         value, waiters = data & 0xFFFFFFFF, data >> 32
-        # `private` is FUTEX_PRIVATE_FLAG or 0, and which of them means "shared" is the kernel's way round
-        shared = private == _FLAG
+        # `private` is inverted, for the kernel: FUTEX_PRIVATE_FLAG means shared, 0 means private
+        shared = private == PRIVATE
     else:
         value, private, waiters = known.reader("value", "private", "nwaiters")(memory, address)
         shared = private == 0
-    plausible = private in (0, _FLAG) and waiters <= _MAX_WAITERS and value < 1 << 31
+    plausible = private in (0, PRIVATE) and waiters <= MAX_THREADS and value < 1 << 31
     return SemaphoreState(address, value, waiters, shared, plausible)

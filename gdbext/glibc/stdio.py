@@ -12,7 +12,7 @@ from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
 from gdbext.record import record
 
-#: Most files that are looked at.
+#: The largest number of files that are read.
 _MAX_FILES = 65536
 
 
@@ -20,39 +20,32 @@ _MAX_FILES = 65536
 class FileLock:
     """A decoded ``_IO_lock_t``.
 
-    `word` is the futex word, 0 while the lock is free. `owner` is the holder's ``struct pthread *``, or None. `file`
-    and `descriptor` are those of its ``FILE``, None if not known; a ``FILE`` in memory has the descriptor -1.
+    `word` is the futex word, 0 while the lock is free. `owner` is the holder's ``struct pthread *``, or None.
     """
 
     address: int
     word: int
     owner: int | None
-    file: int | None = None
-    descriptor: int | None = None
 
 
-def decode_file_lock(memory: Memory, layouts: Layouts, address: int, file: int | None = None) -> FileLock:
-    """Decode the lock of a ``FILE``, or another of the C library's recursive locks: of all files, of ``exit``.
+def decode_file_lock(memory: Memory, layouts: Layouts, address: int) -> FileLock:
+    """Decode the lock of a ``FILE``, or another recursive lock of the C library: for the list of files, for ``exit``.
 
-    Source: glibc 2.36 sysdeps/nptl/stdio-lock.h. Its depth is not decoded: since glibc 2.41 it counts from 0.
+    Source: glibc 2.36 sysdeps/nptl/stdio-lock.h. The depth is not decoded: since glibc 2.41 it counts from 0.
 
     :param address: ``_IO_lock_t *`` in the target.
-    :param file: ``FILE *`` that it belongs to, for the descriptor.
     :raises MemoryUnreadable: the lock is not mapped, or not in the core.
     """
     word, owner = layouts["_IO_lock_t"].reader("lock", "owner")(memory, address)
-    descriptor = None
-    if file is not None:
-        descriptor, = layouts["struct _IO_FILE"].reader("_fileno")(memory, file)
-    return FileLock(address, word & 0xFFFFFFFF, owner if owner and word else None, file, descriptor)
+    return FileLock(address, word & 0xFFFFFFFF, owner if owner and word else None)
 
 
 def iter_files(memory: Memory, layouts: Layouts, modules: Sequence[Module]) -> Iterator[tuple[int, int, int]]:
-    """All open ``FILE``s that have a lock: (``FILE *``, ``_IO_lock_t *``, file descriptor).
+    """Iterate over the open ``FILE``s with a lock: (``FILE *``, ``_IO_lock_t *``, file descriptor or -1).
 
-    Source: glibc 2.36 libio/genops.c, `_IO_list_all`. Ends early where the list is damaged or is just being changed.
+    Source: glibc 2.36 libio/genops.c, `_IO_list_all`. Stops early if the list is damaged or being changed.
 
-    :param modules: everything loaded; the C library exports the head of the list.
+    :param modules: all modules; the C library exports the head of the list.
     """
     library = next((module for module in modules if LIBC.match(module.name)), None)
     head = find_dynamic_symbol(memory, library, "_IO_list_all") if library is not None else None

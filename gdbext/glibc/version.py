@@ -1,7 +1,7 @@
-"""Which C library the target runs, and where its structures keep their members.
+"""Identifies the target's C library and the layouts of its structures.
 
 The version is read from the library in the target's memory, never from debug types: those may belong to another
-version, and misled people more than once (docs/case-studies/rapids.md).
+version, and have been misleading more than once (docs/case-studies/rapids.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RODATA_LIMIT = 8 << 20
 
 @record
 class CLibrary:
-    """The target's C library; `layouts` is None when its structures are unknown, and `why` says why."""
+    """The target's C library; `layouts` is None if its structures are unknown, with the reason in `why`."""
 
     name: str | None
     layouts: Layouts | None
@@ -40,7 +40,7 @@ class CLibrary:
 
 
 def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> CLibrary:
-    """Recognise the C library and choose its layouts.
+    """Identify the C library and choose its layouts.
 
     Source: glibc 2.36 csu/version.c (`gnu_get_libc_version`, the banner), nptl_db/structs.def.
     """
@@ -48,7 +48,7 @@ def find_c_library(memory: Memory, modules: Sequence[Module], machine: str) -> C
     if libc is None:
         if any(_MUSL.match(module.name) for module in modules):
             return CLibrary("musl", None, because("musl-not-decoded"))
-        # a statically linked program carries glibc's banner itself
+        # a statically linked program contains glibc's banner
         libc = next((module for module in modules if module.is_main), None)
     if libc is None:
         return CLibrary(None, None, because("libc-not-loaded"))
@@ -89,24 +89,24 @@ def _find_in(memory: Memory, modules: Sequence[Module], name: str) -> DynamicSym
 
 
 def _with_thread_db(memory: Memory, modules: Sequence[Module], layouts: Layouts) -> Layouts:
-    # libc describes `struct pthread` for libthread_db; a distribution's patch that moves its members shows there
+    # libc describes `struct pthread` for libthread_db, including members that a distribution's patch has moved
     known = layouts["struct pthread"]
     changes = {}
     distance = _distance(memory, modules, "_thread_db_pthread_tid", known["tid"])
     if distance:
-        changes["tid"] = _moved(known["tid"], distance)
+        changes["tid"] = replace(known["tid"], offset=known.offset("tid") + distance)
     distance = _distance(memory, modules, "_thread_db_pthread_start_routine", known["start_routine"])
     if distance:
-        # what a join waits for is not described, but has always been right before the start routine
+        # the futex word of a join is not described, but has always been directly before the start routine
         for member in ("joinid", "joinstate"):
             if member in known:
-                changes[member] = _moved(known[member], distance)
+                changes[member] = replace(known[member], offset=known.offset(member) + distance)
     return layouts.replaced("table", {"struct pthread": changes}, {}) if changes else layouts
 
 
 @if_unreadable(0)
 def _distance(memory: Memory, modules: Sequence[Module], name: str, field: Field) -> int:
-    """How far a member is from where the table has it, by its description: {bits, count, byte offset}."""
+    """The distance of a member from its place in the table, by its description: {bits, count, byte offset}."""
     symbol = _find_in(memory, modules, name)
     if symbol is None:
         return 0
@@ -114,23 +114,19 @@ def _distance(memory: Memory, modules: Sequence[Module], name: str, field: Field
     return offset - field.offset if bits == 8 * field.size and offset < 1 << 16 else 0
 
 
-def _moved(field: Field, distance: int) -> Field:
-    return replace(field, offset=field.offset + distance)
-
-
 def _with_condvar(memory: Memory, modules: Sequence[Module], layouts: Layouts) -> Layouts:
-    # a change of `pthread_cond_t` in 2.41 was taken over into 2.38 to 2.40 by some distributions: the code of
-    # pthread_cond_destroy shows where __wrefs is. That name is exported twice, so the way there leads through C11's
-    # cnd_destroy (2.28 and later), which jumps to the right one. Without it the version decides.
+    # some distributions backported a change of `pthread_cond_t` in 2.41 to 2.38 - 2.40. The code of
+    # pthread_cond_destroy shows the offset of __wrefs. That name is exported twice, but C11's cnd_destroy (2.28 and
+    # later) jumps to the right function. Without it the version decides.
     symbol = _find_in(memory, modules, "cnd_destroy")
-    told = layouts["pthread_cond_t"]
-    if symbol is None or "__wrefs" not in told:
+    by_version = layouts["pthread_cond_t"]
+    if symbol is None or "__wrefs" not in by_version:
         return layouts
     try:
         places = arch.of(layouts.machine).members_behind_jump(memory, symbol.address)
     except GdbextError:
         return layouts
-    if places is None or told.offset("__wrefs") in places:
+    if places is None or by_version.offset("__wrefs") in places:
         return layouts
     for known in glibc_structs("pthread_cond_t", layouts.machine):
         if "__wrefs" in known and known.offset("__wrefs") in places:

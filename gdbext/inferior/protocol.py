@@ -52,10 +52,7 @@ class Module:
 
     def section(self, name: str) -> Section | None:
         """The section with a name, or None."""
-        for section in self.sections:
-            if section.name == name:
-                return section
-        return None
+        return next((section for section in self.sections if section.name == name), None)
 
     def contains(self, address: int) -> bool:
         """Whether an address is in one of the module's sections."""

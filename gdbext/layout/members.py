@@ -1,11 +1,10 @@
-"""Reads `members.json`: every structure and member that decoders ask for, with its home in the C sources.
+"""Reads `members.json`: every structure and member that decoders use, with its place in the C sources.
 
-`scripts/gen_layouts.py` makes the tables from it. Tests check that each member is in some table, and that no decoder
-asks for one that is not listed. A member that a version does not have is absent from that version's table: decoders
-ask ``Struct.__contains__``.
+`scripts/gen_layouts.py` generates the tables from it. Tests check that each member is in some table, and that decoders
+use only listed members. If a version lacks a member, so does its table: decoders check with ``Struct.__contains__``.
 
-A member is written as the C path below the structure (``ceval.gil``); a step into an array goes to its first
-element. A name to the left of ``=`` is what decoders call it when the path differs between versions; the alternatives
+A member is a C path below the structure (``ceval.gil``); a step into an array goes to its first element. If the path
+differs between versions, the decoders' name for the member is to the left of ``=``, and the alternatives on the right
 are tried in order.
 """
 
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 
 class StructSpec(NamedTuple):
-    """One structure: the tags or typedefs under which DWARF knows it, and the members asked for."""
+    """A structure: its tags or typedefs in DWARF, the members that decoders use, and its source file."""
 
     c_names: tuple[str, ...]
     members: tuple[str, ...]
@@ -27,7 +26,7 @@ class StructSpec(NamedTuple):
 
 @functools.cache
 def read_specs(runtime: str) -> dict[str, StructSpec]:
-    """The structures of ``cpython``, ``glibc``, ``libgomp`` or ``numpy``, by the names that decoders use."""
+    """The structures of ``cpython``, ``glibc``, ``libgomp`` or ``numpy``, by the decoders' names."""
     with open(os.path.join(os.path.dirname(__file__), "members.json"), encoding="utf-8") as file:
         structs = json.load(file)[runtime]
     return {name: StructSpec(tuple(found["c_names"]), tuple(found["members"]), found["home"])

@@ -1,7 +1,7 @@
-"""Structure layouts as data: the place of each member in a C structure of one particular build.
+"""Structure layouts as data: the place of each member in the C structures of one build.
 
-A `Layouts` is one generated table (`layout/tables/*.json`), or is made at run time from the target's own evidence.
-Decoders ask it for a `Reader`, which turns one read of memory into a tuple of integers.
+A `Layouts` is a generated table (`layout/tables/*.json`), or is made at run time from evidence in the target.
+Decoders get a `Reader` from it, which turns one read of memory into a tuple of integers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gdbext.errors import CorruptStructure, UnknownLayout
 if TYPE_CHECKING:
     from gdbext.inferior.protocol import Memory
 
-#: One past the largest structure that a reader fetches in one go, in bytes. `_PyRuntimeState` is larger than
-#: this, but no decoder reads all of it.
+#: The largest structure that a reader fetches with one read, in bytes. `_PyRuntimeState` is larger, but no decoder
+#: reads all of it.
 MAX_STRUCT = 1 << 20
 
 _CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q",
@@ -28,9 +28,9 @@ _CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q",
 
 @dataclass(frozen=True)
 class Field:
-    """A member: byte `offset` from the start of the structure and `size` in bytes.
+    """A member: its byte `offset` in the structure and its `size` in bytes.
 
-    `signed` holds for integers. A bit field has `bits` = (lowest bit, width) within those bytes.
+    `signed` applies to integers. A bit field has `bits` = (lowest bit, width) within those bytes.
     """
 
     offset: int
@@ -39,7 +39,7 @@ class Field:
     bits: tuple[int, int] | None = None
 
     def extract(self, data: bytes) -> int:
-        """The member's value in the bytes of its whole structure."""
+        """Extract the member's value from the bytes of the structure."""
         value = int.from_bytes(data[self.offset:self.offset + self.size], "little",
                                signed=self.signed and self.bits is None)
         if self.bits is not None:
@@ -53,7 +53,7 @@ Reader = Callable[["Memory", int], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Struct:
-    """One C structure of one build: its size in bytes and those of its members that decoders ask for."""
+    """A C structure of one build: its size in bytes, and the members that decoders use."""
 
     name: str
     size: int
@@ -70,13 +70,13 @@ class Struct:
             raise UnknownLayout(f"{self.name} has no member {member} in this layout") from None
 
     def offset(self, member: str) -> int:
-        """Byte offset of a member."""
+        """The byte offset of a member."""
         return self[member].offset
 
     def reader(self, *members: str) -> Reader:
-        """A function that reads the named members of a structure with one memory access.
+        """Make a function that reads members of a structure with one memory access.
 
-        :return: ``read(memory, address)`` gives one int for each member, in the order asked for.
+        :return: ``read(memory, address)`` returns one int per member, in the order of the arguments.
         :raises UnknownLayout: (now) a member is not in this layout.
         :raises MemoryUnreadable: (when called) the bytes are not mapped, or not in the core.
         """
@@ -86,7 +86,7 @@ class Struct:
         return made
 
     def optional(self, *members: str) -> Callable[[Memory, int], tuple[int | None, ...]]:
-        """Like `reader`, but gives None for each member that this layout does not have."""
+        """Like `reader`, but the function returns None for each member that this layout lacks."""
         present = [name for name in members if name in self.fields]
         if not present:
             return lambda memory, address: (None,) * len(members)
@@ -100,14 +100,13 @@ class Struct:
         return read_present
 
     def packed(self, *members: str) -> tuple[int, struct.Struct, tuple[int, ...]]:
-        """The quickest way to read the named members, for the few hot paths.
+        """The format of some members, for the few hot paths that unpack memory themselves.
 
-        :return: byte offset of the first member, a format that unpacks them in the order of memory, and the place of
-            each member in its result.
+        :return: the byte offset of the first member, a format that unpacks the members in memory order, and the index
+            of each member in the result.
         :raises UnknownLayout: a member is not in this layout, is a bit field, or overlaps another.
         """
-        wanted = [self[name] for name in members]
-        made = self._format(wanted)
+        made = self._format([self[name] for name in members])
         if made is None:
             raise UnknownLayout(f"members of {self.name} overlap")
         return made
@@ -147,12 +146,13 @@ class Struct:
         pick = operator.itemgetter(*places)
         return lambda memory, address: pick(unpack(memory.read(address + start, size)))
 
+
 @dataclass(frozen=True)
 class Layouts:
-    """All structures of one build of one runtime.
+    """All structures of one build of a runtime.
 
-    `runtime` is ``cpython`` or ``glibc``; `version` a full version such as ``3.11.7``; `build` is ``default`` or
-    ``free-threaded``; `source` is the origin of the numbers (``table``, ``debug-offsets`` or ``dwarf``).
+    `runtime` is ``cpython`` or ``glibc``; `version` is a full version such as ``3.11.7``; `build` is ``default`` or
+    ``free-threaded``; `source` is the origin of the offsets (``table``, ``debug-offsets`` or ``dwarf``).
     """
 
     runtime: str
@@ -183,7 +183,7 @@ class Layouts:
         return tuple(int(part) for part in self.version.split(".") if part.isdigit())
 
     def replaced(self, source: str, changes: Mapping[str, Mapping[str, Field]], sizes: Mapping[str, int]) -> Layouts:
-        """A copy in which the given members have other places, as the target's own evidence says."""
+        """A copy with other places for some members, and other sizes for some structures."""
         structs = dict(self.structs)
         for name, members in changes.items():
             old = structs.get(name, Struct(name, 0, {}))
@@ -192,19 +192,15 @@ class Layouts:
 
 
 def parse_table(text: str) -> Layouts:
-    """Read one generated table.
+    """Parse a generated table.
 
     A member is ``[offset, size]``, ``[offset, size, "signed"]`` or ``[offset, size, low_bit, width]``.
     """
     data: dict[str, Any] = json.loads(text)
     structs = {}
     for name, body in data["structs"].items():
-        fields = {}
-        for member, numbers in body["members"].items():
-            if len(numbers) == 4:
-                fields[member] = Field(numbers[0], numbers[1], False, (numbers[2], numbers[3]))
-            else:
-                fields[member] = Field(numbers[0], numbers[1], len(numbers) == 3)
+        fields = {member: Field(offset, size, len(more) == 1, tuple(more) if len(more) == 2 else None)
+                  for member, (offset, size, *more) in body["members"].items()}
         structs[name] = Struct(name, body["size"], fields)
     return Layouts(data["runtime"], data["version"], data["build"], data["machine"], structs, "table",
                    data.get("producer", ""), data.get("build_id", ""))

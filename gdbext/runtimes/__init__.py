@@ -1,1 +1,1 @@
-"""Decoders of run-time libraries besides CPython and the C library: libgomp, libstdc++, Rust, other Pythons."""
+"""Decoders of run-time libraries other than CPython and the C library: libgomp, libstdc++, Rust, other Pythons."""

@@ -1,7 +1,7 @@
-"""Messages of a process that ended itself: of the C library, of Python's fatal errors, of Rust's panics.
+"""Messages of a process that ended itself: from the C library, Python's fatal errors, Rust panics, pybind11.
 
-The texts are where the functions that end a process keep them, or on the stack of the thread that called them; no
-symbols of local functions are needed.
+The texts are stored by the functions that end a process, or are on the stack of the thread that called them. Symbols of
+local functions are not needed.
 
 Sources: glibc 2.36 include/stdlib.h (``struct abort_msg_s``); CPython 3.9 to 3.13 Python/pylifecycle.c; rustc 1.95
 library/core/src/panic/location.rs, library/std/src/panicking.rs; pybind11 2.13 include/pybind11/pytypes.h.
@@ -21,41 +21,39 @@ from gdbext.inferior.cache import read_cstring, read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.model import Evidence
 from gdbext.record import record
-from gdbext.runtimes.libstdcxx import CxxException, is_text, read_string
+from gdbext.runtimes.libstdcxx import FIRST_PAGES, CxxException, is_text, read_string
 
 IsReadOnly = Callable[[int], bool]
 
-#: ``struct abort_msg_s``: the size of all of it in whole pages, then the text.
+#: ``struct abort_msg_s``: its size in whole pages, then the text.
 _ABORT_SIZE = struct.Struct("<I")
 _MAX_TEXT, _MAX_ABORT_SIZE = 4096, 1 << 20
 
-#: How many words of a stack, and registers, lie between the end of a process and what caused it, at most; a signal
-#: handler in between, such as faulthandler's, takes some thousand bytes with the registers that the kernel saves.
+#: The largest number of stack words and registers between the end of a process and its cause. A signal handler in
+#: between, such as faulthandler's, takes a few thousand bytes with the registers that the kernel saves.
 _MAX_WORDS = 4096
-#: Linux maps nothing below that by itself (vm.mmap_min_addr).
-_FIRST_PAGES = 1 << 16
 
-#: The functions that end Python with a message, as far as a build exports them, and in which arguments they take the
-#: name of the function that calls them and the text. Since CPython 3.9 ``Py_FatalError()`` is a macro for code that
-#: does not keep to the limited API, and names its function.
+#: The functions that end Python with a message (not all builds export them all), and the indices of the arguments for
+#: the calling function's name and the text. Since CPython 3.9 ``Py_FatalError()`` is a macro that passes the function's
+#: name, except in code for the limited API.
 _FATAL_ERRORS = {"_Py_FatalErrorFunc": (0, 1), "_Py_FatalErrorFormat": (0, 1), "Py_FatalError": (None, 0)}
-#: Names of C functions, and the shortest text that is taken for a message.
+#: Names of C functions, and the shortest text that is accepted as a message.
 _FUNCTION = re.compile(r"_*[A-Za-z]\w{2,}", re.ASCII)
 _MIN_MESSAGE = 8
-#: How far before a call its arguments are loaded, in bytes.
+#: A call's arguments are loaded at most this many bytes before it.
 _NEAR_CALL = 64
-#: How many words lie between the call of ``abort()`` and what the functions of a fatal error saved, at most.
+#: The largest number of words between the call of ``abort()`` and the registers saved by a fatal error's functions.
 _ABORT, _NEAR_ABORT = "abort", 48
 
 #: ``core::panic::Location``: file name and its length, line, column. Some releases count a NUL behind the name.
 _LOCATION = struct.Struct("<QQII")
 _MAX_PATH, _MAX_LINE, _MAX_COLUMN = 4096, 1 << 24, 1 << 16
-#: How far behind the location a panic's message lies on the stack, in words.
+#: The message of a panic is at most this many words behind the location on the stack.
 _NEAR_LOCATION = 64
 
 _PYBIND11_ERROR = "N8pybind1117error_already_setE"
-#: ``pybind11::error_already_set`` since 2.10: what it shares, and in that ``m_type`` and ``m_value``, then the text
-#: behind ``m_trace``.
+#: ``pybind11::error_already_set`` since 2.10: the pointer to its shared part; in that ``m_type`` and ``m_value``, then
+#: the text behind ``m_trace``.
 _FETCHED_ERROR, _ERROR_PARTS, _ERROR_TEXT = 8, struct.Struct("<QQ"), 24
 
 
@@ -63,10 +61,10 @@ _FETCHED_ERROR, _ERROR_PARTS, _ERROR_TEXT = 8, struct.Struct("<QQ"), 24
 
 @if_unreadable(None)
 def abort_message(memory: Memory, libc: Module) -> str | None:
-    """The text that glibc wrote before it ended the process, as for a failed assertion or a damaged heap; or None.
+    """The text that glibc printed before it ended the process, for example for a failed assertion; or None.
 
-    glibc keeps it for debuggers, in ``__abort_msg`` (seen from 2.27 to 2.43). It stays there, so it explains the end of
-    the process only if the process did end that way.
+    glibc stores it for debuggers in ``__abort_msg`` (seen from 2.27 to 2.43). It stays there, so it explains the end of
+    the process only if glibc did end it.
 
     Source: glibc 2.36 include/stdlib.h, sysdeps/posix/libc_fatal.c, assert/assert.c.
     """
@@ -89,8 +87,8 @@ def abort_message(memory: Memory, libc: Module) -> str | None:
 class FatalError:
     """A fatal error: ``Fatal Python error: FUNCTION: MESSAGE``.
 
-    `evidence` is ``derived`` if the calling code passes just these texts, ``inferred`` if they are those on the stack
-    nearest to the end. `is_format`: the message is a ``printf`` format, and the real one had values in it.
+    `evidence` is ``derived`` if the calling code passes exactly these texts, ``inferred`` if they are the nearest ones
+    on the stack. `is_format`: the message is a ``printf`` format; the printed message had values in it.
     """
 
     function: str | None
@@ -101,17 +99,17 @@ class FatalError:
 
 def fatal_errors(cpu: Architecture, memory: Memory, python: Module, libc: Module, words: Iterable[int],
                  registers: Iterable[int], is_read_only: IsReadOnly) -> list[FatalError]:
-    """The fatal errors that a thread is ending Python with, the innermost first; empty if it is not.
+    """Find the fatal errors with which a thread is ending Python, innermost first.
 
-    There is more than one where Python came upon another while it wrote about the first.
+    There are several if another error occurred while Python reported the first.
 
     Source: CPython 3.9 to 3.13 Include/pyerrors.h, Python/pylifecycle.c.
 
-    :param python: the file that the interpreter is in.
+    :param python: the file with the interpreter.
     :param libc: the C library.
-    :param words: of the thread's stack, from the innermost frame.
-    :param registers: of the innermost frame, which may still hold what functions further out had in them.
-    :param is_read_only: whether an address is in a loaded file and cannot be written to.
+    :param words: words of the thread's stack, from the innermost frame.
+    :param registers: registers of the innermost frame, which may still have values from outer functions.
+    :param is_read_only: whether an address is in read-only memory of a loaded file.
     """
     stack = list(itertools.islice(words, _MAX_WORDS))
     functions: dict[int | None, str] = {}
@@ -128,14 +126,16 @@ def fatal_errors(cpu: Architecture, memory: Memory, python: Module, libc: Module
         if name == _ABORT:
             is_last = not any(0 < other - index <= _NEAR_ABORT and end != _ABORT for other, end in calls)
             if is_last and python.contains(stack[index]):
-                # the function in between is not exported, or it was called in a way that is not seen
+                # the function in between is not exported, or its call is not recognised
                 error = _unnamed_error(memory, stack[index + 1:index + _NEAR_ABORT], is_read_only)
         else:
             near = stack[start:index]
             saved = fatal_error_texts(memory, near if found else [*near, *registers], is_read_only)
             error = _fatal_error(name, _constant_arguments(cpu, memory, stack[index], is_read_only), saved)
             if found and error.evidence != "derived":
-                error = None  # a function's address looks like a return address if such a call ends the one before it
+                # a call at the end of a function is followed by the next function's start, which looks like a return
+                # address
+                error = None
         if error is not None:
             found.append(error)
             start = index + 1
@@ -143,9 +143,9 @@ def fatal_errors(cpu: Architecture, memory: Memory, python: Module, libc: Module
 
 
 def _fatal_error(ending: str, arguments: Mapping[int, str], saved: Sequence[str]) -> FatalError:
-    """The fatal error from what the code passes and the functions save; what they save decides.
+    """Combine the texts in the code before the call with those saved on the stack, which take precedence.
 
-    Bytes of code may be read in more than one way, and an argument may be one of the calling function's own.
+    Code may be disassembled in several ways, and an argument may be a parameter of the calling function.
     """
     where = _FATAL_ERRORS[ending]
     function, message = (arguments.get(place) if place is not None else None for place in where)
@@ -158,7 +158,7 @@ def _fatal_error(ending: str, arguments: Mapping[int, str], saved: Sequence[str]
 
 
 def _unnamed_error(memory: Memory, words: Sequence[int], is_read_only: IsReadOnly) -> FatalError | None:
-    """The fatal error by the texts alone that its functions have saved; a caller's message may be anywhere."""
+    """Infer a fatal error from the texts on the stack; a caller's message may be in any memory."""
     texts = fatal_error_texts(memory, words, is_read_only)
     message = next((text for text in texts if " " in text), None)
     if message is None:
@@ -169,10 +169,10 @@ def _unnamed_error(memory: Memory, words: Sequence[int], is_read_only: IsReadOnl
 
 def _constant_arguments(cpu: Architecture, memory: Memory, return_address: int,
                         is_read_only: IsReadOnly) -> dict[int, str]:
-    """Texts whose addresses the code before a call loads into the registers of arguments, by index of the argument."""
+    """The texts that the code before a call loads into argument registers: index of the argument -> text."""
     start = return_address - _NEAR_CALL
     try:
-        # what is loaded before another call is an argument of that
+        # values loaded before an earlier call are arguments of that call
         for after, function in cpu.iter_calls(memory, start, return_address):
             if after < return_address and is_read_only(function):
                 start = after
@@ -183,18 +183,18 @@ def _constant_arguments(cpu: Architecture, memory: Memory, return_address: int,
     for argument, address in loads:
         text = _read_text(memory, address, is_read_only)
         if text is not None:
-            found[argument] = text  # the last before the call counts
+            found[argument] = text  # the last load before the call counts
     return found
 
 
 def fatal_error_texts(memory: Memory, words: Iterable[int], is_read_only: IsReadOnly) -> list[str]:
-    """Constant texts that words point to, each once, in their order: names of C functions, and messages.
+    """Find the constant texts that words point to, each once, in order: names of C functions, and messages.
 
-    Functions that do not return keep their arguments in registers, which the functions they call save on the stack. So
-    the arguments of a fatal error are found without knowing which function is which.
+    Functions that do not return keep their arguments in registers, and the functions they call save these on the stack.
+    So the arguments of a fatal error are found without identifying the functions.
 
-    :param words: registers, and the stack between the end of the process and the code that called for it.
-    :param is_read_only: whether an address is in a loaded file and cannot be written to.
+    :param words: registers, and the stack between the end of the process and the code that ended it.
+    :param is_read_only: whether an address is in read-only memory of a loaded file.
     """
     texts = (_read_text(memory, word, is_read_only) for word in dict.fromkeys(itertools.islice(words, _MAX_WORDS)))
     return list(dict.fromkeys(text for text in texts if text is not None))
@@ -202,7 +202,7 @@ def fatal_error_texts(memory: Memory, words: Iterable[int], is_read_only: IsRead
 
 @if_unreadable(None)
 def _read_text(memory: Memory, address: int, is_read_only: IsReadOnly) -> str | None:
-    if address < _FIRST_PAGES or not is_read_only(address):
+    if address < FIRST_PAGES or not is_read_only(address):
         return None
     data = read_cstring(memory, address, _MAX_TEXT)
     if not is_text(data):
@@ -218,8 +218,8 @@ def _read_text(memory: Memory, address: int, is_read_only: IsReadOnly) -> str | 
 class RustPanic:
     """A panic: its place, and its message if known. Both are inferred from the stack.
 
-    ``panic in a function that cannot unwind``, at a line of Rust's own library, means that a first panic reached a
-    function that cannot be unwound, such as an ``extern "C"`` one; the first one's message is not on the stack then.
+    ``panic in a function that cannot unwind``, at a line of Rust's standard library, means that a first panic reached a
+    function that cannot be unwound, such as an ``extern "C"`` one. The first message is not on the stack then.
     """
 
     message: str | None
@@ -229,16 +229,16 @@ class RustPanic:
 
 
 def rust_panic(memory: Memory, words: Sequence[int], in_image: Callable[[int], bool]) -> RustPanic | None:
-    """The innermost panic that a stack tells of; None if it tells of none.
+    """Find the innermost panic on a stack, or None.
 
-    The function that ends a process for a panic has the place of the panic at hand, and its caller the message, as a
-    ``&str`` or a ``String``. A program may have places of its own code on the stack for other reasons, so this is to
-    be asked only of a thread that ended the process from Rust.
+    The function that ends a process for a panic has a pointer to the place of the panic, and its caller the message, as
+    a ``&str`` or a ``String``. Stacks may contain places for other reasons, so use this only for a thread that ended
+    the process from Rust.
 
     Source: rustc 1.95 library/core/src/panic/location.rs, library/std/src/panicking.rs.
 
-    :param words: of a thread's stack, from the innermost frame.
-    :param in_image: whether an address lies in a loaded file.
+    :param words: words of a thread's stack, from the innermost frame.
+    :param in_image: whether an address is in a loaded file.
     """
     for index, word in enumerate(words[:_MAX_WORDS]):
         place = _location(memory, word, in_image) if word % 8 == 0 and in_image(word) else None
@@ -258,10 +258,10 @@ def _location(memory: Memory, address: int, in_image: Callable[[int], bool]) -> 
 
 
 def _rust_message(memory: Memory, words: Sequence[int], in_image: Callable[[int], bool]) -> str | None:
-    """The first text of two words, its address and its length, that is no file name."""
+    """The first text that two adjacent words describe, address and length, except file names."""
     for index in range(len(words) - 1):
         start, length = words[index:index + 2]
-        if not 0 < length <= _MAX_TEXT or start < _FIRST_PAGES:
+        if not 0 < length <= _MAX_TEXT or start < FIRST_PAGES:
             continue
         try:
             data = memory.read(start, length)
@@ -279,7 +279,7 @@ class PythonError:
     """A Python exception that pybind11 carries through C++ code.
 
     `type` and `value` are addresses of Python objects. `text` begins with the name of the exception's class; message
-    and traceback follow only if somebody asked for them.
+    and traceback follow only if the program has called ``what()``.
     """
 
     type: int
@@ -289,10 +289,10 @@ class PythonError:
 
 @if_unreadable(None)
 def pybind11_error(memory: Memory, exception: CxxException) -> PythonError | None:
-    """The Python exception in a ``pybind11::error_already_set``; None if the C++ exception is no such.
+    """Decode the Python exception in a ``pybind11::error_already_set``; None for other C++ exceptions.
 
-    Source: pybind11 2.13 include/pybind11/pytypes.h (since 2.10; before that it was a ``std::runtime_error`` with all
-    of the text).
+    Source: pybind11 2.13 include/pybind11/pytypes.h (since 2.10; older versions threw a ``std::runtime_error`` with the
+    full text).
     """
     if exception.type != _PYBIND11_ERROR:
         return None

@@ -1,32 +1,32 @@
-"""Names of native functions as people know them."""
+"""Converts symbols of native functions to the names that programmers know."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-# glibc names one function several times (`__GI___pthread_mutex_lock`, `___pthread_rwlock_wrlock`); debuggers show
-# whichever comes first
+# glibc gives a function several names (`__GI___pthread_mutex_lock`, `___pthread_rwlock_wrlock`); debuggers show the
+# first one
 _INTERNAL = re.compile(r"^_*(?:GI_)?_*(?=(?:pthread|sem|mtx|cnd|thrd|call_once)_)")
-# what may follow the parameters of a demangled name
+# text after the parameters of a demangled name
 _QUALIFIERS = re.compile(r"(?: const| volatile| &&?| noexcept|\[abi:\w+\]| \[clone [^\]]*\]| \(\.[\w.]+\))+$")
 _SUFFIX = re.compile(r"(?:\.(?:lto_priv|constprop|isra|part|cold)(?:\.\d+)*)+$")
 
 
 def public_name(name: str) -> str:
-    """The public name of a C library function, compiler suffixes taken off; any other name as it is."""
+    """The public name of a C library function, without compiler suffixes; any other name is returned unchanged."""
     plain = _SUFFIX.sub("", name.partition("@")[0])  # symbol versions: `pthread_cond_wait@@GLIBC_2.3.2`
-    plain = plain[5:] if plain.startswith("__GI_") else plain  # glibc's own name of what it exports
+    plain = plain[5:] if plain.startswith("__GI_") else plain  # glibc's internal name of an exported function
     public = _INTERNAL.sub("", plain)
-    # `pthread_cond_timedwait64` is the same function where time_t has 64 bits anyway
+    # `pthread_cond_timedwait64` is the same function if time_t has 64 bits anyway
     return public[:-2] if public != plain and public.endswith("64") else public
 
 
 def without_parameters(name: str) -> str:
-    """A demangled C++ or Rust name as debuggers show it: without the types of its parameters.
+    """Remove the parameters of a demangled C++ or Rust name, as debuggers do.
 
     ``std::thread::join()`` -> ``std::thread::join``; ``(anonymous namespace)::f(int) const`` ->
-    ``(anonymous namespace)::f``. A name without parameters is returned as it is.
+    ``(anonymous namespace)::f``. A name without parameters is returned unchanged.
     """
     plain = _QUALIFIERS.sub("", name)
     if not plain.endswith(")"):
@@ -39,16 +39,16 @@ def without_parameters(name: str) -> str:
     return name
 
 
-_LONG = 60
+_LONG = 60  # characters
 
 
 def short_name(name: str) -> str:
-    """A demangled C++ name as people say it: without parameters, and what is in ``<>`` left out if it is long.
+    """Shorten a demangled C++ name: without parameters, and without template arguments if it is long.
 
     ``std::map<int, mesh::Mesh*, ...>::find(int const&)`` -> ``std::map<...>::find``
     """
     plain, found, operator = without_parameters(name).partition("::operator")
-    if found:  # what follows may be a < or a > that is no bracket
+    if found:  # the operator may be < or >, which is not a bracket
         return short_name(plain) + found + operator
     if len(plain) <= _LONG or "<" not in plain:
         return plain
@@ -67,27 +67,26 @@ def short_name(name: str) -> str:
 
 # -- Cython --------------------------------------------------------------------------------------------------------
 
-# wrapper (pw), body of a `def` (pf), `cdef` function (f), body of a generator (gb); before that what tells variants for
-# fused types apart, and the classes of Cython's own
+# wrapper (pw), body of a `def` (pf), `cdef` function (f), body of a generator (gb); the prefix marks variants for fused
+# types and Cython's internal classes
 _CYTHON = re.compile(r"^(?:__pyx_\w*?)?__pyx_(pw|pf|f|gb)_(\d.*)$", re.DOTALL)
-# Cython's own module of memory views, in each extension that uses them: the only one whose symbols have a dot to spell
-# out, and its length is told as if they did not
+# Cython's module of memory views, in each extension that uses them: the only module with a dot in its name, which is
+# written out in symbols but not counted in the length
 _CYTHON_VIEWS, _SPELT_OUT = "15View.MemoryView_", "15View_dot_MemoryView_"
 _OUTLINED = re.compile(r"(?:\._omp_fn\.\d+)+$")
 _NUMBER = re.compile(r"\d+")
 
 
 def cython_name(symbol: str, module: str | None = None) -> str | None:
-    """The qualified name of the function that a symbol made by Cython stands for; None for any other symbol.
+    """The qualified name of the function behind a symbol made by Cython; None for any other symbol.
 
-    ``__pyx_pw_8cholesky_1factor_batch`` -> ``cholesky.factor_batch``. Modules, classes and functions around it are
-    written as length and name, then comes a number that makes the symbol unique (not with `cdef` functions). A class
-    with a lower-case name cannot always be distinguished from such a number; it is left out then. Cython itself calls
-    bodies of generators ``generator``.
+    ``__pyx_pw_8cholesky_1factor_batch`` -> ``cholesky.factor_batch``. The enclosing modules, classes and functions are
+    written as length and name, followed by a number that makes the symbol unique (except for `cdef` functions). A class
+    with a lower-case name is left out if it may be such a number. Cython names the bodies of generators ``generator``.
 
     Source: Cython 3.0 Cython/Compiler/Symtab.py (Scope), Naming.py, Nodes.py.
 
-    :param module: the file that the symbol is in, such as ``cholesky.cpython-311-x86_64-linux-gnu.so``.
+    :param module: the file with the symbol, such as ``cholesky.cpython-311-x86_64-linux-gnu.so``.
     """
     match = _CYTHON.match(_OUTLINED.sub("", symbol))
     if match is None:
@@ -117,7 +116,7 @@ def cython_name(symbol: str, module: str | None = None) -> str | None:
 
 # -- Rust ----------------------------------------------------------------------------------------------------------
 
-#: Bounds of one symbol, since back references can make a short one stand for a very long name.
+#: Bounds on one symbol: with back references a short symbol can have a very long name.
 _MAX_RUST_DEPTH, _MAX_RUST_STEPS, _MAX_RUST_NAME = 100, 5_000, 4_000
 _RUST_BASIC = {
     "a": "i8", "b": "bool", "c": "char", "d": "f64", "e": "str", "f": "f32", "h": "u8", "i": "isize", "j": "usize",
@@ -128,9 +127,9 @@ _BASE_62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def rust_name(symbol: str) -> str | None:
-    """The name that a symbol of Rust's own mangling (v0) stands for, hashes left out; None if it is no such symbol.
+    """Demangle a Rust symbol (v0), without hashes; None if it is not such a symbol.
 
-    For debuggers that know only the older mangling, which is that of C++ with a hash at the end: GDB up to 10.
+    GDB up to 10 knows only Rust's older mangling, which is the one of C++ with a hash at the end.
 
     Source: Rust RFC 2603; rustc 1.65 compiler/rustc_symbol_mangling/src/v0.rs.
     """
@@ -144,11 +143,11 @@ def rust_name(symbol: str) -> str | None:
 
 
 class _NotRust(Exception):
-    """A symbol that does not follow the grammar, or goes beyond the bounds."""
+    """The symbol violates the grammar, or exceeds the bounds."""
 
 
 class _RustSymbol:
-    """A parser of what follows ``_R``. Positions of back references are counted from there too."""
+    """Parses the text after ``_R``. Back references are positions in that text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -194,7 +193,7 @@ class _RustSymbol:
     def _identifier(self) -> str:
         is_punycode = self._eat("u")
         start = self._at
-        # no number begins with 0, but the name of a closure, which has none, may be followed by another
+        # numbers do not begin with 0, but a closure has the length 0, and another number may follow
         while self._text[self._at:self._at + 1].isdigit() and self._text[start:self._at] != "0":
             self._at += 1
         size = int(self._text[start:self._at][:6])
@@ -205,7 +204,7 @@ class _RustSymbol:
         self._at += size
         if is_punycode:
             plain, mark, coded = name.rpartition("_")
-            # longer ones would take long to decode
+            # decoding longer names would take long
             name = f"{plain}{'-' if mark else ''}{coded}".encode()[:200].decode("punycode")
         return name
 
@@ -220,7 +219,7 @@ class _RustSymbol:
         return text
 
     def path(self, in_value: bool) -> str:
-        """A path. In an expression its generic arguments follow ``::``."""
+        """Parse a path. In an expression, ``::`` precedes its generic arguments."""
         self._enter()
         tag = self._next()
         if tag == "B":
@@ -241,7 +240,7 @@ class _RustSymbol:
             base = self.path(in_value)
             arguments = ", ".join(filter(None, self._until_end(self._generic)))
             return self._leave(f"{base}{'::' if in_value else ''}<{arguments}>")
-        if tag in "MX":  # where the `impl` is does not belong to the name
+        if tag in "MX":  # the place of the `impl` is not shown
             self._optional("s")
             self.path(in_value=False)
         if tag == "M":
@@ -322,7 +321,7 @@ class _RustSymbol:
         if self._eat("B"):
             return self._leave(self._back(self._constant))
         kind = self._next()
-        if kind not in "abchijlmnostxy":  # strings and structures cannot be told from wrong symbols so easily
+        if kind not in "abchijlmnostxy":  # strings and structures are not supported
             raise _NotRust
         sign = "-" if self._eat("n") else ""
         end = self._text.index("_", self._at)

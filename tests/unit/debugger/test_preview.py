@@ -1,4 +1,4 @@
-"""What the threads of a process are in, from a folder that looks like its part of /proc."""
+"""The code that a process's threads execute, by a fake directory tree of /proc."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gdbext.debugger.preview import Preview
 from gdbext.elf.link_map import LinkedFile
 
 PROGRAM, WORK, ANONYMOUS, STACK, STACK_END, VDSO = 0x1_0000, 0x10_0000, 0x20_0000, 0x30_0000, 0x31_0000, 0x40_0000
-#: Where the code of files begins and ends.
+#: Start and end of the files' code.
 PROGRAM_CODE, WORK_CODE, WORK_END = PROGRAM + 0x1000, WORK + 0x1000, WORK + 0x3000
 MAPS = f"""\
 {PROGRAM:08x}-{PROGRAM_CODE:08x} r--p 00000000 fe:01 11                         /opt/program
@@ -32,7 +32,7 @@ IN_PROGRAM, IN_WORK = PROGRAM_CODE + 0x10, WORK_CODE + 0x20
 
 
 class Process:
-    """Process 100 of a /proc."""
+    """Process 100 in a fake /proc."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -40,7 +40,7 @@ class Process:
         (self.folder / "task").mkdir(parents=True)
         (self.folder / "maps").write_text(MAPS)
         (self.folder / "mem").touch()
-        # as large as the address space is, with holes
+        # a sparse file with the size of the address space
         os.truncate(self.folder / "mem", VDSO + 0x2000)
 
     def store(self, address: int, *words: int) -> None:
@@ -50,16 +50,16 @@ class Process:
             file.write(struct.pack(f"<{len(words)}Q", *words))
 
     def thread(self, number: int, text: str | bytes) -> None:
-        """A thread whose file `syscall` has this text."""
+        """Add a thread whose file `syscall` has this text."""
         (self.folder / "task" / str(number)).mkdir()
         (self.folder / "task" / str(number) / "syscall").write_bytes(text.encode() if isinstance(text, str) else text)
 
     def sleeper(self, number: int, sp: int, pc: int) -> None:
-        """A thread in a futex call."""
+        """Add a thread in a futex call."""
         self.thread(number, f"202 0x7f01 0x189 0x0 0x0 0x0 0xffffffff {sp:#x} {pc:#x}\n")
 
     def auxiliary(self, values: Mapping[int, int]) -> None:
-        """Its auxiliary vector."""
+        """Write the auxiliary vector."""
         (self.folder / "auxv").write_bytes(b"".join(struct.pack("=QQ", *pair) for pair in {**values, 0: 0}.items()))
 
     def preview(self) -> Preview:
@@ -74,15 +74,15 @@ def process(tmp_path: Path) -> Process:
     return Process(tmp_path)
 
 
-def test_thread_that_sleeps(process: Process) -> None:
+def test_code_addresses_of_a_sleeping_thread(process: Process) -> None:
     process.sleeper(100, STACK + 0x100, IN_WORK)
-    process.store(STACK + 0xF8, WORK_CODE)  # below its stack pointer is nothing of it
+    process.store(STACK + 0xF8, WORK_CODE)  # below the stack pointer
     process.store(STACK + 0x100, 0, IN_PROGRAM, 12345, WORK_CODE + 0x80)
     assert process.found() == {IN_WORK: 1, IN_PROGRAM: 1, WORK_CODE + 0x80: 1}
 
 
-def test_threads_that_are_not_in_a_system_call(process: Process) -> None:
-    """One runs; the other is blocked in a page fault, say, and its registers are told all the same."""
+def test_code_addresses_of_threads_outside_system_calls(process: Process) -> None:
+    """One thread runs; the other is blocked, for example in a page fault, and has known registers."""
     process.store(STACK, IN_PROGRAM)
     process.thread(100, "running\n")
     assert process.found() == {}
@@ -93,18 +93,18 @@ def test_threads_that_are_not_in_a_system_call(process: Process) -> None:
 @pytest.mark.parametrize("text", ["", "\n", "202", "what is this", "202 0x1 0x2 zz", f"-1 {IN_WORK:#x} pc",
                                   b"\xff \xfe\0", f"0 -{STACK:x} -{IN_WORK:x}",
                                   "0 " + "f" * 5000 + " " + "f" * 5000, "x" * (1 << 17)])
-def test_what_makes_no_sense(text: str | bytes, process: Process) -> None:
+def test_code_addresses_when_syscall_file_is_malformed(text: str | bytes, process: Process) -> None:
     process.thread(100, text)
     process.sleeper(101, STACK, IN_WORK)
     assert process.found() == {IN_WORK: 1}, "the other thread is found all the same"
 
 
-def test_process_that_may_not_be_looked_at(process: Process) -> None:
+def test_preview_when_files_are_unreadable_is_empty(process: Process) -> None:
     process.auxiliary({3: PROGRAM, 5: 2})
     process.store(STACK, IN_PROGRAM)
     process.sleeper(100, STACK, IN_WORK)
     process.sleeper(101, STACK, IN_WORK)
-    (process.folder / "task" / "101" / "syscall").unlink()  # it has ended
+    (process.folder / "task" / "101" / "syscall").unlink()  # the thread has ended
     assert process.found() == {IN_WORK: 1, IN_PROGRAM: 1}
     (process.folder / "mem").unlink()
     (process.folder / "auxv").unlink()
@@ -120,37 +120,37 @@ def test_process_that_may_not_be_looked_at(process: Process) -> None:
     assert preview.path_at(IN_WORK) is None
 
 
-def test_folder_of_threads_with_something_else_in_it(process: Process) -> None:
+def test_code_addresses_when_task_name_is_not_a_number_is_empty(process: Process) -> None:
     process.sleeper(100, STACK, IN_WORK)
     (process.folder / "task" / "x").mkdir()
     assert process.found() == {}
 
 
-def test_stack_pointer_that_leads_nowhere(process: Process) -> None:
+def test_code_addresses_when_stack_pointer_is_unmapped(process: Process) -> None:
     for number, sp in enumerate((0, STACK - 8, STACK_END, (1 << 64) - 1)):
         process.sleeper(100 + number, sp, IN_WORK + number)
     assert process.found() == {IN_WORK + number: 1 for number in range(4)}
 
 
-def test_memory_that_ends_within_a_word(process: Process) -> None:
+def test_code_addresses_when_memory_ends_within_a_word(process: Process) -> None:
     process.sleeper(100, STACK, IN_WORK)
     process.store(STACK, IN_PROGRAM, IN_PROGRAM + 1)
     os.truncate(process.folder / "mem", STACK + 15)
     assert process.found() == {IN_WORK: 1, IN_PROGRAM: 1}
 
 
-def test_only_what_lies_in_code_counts(process: Process) -> None:
-    """Of two files with data between them: the first and the last byte, and none beside them."""
+def test_code_addresses_are_only_in_code(process: Process) -> None:
+    """Two files with data between them: first and last byte of the code, and addresses next to them."""
     inside = [PROGRAM_CODE, PROGRAM_CODE + 0xFFF, WORK_CODE, WORK_END - 1]
-    beside = [0, 1, PROGRAM, PROGRAM_CODE - 1, PROGRAM_CODE + 0x1000, PROGRAM + 0x4000, WORK - 1, WORK, WORK_CODE - 1,
+    outside = [0, 1, PROGRAM, PROGRAM_CODE - 1, PROGRAM_CODE + 0x1000, PROGRAM + 0x4000, WORK - 1, WORK, WORK_CODE - 1,
               WORK_END, WORK_END + 0x1000, STACK, STACK + 8, (1 << 64) - 1]
-    process.store(STACK, *beside, *inside, *beside)
+    process.store(STACK, *outside, *inside, *outside)
     process.sleeper(100, STACK, WORK_END)
     assert process.found() == dict.fromkeys(inside, 1)
 
 
-def test_code_that_is_of_no_file(process: Process) -> None:
-    """What a JIT has written, and the kernel's."""
+def test_code_addresses_exclude_code_without_a_file(process: Process) -> None:
+    """Code of a JIT compiler and of the kernel."""
     process.store(STACK, ANONYMOUS, ANONYMOUS + 0x10, VDSO + 0x10, IN_WORK)
     process.sleeper(100, STACK, VDSO + 0x20)
     assert process.found() == {IN_WORK: 1}
@@ -158,8 +158,8 @@ def test_code_that_is_of_no_file(process: Process) -> None:
     assert process.found() == {}
 
 
-def test_how_far_up_a_stack(process: Process) -> None:
-    """16 KiB, and not beyond the mapping."""
+def test_code_addresses_read_at_most_16_kib_of_a_stack(process: Process) -> None:
+    """The read also stops at the end of the mapping."""
     process.sleeper(100, STACK, IN_WORK)
     process.store(STACK + (16 << 10) - 8, WORK_CODE, WORK_CODE + 1)
     process.sleeper(101, STACK_END - 8, IN_WORK + 1)
@@ -167,15 +167,15 @@ def test_how_far_up_a_stack(process: Process) -> None:
     assert process.found() == dict.fromkeys([IN_WORK, WORK_CODE, IN_WORK + 1, WORK_CODE + 2], 1)
 
 
-def test_many_threads(process: Process) -> None:
-    """The first 64 of them by number, not by the order of names."""
+def test_code_addresses_read_at_most_64_threads(process: Process) -> None:
+    """These are the first 64 by number, not by name."""
     for number in range(60, 130):
         process.sleeper(number, 0, WORK_CODE + number)
     assert process.found() == {WORK_CODE + number: 1 for number in range(60, 124)}
 
 
-def test_number_of_threads_at_an_address(process: Process) -> None:
-    """A thread counts once, however often it has called the same function."""
+def test_code_addresses_count_threads(process: Process) -> None:
+    """A thread counts once, even if it has called the function several times."""
     process.store(STACK, *[IN_PROGRAM] * 50)
     process.store(STACK + 0x8000, *[IN_PROGRAM] * 50, IN_WORK)
     for number in range(3):
@@ -184,7 +184,7 @@ def test_number_of_threads_at_an_address(process: Process) -> None:
     assert process.found()[WORK_CODE] == 0
 
 
-def test_paths(process: Process) -> None:
+def test_path_at(process: Process) -> None:
     preview = process.preview()
     assert preview.path_at(PROGRAM) == "/opt/program"
     assert preview.path_at(WORK_END + 0xFFF) == "/lib/my libwork.so.1"
@@ -209,7 +209,7 @@ def test_linked_files(process: Process) -> None:
 
 
 @pytest.mark.parametrize("address", [0, 1 << 47, 1 << 63, (1 << 64) - 1])
-def test_auxiliary_vector_that_leads_nowhere(address: int, process: Process) -> None:
+def test_linked_files_when_auxiliary_vector_is_impossible_is_empty(address: int, process: Process) -> None:
     process.auxiliary({3: address, 5: (1 << 64) - 1})
     assert process.preview().linked_files() == []
     with open(process.folder / "auxv", "ab") as file:

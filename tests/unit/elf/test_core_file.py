@@ -34,14 +34,14 @@ def note(kind: int, data: bytes, name: bytes = b"CORE\0") -> bytes:
 
 
 def mapped(*files: tuple[int, int, int, bytes], page: int = 4096, count: int | None = None) -> bytes:
-    """The contents of `NT_FILE`: start, end and offset in pages of each file, then their names."""
+    """The contents of `NT_FILE`: start, end and offset in pages for each file, then the names."""
     return (struct.pack("<QQ", len(files) if count is None else count, page)
             + b"".join(struct.pack("<QQQ", *each[:3]) for each in files)
             + b"".join(each[3] + b"\0" for each in files))
 
 
 def core(loads: Sequence[tuple[int, int, int]], notes: bytes = b"", missing: int = 0) -> bytes:
-    """A core with segments (flags, start, size); all of their memory is there, but for what is `missing` at the end."""
+    """A core with segments (flags, start, size), without the last `missing` bytes."""
     offset = EHDR + PHDR * (len(loads) + 1)
     table = segment(PT_NOTE, 0, offset, 0, len(notes), 0)
     offset += len(notes)
@@ -53,12 +53,12 @@ def core(loads: Sequence[tuple[int, int, int]], notes: bytes = b"", missing: int
 
 
 def kept(start: int, end: int, permissions: str, path: str | None = None, offset: int = 0) -> Region:
-    """A region all of which is in the core."""
+    """A region with all contents in the core."""
     return Region(start, end, permissions, path, offset, kept=end)
 
 
 def left_out(start: int, end: int, path: str, offset: int = 0) -> Region:
-    """A file's mapping that is in no segment."""
+    """A file's mapping without a segment."""
     return Region(start, end, None, path, offset, kept=start)
 
 
@@ -68,7 +68,7 @@ def read(tmp_path: Path, data: bytes) -> CoreFile | None:
     return read_core_file(str(path))
 
 
-def test_segments_are_regions(tmp_path: Path) -> None:
+def test_regions_match_the_segments(tmp_path: Path) -> None:
     data = core([(R | W, 0x7000, 0x1000), (R | X, 0x1000, 0x2000), (0, 0x5000, 0), (R, 0x9000, 16)])
     found = read(tmp_path, data)
     assert found is not None
@@ -77,27 +77,27 @@ def test_segments_are_regions(tmp_path: Path) -> None:
     assert (found.size, found.whole, found.missing) == (len(data), len(data), 0)
 
 
-def test_mapped_files_are_told(tmp_path: Path) -> None:
+def test_regions_include_mapped_files(tmp_path: Path) -> None:
     files = mapped((0x1000, 0x3000, 2, b"/lib/libx.so"), (0x8000, 0x9000, 0, "/data/é".encode()))
     notes = note(NT_PRSTATUS, bytes(33)) + note(NT_FILE, files) + note(NT_PRSTATUS, bytes(5), b"")
     found = read(tmp_path, core([(R | X, 0x1000, 0x1000), (R | W, 0x4000, 0x1000)], notes))
     assert found is not None
-    # the second is in no segment: a kernel leaves out what the file itself has
+    # the second has no segment: the kernel leaves out memory with the contents of the file
     assert found.regions == (kept(0x1000, 0x2000, "rx", "/lib/libx.so", 0x2000), kept(0x4000, 0x5000, "rw"),
                              left_out(0x8000, 0x9000, "/data/é"))
     assert found.regions[2].allows("w") is None
 
 
 def state(lwp: int, first: int, size: int = 336) -> bytes:
-    """``struct elf_prstatus`` with registers that count up."""
+    """``struct elf_prstatus`` with ascending numbers as registers."""
     registers = struct.pack("<27Q", *range(first, first + 27))
     return (bytes(32) + struct.pack("<i", lwp) + bytes(76) + registers).ljust(size, b"\0")
 
 
-def test_registers_of_threads(tmp_path: Path) -> None:
+def test_states_have_the_registers_of_threads(tmp_path: Path) -> None:
     notes = b"".join([
         note(NT_PRSTATUS, state(7, 1 << 63)), note(NT_PRSTATUS, state(8, 100)),
-        note(NT_PRSTATUS, state(9, 0)), note(NT_PRSTATUS, state(9, 1)),  # which of them is thread 9?
+        note(NT_PRSTATUS, state(9, 0)), note(NT_PRSTATUS, state(9, 1)),  # two threads with the number 9
         note(NT_PRSTATUS, state(10, 0, 340)), note(NT_PRSTATUS, state(11, 0), b"LINUX\0"), note(6, state(12, 0)),
     ])
     found = read(tmp_path, core([(R, 0x1000, 16)], notes))
@@ -111,21 +111,21 @@ def test_registers_of_threads(tmp_path: Path) -> None:
     assert core_registers(found.states[10]) == {}
 
 
-def test_states_of_other_machines_are_marked(tmp_path: Path) -> None:
+def test_states_have_the_machine_of_the_core(tmp_path: Path) -> None:
     data = core([(R, 0x1000, 16)], note(NT_PRSTATUS, state(7, 0)))
     found = read(tmp_path, data[:18] + struct.pack("<H", 183) + data[20:])
     assert found is not None
     assert found.machine == 183
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_mapped_file_names_when_not_text_are_escaped(tmp_path: Path) -> None:
     found = read(tmp_path, core([(R, 0x1000, 16)], note(NT_FILE, mapped((0x1000, 0x2000, 0, b"/a\xff\n")))))
     assert found is not None
     assert os.fsencode(found.regions[0].path or "") == b"/a\xff\n"
 
 
-def test_segments_that_are_there_in_part(tmp_path: Path) -> None:
-    """A kernel leaves out what files have, or what it was told to."""
+def test_regions_when_segment_is_partly_saved(tmp_path: Path) -> None:
+    """The kernel leaves out memory with the contents of files, and memory that a program excluded."""
     table = segment(PT_LOAD, R | X, 0x1000, 0x10000, 0x1000, 0x4000) + segment(PT_LOAD, R, 0x2000, 0x20000, 0, 0x1000)
     data = (header(2) + table).ljust(0x2000, b"\0")
     found = read(tmp_path, data)
@@ -143,7 +143,7 @@ def test_segments_that_are_there_in_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", [1, 100, 0x1000, 0x1FFF])
-def test_truncated(tmp_path: Path, missing: int) -> None:
+def test_missing_when_core_is_truncated(tmp_path: Path, missing: int) -> None:
     whole = core([(R | W, 0x1000, 0x1000), (R | W, 0x4000, 0x1000)])
     found = read(tmp_path, whole[:-missing])
     assert found is not None
@@ -151,7 +151,7 @@ def test_truncated(tmp_path: Path, missing: int) -> None:
     assert len(found.regions) == 2
 
 
-def test_truncated_in_its_headers(tmp_path: Path) -> None:
+def test_core_file_when_headers_are_truncated(tmp_path: Path) -> None:
     data = core([(R | W, 0x1000 * i, 0x1000) for i in range(1, 5)])
     for size in range(EHDR, EHDR + 5 * PHDR):
         found = read(tmp_path, data[:size])
@@ -160,8 +160,8 @@ def test_truncated_in_its_headers(tmp_path: Path) -> None:
         assert found.missing > 0
 
 
-def test_many_segments(tmp_path: Path) -> None:
-    """Of more than 65534 segments a section header tells the number."""
+def test_regions_of_more_than_65534_segments(tmp_path: Path) -> None:
+    """If there are more than 65534 segments, a section header has the number."""
     count = 70_000
     table = b"".join(segment(PT_LOAD, R, 0, 0x1000 * i, 0, 0x1000) for i in range(count))
     section = bytes(44) + struct.pack("<I", count) + bytes(SHDR - 48)
@@ -178,18 +178,18 @@ def test_many_segments(tmp_path: Path) -> None:
     header(0, data=2), header(0, entry=32), header(1, entry=0),
 ], ids=["empty", "begin of a header", "less than a header", "text", "executable", "32 bits", "big-endian",
         "program headers of 32 bits", "program headers without size"])
-def test_what_is_no_core(tmp_path: Path, data: bytes) -> None:
+def test_read_core_file_when_not_a_core_is_none(tmp_path: Path, data: bytes) -> None:
     assert read(tmp_path, data) is None
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_read_core_file_when_not_a_regular_file_is_none(tmp_path: Path) -> None:
     assert read_core_file(str(tmp_path / "nothing")) is None
     assert read_core_file(str(tmp_path)) is None
     assert read_core_file("a\0b") is None
     assert read_core_file("/dev/zero") is None
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_read_core_file_of_a_pipe_does_not_block(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     start = time.process_time()
@@ -201,7 +201,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     mapped((0x1000, 0x2000, 0, b"/a"), count=1 << 63), mapped((0x1000, 0x2000, 0, b"/a"), count=2)[:40], b"", bytes(15),
     mapped(count=1),
 ], ids=["more than there are", "cut off", "empty", "less than its head", "none where there should be one"])
-def test_notes_that_contradict_themselves(tmp_path: Path, files: bytes) -> None:
+def test_mapped_files_when_note_is_inconsistent_are_left_out(tmp_path: Path, files: bytes) -> None:
     found = read(tmp_path, core([(R, 0x1000, 16)], note(NT_FILE, files)))
     assert found is not None
     assert found.regions == (kept(0x1000, 0x1010, "r"),)
@@ -210,13 +210,13 @@ def test_notes_that_contradict_themselves(tmp_path: Path, files: bytes) -> None:
 @pytest.mark.parametrize("head", [
     struct.pack("<III", 0xFFFFFFFF, 0xFFFFFFFF, NT_FILE), struct.pack("<III", 5, 0xFFFFFFFF, NT_FILE) + b"CORE\0\0\0\0",
 ])
-def test_notes_of_impossible_sizes(tmp_path: Path, head: bytes) -> None:
+def test_notes_with_impossible_sizes_are_ignored(tmp_path: Path, head: bytes) -> None:
     found = read(tmp_path, core([(R, 0x1000, 16)], head + bytes(64)))
     assert found is not None
     assert found.regions == (kept(0x1000, 0x1010, "r"),)
 
 
-def test_fewer_names_than_files(tmp_path: Path) -> None:
+def test_mapped_files_when_names_are_missing(tmp_path: Path) -> None:
     files = struct.pack("<QQ", 2, 4096) + struct.pack("<6Q", 0x1000, 0x2000, 0, 0x5000, 0x6000, 0) + b"/a\0"
     found = read(tmp_path, core([(R, 0x1000, 16)], note(NT_FILE, files)))
     assert found is not None
@@ -226,20 +226,20 @@ def test_fewer_names_than_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("offset", "start", "size"), [
     (0, (1 << 64) - 0x1000, 0x2000), (1 << 63, 0x1000, 0x1000), ((1 << 64) - 1, 0x1000, (1 << 64) - 1)])
 @pytest.mark.parametrize("kind", [PT_LOAD, PT_NOTE])
-def test_impossible_segments(tmp_path: Path, kind: int, offset: int, start: int, size: int) -> None:
+def test_regions_when_segment_is_impossible(tmp_path: Path, kind: int, offset: int, start: int, size: int) -> None:
     table = segment(PT_LOAD, R, 0, 0x500000, 0, 0x1000) + segment(kind, R, offset, start, size, size)
     found = read(tmp_path, header(2) + table)
     assert found is None or all(0 <= region.start <= region.end <= 1 << 64 for region in found.regions)
 
 
 @pytest.mark.parametrize("headers", [1 << 40, 1 << 63, (1 << 64) - 1])
-def test_headers_that_lie_nowhere(tmp_path: Path, headers: int) -> None:
+def test_core_file_when_headers_are_outside_the_file(tmp_path: Path, headers: int) -> None:
     found = read(tmp_path, header(3, headers=headers))
     assert found is None or (found.regions == () and found.missing > 0)
     assert read(tmp_path, header(0xFFFF, sections=headers, section_size=SHDR)) is None
 
 
-def test_the_number_of_segments_is_bounded(tmp_path: Path) -> None:
+def test_number_of_segments_is_bounded(tmp_path: Path) -> None:
     section = bytes(44) + struct.pack("<I", 0xFFFFFFFF) + bytes(SHDR - 48)
     data = header(0xFFFF, sections=EHDR, headers=EHDR + SHDR, section_size=SHDR) + section
     found = read(tmp_path, data + segment(PT_LOAD, R, 0, 0x1000, 0, 0x1000))
@@ -248,8 +248,8 @@ def test_the_number_of_segments_is_bounded(tmp_path: Path) -> None:
     assert found.whole < 1 << 30
 
 
-def test_the_same_note_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of many segments may name the same bytes."""
+def test_total_size_of_notes_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many segments may have the same bytes."""
     monkeypatch.setattr(core_file, "MAX_NOTES", 1 << 16)
     notes = note(NT_FILE, mapped((0x1000, 0x2000, 0, b"/a")))
     count = 20_000
@@ -264,7 +264,7 @@ def test_the_same_note_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_garbage(tmp_path: Path, seed: int) -> None:
+def test_read_core_file_when_damaged_raises_nothing(tmp_path: Path, seed: int) -> None:
     chooser = random.Random(seed)
     files = mapped((0x1000, 0x3000, 2, b"/lib/libx.so"), (0x8000, 0x9000, 0, b"/data"))
     data = bytearray(core([(R | X, 0x1000, 64), (R | W, 0x4000, 64)], note(NT_FILE, files)))
@@ -274,7 +274,7 @@ def test_garbage(tmp_path: Path, seed: int) -> None:
     assert found is None or found.missing >= 0
 
 
-# -- whose core it is -----------------------------------------------------------------------------------------
+# -- user and group ------------------------------------------------------------------------------------------
 
 def process_information(user: int, group: int) -> bytes:
     return note(NT_PRPSINFO, struct.pack("<4BxxxxQII4i16s80s", 0, 0, 0, 0, 0, user, group, 1, 1, 1, 1, b"python", b""))
@@ -286,7 +286,7 @@ def process_information(user: int, group: int) -> bytes:
     (process_information(1000, 100) + process_information(0, 0), (None, 0)),
     (note(NT_PRPSINFO, bytes(80)), (None, 0)),
 ], ids=["user", "root", "none", "twice", "two users", "of another size"])
-def test_the_user_of_the_process(tmp_path: Path, notes: bytes, expected: tuple[int | None, int]) -> None:
+def test_user_of_the_process(tmp_path: Path, notes: bytes, expected: tuple[int | None, int]) -> None:
     path = tmp_path / "core"
     path.write_bytes(core([], notes))
     found = read_core_file(str(path))

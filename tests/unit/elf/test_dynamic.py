@@ -17,7 +17,7 @@ SYMBOLS = {"_PyRuntime": (0x2000, 656), "Py_Version": (0x3000, 8), "PyMutex_Lock
            "_thread_db_pthread_tid": (0x2800, 12)}
 
 
-# the values of GNU binutils for these names
+# hashes computed by GNU binutils
 @pytest.mark.parametrize(("name", "value"), [(b"", 5381), (b"printf", 0x156B2BB8), (b"exit", 0x7C967E3F),
                                              (b"syscall", 0xBAC212A0), (b"flapenguin.me", 0x8AE9F18E)])
 def test_gnu_hash(name: bytes, value: int) -> None:
@@ -26,7 +26,7 @@ def test_gnu_hash(name: bytes, value: int) -> None:
 
 @pytest.mark.parametrize("gnu", [True, False], ids=["GNU hash", "old hash"])
 @pytest.mark.parametrize("name", SYMBOLS)
-def test_exported_symbols_are_found(name: str, gnu: bool) -> None:
+def test_find_dynamic_symbol_when_exported(name: str, gnu: bool) -> None:
     memory, module = fake_elf(BASE, SYMBOLS, "/lib/libx.so", gnu=gnu)
     offset, size = SYMBOLS[name]
     assert find_dynamic_symbol(memory, module, name) == DynamicSymbol(BASE + offset, size)
@@ -34,12 +34,12 @@ def test_exported_symbols_are_found(name: str, gnu: bool) -> None:
 
 @pytest.mark.parametrize("gnu", [True, False], ids=["GNU hash", "old hash"])
 @pytest.mark.parametrize("name", ["", "Py_Versio", "Py_Version2", "nothing", "_PyRuntimf", "y" * 5000])
-def test_other_names_are_not(name: str, gnu: bool) -> None:
+def test_find_dynamic_symbol_when_not_exported_is_none(name: str, gnu: bool) -> None:
     memory, module = fake_elf(BASE, SYMBOLS, "/lib/libx.so", gnu=gnu)
     assert find_dynamic_symbol(memory, module, name) is None
 
 
-def test_undefined_and_thread_local_symbols_have_no_address() -> None:
+def test_find_dynamic_symbol_when_undefined_or_thread_local_is_none() -> None:
     kinds = {"Py_Version": (0x12, 0), "x": (0x16, 7)}
     memory, module = fake_elf(BASE, SYMBOLS, "/lib/libx.so", kinds=kinds)
     assert find_dynamic_symbol(memory, module, "Py_Version") is None
@@ -47,27 +47,28 @@ def test_undefined_and_thread_local_symbols_have_no_address() -> None:
     assert find_dynamic_symbol(memory, module, "_PyRuntime") is not None
 
 
-def test_file_linked_at_a_fixed_address() -> None:
+def test_find_dynamic_symbol_in_file_with_fixed_address() -> None:
     memory, module = fake_elf(0x40_0000, {"_PyRuntime": (0x40_2000, 656)}, "/usr/bin/python3", link_base=0x40_0000)
     assert find_dynamic_symbol(memory, module, "_PyRuntime") == DynamicSymbol(0x40_2000, 656)
 
 
 @pytest.mark.parametrize("size", [0, 0x200, 0x208, 0x220, 0x228, 0x400, 0xC00])
-def test_file_that_is_not_all_there(size: int) -> None:
+def test_find_dynamic_symbol_when_file_is_truncated_is_none(size: int) -> None:
     memory, module = fake_elf(BASE, SYMBOLS, "/lib/libx.so")
     torn = FakeMemory({BASE: memory.read(BASE, size)} if size else {})
     assert find_dynamic_symbol(torn, module, "_PyRuntime") is None
 
 
-def test_module_without_tables() -> None:
+def test_find_dynamic_symbol_without_tables_is_none() -> None:
     assert find_dynamic_symbol(FakeMemory(), Module("/x", ()), "main") is None
 
 
-def test_chain_without_end_is_left() -> None:
+def test_find_dynamic_symbol_when_chain_is_endless_is_none() -> None:
     memory, module = fake_elf(BASE, SYMBOLS, "/lib/libx.so")
     table = module.sections[0].start
     value = gnu_hash(b"wanted")
-    # all bits of the bloom filter, and chain words that match in hash, never end and lead to no such name
+    # all bits of the bloom filter are set, and all words of the chain have the hash; none has the name or ends the
+    # chain
     memory.u64(table + 16, (1 << 64) - 1)
     memory.u32(table + 24, 1, 1)
     memory.map(table + 32, (value & ~1).to_bytes(4, "little") * 0x4000)
@@ -77,7 +78,7 @@ def test_chain_without_end_is_left() -> None:
     assert len(memory.reads) < 50_000
 
 
-def test_base_without_a_readable_header() -> None:
+def test_load_base_without_a_readable_header() -> None:
     high = Module("/lib/libx.so", (Section(".text", BASE + 0x1040, BASE + 0x2000),))
     fixed = Module("/usr/bin/x", (Section(".text", 0x40_1040, 0x40_2000),))
     assert load_base(FakeMemory(), high) == BASE + 0x1000
@@ -87,7 +88,7 @@ def test_base_without_a_readable_header() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_noise(seed: int) -> None:
+def test_find_dynamic_symbol_when_memory_is_damaged_raises_nothing(seed: int) -> None:
     at = seed * 0x1000
     sections = tuple(Section(name, at + 0x100 * i, at + 0x100 * i + 0x80)
                      for i, name in enumerate((".gnu.hash", ".dynsym", ".dynstr")))
@@ -97,8 +98,8 @@ def test_noise(seed: int) -> None:
     assert time.process_time() - start < 5
 
 
-def test_real_libc_of_this_process() -> None:
-    """The process that runs the tests is a target too: read by itself, compared with its own dynamic linker."""
+def test_find_dynamic_symbol_in_the_real_libc() -> None:
+    """The test reads its own process and compares the result with its dynamic linker."""
     maps = [line.split() for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()]
     paths = [line[5] for line in maps if len(line) > 5 and "/libc.so.6" in line[5]]
     if not paths:
@@ -111,7 +112,7 @@ def test_real_libc_of_this_process() -> None:
         expected = ctypes.cast(getattr(libc, name), ctypes.c_void_p).value
         found = find_dynamic_symbol(memory, section_module, name)
         assert found is not None, name
-        if name != "memcmp":  # an indirect function: its symbol is the resolver
+        if name != "memcmp":  # an indirect function: its symbol is the resolver's
             assert found.address == expected
 
 

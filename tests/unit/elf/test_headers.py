@@ -1,4 +1,4 @@
-"""Headers of ELF files, on disk and in memory: what is read, what is refused, and that damage cannot do more."""
+"""Headers of ELF files, on disk and in memory: accepted files, refused files, damaged files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reader(data: bytes) -> Read:
 
 
 def changed(at: int, form: str, value: int) -> bytes:
-    """The headers of a file, one member of which has another value."""
+    """The headers of a file, with another value of one member."""
     data = bytearray(elf_headers(SEGMENTS))
     struct.pack_into(form, data, at, value)
     return bytes(data)
@@ -73,7 +73,7 @@ def test_read_header_when_file_is_not_accepted_raises(data: bytes, why: str) -> 
         read_sections(reader(data))
 
 
-def test_program_headers_when_cut_off_are_those_that_are_complete() -> None:
+def test_program_headers_when_truncated_are_the_complete_ones() -> None:
     data = elf_headers(SEGMENTS)
     assert [len(find_segments(reader(data[:size]))) for size in (64, 119, 120, 176, len(data))] == [0, 0, 1, 2, 3]
     many = elf_headers(SEGMENTS * 50)
@@ -81,7 +81,7 @@ def test_program_headers_when_cut_off_are_those_that_are_complete() -> None:
 
 
 @pytest.mark.parametrize("offset", [1 << 40, 1 << 63, (1 << 64) - 1])
-def test_program_headers_when_outside_the_file_are_none(offset: int, tmp_path: Path) -> None:
+def test_program_headers_when_outside_the_file_are_empty(offset: int, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(changed(32, "<Q", offset))
     with path.open("rb", buffering=0) as file:
@@ -93,7 +93,7 @@ def test_number_of_program_headers_is_bounded() -> None:
     asked = []
 
     def read(offset: int, size: int) -> bytes:
-        """A file of program headers without end, which claims to have 4 billion."""
+        """An endless file of program headers that claims to have 4 billion of them."""
         asked.append(size)
         data = elf_headers(())
         data = data[:40] + struct.pack("<Q", 64) + data[48:56] + struct.pack("<HHH", 0xFFFF, 64, 1) + data[62:]
@@ -135,7 +135,7 @@ def test_real_library_when_damaged_raises_only_corrupt_structure(seed: int) -> N
     whole = small_library()
     for _ in range(40):
         data = bytearray(whole[:chooser.choice((len(whole), chooser.randrange(len(whole))))])
-        # mostly where it matters: in the header, the program headers, the table of sections
+        # mostly in the header, the program headers and the table of sections
         for _ in range(chooser.randrange(1, 8)):
             low = chooser.choice((0, 16, 16, 64, max(len(data) - 1000, 0)))
             if low < len(data):

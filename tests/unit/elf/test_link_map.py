@@ -1,4 +1,4 @@
-"""The dynamic linker's list in memory made up byte by byte: what is found, and what a list that lies can cost."""
+"""The dynamic linker's list in fake memory: the files found, and the cost of a damaged list."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ DT_NULL, DT_NEEDED, DT_DEBUG = 0, 1, 21
 AT_PHDR, AT_PHNUM = 3, 5
 PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 LINK = struct.Struct("<QQQQ")
-#: Where things are in these processes: of the executable by its own count, of the rest for good.
+#: Places in these processes: link-time addresses in the executable, absolute addresses elsewhere.
 HEADERS, DYNAMIC, R_DEBUG, LINKS, NAMES = 0x40, 0x3000, 0x7F00_0000_0000, 0x7F00_0001_0000, 0x7F00_0002_0000
 FIXED, PIE = 0x40_0000, 0x5555_5555_4000
 
 
 class Process:
-    """A process whose executable has been loaded; `links` are name, bias and dynamic section of what is linked.
+    """A process with a loaded executable; `links` are (name, bias, dynamic section) of the linked files.
 
-    `requests` notes what was asked for, as (address, size).
+    `requests` records the reads: (address, size).
 
-    :param bias: what is added to link-time addresses of the executable.
-    :param base: at which link-time address it begins.
+    :param bias: value added to link-time addresses of the executable.
+    :param base: link-time address of the executable's start.
     """
 
     def __init__(self, links: Sequence[tuple[bytes, int, int]] = (), *, bias: int = PIE, base: int = 0,
@@ -46,20 +46,20 @@ class Process:
             self.pieces[LINKS + 0x100 * index] = LINK.pack(where, at, dynamic, following)
 
     def set_headers(self, headers: Sequence[tuple[int, int, int]]) -> None:
-        """Program headers: type, address, size in memory."""
+        """Store program headers: (type, address, size in memory)."""
         self.count = len(headers)
         self.pieces[self.headers] = b"".join(PROGRAM_HEADER.pack(kind, 4, 0, address, 0, 0, size, 8)
                                              for kind, address, size in headers)
 
     def set_link(self, index: int, name: int, following: int) -> None:
-        """A member of the list that was there is replaced."""
+        """Replace a member of the list."""
         self.pieces[LINKS + 0x100 * index] = LINK.pack(0x1000 * index, name, 0, following)
 
     def auxiliary(self) -> dict[int, int]:
         return {AT_PHDR: self.headers, AT_PHNUM: self.count}
 
     def read(self, address: int, size: int) -> bytes:
-        """As many bytes of what was asked for as there are."""
+        """Read at most `size` bytes."""
         self.requests.append((address, size))
         for start, piece in self.pieces.items():
             if start <= address < start + len(piece):
@@ -67,7 +67,7 @@ class Process:
         return b""
 
     def found(self) -> list[LinkedFile]:
-        # a list without an end fails a test, and does not hang it
+        # an endless list fails a test rather than hanging it
         return list(itertools.islice(linked_files(self.read, self.auxiliary()), 20_000))
 
     def names(self) -> list[str]:
@@ -80,13 +80,13 @@ LINKED = ((b"", PIE, PIE + DYNAMIC), (b"/lib/libwork.so.1", 0x7F10_0000_0000, 0x
 
 @pytest.mark.parametrize(("bias", "base"), [(PIE, 0), (0, FIXED), (PIE, FIXED)],
                          ids=["position-independent", "fixed", "linked elsewhere"])
-def test_executables(bias: int, base: int) -> None:
+def test_linked_files_of_executables(bias: int, base: int) -> None:
     process = Process(LINKED, bias=bias, base=base)
     assert process.found() == [LinkedFile(name.decode(), where, dynamic) for name, where, dynamic in LINKED]
     assert len(process.requests) == 3 + 2 * len(LINKED)
 
 
-def test_fixed_executable_whose_headers_do_not_tell_where_they_are() -> None:
+def test_linked_files_of_fixed_executable_without_pt_phdr() -> None:
     process = Process(LINKED, bias=0, base=FIXED)
     process.set_headers([(PT_DYNAMIC, FIXED + DYNAMIC, 48)])
     assert process.names() == ["", "/lib/libwork.so.1", "/lib/libc.so.6"]
@@ -95,13 +95,13 @@ def test_fixed_executable_whose_headers_do_not_tell_where_they_are() -> None:
 @pytest.mark.parametrize("tags", [(), ((DT_NULL, 0),), ((DT_NEEDED, R_DEBUG),), ((DT_DEBUG, 0),),
                                   ((DT_DEBUG, 0), (DT_DEBUG, R_DEBUG)), ((DT_DEBUG, 1 << 63),),
                                   ((DT_DEBUG, (1 << 64) - 1),)])
-def test_no_list(tags: Sequence[tuple[int, int]]) -> None:
+def test_linked_files_without_a_list_is_empty(tags: Sequence[tuple[int, int]]) -> None:
     process = Process(LINKED, tags=tags)
     assert process.found() == []
     assert len(process.requests) <= 3
 
 
-def test_list_that_is_not_set_up_yet() -> None:
+def test_linked_files_when_list_is_not_initialised_is_empty() -> None:
     assert Process().found() == []
     process = Process(LINKED)
     half = LINKS & 0xFFFF_FFFF
@@ -110,7 +110,7 @@ def test_list_that_is_not_set_up_yet() -> None:
     assert process.found() == []
 
 
-def test_no_program_headers() -> None:
+def test_linked_files_without_program_headers_is_empty() -> None:
     process = Process(LINKED)
     for headers, count in ((0, 3), (process.headers, 0), (1 << 63, 3), ((1 << 64) - 1, 3)):
         assert list(linked_files(process.read, {AT_PHDR: headers, AT_PHNUM: count})) == []
@@ -119,8 +119,8 @@ def test_no_program_headers() -> None:
     assert process.found() == []
 
 
-def test_headers_that_are_cut_off() -> None:
-    """What is whole of them counts."""
+def test_linked_files_when_headers_are_truncated() -> None:
+    """Complete headers count."""
     process = Process(LINKED)
     process.pieces[process.headers] += b"\2\0\0\0"
     process.count = 4
@@ -129,8 +129,8 @@ def test_headers_that_are_cut_off() -> None:
     assert process.found() == []
 
 
-def test_addresses_that_lead_nowhere() -> None:
-    """They wrap around, or come out below zero: it is up to `read` to have nothing there."""
+def test_linked_files_when_addresses_are_impossible() -> None:
+    """Sums wrap around or are negative: `read` has no bytes there."""
     process = Process(LINKED)
     top = (1 << 64) - 1
     for headers in ([(PT_PHDR, top, 0), (PT_DYNAMIC, 0, 48)], [(PT_PHDR, 0, 0), (PT_DYNAMIC, top, 48)],
@@ -143,14 +143,14 @@ def test_addresses_that_lead_nowhere() -> None:
 
 
 @pytest.mark.parametrize(("member", "following"), [(0, 0), (2, 0), (2, 1), (2, 2)])
-def test_cyclic_list(member: int, following: int) -> None:
+def test_linked_files_when_list_is_cyclic_ends(member: int, following: int) -> None:
     process = Process(LINKED)
     process.set_link(member, NAMES + 0x1000, LINKS + 0x100 * following)
     assert len(process.found()) == member + 1
     assert len(process.requests) == 3 + 2 * (member + 1)
 
 
-def test_list_that_is_cut_off() -> None:
+def test_linked_files_when_list_is_truncated() -> None:
     process = Process(LINKED)
     last = LINKS + 0x200
     process.pieces[last] = process.pieces[last][:-1]
@@ -159,8 +159,8 @@ def test_list_that_is_cut_off() -> None:
     assert process.names() == ["", "/lib/libwork.so.1"]
 
 
-def test_list_without_an_end() -> None:
-    """Each member is another one, for ever."""
+def test_linked_files_when_list_is_endless_is_bounded() -> None:
+    """Every link is followed by another one, forever."""
     requests = []
     process = Process(LINKED)
 
@@ -176,8 +176,8 @@ def test_list_without_an_end() -> None:
     assert max(requests) <= 4096
 
 
-def test_names() -> None:
-    """No text, none at all, one that does not end, one that memory ends before."""
+def test_linked_files_names() -> None:
+    """Names that are not text, empty, unterminated, or truncated by the end of memory."""
     process = Process([(b"/lib/\xff\xc3.so", 0, 0), (b"/lib/a b\n\x1b.so", 0, 0), (b"", 0, 0), (b"", 0, 0)])
     del process.pieces[NAMES + 0x2000]
     process.pieces[NAMES + 0x3000] = b"/lib/" + b"x" * 10_000
@@ -190,8 +190,8 @@ def test_names() -> None:
     assert process.names()[-1] == "/lib/cut"
 
 
-def test_what_is_claimed_is_not_believed() -> None:
-    """Of the number of headers, of their sizes, and of how many there are of a kind."""
+def test_linked_files_when_sizes_are_impossible_is_bounded() -> None:
+    """The number of headers, their sizes, and the number of dynamic sections are bounded."""
     process = Process(LINKED)
     process.count = (1 << 64) - 1
     assert len(process.found()) == 3

@@ -1,4 +1,4 @@
-"""Loaded files that only the mappings show: in fake memory, and this very process."""
+"""Loaded files that only the mappings show: in fake memory, and in the process of the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.fake_memory import FakeMemory
 
 BASE, SIZE = 0x7000_0000_0000, 0x3000
 PATH = "/opt/libx.so"
-#: Program headers: kind, flags, offset, address, size; code and then frame descriptions.
+#: Program headers (kind, flags, offset, address, size) of code and frame descriptions.
 SEGMENTS = ((1, 4, 0, 0, 0x1000), (1, 5, 0x1000, 0x1000, 0x1000), (0x6474E550, 4, 0x2000, 0x2000, 0x100))
 REGIONS = (Region(BASE, BASE + 0x1000, "r", PATH), Region(BASE + 0x1000, BASE + 0x2000, "rx", PATH, 0x1000),
            Region(BASE + 0x2000, BASE + SIZE, "r", PATH, 0x2000))
@@ -39,7 +39,7 @@ def found(regions: Sequence[Region], known: Sequence[Module] = (), memory: FakeM
     return list(mapped_modules(memory, regions, known, lambda path: None if data is None else read))
 
 
-def test_segments_of_a_file_that_is_gone() -> None:
+def test_mapped_modules_when_file_is_deleted_has_segments() -> None:
     (each,) = found(REGIONS)
     assert (each.module.path, each.module.by_mapping, each.file, each.bias) == (PATH, True, None, BASE)
     assert each.module.contains(BASE + 0x1000)
@@ -48,33 +48,33 @@ def test_segments_of_a_file_that_is_gone() -> None:
     assert each.symbol(BASE + 0x1000) is None
 
 
-def test_permissions_that_are_not_known() -> None:
+def test_mapped_modules_when_permissions_are_unknown() -> None:
     """A core may lack these segments; then the file's program headers identify the code."""
     (each,) = found([Region(region.start, region.end, None, PATH, region.offset) for region in REGIONS])
     assert each.module.contains(BASE + 0x1000)
 
 
-def test_module_that_the_debugger_has() -> None:
+def test_mapped_modules_when_module_is_known_is_empty() -> None:
     known = Module("./libx.so", (Section("odd", BASE + 0x1800, BASE + 0x1810),))
     assert found(REGIONS, [known]) == []
-    beside = Module("/lib/other.so", (Section(".text", BASE + SIZE, BASE + SIZE + 0x10),
+    neighbour = Module("/lib/other.so", (Section(".text", BASE + SIZE, BASE + SIZE + 0x10),
                                       Section(".text", BASE - 0x10, BASE)))
-    assert len(found(REGIONS, [beside])) == 1
+    assert len(found(REGIONS, [neighbour])) == 1
 
 
-def test_mapping_of_another_kind_of_file() -> None:
+def test_mapped_modules_when_file_is_not_elf_is_empty() -> None:
     text = FakeMemory({BASE: b"no program".ljust(SIZE, b"\0")})
     assert found(REGIONS, memory=text) == []
     assert found(REGIONS, memory=text, data=image()) == []
 
 
-def test_memory_without_the_header() -> None:
-    """Without it, only a file with sections could show where its code is."""
+def test_mapped_modules_without_the_header_is_empty() -> None:
+    """Without the header, the place of the code is only known from a file with sections."""
     assert found(REGIONS, memory=FakeMemory()) == []
     assert found(REGIONS[1:]) == []
 
 
-def test_another_file_at_the_path() -> None:
+def test_mapped_modules_when_file_on_disk_differs() -> None:
     (each,) = found(REGIONS, data=image().replace(b"\x7fELF", b"\x7fELF\2\1\1\1", 1))
     assert each.file is None
 
@@ -93,7 +93,7 @@ class OwnMemory:
         return data
 
 
-def test_own_c_library() -> None:
+def test_mapped_modules_finds_the_own_c_library() -> None:
     def opened(path: str) -> Read:
         data = Path(path).read_bytes()
         return lambda offset, size: data[offset:offset + size]

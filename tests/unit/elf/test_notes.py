@@ -1,4 +1,4 @@
-"""Notes and build ids, of files on disk and files in memory."""
+"""Notes and build ids of files on disk and in memory."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def test_build_id_of_a_file_in_memory(moved: int) -> None:
 
 
 def test_build_id_when_first_page_is_not_loaded_is_none_in_memory() -> None:
-    """Without it the address of the notes is not known."""
+    """Without the first page the address of the notes is unknown."""
     data = elf_headers([(PT_NOTE, PF_R, 0x200, 0x200, 36)]).ljust(0x200, b"\0") + build_id_note(BUILD_ID)
     assert find_build_id(reader(data)) == BUILD_ID.hex()
     assert find_build_id(reader(data), mapped=True) is None
 
 
 @pytest.mark.parametrize("cut", [1, 19, 20, 35])
-def test_build_id_when_cut_off_is_none(cut: int) -> None:
-    """Part of a build id would be another one."""
+def test_build_id_when_truncated_is_none(cut: int) -> None:
+    """A part of a build id would be wrong."""
     data = program(build_id_note(BUILD_ID))[:-cut]
     assert find_build_id(reader(data)) is None
     assert build_id_at(FakeMemory({BASE: data}), BASE) is None
 
 
-def test_notes_of_impossible_size_are_not_read() -> None:
+def test_notes_with_impossible_size_are_not_read() -> None:
     asked = []
 
     def read(offset: int, size: int) -> bytes:
@@ -73,7 +73,7 @@ def test_notes_of_impossible_size_are_not_read() -> None:
     assert max(asked) <= 1 << 16
 
 
-def test_iter_notes_when_cut_off_gives_what_is_there() -> None:
+def test_iter_notes_when_truncated_returns_the_remaining_bytes() -> None:
     notes = struct.pack("<III", 5, 3, 7) + b"CORE\0\0\0\0" + b"abc\0" + build_id_note(BUILD_ID)
     assert list(iter_notes(notes)) == [(b"CORE\0", 7, b"abc"), (b"GNU\0", 3, BUILD_ID)]
     assert list(iter_notes(notes[:-4])) == [(b"CORE\0", 7, b"abc"), (b"GNU\0", 3, BUILD_ID[:-4])]

@@ -1,4 +1,4 @@
-"""What an ELF file's symbol table says of an address."""
+"""Names of addresses by an ELF file's symbol table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gdbext.inferior.protocol import Module, Section
 TEXT, DATA, PLT, TDATA = 1, 2, 3, 4
 LOCAL, GLOBAL, WEAK = 0, 1, 2
 FUNCTION, OBJECT, IFUNC, NO_TYPE = 2, 1, 10, 0
-START = 0x1000  # of .text; 64 KiB of it, so that it lies on two pages of the search
+START = 0x1000  # .text has 64 KiB, so it is in two pages of the search
 
 
 @dataclass(frozen=True)
@@ -68,41 +68,41 @@ def file(*symbols: Sym, kind: int = 2) -> SymbolFile:
     return SymbolFile(reader(image(symbols, kind=kind)))
 
 
-def test_address_within_a_function() -> None:
+def test_symbol_within_a_function() -> None:
     known = file(Sym("first", START, 16), Sym("second", START + 16, 16))
     assert [known.symbol(START + at) for at in (0, 15, 16, 31, 32)] == ["first", "first", "second", "second", None]
 
 
-def test_the_last_name_in_order_of_bytes_counts() -> None:
+def test_symbol_when_names_share_an_address_is_the_last_by_bytes() -> None:
     assert file(Sym("b", START, 8), Sym("c", START, 8, WEAK), Sym("a", START, 8)).symbol(START) == "c"
 
 
-def test_exported_function_comes_before_a_local_alias() -> None:
+def test_symbol_prefers_an_exported_function_to_a_local_alias() -> None:
     assert file(Sym("z", START, 8, LOCAL), Sym("a", START, 8)).symbol(START + 4) == "a"
     assert file(Sym("z", START, 8, kind=IFUNC), Sym("a", START, 8)).symbol(START + 4) == "a"
-    # another size: another thing
+    # a symbol of another size is not an alias
     assert file(Sym("z", START, 9, LOCAL), Sym("a", START, 8)).symbol(START + 4) == "z"
 
 
-def test_function_around_a_smaller_one() -> None:
+def test_symbol_when_functions_are_nested() -> None:
     known = file(Sym("outer", START, 64), Sym("inner", START + 8, 8))
     assert [known.symbol(START + at) for at in (4, 8, 15, 16, 63, 64)] == ["outer", "inner", "inner", "outer", "outer",
                                                                           None]
 
 
-def test_symbols_without_a_size() -> None:
+def test_symbol_without_a_size() -> None:
     known = file(Sym("sized", START, 8), Sym("label", START + 4, 0, LOCAL, NO_TYPE), Sym("bare", START + 32, 0),
                  Sym("later", START + 64, 8))
     assert [known.symbol(START + at) for at in (5, 9, 40, 80)] == ["sized", "label", "bare", None]
 
 
-def test_labels_of_compilers_and_special_symbols_are_none() -> None:
+def test_symbol_ignores_compiler_labels_and_special_symbols() -> None:
     known = file(Sym("f", START, 8), Sym(".L1", START + 4, 4, LOCAL), Sym("", START + 4, 4),
                  Sym("section", START + 4, 4, LOCAL, 3), Sym("file.c", START + 4, 4, LOCAL, 4))
     assert known.symbol(START + 5) == "f"
 
 
-def test_symbols_of_other_sections_do_not_count() -> None:
+def test_symbol_ignores_other_sections() -> None:
     known = file(Sym("f", START, 8), Sym("x", 0x40000, 16, kind=OBJECT, section=DATA),
                  Sym("absolute", START + 2, 8, section=0xFFF1), Sym("undefined", START + 2, 8, section=0),
                  Sym("thread_local", 0x40800, 8, kind=6, section=TDATA))
@@ -111,12 +111,12 @@ def test_symbols_of_other_sections_do_not_count() -> None:
     assert known.symbol(0x70000) is None
 
 
-def test_linkage_tables_are_left_to_gdb() -> None:
+def test_symbol_in_linkage_tables_is_undecided() -> None:
     with pytest.raises(Undecided):
         file(Sym("f", START, 8)).symbol(0x50010)
 
 
-def test_exported_symbols_where_there_are_no_others() -> None:
+def test_symbol_uses_exported_symbols_without_others() -> None:
     known = file(Sym("f", START, 8), kind=11)
     assert known.symbol(START) == "f"
     with_versions = SymbolFile(reader(image([Sym("f", START, 8)], kind=11, extra=[(".gnu.version_d", b"1")])))
@@ -126,7 +126,7 @@ def test_exported_symbols_where_there_are_no_others() -> None:
 
 
 @pytest.mark.parametrize("searches", [0, symtab._MAX_SEARCHES])
-def test_symbols_on_other_pages_than_the_address(searches: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_symbol_on_another_page_than_the_address(searches: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(symtab, "_MAX_SEARCHES", searches)
     rng = random.Random(7)
     starts = sorted(rng.sample(range(START, START + 0x1FF00), 300))
@@ -138,7 +138,7 @@ def test_symbols_on_other_pages_than_the_address(searches: int, monkeypatch: pyt
     assert file(Sym("whole", START, 0x20000)).symbol(START + 0x1FFFF) == "whole"
 
 
-def test_file_is_the_one_that_is_loaded() -> None:
+def test_bias_of_the_loaded_file() -> None:
     known = file(Sym("f", START, 8))
     sections = [Section(".text", 0x7F0000001000, 0x7F0000021000), Section(".data", 0x7F0000040000, 0x7F0000041000)]
     assert known.bias(Module("/lib/x.so", tuple(sections))) == 0x7F0000000000
@@ -147,7 +147,7 @@ def test_file_is_the_one_that_is_loaded() -> None:
     assert known.bias(Module("/lib/x.so", ())) is None
 
 
-def test_what_else_tells_of_the_code() -> None:
+def test_debug_information_and_debug_link() -> None:
     note = struct.pack("<III", 4, 4, 3) + b"GNU\0" + b"\xde\xad\xbe\xef"
     extra = [(".gnu_debuglink", b"x.debug\0" + bytes(4)), (".note.gnu.build-id", note)]
     known = SymbolFile(reader(image([], extra=extra)))
@@ -160,7 +160,7 @@ def test_what_else_tells_of_the_code() -> None:
         nothing.symbol(START)
 
 
-def test_damaged_files_end_in_an_answer_or_an_error() -> None:
+def test_symbol_file_when_damaged_raises_only_known_errors() -> None:
     data = image([Sym("f", START, 8), Sym("g", START + 8, 8)])
     for size in (0, 16, 63, 64, len(data) - 1):
         with pytest.raises(CorruptStructure):

@@ -19,7 +19,7 @@ def barrier(entered: int, start: int, count: int, shared: int = 0, left: int | N
 
 
 def old(event: int, left: int, count: int, private: int = 0x80, lock: int = 0) -> bytes:
-    """A ``pthread_barrier_t`` of glibc 2.22 and earlier; `left` counts those that are missing."""
+    """A ``pthread_barrier_t`` of glibc 2.22 and earlier; `left` counts the missing threads."""
     return struct.pack("<5I12x", event, lock, left, count, private)
 
 
@@ -33,26 +33,26 @@ def find(data: bytes, word: int, expected: int, sleepers: int, version: str = NE
 
 
 @pytest.mark.parametrize("version", ["2.23", "2.27", "2.31", "2.36", "2.39", "2.41", "2.43"])
-def test_two_of_three_in_the_third_round(version: str) -> None:
+def test_decode_when_two_of_three_have_arrived(version: str) -> None:
     assert decode(barrier(8, 6, 3), version) == BarrierState(AT, 3, 2, 1, False, True)
 
 
 @pytest.mark.parametrize("version", ["2.17", "2.19", "2.21"])
-def test_before_2_23_those_that_are_missing_are_counted(version: str) -> None:
+def test_decode_before_2_23_uses_the_count_of_missing_threads(version: str) -> None:
     assert decode(old(7, 1, 3), version) == BarrierState(AT, 3, 2, 1, False, True)
 
 
-def test_nobody_has_come() -> None:
+def test_decode_when_no_thread_has_arrived() -> None:
     assert decode(barrier(0, 0, 5)) == BarrierState(AT, 5, 0, 5, False, True)
     assert decode(old(0, 5, 5), OLD) == BarrierState(AT, 5, 0, 5, False, True)
 
 
-def test_the_flag_of_a_shared_barrier_was_once_the_other_way_round() -> None:
+def test_flag_of_a_shared_barrier_was_inverted_before_2_23() -> None:
     assert decode(barrier(1, 0, 2, shared=0x80)).process_shared
     assert decode(old(0, 1, 2, private=0), OLD).process_shared
 
 
-def test_threads_of_the_round_before_may_not_have_left_yet() -> None:
+def test_decode_when_threads_of_the_last_round_have_not_left() -> None:
     assert decode(barrier(7, 6, 3, left=4)).plausible
 
 
@@ -61,51 +61,52 @@ def test_threads_of_the_round_before_may_not_have_left_yet() -> None:
     barrier(8, 6, 3, left=7), barrier(1, 0, 1 << 23), barrier(8, 6, 3)[4:] + bytes(4), b"\xff" * 32,
 ], ids=["no count", "fewer than the round began with", "more than the round has", "a round begins in its midst",
         "flag", "more left than came", "count", "4 bytes off", "ones"])
-def test_other_bytes_are_no_barrier(data: bytes) -> None:
+def test_decode_when_bytes_are_invalid_is_not_plausible(data: bytes) -> None:
     assert not decode(data).plausible
 
 
 @pytest.mark.parametrize("data", [
     old(7, 1, 0), old(7, 4, 3), old(7, 1, 3, private=1), old(7, 1, 3, lock=3), old(7, 1, 1 << 23), b"\xff" * 32,
 ], ids=["no count", "more are missing than must come", "flag", "lock", "count", "ones"])
-def test_other_bytes_are_no_old_barrier(data: bytes) -> None:
+def test_decode_before_2_23_when_bytes_are_invalid_is_not_plausible(data: bytes) -> None:
     assert not decode(data, OLD).plausible
 
 
-def test_unaligned_is_no_barrier() -> None:
+def test_decode_when_unaligned_is_not_plausible() -> None:
     assert not decode(barrier(8, 6, 3), address=AT + 2).plausible
 
 
-def test_torn() -> None:
+def test_decode_when_memory_is_truncated_raises() -> None:
     with pytest.raises(MemoryUnreadable):
         decode(barrier(8, 6, 3)[:16])
 
 
-def test_found_from_the_word_slept_on() -> None:
+def test_find_by_futex_word() -> None:
     assert find(barrier(8, 6, 3), 4, 6, 2) == BarrierState(AT, 3, 2, 1, False, True)
     assert find(old(7, 1, 3), 0, 7, 2, OLD) == BarrierState(AT, 3, 2, 1, False, True)
 
 
-def test_who_has_come_need_not_be_asleep_yet() -> None:
+def test_find_when_arrived_threads_do_not_sleep_yet() -> None:
     assert find(barrier(8, 6, 3), 4, 6, 1) is not None
 
 
 @pytest.mark.parametrize(("data", "word", "expected", "sleepers"), [
     (barrier(8, 6, 3), 4, 3, 2), (barrier(8, 6, 3), 4, 6, 3), (barrier(8, 6, 3), 4, 6, 0),
     (barrier(9, 6, 3), 4, 6, 3), (barrier(8, 6, 3), 0, 8, 2), (barrier(8, 6, 3), 8, 3, 2), (bytes(32), 4, 0, 1),
-], ids=["another round", "more sleep than have come", "nobody sleeps", "nobody is missing", "`in`", "`count`", "zeros"])
-def test_waits_that_do_not_fit(data: bytes, word: int, expected: int, sleepers: int) -> None:
+], ids=["another round", "more sleep than have arrived", "no thread sleeps", "no thread is missing", "`in`", "`count`",
+        "zeros"])
+def test_find_when_wait_does_not_fit_is_none(data: bytes, word: int, expected: int, sleepers: int) -> None:
     assert find(data, word, expected, sleepers) is None
 
 
 @pytest.mark.parametrize(("data", "word", "expected", "sleepers"), [
     (old(7, 1, 3), 0, 6, 2), (old(7, 1, 3), 0, 7, 3), (old(7, 0, 3), 0, 7, 3), (bytes(32), 0, 0, 1),
-], ids=["another round", "more sleep than have come", "nobody is missing", "zeros"])
-def test_waits_that_do_not_fit_an_old_barrier(data: bytes, word: int, expected: int, sleepers: int) -> None:
+], ids=["another round", "more sleep than have arrived", "no thread is missing", "zeros"])
+def test_find_before_2_23_when_wait_does_not_fit_is_none(data: bytes, word: int, expected: int, sleepers: int) -> None:
     assert find(data, word, expected, sleepers, OLD) is None
 
 
-def test_unreadable_is_no_barrier() -> None:
+def test_find_when_unreadable_is_none() -> None:
     layouts = glibc_layouts(NEW, "x86_64")
     assert find_barrier(FakeMemory(), layouts, AT + 4, 6, 2) is None
     assert find_barrier(FakeMemory({AT + 4: barrier(8, 6, 3)[4:]}), layouts, AT + 4, 6, 2) is None

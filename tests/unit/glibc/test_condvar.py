@@ -24,7 +24,7 @@ def new(wrefs: int, signals: tuple[int, int] = (0, 0)) -> bytes:
 @pytest.mark.parametrize("index", [0, 1])
 @pytest.mark.parametrize(("version", "make", "signals"), [
     ("2.25", old, 40), ("2.31", old, 40), ("2.36", old, 40), ("2.39", old, 40), ("2.41", new, 32), ("2.43", new, 32)])
-def test_found_from_either_word(version: str, make: object, signals: int, index: int) -> None:
+def test_find_by_either_futex_word(version: str, make: object, signals: int, index: int) -> None:
     data = old(0x10) if make is old else new(0x10)
     memory = FakeMemory({AT - 16: bytes(16) + data})
     found = find_condvar(memory, glibc_layouts(version, "x86_64"), AT + signals + 4 * index, 2)
@@ -39,19 +39,19 @@ def test_process_shared_and_monotonic_bits() -> None:
 @pytest.mark.parametrize(("wrefs", "sleepers"), [(0x8, 2), (0, 1), (0xC, 1), (1 << 31, 1), (0x28, 1)],
                          ids=["fewer than sleep", "none", "being destroyed", "impossibly many",
                               "more than ever came"])
-def test_other_words_are_no_condvar(wrefs: int, sleepers: int) -> None:
+def test_find_when_words_are_invalid_is_none(wrefs: int, sleepers: int) -> None:
     memory = FakeMemory({AT: old(wrefs)})
     assert find_condvar(memory, glibc_layouts("2.36", "x86_64"), AT + 40, sleepers) is None
 
 
-def test_the_older_group_has_lower_numbers() -> None:
+def test_find_when_older_group_has_higher_numbers_is_none() -> None:
     memory = FakeMemory({AT: old(0x10, numbers=9, start=10)})
     assert find_condvar(memory, glibc_layouts("2.36", "x86_64"), AT + 40, 2) is None
 
 
-def test_unreadable_is_no_condvar() -> None:
+def test_find_when_unreadable_is_none() -> None:
     assert find_condvar(FakeMemory(), glibc_layouts("2.36", "x86_64"), AT + 40, 1) is None
-    # the word slept on is readable, the count before it is not
+    # the futex word is readable, the count before it is not
     assert find_condvar(FakeMemory({AT + 40: bytes(8)}), glibc_layouts("2.36", "x86_64"), AT + 40, 1) is None
 
 
@@ -63,7 +63,7 @@ OLD_VERSIONS = ["2.17", "2.19", "2.21", "2.23"]
 
 def oldest(total: int, wakeups: int, waiters: int, *, woken: int | None = None, mutex: int = MUTEX, clock: int = 0,
            lock: int = 0, word: int | None = None, broadcasts: int = 0) -> bytes:
-    """A ``pthread_cond_t`` of glibc 2.24 and earlier, on which `total` have waited and `wakeups` were woken."""
+    """A ``pthread_cond_t`` of glibc 2.24 and earlier, with `total` waits so far and `wakeups` of them woken."""
     word = total + wakeups if word is None else word
     return struct.pack("<iI3QQII", lock, word & 0xFFFFFFFF, total, wakeups, wakeups if woken is None else woken, mutex,
                        waiters << 1 | clock, broadcasts)
@@ -76,32 +76,32 @@ def find_oldest(data: bytes, sleepers: int, version: str = "2.23") -> CondvarSta
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
 @pytest.mark.parametrize("clock", [0, 1])
-def test_waiting_for_a_signal(version: str, clock: int) -> None:
+def test_find_old_when_waiting_for_a_signal(version: str, clock: int) -> None:
     assert find_oldest(oldest(3, 1, 2, clock=clock), 2, version) == CondvarState(AT, 2, False)
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
-def test_a_broadcast_has_moved_the_waiters_to_the_mutex(version: str) -> None:
-    # one of three was woken, two sleep on the mutex although they went to sleep here
+def test_find_old_after_a_broadcast_has_the_mutex(version: str) -> None:
+    # one of three was woken; two began to sleep here and now sleep on the mutex
     assert find_oldest(oldest(3, 3, 2, broadcasts=1), 2, version) == CondvarState(AT, 2, False, MUTEX)
 
 
-def test_others_have_come_since_the_broadcast() -> None:
+def test_find_old_when_threads_came_after_the_broadcast_has_no_mutex() -> None:
     found = find_oldest(oldest(4, 3, 3, broadcasts=1), 3)
-    assert found == CondvarState(AT, 3, False), "which of them were moved cannot be told"
+    assert found == CondvarState(AT, 3, False), "the moved waiters cannot be identified"
 
 
-def test_waiters_of_a_shared_one_are_not_moved() -> None:
+def test_find_old_when_shared_has_no_mutex() -> None:
     shared = (1 << 64) - 1
     assert find_oldest(oldest(3, 1, 2, mutex=shared), 2) == CondvarState(AT, 2, True)
     assert find_oldest(oldest(3, 3, 2, mutex=shared, broadcasts=1), 2) == CondvarState(AT, 2, True)
 
 
-def test_the_word_wraps_around() -> None:
+def test_find_old_when_word_wraps_around() -> None:
     assert find_oldest(oldest((1 << 32) + 2, 1 << 32, 2), 2) == CondvarState(AT, 2, False)
 
 
-def test_the_word_lags_behind_while_somebody_changes_it() -> None:
+def test_find_old_while_a_thread_changes_it() -> None:
     assert find_oldest(oldest(3, 1, 2, word=3, lock=1), 2) == CondvarState(AT, 2, False)
     assert find_oldest(oldest(3, 1, 2, word=3), 2) is None
 
@@ -111,11 +111,11 @@ def test_the_word_lags_behind_while_somebody_changes_it() -> None:
     (oldest(3, 1, 1 << 23), 2), (oldest((1 << 64) - 1, 0, 2), 2), (bytes(48), 1), (b"\xff" * 48, 1),
 ], ids=["fewer than sleep", "more woken than came", "more left than woken", "lock", "impossibly many",
         "being destroyed", "zeros", "ones"])
-def test_other_bytes_are_no_old_one(data: bytes, sleepers: int) -> None:
+def test_find_old_when_bytes_are_invalid_is_none(data: bytes, sleepers: int) -> None:
     assert find_oldest(data, sleepers) is None
 
 
-def test_unreadable_is_no_old_one() -> None:
+def test_find_old_when_unreadable_is_none() -> None:
     layouts = glibc_layouts("2.23", "x86_64")
     assert find_condvar(FakeMemory(), layouts, AT + 4, 1) is None
     assert find_condvar(FakeMemory({AT: oldest(3, 1, 2)[:40]}), layouts, AT + 4, 2) is None

@@ -24,12 +24,12 @@ def decode(data: bytes, address: int = AT, version: str = "2.36") -> MutexState:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_held_with_waiters(version: str) -> None:
+def test_decode_when_held(version: str) -> None:
     state = decode(mutex(2, 0, TID, 1), version=version)
     assert state == MutexState(AT, True, TID, "normal", 0, 1, False, True)
 
 
-def test_static_initialiser_is_free() -> None:
+def test_decode_of_static_initialiser_is_free() -> None:
     assert decode(bytes(40)) == MutexState(AT, False, None, "normal", 0, 0, False, True)
 
 
@@ -39,51 +39,51 @@ def test_static_initialiser_is_free() -> None:
     (0x20, "normal, priority-inheriting"), (0x90, "normal, robust"), (0x91, "recursive, robust"),
     (0xB0, "normal, robust, priority-inheriting"), (0x101, "recursive"),
 ])
-def test_kinds(kind: int, text: str) -> None:
+def test_decode_kind(kind: int, text: str) -> None:
     state = decode(mutex(0, kind=kind))
     assert state.kind == text
     assert state.plausible
 
 
-def test_recursion_depth() -> None:
+def test_decode_recursion_depth() -> None:
     state = decode(mutex(2, 3, TID, 1, 1))
     assert (state.recursion, state.owner, state.plausible) == (3, TID, True)
 
 
-def test_only_a_recursive_mutex_counts() -> None:
+def test_decode_when_normal_mutex_has_depth_is_not_plausible() -> None:
     assert not decode(mutex(2, 3, TID, 1, 0)).plausible
 
 
 @pytest.mark.parametrize("kind", [0x90, 0x20, 0xB0])
-def test_kernel_checked_word_names_the_owner(kind: int) -> None:
-    # the __owner member is stale here on purpose: the word counts
+def test_decode_uses_the_word_that_the_kernel_checks(kind: int) -> None:
+    # `__owner` is stale on purpose: the lock word decides
     state = decode(mutex(0x80000000 | TID, 0, 99, 1, kind))
     assert (state.locked, state.owner, state.owner_died, state.plausible) == (True, TID, False, True)
 
 
-def test_robust_mutex_whose_owner_died() -> None:
+def test_decode_when_owner_died() -> None:
     state = decode(mutex(0xC0000000 | TID, 0, TID, 1, 0x90))
     assert state.owner_died
 
 
 @pytest.mark.parametrize("special", [0x7FFFFFFF, 0x7FFFFFFE])
-def test_unusable_robust_mutex_has_no_owner(special: int) -> None:
+def test_decode_when_robust_mutex_is_unusable_has_no_owner(special: int) -> None:
     state = decode(mutex(0, 0, special, 0, 0x90))
     assert (state.locked, state.owner, state.plausible) == (False, None, True)
 
 
-def test_priority_protected_word_carries_the_ceiling() -> None:
+def test_decode_of_priority_protected_mutex_ignores_the_ceiling() -> None:
     state = decode(mutex(0x80002, 0, TID, 1, 0x40))
     assert (state.locked, state.owner, state.plausible) == (True, TID, True)
     assert not decode(mutex(0x80000, 0, 0, 0, 0x40)).locked
 
 
-def test_waiters_of_a_condition_variable_are_users_too() -> None:
+def test_decode_when_condition_variable_waiters_are_users() -> None:
     state = decode(mutex(0, 0, 0, 3))
     assert (state.locked, state.users, state.plausible) == (False, 3, True)
 
 
-def test_moment_before_the_owner_is_noted() -> None:
+def test_decode_before_the_owner_is_stored() -> None:
     state = decode(mutex(1, 0, 0, 0))
     assert (state.locked, state.owner, state.plausible) == (True, None, True)
 
@@ -92,14 +92,14 @@ def test_moment_before_the_owner_is_noted() -> None:
     mutex(7, 0, TID, 1), mutex(2, 0, -TID, 1), mutex(2, 0, TID, 1 << 23), mutex(2, 0, TID, 1, 0x404),
     mutex(0, 0, TID, 0), mutex(2, 0, TID, 0), mutex(2, 0, TID, 1, 0x80000000),
 ], ids=["word", "owner", "users", "kind", "free but owned", "owner but no user", "negative kind"])
-def test_other_bytes_are_no_mutex(data: bytes) -> None:
+def test_decode_when_bytes_are_invalid_is_not_plausible(data: bytes) -> None:
     assert not decode(data).plausible
 
 
-def test_unaligned_is_no_mutex() -> None:
+def test_decode_when_unaligned_is_not_plausible() -> None:
     assert not decode(mutex(2, 0, TID, 1), AT + 2).plausible
 
 
-def test_torn_at_the_end_of_memory() -> None:
+def test_decode_when_memory_is_truncated_raises() -> None:
     with pytest.raises(MemoryUnreadable):
         decode(mutex(2, 0, TID, 1)[:16])

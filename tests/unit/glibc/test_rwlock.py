@@ -1,4 +1,4 @@
-"""The words are those that glibc 2.23 and 2.31 - 2.43 leave in the states that the names tell."""
+"""The words are those that glibc 2.23 and 2.31 - 2.43 store in the named states."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def decode(data: bytes, address: int = AT, version: str = "2.36") -> RwlockState
 ], ids=["initialised", "free after a writer", "three readers", "writer", "writer not noted yet",
         "writer about to start", "from a writer to readers", "writer, both wait", "reader, writer waits",
         "reader, two writers wait", "kind 2: reader, writer and reader wait", "kind 2: writer, writer waits"])
-def test_states(data: bytes, expected: RwlockState, version: str) -> None:
+def test_decode_states(data: bytes, expected: RwlockState, version: str) -> None:
     assert decode(data, version=version) == expected
 
 
@@ -62,15 +62,15 @@ def test_states(data: bytes, expected: RwlockState, version: str) -> None:
     rwlock(3, wrphase=3, writers_futex=3, cur_writer=-5), rwlock(3, cur_writer=TID), rwlock(8, cur_writer=TID),
 ], ids=["pad 3", "pad 4", "shared", "flags", "wrphase", "writers futex 2", "writers futex 4", "readers", "writers",
         "negative TID", "writer without its words", "readers and a writer"])
-def test_other_bytes_are_no_rwlock(data: bytes) -> None:
+def test_decode_when_bytes_are_invalid_is_not_plausible(data: bytes) -> None:
     assert not decode(data).plausible
 
 
-def test_hand_over_bit_of_the_writers_is_no_count() -> None:
+def test_decode_ignores_the_hand_over_bit_of_the_writers() -> None:
     assert decode(rwlock(8, 0x80000001)).plausible
 
 
-def test_torn_at_the_end_of_memory() -> None:
+def test_decode_when_memory_is_truncated_raises() -> None:
     with pytest.raises(MemoryUnreadable):
         decode(rwlock(8)[:32])
 
@@ -90,7 +90,7 @@ def surrounded(lock: bytes, filler: bytes) -> FakeMemory:
     (PREFER_WRITER_WRITER_WAITS, 12, 3, "exclusive"),
 ], ids=["reader behind writer", "writer behind writer", "writer behind reader", "writer behind waiting writer",
         "kind 2: reader behind waiting writer", "kind 2: writer behind writer"])
-def test_base_is_found_from_the_word_slept_on(data: bytes, word: int, expected: int, mode: str, around: str) -> None:
+def test_find_by_futex_word(data: bytes, word: int, expected: int, mode: str, around: str) -> None:
     memory = surrounded(data, SURROUNDINGS[around])
     found = find_rwlock(memory, glibc_layouts("2.36", "x86_64"), AT + word, expected)
     assert found is not None
@@ -106,12 +106,12 @@ def test_base_is_found_from_the_word_slept_on(data: bytes, word: int, expected: 
     (PREFER_WRITER_WRITER_WAITS, 8, 3),
 ], ids=["free, writers", "free, phase", "free, readers", "wrong value", "writer pending, reader's value",
         "no futex word", "the waiting bit is not set", "no reader is registered"])
-def test_nothing_is_found_where_the_wait_does_not_fit(data: bytes, word: int, expected: int) -> None:
+def test_find_when_wait_does_not_fit_is_none(data: bytes, word: int, expected: int) -> None:
     assert find_rwlock(surrounded(data, b"\0"), glibc_layouts("2.36", "x86_64"), AT + word, expected) is None
 
 
-def test_two_locks_that_fit_are_none() -> None:
-    # a writer behind a writer of the lock at AT, or a reader behind a writer of a lock 4 bytes further on
+def test_find_when_two_locks_fit_is_none() -> None:
+    # a writer behind a writer of the lock at AT, or a reader behind a writer of a lock 4 bytes later
     memory = FakeMemory({AT - 16: bytes(16) + struct.pack("<4I", 3, 0xB, 1, 3) + bytes(64)})
     layouts = glibc_layouts("2.36", "x86_64")
     for base in (AT, AT + 4):
@@ -120,7 +120,7 @@ def test_two_locks_that_fit_are_none() -> None:
     assert find_rwlock(memory, layouts, AT + 12, 3) is None
 
 
-def test_lock_at_the_very_start_of_memory() -> None:
+def test_find_at_the_start_of_memory() -> None:
     memory = FakeMemory({AT: READ_LOCKED_WRITER_WAITS})
     found = find_rwlock(memory, glibc_layouts("2.36", "x86_64"), AT + 8, 2)
     assert found is not None
@@ -129,7 +129,7 @@ def test_lock_at_the_very_start_of_memory() -> None:
 
 @pytest.mark.parametrize(("word", "member"), [(0, "__readers"), (4, "__writers"), (8, "__wrphase_futex"),
                                               (12, "__writers_futex"), (24, "__cur_writer")])
-def test_lock_of_a_members_address(word: int, member: str) -> None:
+def test_lock_of_word_by_address_of_a_member(word: int, member: str) -> None:
     memory = surrounded(WRITE_LOCKED_READER_AND_WRITER_WAIT, b"\xff")
     assert lock_of_word(glibc_layouts("2.36", "x86_64"), memory, AT + word) == [(AT, member)]
 
@@ -168,7 +168,7 @@ def find_old(data: bytes, word: int, expected: int, sleepers: int = 0) -> tuple[
     (old(1, shared=0x80), RwlockState(AT, "read-locked", None, 1, 0, False, True, True)),
 ], ids=["free", "three readers", "writer", "given to a writer", "given to readers", "write-locked, both wait",
         "read-locked, a writer waits", "a reader waits behind a writer that is preferred", "shared"])
-def test_old_states(data: bytes, expected: RwlockState, version: str) -> None:
+def test_decode_old_states(data: bytes, expected: RwlockState, version: str) -> None:
     assert decode(data, version=version) == expected
 
 
@@ -177,11 +177,11 @@ def test_old_states(data: bytes, expected: RwlockState, version: str) -> None:
     old(1, readers_waiting=1 << 23), old(1, writers_waiting=1 << 23), old(1, end=1), b"\xff" * 56,
 ], ids=["reader and writer", "lock", "shared", "flags", "negative TID", "readers", "waiting readers",
         "waiting writers", "end", "ones"])
-def test_other_bytes_are_no_old_rwlock(data: bytes) -> None:
+def test_decode_old_when_bytes_are_invalid_is_not_plausible(data: bytes) -> None:
     assert not decode(data, version="2.23").plausible
 
 
-def test_old_torn() -> None:
+def test_decode_old_when_memory_is_truncated_raises() -> None:
     with pytest.raises(MemoryUnreadable):
         decode(old(1)[:52], version="2.23")
 
@@ -192,7 +192,7 @@ def test_old_torn() -> None:
 ], ids=["reader behind writer", "writer behind writer", "writer that was not woken with the other",
         "writer behind reader", "reader behind preferred writer", "preferred writer"])
 @pytest.mark.parametrize("sleepers", [0, 1])
-def test_old_base_is_found_from_the_word_slept_on(data: bytes, word: int, expected: int, mode: str,
+def test_find_old_by_futex_word(data: bytes, word: int, expected: int, mode: str,
                                                   sleepers: int) -> None:
     found = find_old(data, word, expected, sleepers)
     assert found is not None
@@ -206,19 +206,19 @@ def test_old_base_is_found_from_the_word_slept_on(data: bytes, word: int, expect
     (OLD_WRITE_LOCKED, 8, 0, 2),
 ], ids=["free, readers", "free, writers", "readers were woken", "a value that was not there yet", "no futex word",
         "no reader waits", "more writers sleep than wait", "more readers sleep than wait"])
-def test_nothing_is_found_where_the_wait_does_not_fit_an_old_lock(data: bytes, word: int, expected: int,
+def test_find_old_when_wait_does_not_fit_is_none(data: bytes, word: int, expected: int,
                                                                   sleepers: int) -> None:
     assert find_old(data, word, expected, sleepers) is None
 
 
-def test_a_reader_does_not_wait_behind_a_writer_that_is_not_preferred() -> None:
+def test_find_old_when_readers_are_preferred_is_none() -> None:
     memory = surrounded(old(1, readers_waiting=1, writers_waiting=1), b"\xff")
     assert find_rwlock(memory, glibc_layouts("2.23", "x86_64"), AT + 8, 0) is None
 
 
-def test_a_mutex_that_threads_wait_for_is_no_old_rwlock() -> None:
-    # its owner's TID lies where the waiting writers would be counted, its users where the writer would be; it lies in
-    # a packed structure, or else the rwlock would not be aligned
+def test_find_old_when_word_is_a_mutex_is_none() -> None:
+    # its owner's TID is at the count of waiting writers, its number of users at the writer; it is in a packed
+    # structure, otherwise the rwlock would not be aligned
     mutex = struct.pack("<5I20x", 2, 0, TID, 4, 0)
     memory = FakeMemory({AT - 60: bytes(64) + mutex + bytes(64)})
     layouts = glibc_layouts("2.23", "x86_64")
@@ -226,7 +226,7 @@ def test_a_mutex_that_threads_wait_for_is_no_old_rwlock() -> None:
     assert find_rwlock(memory, layouts, AT + 4, 2, 3) is None
 
 
-def test_waiters_of_other_processes_are_counted_too() -> None:
+def test_find_old_when_shared_counts_other_processes() -> None:
     shared = old(writer=TID, writers_waiting=3, shared=0x80)
     assert find_old(shared, 12, 0, 1) is not None
     assert find_old(shared, 12, 0, 4) is None
@@ -234,6 +234,6 @@ def test_waiters_of_other_processes_are_counted_too() -> None:
 
 @pytest.mark.parametrize(("word", "member"), [(0, "__lock"), (4, "__nr_readers"), (8, "__readers_wakeup"),
                                               (12, "__writer_wakeup"), (24, "__writer")])
-def test_old_lock_of_a_members_address(word: int, member: str) -> None:
+def test_lock_of_word_old_by_address_of_a_member(word: int, member: str) -> None:
     memory = surrounded(OLD_WRITE_LOCKED, b"\xff")
     assert lock_of_word(glibc_layouts("2.23", "x86_64"), memory, AT + word) == [(AT, member)]

@@ -38,12 +38,12 @@ def test_decode(value: int, waiters: int, private: int, expected: SemaphoreState
     (0, 1, 2, SemaphoreState(AT, 0, 2, False, False)),
     (0, 0x80, 1 << 32, SemaphoreState(AT, 0, 1 << 32, False, False)),
 ], ids=["two wait", "free", "shared", "private is odd", "too many wait"])
-def test_before_2_21(version: str, value: int, private: int, waiters: int, expected: SemaphoreState) -> None:
-    # the flag of a shared one was the other way round
+def test_decode_before_2_21(version: str, value: int, private: int, waiters: int, expected: SemaphoreState) -> None:
+    # the flag of a shared semaphore was inverted
     memory = FakeMemory({AT: struct.pack("<IIQ", value, private, waiters)})
     assert decode_semaphore(memory, glibc_layouts(version, "x86_64"), AT) == expected
 
 
-def test_torn() -> None:
+def test_decode_when_memory_is_truncated_raises() -> None:
     with pytest.raises(MemoryUnreadable):
         decode_semaphore(FakeMemory({AT: bytes(8)}), glibc_layouts("2.36", "x86_64"), AT)

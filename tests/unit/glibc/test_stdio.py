@@ -27,25 +27,17 @@ def lock(word: int, depth: int, owner: int) -> FakeMemory:
 @pytest.mark.parametrize(("word", "depth", "owner", "expected"), [
     (2, 1, PTHREAD, PTHREAD), (1, 0, PTHREAD, PTHREAD), (0, 0, 0, None), (2, 0, 0, None), (0, 0, PTHREAD, None),
 ], ids=["held", "held, depth from 0 on (2.41)", "free", "being taken", "being given back"])
-def test_owner(word: int, depth: int, owner: int, expected: int | None) -> None:
+def test_decode_owner(word: int, depth: int, owner: int, expected: int | None) -> None:
     assert decode_file_lock(lock(word, depth, owner), LAYOUTS, AT) == FileLock(AT, word, expected)
 
 
-def test_descriptor_of_the_file_that_it_belongs_to() -> None:
-    memory = lock(2, 1, PTHREAD)
-    file = Builder(memory, LAYOUTS).new("struct _IO_FILE", _fileno=7)
-    assert decode_file_lock(memory, LAYOUTS, AT, file) == FileLock(AT, 2, PTHREAD, file, 7)
-
-
-def test_torn() -> None:
+def test_decode_when_unreadable_raises() -> None:
     with pytest.raises(MemoryUnreadable):
         decode_file_lock(FakeMemory({AT: bytes(8)}), LAYOUTS, AT)
-    with pytest.raises(MemoryUnreadable):
-        decode_file_lock(lock(2, 1, PTHREAD), LAYOUTS, AT, 0xDEAD0000)
 
 
 def files(*chain: int, name: str = "libc.so.6") -> tuple[FakeMemory, list[Module]]:
-    """A C library with the files of FILES; `chain` has the head of the list and the link of each file on it."""
+    """A C library with the files in FILES; `chain` has the head of the list and each file's link."""
     memory, library = fake_elf(BASE, {"_IO_list_all": (LIST - BASE, 8)}, f"/lib/{name}")
     build = Builder(memory, LAYOUTS)
     for file, lock_address, descriptor in FILES:
@@ -64,29 +56,29 @@ ORDER = tuple(file for file, _, _ in FILES)
 
 
 @pytest.mark.parametrize("name", ["libc.so.6", "libc-2.31.so"])
-def test_all_files(name: str) -> None:
+def test_iter_files_returns_all_files(name: str) -> None:
     assert walk(*files(*ORDER, 0, name=name)) == [*FILES]
 
 
-def test_a_file_without_a_lock_is_left_out() -> None:
+def test_iter_files_leaves_out_files_without_a_lock() -> None:
     memory, modules = files(*ORDER, 0)
     Builder(memory, LAYOUTS).put("struct _IO_FILE", ORDER[1], _lock=0)
     assert walk(memory, modules) == [FILES[0], FILES[2]]
 
 
-def test_no_file_is_open() -> None:
+def test_iter_files_when_no_file_is_open_is_empty() -> None:
     assert walk(*files(0)) == []
 
 
-def test_a_list_that_bites_its_tail_ends() -> None:
+def test_iter_files_when_list_is_cyclic_ends() -> None:
     assert walk(*files(*ORDER, ORDER[1])) == [*FILES]
 
 
-def test_a_damaged_list_ends_where_it_is_damaged() -> None:
+def test_iter_files_when_list_is_damaged_ends() -> None:
     assert walk(*files(*ORDER[:2], 0xDEAD0000)) == [*FILES[:2]]
 
 
-def test_a_list_without_end_is_given_up() -> None:
+def test_iter_files_when_list_is_endless_is_bounded() -> None:
     memory, modules = files(0x1000000)
     size = LAYOUTS["struct _IO_FILE"].size
     piece = bytearray(size * 70000)
@@ -101,6 +93,6 @@ def test_a_list_without_end_is_given_up() -> None:
     assert len(walk(memory, modules)) == 65536
 
 
-def test_other_libraries_are_not_asked() -> None:
+def test_iter_files_ignores_other_libraries() -> None:
     assert walk(*files(*ORDER, 0, name="libcustom.so.6")) == []
     assert walk(FakeMemory(), []) == []

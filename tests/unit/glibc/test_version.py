@@ -26,7 +26,7 @@ def banner(text: bytes, name: str = "libc.so.6", is_main: bool = False) -> tuple
 
 
 @pytest.mark.parametrize("name", ["libc.so.6", "libc-2.31.so"])
-def test_by_banner(name: str) -> None:
+def test_version_by_banner(name: str) -> None:
     memory, libc = banner(b"x\0GNU C Library (Debian GLIBC 2.36-9+deb12u7) stable release version 2.36.\n", name)
     found = find_c_library(memory, [libc], "x86_64")
     assert (found.name, found.why) == ("glibc 2.36", None)
@@ -35,7 +35,7 @@ def test_by_banner(name: str) -> None:
     assert found.modules == (libc,)
 
 
-def test_static_program_carries_the_banner_itself() -> None:
+def test_version_by_banner_of_a_static_program() -> None:
     memory, program = banner(b"GNU C Library (GNU libc) stable release version 2.41.\n", "server", True)
     found = find_c_library(memory, [program], "x86_64")
     assert found.name == "glibc 2.41"
@@ -57,7 +57,7 @@ def test_nearest_older_table(version: str) -> None:
     ("sem_t", "data", 21), ("pthread_barrier_t", "current_round", 23), ("pthread_rwlock_t", "__cur_writer", 25),
     ("pthread_cond_t", "__wrefs", 25),
 ])
-def test_each_version_gets_the_algorithm_that_it_has(struct_name: str, member: str, first: int) -> None:
+def test_layouts_have_the_algorithm_of_the_version(struct_name: str, member: str, first: int) -> None:
     for minor in range(17, 45):
         memory, libc = banner(b"GNU C Library (x) stable release version 2.%d.\n" % minor)
         layouts = find_c_library(memory, [libc], "x86_64").layouts
@@ -66,8 +66,8 @@ def test_each_version_gets_the_algorithm_that_it_has(struct_name: str, member: s
 
 
 @pytest.mark.parametrize(("prefix", "version"), [(b"", "2.36"), (ENDBR, "2.36"), (b"", "2.43"), (ENDBR, "2.31")])
-def test_by_function(prefix: bytes, version: str) -> None:
-    # lea text(%rip),%rax; ret -- the text 0x100 bytes further on
+def test_version_by_function(prefix: bytes, version: str) -> None:
+    # lea text(%rip),%rax; ret; the text is 0x100 bytes later
     code = prefix + b"\x48\x8d\x05" + struct.pack("<i", 0x100 - len(prefix) - 7) + b"\xc3"
     memory, libc = fake_elf(BASE, {"gnu_get_libc_version": (0x2000, 16)}, "/lib/libc.so.6")
     memory.map(BASE + 0x2000, code.ljust(0x100, b"\xcc") + version.encode() + b"\0")
@@ -77,7 +77,7 @@ def test_by_function(prefix: bytes, version: str) -> None:
 
 @pytest.mark.parametrize("code", [b"\x55\x48\x89\xe5", b"\x48\x8d\x05\xff\xff\xff\x7f\xc3", b""],
                          ids=["other code", "text not readable", "code not readable"])
-def test_function_that_cannot_be_understood(code: bytes) -> None:
+def test_version_when_function_has_unknown_code_is_unknown(code: bytes) -> None:
     memory, libc = fake_elf(BASE, {"gnu_get_libc_version": (0x2000, 16)}, "/lib/libc.so.6")
     if code:
         memory.map(BASE + 0x2000, code.ljust(64, b"\xcc"))
@@ -86,7 +86,7 @@ def test_function_that_cannot_be_understood(code: bytes) -> None:
 
 
 @pytest.mark.parametrize(("version", "machine"), [("2.16", "x86_64"), ("2.27", "aarch64"), ("2.36", "riscv64")])
-def test_too_old_for_the_tables(version: str, machine: str) -> None:
+def test_version_when_older_than_the_tables_is_not_decoded(version: str, machine: str) -> None:
     memory, libc = banner(f"GNU C Library stable release version {version}, by Roland McGrath et al.\n".encode())
     found = find_c_library(memory, [libc], machine)
     assert (found.name, found.layouts) == (f"glibc {version}", None)
@@ -94,24 +94,24 @@ def test_too_old_for_the_tables(version: str, machine: str) -> None:
     assert version in explain(found.why)
 
 
-def test_musl_is_named_and_not_decoded() -> None:
+def test_musl_is_identified_and_not_decoded() -> None:
     found = find_c_library(FakeMemory(), [Module("/lib/ld-musl-x86_64.so.1", ())], "x86_64")
     assert (found.name, found.layouts, said(found.why)) == ("musl", None, "musl's locks are not decoded")
 
 
 @pytest.mark.parametrize("modules", [[], [Module("/lib/libm.so.6", ())]])
-def test_no_c_library(modules: list[Module]) -> None:
+def test_find_c_library_without_one_has_a_reason(modules: list[Module]) -> None:
     found = find_c_library(FakeMemory(), modules, "x86_64")
     assert (found.name, found.layouts, said(found.why)) == (None, None, "no C library is loaded")
 
 
-def test_unreadable_library() -> None:
+def test_version_when_library_is_unreadable_is_unknown() -> None:
     libc = Module("/lib/libc.so.6", (Section(".rodata", BASE, BASE + 4096),))
     assert find_c_library(FakeMemory(), [libc], "x86_64").layouts is None
 
 
 def with_symbols(version: str, symbols: dict[str, tuple[int, bytes]]) -> Layouts:
-    """The layouts for a libc of a version in which some symbols stand for some bytes, at page-aligned addresses."""
+    """The layouts for a libc of a version whose symbols have some bytes, at page-aligned addresses."""
     memory, libc = fake_elf(BASE, {name: (at, len(data)) for name, (at, data) in symbols.items()}, "/lib/libc.so.6",
                             extra=(Section(".rodata", BASE + 0x3000, BASE + 0x4000),))
     for at, data in symbols.values():
@@ -126,30 +126,30 @@ def with_thread_db(descriptor: bytes, member: str = "tid", version: str = "2.36"
     return with_symbols(version, {f"_thread_db_pthread_{member}": (0x2000, descriptor)})["struct pthread"]
 
 
-def test_library_tells_where_a_patched_distribution_keeps_the_tid() -> None:
+def test_offset_of_the_tid_by_thread_db_description() -> None:
     assert with_thread_db(struct.pack("<3I", 32, 1, 728)).offset("tid") == 728
     assert with_thread_db(struct.pack("<3I", 32, 1, 720)).offset("tid") == 720
 
 
 @pytest.mark.parametrize("descriptor", [struct.pack("<3I", 64, 1, 728), struct.pack("<3I", 32, 1, 1 << 20), b"\x20\0"],
                          ids=["other size", "too far", "torn"])
-def test_impossible_offset_of_the_tid_is_not_believed(descriptor: bytes) -> None:
+def test_offset_of_the_tid_when_impossible_is_ignored(descriptor: bytes) -> None:
     assert with_thread_db(descriptor).offset("tid") == 720
 
 
 @pytest.mark.parametrize(("version", "member"), [("2.31", "joinid"), ("2.36", "joinid"), ("2.43", "joinstate")])
 @pytest.mark.parametrize("moved", [0, 8, -16])
-def test_what_a_join_waits_for_moves_with_the_start_routine(version: str, member: str, moved: int) -> None:
+def test_offset_of_the_join_word_moves_with_the_start_routine(version: str, member: str, moved: int) -> None:
     plain = glibc_layouts(version, "x86_64")["struct pthread"]
-    told = struct.pack("<3I", 64, 1, plain.offset("start_routine") + moved)
-    found = with_thread_db(told, "start_routine", version)
+    description = struct.pack("<3I", 64, 1, plain.offset("start_routine") + moved)
+    found = with_thread_db(description, "start_routine", version)
     assert found.offset(member) == plain.offset(member) + moved
     assert found.offset("tid") == plain.offset("tid")
-    # so in every version that tells its start routine
+    # true in every version that describes its start routine
     assert plain.offset("start_routine") - plain.offset(member) == 24
 
 
-# the first instructions of pthread_cond_destroy, and of the compatible one that only frees a pointer
+# the first instructions of pthread_cond_destroy, and of the old version that only frees a pointer
 CODE_2_31 = bytes.fromhex("4889f8 488d7f24 8b4024 89c1 89c2 83c904 f00fb10f 75f3 89d6 b880000000".replace(" ", ""))
 CODE_2_36 = bytes.fromhex("8b4724 4c8d4724 89c1 89c2 83c904 f0410fb108 75f2 89d6 89d0 41b9ca000000".replace(" ", ""))
 CODE_2_39 = ENDBR + b"\x90" + CODE_2_36
@@ -171,13 +171,13 @@ def condvar(version: str, code: bytes, jump: bytes = JUMP) -> Layouts:
 ], ids=["2.31", "2.36", "2.39", "2.41", "2.43"])
 @pytest.mark.parametrize("version", ["2.31", "2.38", "2.39", "2.40", "2.41", "2.43"])
 @pytest.mark.parametrize("jump", [JUMP, JUMP_ENDBR], ids=["plain", "endbr64"])
-def test_code_tells_where_a_condition_variable_has_its_members(version: str, code: bytes, wrefs: int,
+def test_layout_of_condition_variables_by_code(version: str, code: bytes, wrefs: int,
                                                                jump: bytes) -> None:
     layouts = condvar(version, code, jump)
     known = layouts["pthread_cond_t"]
     assert (known.offset("__wrefs"), known.offset("__g_signals")) == (wrefs, wrefs + 4)
     assert ("__g_refs" in known) == (wrefs == OLD)
-    # the rest stays that of the version
+    # other structures are those of the version
     assert layouts.version == glibc_layouts(version, "x86_64").version
     assert layouts["struct pthread"] == glibc_layouts(version, "x86_64")["struct pthread"]
 
@@ -187,9 +187,10 @@ def test_code_tells_where_a_condition_variable_has_its_members(version: str, cod
     (CODE_2_41, b"\xe9\xff\xff\xff\x7f"), (CODE_2_41, b""),
 ], ids=["the compatible function", "nothing", "both displacements", "another jump", "a jump to nowhere", "no jump"])
 @pytest.mark.parametrize(("version", "wrefs"), [("2.36", OLD), ("2.39", OLD), ("2.43", NEW)])
-def test_where_the_code_says_nothing_the_version_decides(version: str, wrefs: int, code: bytes, jump: bytes) -> None:
+def test_layout_of_condition_variables_by_version_when_code_is_unknown(version: str, wrefs: int, code: bytes,
+                                                                       jump: bytes) -> None:
     assert condvar(version, code, jump)["pthread_cond_t"].offset("__wrefs") == wrefs
 
 
-def test_condition_variables_before_2_25_are_left_alone() -> None:
+def test_layout_of_condition_variables_before_2_25_is_unchanged() -> None:
     assert condvar("2.23", CODE_2_36)["pthread_cond_t"] == glibc_layouts("2.23", "x86_64")["pthread_cond_t"]

@@ -12,7 +12,7 @@ from tests.support.fake_memory import FakeMemory, noise
 BASE = 0x7F00_0000_0000
 
 
-def test_same_bytes_as_without_a_cache() -> None:
+def test_read_returns_the_same_bytes_as_without_a_cache() -> None:
     data = noise(80 * PAGE, 1)
     plain, under = FakeMemory({BASE: data}), FakeMemory({BASE: data})
     cached = CachedMemory(under)
@@ -23,7 +23,7 @@ def test_same_bytes_as_without_a_cache() -> None:
         assert cached.read(address, size) == plain.read(address, size), (hex(address), size)
 
 
-def test_a_page_is_read_once() -> None:
+def test_read_fetches_each_page_once() -> None:
     under = FakeMemory({BASE: bytes(4 * PAGE)})
     cached = CachedMemory(under)
     for at in range(BASE, BASE + PAGE, 8):
@@ -33,13 +33,13 @@ def test_a_page_is_read_once() -> None:
     assert len(under.reads) == 2
 
 
-def test_read_over_several_pages_is_one_read() -> None:
+def test_read_over_several_pages_makes_one_read() -> None:
     under = FakeMemory({BASE: bytes(8 * PAGE)})
     CachedMemory(under).read(BASE + 10, 5 * PAGE)
     assert under.reads == [(BASE, 6 * PAGE)]
 
 
-def test_prefetch_saves_the_single_reads() -> None:
+def test_prefetch_makes_one_read() -> None:
     under = FakeMemory({BASE: bytes(8 * PAGE)})
     cached = CachedMemory(under)
     cached.prefetch(BASE + 100, 3 * PAGE)
@@ -50,7 +50,7 @@ def test_prefetch_saves_the_single_reads() -> None:
     assert len(under.reads) == 1
 
 
-def test_prefetch_of_what_is_not_there_is_fine() -> None:
+def test_prefetch_when_unreadable_is_ignored() -> None:
     cached = CachedMemory(FakeMemory({BASE: bytes(PAGE)}))
     cached.prefetch(BASE, 4 * PAGE)
     cached.prefetch(0, 2 * PAGE)
@@ -59,7 +59,7 @@ def test_prefetch_of_what_is_not_there_is_fine() -> None:
     assert cached.read(BASE, 8) == bytes(8)
 
 
-def test_large_reads_pass_by() -> None:
+def test_read_when_large_bypasses_the_cache() -> None:
     under = FakeMemory({BASE: bytes(200 * PAGE)})
     cached = CachedMemory(under)
     assert len(cached.read(BASE, 100 * PAGE)) == 100 * PAGE
@@ -70,7 +70,7 @@ def test_large_reads_pass_by() -> None:
     (BASE - 8, 8), (BASE - 4, 8), (BASE + 2 * PAGE, 1), (BASE + 2 * PAGE - 4, 8), (BASE - PAGE, 4 * PAGE), (0, 8),
     (1 << 64, 8), ((1 << 64) - 4, 8), (-8, 8), (-8, 16),
 ])
-def test_unreadable(address: int, size: int) -> None:
+def test_read_when_unreadable_raises(address: int, size: int) -> None:
     cached = CachedMemory(FakeMemory({BASE: bytes(2 * PAGE)}))
     for _ in range(2):
         with pytest.raises(MemoryUnreadable):
@@ -79,12 +79,12 @@ def test_unreadable(address: int, size: int) -> None:
 
 @pytest.mark.parametrize("address", [BASE, BASE + 100, BASE + PAGE - 2])
 @pytest.mark.parametrize("size", [-1, -100, -PAGE, -(1 << 40)])
-def test_negative_sizes_make_no_sense(address: int, size: int) -> None:
+def test_read_when_size_is_negative_raises(address: int, size: int) -> None:
     with pytest.raises(MemoryUnreadable):
         CachedMemory(FakeMemory({BASE: bytes(2 * PAGE)})).read(address, size)
 
 
-def test_unreadable_pages_are_remembered() -> None:
+def test_unreadable_pages_are_read_once() -> None:
     calls = []
 
     class Counting(FakeMemory):
@@ -99,8 +99,8 @@ def test_unreadable_pages_are_remembered() -> None:
     assert calls.count((BASE, PAGE)) == 1
 
 
-def test_page_that_is_there_in_part() -> None:
-    # a section of a core need not end where a page does
+def test_read_when_page_is_partial_returns_its_bytes() -> None:
+    # in a core, a section may end within a page
     cached = CachedMemory(FakeMemory({BASE + 0x100: b"x" * 0x200}))
     assert cached.read(BASE + 0x100, 0x200) == b"x" * 0x200
     assert cached.read(BASE + 0x2F8, 8) == b"x" * 8
@@ -110,13 +110,13 @@ def test_page_that_is_there_in_part() -> None:
         cached.read(BASE + 0xF8, 8)
 
 
-def test_parts_of_two_pages() -> None:
+def test_read_over_two_partial_pages() -> None:
     cached = CachedMemory(FakeMemory({BASE + PAGE - 16: b"ab" * 16}))
     assert cached.read(BASE + PAGE - 16, 32) == b"ab" * 16
     assert cached.read(BASE + PAGE - 2, 4) == b"abab"
 
 
-def test_cache_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_cached_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_MAX_PAGES", 10)
     under = FakeMemory({BASE: bytes(range(256)) * 16 * 50})
     cached = CachedMemory(under)
@@ -127,7 +127,7 @@ def test_cache_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(cached._pages) <= 10
 
 
-def test_numbers() -> None:
+def test_read_u32_and_u64() -> None:
     memory = FakeMemory({BASE: bytes(range(1, 17))})
     assert read_u32(memory, BASE) == 0x04030201
     assert read_u64(memory, BASE + 8) == 0x100F0E0D0C0B0A09
@@ -136,20 +136,20 @@ def test_numbers() -> None:
 
 @pytest.mark.parametrize("start", [0, 1, 60, 63, 64])
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 63, 64, 65, 255])
-def test_strings(start: int, length: int) -> None:
+def test_read_cstring_at_any_alignment(start: int, length: int) -> None:
     data = bytes(start) + b"x" * length + b"\0" + bytes(128)
     assert read_cstring(FakeMemory({BASE: data}), BASE + start) == b"x" * length
 
 
-def test_string_without_end_is_cut() -> None:
+def test_read_cstring_when_unterminated_is_truncated() -> None:
     memory = FakeMemory({BASE: b"x" * 1000})
     assert read_cstring(memory, BASE) == b"x" * 256
     assert read_cstring(memory, BASE, 10) == b"x" * 10
     assert read_cstring(memory, BASE, 0) == b""
 
 
-def test_string_at_the_end_of_memory() -> None:
-    # no more is read than the block of 64 bytes that the end of the string is in
+def test_read_cstring_at_the_end_of_memory() -> None:
+    # reads stop at the block of 64 bytes that contains the end of the string
     memory = FakeMemory({BASE: b"x" * 62 + b"y\0"})
     assert read_cstring(memory, BASE + 60) == b"xxy"
     with pytest.raises(MemoryUnreadable):

@@ -1,4 +1,4 @@
-"""Reading of /proc, from a folder that looks like one."""
+"""Reads /proc from a fake directory tree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_link(fake: FakeProc) -> None:
     assert proc.link(4) is None
 
 
-def test_text_of_others_is_bounded_and_can_be_encoded(fake: FakeProc) -> None:
+def test_text_is_bounded_and_can_be_encoded(fake: FakeProc) -> None:
     os.symlink(b"/tmp/\xff" + b"x" * 3000, os.fsencode(fake.root) + b"/100/fd/3")
     link = fake.proc().link(3)
     assert link is not None
@@ -74,13 +74,13 @@ def test_info_of_epoll_and_pidfd(fake: FakeProc) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "flags:\t09\nmnt_id:\t1\n", "flags:\t02\n", "pos:\t0\nflags:\t\n"])
-def test_info_that_makes_no_sense(fake: FakeProc, text: str) -> None:
+def test_info_when_malformed_is_none(fake: FakeProc, text: str) -> None:
     fake.open(3, "pipe:[7]")
     fake.write("100/fdinfo/3", text)
     assert fake.proc().info(Descriptor(100, 3)) is None
 
 
-def test_who_has_a_pipe(fake: FakeProc) -> None:
+def test_having_returns_all_descriptors_of_a_pipe(fake: FakeProc) -> None:
     fake.process(88, "sh")
     fake.open(3, "pipe:[7]")
     fake.open(4, "pipe:[8]")
@@ -91,7 +91,7 @@ def test_who_has_a_pipe(fake: FakeProc) -> None:
     assert proc.complete
 
 
-def test_what_nobody_can_share_is_not_kept(fake: FakeProc) -> None:
+def test_having_when_file_cannot_be_shared_is_empty(fake: FakeProc) -> None:
     for fd, link in enumerate(["/dev/null", "/dev/pts/0", "anon_inode:[eventfd]"]):
         fake.open(fd, link)
         assert fake.proc().having(link) == ()
@@ -99,7 +99,7 @@ def test_what_nobody_can_share_is_not_kept(fake: FakeProc) -> None:
     assert fake.proc().having("/dev/shm/fifo") == [Descriptor(100, 9)]
 
 
-def test_processes_that_may_not_be_looked_at(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_having_when_processes_are_unreadable_is_incomplete(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.process(88, "sh")
     fake.open(3, "pipe:[7]")
     listdir = os.listdir
@@ -115,7 +115,7 @@ def test_processes_that_may_not_be_looked_at(fake: FakeProc, monkeypatch: pytest
     assert not proc.complete
 
 
-def test_no_time_for_other_processes(fake: FakeProc) -> None:
+def test_having_when_time_runs_out_is_incomplete(fake: FakeProc) -> None:
     fake.process(88, "sh")
     for pid in (100, 88):
         fake.open(3, "pipe:[7]", pid=pid)
@@ -124,9 +124,9 @@ def test_no_time_for_other_processes(fake: FakeProc) -> None:
     assert not proc.complete
 
 
-def test_processes_that_end_meanwhile(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_end_during_the_search_are_skipped(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.open(3, "pipe:[7]")
-    (fake.root / "88").mkdir()  # its folder is listed, and empty by now
+    (fake.root / "88").mkdir()  # its directory is listed, but now empty
     proc = fake.proc()
     assert proc.having("pipe:[7]") == [Descriptor(100, 3)]
     assert proc.complete
@@ -150,8 +150,8 @@ def test_tcp(fake: FakeProc) -> None:
     assert proc.listener("TCP", "127.0.0.1:22") is None
 
 
-def test_tcp_of_both_versions_of_the_protocol(fake: FakeProc) -> None:
-    """A server that listens for both has its end of an IPv4 connection in the table of IPv6."""
+def test_tcp_connection_between_ipv4_and_ipv6_sockets(fake: FakeProc) -> None:
+    """If a server listens for both, its end of an IPv4 connection is in the IPv6 table."""
     loopback = "00000000000000000000000001000000"
     mapped = f"0000000000000000FFFF0000{LOCALHOST}"
     fake.internet("tcp6", f"{mapped}:1388", f"{mapped}:A86A", 2)
@@ -163,7 +163,7 @@ def test_tcp_of_both_versions_of_the_protocol(fake: FakeProc) -> None:
     assert proc.socket(4) == Socket("TCP", "[::1]:8080", None, True)
 
 
-def test_connection_whose_other_end_is_no_file_any_more(fake: FakeProc) -> None:
+def test_other_end_when_its_file_is_closed(fake: FakeProc) -> None:
     fake.internet("tcp", f"{LOCALHOST}:1388", f"{LOCALHOST}:A86A", 0, state=6)
     fake.internet("tcp", f"{LOCALHOST}:A86A", f"{LOCALHOST}:1388", 3)
     assert fake.proc().other_end(3) == 0
@@ -177,8 +177,8 @@ MAPPED = f"0000000000000000FFFF0000{LOCALHOST}"
     ("tcp", LOCALHOST, "tcp", LOCALHOST), ("tcp", LOCALHOST, "tcp", NOWHERE), ("tcp6", MAPPED, "tcp6", NOWHERE_6),
     ("tcp6", LOOPBACK_6, "tcp6", LOOPBACK_6), ("tcp6", LOOPBACK_6, "tcp6", NOWHERE_6)])
 @pytest.mark.parametrize("state", [1, 3, 8])
-def test_connection_that_is_not_accepted(fake: FakeProc, table: str, server: str, listener_table: str, listener: str,
-                                         state: int) -> None:
+def test_queued_at_when_connection_is_not_accepted(fake: FakeProc, table: str, server: str, listener_table: str,
+                                                   listener: str, state: int) -> None:
     client = server if server == LOOPBACK_6 else LOCALHOST
     fake.internet(listener_table, f"{listener}:1388", f"{'0' * len(listener)}:0000", 1, state=10)
     fake.internet(table, f"{server}:1388", f"{MAPPED if server == MAPPED else client}:A86A", 0, state=state)
@@ -188,14 +188,14 @@ def test_connection_that_is_not_accepted(fake: FakeProc, table: str, server: str
 
 
 @pytest.mark.parametrize("state", [2, 4, 5, 6, 7, 9, 11])
-def test_connection_that_was_closed_is_in_no_queue(fake: FakeProc, state: int) -> None:
+def test_queued_at_when_connection_is_closed_is_none(fake: FakeProc, state: int) -> None:
     fake.internet("tcp", f"{LOCALHOST}:1388", f"{NOWHERE}:0000", 1, state=10)
     fake.internet("tcp", f"{LOCALHOST}:1388", f"{LOCALHOST}:A86A", 0, state=state)
     fake.internet("tcp", f"{LOCALHOST}:A86A", f"{LOCALHOST}:1388", 3)
     assert fake.proc().queued_at(3) is None
 
 
-def test_several_sockets_that_listen_at_one_port(fake: FakeProc) -> None:
+def test_queued_at_when_several_sockets_listen_returns_all(fake: FakeProc) -> None:
     for inode in (1, 2):
         fake.internet("tcp", f"{NOWHERE}:1388", f"{NOWHERE}:0000", inode, state=10)
     fake.internet("tcp", f"{LOCALHOST}:1388", f"{LOCALHOST}:A86A", 0)
@@ -203,7 +203,7 @@ def test_several_sockets_that_listen_at_one_port(fake: FakeProc) -> None:
     assert fake.proc().queued_at(3) == [1, 2]
 
 
-def test_local_connection_that_is_not_accepted(fake: FakeProc) -> None:
+def test_queued_at_when_local_connection_is_not_accepted(fake: FakeProc) -> None:
     fake.local(1, "/run/server", listening=True)
     fake.local(2)
     fake.peers, fake.queued = {2: 0}, {2: 1}
@@ -211,7 +211,7 @@ def test_local_connection_that_is_not_accepted(fake: FakeProc) -> None:
     assert (proc.other_end(2), proc.queued_at(2), proc.queued_at(1)) == (0, (1,), None)
 
 
-def test_udp_does_not_listen(fake: FakeProc) -> None:
+def test_udp_sockets_do_not_listen(fake: FakeProc) -> None:
     fake.internet("udp", f"{LOCALHOST}:14E9", "00000000:0000", 1, state=7)
     fake.internet("udp", f"{LOCALHOST}:14EA", "00000000:0000", 2, state=10)
     proc = fake.proc()
@@ -232,14 +232,14 @@ def test_local_sockets(fake: FakeProc) -> None:
     assert proc.listener("unix", "/run/my server") == 1
 
 
-def test_two_that_listen_at_one_path(fake: FakeProc) -> None:
-    """A path that is not absolute may be that of different files."""
+def test_listener_when_two_have_one_path_is_none(fake: FakeProc) -> None:
+    """A relative path may name different files."""
     fake.local(1, "server", listening=True)
     fake.local(2, "server", listening=True)
     assert fake.proc().listener("unix", "server") is None
 
 
-def test_local_sockets_of_another_network_namespace(fake: FakeProc) -> None:
+def test_local_sockets_in_another_network_namespace_are_unknown(fake: FakeProc) -> None:
     fake.local(2)
     fake.peers = {2: 3}
     os.unlink(fake.root / "100" / "ns" / "net")
@@ -247,7 +247,7 @@ def test_local_sockets_of_another_network_namespace(fake: FakeProc) -> None:
     assert fake.proc().other_end(2) is None
 
 
-def test_lines_that_make_no_sense(fake: FakeProc) -> None:
+def test_sockets_when_lines_are_malformed_skips_them(fake: FakeProc) -> None:
     for table in ("tcp", "unix", "udp6"):
         fake.socket(table, "0: nonsense")
         fake.socket(table, "0: zz:zz 00:00 0A 0 0 0 0 0 5")
@@ -264,12 +264,12 @@ def test_real_local_sockets() -> None:
     with one, other:
         peers = unix_sockets().peers
         if not peers:
-            pytest.skip("this kernel does not tell which local sockets are connected")
+            pytest.skip("this kernel does not report which local sockets are connected")
         assert peers[os.fstat(one.fileno()).st_ino] == os.fstat(other.fileno()).st_ino
         assert peers[os.fstat(other.fileno()).st_ino] == os.fstat(one.fileno()).st_ino
 
 
-def test_real_connection_that_is_not_accepted(tmp_path: Path) -> None:
+def test_real_local_connection_when_not_accepted_is_queued(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as connected:
         listening.bind(str(tmp_path / "socket"))
         listening.listen(1)
@@ -325,7 +325,7 @@ def test_locks_taken_through_a_descriptor(fake: FakeProc) -> None:
 @pytest.mark.parametrize(("lock", "wanted", "overlap"), [
     ((0, None), (0, None), True), ((0, None), (100, 109), True), ((105, 105), (100, 109), True),
     ((110, None), (100, 109), False), ((0, 99), (100, 109), False), ((0, 99), (99, None), True)])
-def test_ranges(lock: tuple[int, int | None], wanted: tuple[int, int | None], overlap: bool) -> None:
+def test_overlaps(lock: tuple[int, int | None], wanted: tuple[int, int | None], overlap: bool) -> None:
     assert FileLock("POSIX", True, 1, "", *lock).overlaps(*wanted) == overlap
 
 
@@ -358,7 +358,7 @@ def test_child_in_a_pid_namespace(tmp_path: Path) -> None:
     assert proc.child(201) is None
 
 
-def test_kernel_that_does_not_tell_namespaces(fake: FakeProc) -> None:
+def test_child_when_kernel_lacks_nspid(fake: FakeProc) -> None:
     fake.write("100/status", "Name:\tserver\n")
     assert fake.proc().child(201) == 201
 
@@ -376,14 +376,14 @@ def test_clocks(fake: FakeProc) -> None:
     assert fake.proc().now(time.CLOCK_REALTIME) is not None
 
 
-def test_nothing_at_all(tmp_path: Path) -> None:
+def test_proc_when_process_does_not_exist_is_empty(tmp_path: Path) -> None:
     proc = Proc(5, str(tmp_path / "nothing"))
     assert (proc.link(0), proc.info(Descriptor(5, 0)), proc.name(5), proc.file(0)) == (None, None, None, None)
     assert (proc.socket(1), proc.other_end(1), proc.listener("TCP", "127.0.0.1:80")) == (None, None, None)
     assert (list(proc.children()), list(proc.having("pipe:[1]"))) == ([], [])
 
 
-# -- this very process ----------------------------------------------------------------------------------------
+# -- the process of the test ----------------------------------------------------------------------------------------
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
@@ -399,8 +399,8 @@ def test_real_descriptors(pipe: tuple[int, int]) -> None:
     inode = os.fstat(reader).st_ino
     link = f"pipe:[{inode}]"
     assert proc.link(reader) == link
-    ours = {Descriptor(os.getpid(), fd) for fd in pipe}
-    assert ours <= set(proc.having(link))
+    both_ends = {Descriptor(os.getpid(), fd) for fd in pipe}
+    assert both_ends <= set(proc.having(link))
     for fd in pipe:
         info = proc.info(Descriptor(os.getpid(), fd))
         assert info is not None

@@ -22,7 +22,7 @@ from gdbext.inferior.signals import (
 from tests.support.fake_signal_frame import fault_info, sent_info
 
 
-def test_names_are_those_of_the_machine() -> None:
+def test_core_signals_match_the_signal_module() -> None:
     assert all(signal.Signals[name] == number for number, name in CORE_SIGNALS.items())
     assert "SIGTERM" not in CORE_SIGNALS.values()
     assert "SIGINT" not in CORE_SIGNALS.values()
@@ -35,32 +35,32 @@ def test_names_are_those_of_the_machine() -> None:
     (SIGSYS, 1, "SYS_SECCOMP"), (SIGSEGV, SI_KERNEL, "SI_KERNEL"), (SIGABRT, SI_TKILL, "SI_TKILL"),
     (SIGSEGV, 0, "SI_USER"), (SIGSEGV, -1, "SI_QUEUE"),
 ])
-def test_names_of_codes(number: int, code: int, name: str) -> None:
+def test_code_name(number: int, code: int, name: str) -> None:
     assert code_name(number, code) == name
 
 
 @pytest.mark.parametrize(("number", "code"), [
     (SIGSEGV, 11), (SIGFPE, 9), (SIGTRAP, 77), (SIGABRT, 1), (SIGSEGV, -60), (40, 1), (SIGBUS, 1 << 30)])
-def test_codes_that_are_not_known(number: int, code: int) -> None:
+def test_code_name_when_code_is_unknown_is_none(number: int, code: int) -> None:
     assert code_name(number, code) is None
 
 
-def test_code_that_was_not_recorded() -> None:
+def test_code_name_when_code_is_missing_is_none() -> None:
     assert code_name(SIGABRT, None) is None
     assert code_name(SIGSEGV, None) is None
 
 
-def test_faults_have_an_address() -> None:
+def test_decode_siginfo_of_a_fault_has_an_address() -> None:
     assert decode_siginfo(fault_info(SIGSEGV, 1, 0xDEAD)) == SignalInfo(SIGSEGV, 1, 0xDEAD)
     assert decode_siginfo(fault_info(SIGBUS, 2, (1 << 64) - 1)) == SignalInfo(SIGBUS, 2, (1 << 64) - 1)
-    # of a general protection fault it says nothing: that is for who reads it to know
+    # a general protection fault has the address 0, which callers must not trust
     assert decode_siginfo(fault_info(SIGSEGV, SI_KERNEL, 0)) == SignalInfo(SIGSEGV, SI_KERNEL, 0)
 
 
 @pytest.mark.parametrize(("number", "code"), [(SIGSEGV, 0), (SIGSEGV, SI_TKILL), (SIGABRT, SI_TKILL), (SIGBUS, -1)])
-def test_signals_that_were_sent_have_a_sender(number: int, code: int) -> None:
+def test_decode_siginfo_of_a_sent_signal_has_a_sender(number: int, code: int) -> None:
     assert decode_siginfo(sent_info(number, code, 4242, 1000)) == SignalInfo(number, code, None, 4242, 1000)
 
 
-def test_info_may_be_as_short_as_its_known_part() -> None:
+def test_decode_siginfo_needs_24_bytes() -> None:
     assert decode_siginfo(fault_info(SIGSEGV, 1, 5)[:24]) == SignalInfo(SIGSEGV, 1, 5)

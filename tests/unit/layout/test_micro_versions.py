@@ -1,4 +1,4 @@
-"""What moved within a minor version: the table of the very micro is used, or the nearest that the memory confirms."""
+"""Members that moved within a minor version: the table of the same or the nearest confirmed micro is used."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ EXACT = ("3.9.2", "3.9.18", "3.11.2", "3.11.7", "3.13.0", "3.13.5", "3.13.18")
 
 
 def versions(version: str) -> list[str]:
-    """Versions of the candidates, best first."""
+    """The versions of the candidates, best first."""
     return [layouts.version for layouts in cpython_candidates(version, "default", "x86_64")]
 
 
 def pretend(python: FakePython, version: str) -> None:
-    """Let a runtime claim to be of another version than its memory is laid out by."""
+    """Make a runtime claim another version than that of its layout."""
     major, minor, micro = (int(part) for part in version.split("."))
     if python.version_tuple >= (3, 13):
         python.memory.u64(python.runtime_address + 8, major << 24 | minor << 16 | micro << 8 | 0xF0)
@@ -39,7 +39,7 @@ def pretend(python: FakePython, version: str) -> None:
 
 
 def running(version: str, claimed: str | None = None) -> FakePython:
-    """A runtime with a thread, laid out by the table of a version."""
+    """A runtime with one thread, with the layout of a version."""
     python = FakePython(FakeMemory(), version)
     python.runtime()
     python.thread(python.interpreter(), PTHREAD)
@@ -57,16 +57,16 @@ def found(python: FakePython) -> PythonRuntime:
     return runtime
 
 
-# -- which table ------------------------------------------------------------------------------------------------
+# -- choice of table ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", EXACT)
-def test_the_table_of_the_very_version_comes_first(version: str) -> None:
+def test_candidates_begin_with_the_same_version(version: str) -> None:
     assert versions(version)[0] == version
 
 
 @pytest.mark.parametrize("version", EXACT)
-def test_the_table_of_the_very_version_is_used_and_needs_no_note(version: str) -> None:
+def test_same_version_is_used_without_a_note(version: str) -> None:
     runtime = found(running(version))
     assert (runtime.version, runtime.layouts.version, runtime.note) == (version, version, None)
 
@@ -75,7 +75,7 @@ def test_the_table_of_the_very_version_is_used_and_needs_no_note(version: str) -
     ("version", "nearest"),
     [
         ("3.9.5", "3.9.2"),
-        ("3.9.10", "3.9.18"),  # as far from either: distributions take patches of later releases
+        ("3.9.10", "3.9.18"),  # equal distance: distributions backport patches of later releases
         ("3.11.4", "3.11.2"),
         ("3.11.5", "3.11.7"),
         ("3.11.15", "3.11.7"),
@@ -87,7 +87,7 @@ def test_the_table_of_the_very_version_is_used_and_needs_no_note(version: str) -
         ("3.13.99", "3.13.18"),
     ],
 )
-def test_without_a_table_the_nearest_micro_is_used_and_told(version: str, nearest: str) -> None:
+def test_nearest_micro_is_used_with_a_note(version: str, nearest: str) -> None:
     assert versions(version)[0] == nearest
     runtime = found(running(nearest, version))
     assert (runtime.version, runtime.layouts.version) == (version, nearest)
@@ -96,26 +96,26 @@ def test_without_a_table_the_nearest_micro_is_used_and_told(version: str, neares
     assert nearest in explain(runtime.note)
 
 
-def test_all_micros_of_the_minor_are_candidates_by_distance() -> None:
+def test_candidates_are_all_micros_of_the_minor_by_distance() -> None:
     assert versions("3.13.9") == ["3.13.5", "3.13.18", "3.13.0"]
     assert versions("3.13.0") == ["3.13.0", "3.13.5", "3.13.18"]
 
 
-def test_no_table_of_another_minor_is_a_candidate() -> None:
+def test_candidates_exclude_other_minors() -> None:
     for version in EXACT:
         minor = version.rpartition(".")[0]
         assert {candidate.rpartition(".")[0] for candidate in versions(version)} == {minor}
 
 
-# -- what moved between the micros --------------------------------------------------------------------------------
+# -- members that moved between micros --------------------------------------------------------------------------------
 
 
 def layouts_of(version: str) -> Layouts:
     return next(cpython_candidates(version, "default", "x86_64"))
 
 
-def test_where_3_13_moved_the_stop_the_world_state() -> None:
-    """A word was added to the thread state and others to the runtime between 3.13.5 and 3.13.15."""
+def test_stop_the_world_state_moved_within_3_13() -> None:
+    """Words were added to the thread state and the runtime between 3.13.5 and 3.13.15."""
     offsets = {
         version: layouts_of(version)["_PyRuntimeState"].offset("stoptheworld")
         for version in ("3.13.0", "3.13.5", "3.13.18")
@@ -125,22 +125,22 @@ def test_where_3_13_moved_the_stop_the_world_state() -> None:
     assert sizes == [304, 304, 312]
 
 
-def test_nothing_that_is_read_moved_between_3_11_2_and_3_11_7() -> None:
+def test_no_member_moved_between_3_11_2_and_3_11_7() -> None:
     older, newer = layouts_of("3.11.2"), layouts_of("3.11.7")
     assert older.structs == newer.structs
 
 
-# -- the nearest that the memory confirms ---------------------------------------------------------------------------
+# -- the nearest confirmed table ----------------------------------------------------------------------------
 
 
-def test_a_nearest_table_that_the_memory_contradicts_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some day a member moves between two micros that we have tables of."""
+def test_nearest_table_when_memory_contradicts_it_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member may move between two micro versions with tables."""
     python = FakePython(FakeMemory(), "3.13.18")
     python.runtime()
     interpreter = python.interpreter()
     python.take_gil(interpreter, python.thread(interpreter, PTHREAD))
     pretend(python, "3.13.9")
-    # the debug offsets would put others right: the interval is not among them, and an address is none
+    # debug offsets would correct other members, but do not include the interval; an address is not a valid interval
     gil = layouts_of("3.13.5")["_gil_runtime_state"]["interval"]
 
     def candidates(version: str, build: str, machine: str) -> Iterator[Layouts]:
@@ -160,7 +160,7 @@ def test_a_nearest_table_that_the_memory_contradicts_is_passed_over(monkeypatch:
 
 @pytest.mark.parametrize(("laid_out", "version", "nearest"), [("3.12.1", "3.12.7", "3.12.1"),
                                                               ("3.13.5", "3.13.9", "3.13.5")])
-def test_the_report_says_which_table_stood_in(laid_out: str, version: str, nearest: str) -> None:
+def test_report_names_the_substitute_table(laid_out: str, version: str, nearest: str) -> None:
     target = FakeTarget()
     main = target.thread()
     python = FakePython(target.ram, laid_out)
@@ -177,12 +177,13 @@ def test_the_report_says_which_table_stood_in(laid_out: str, version: str, neare
     assert notes[0] in TextRenderer(report, Style(False), lambda file, line: None).deadlocks()
 
 
-# -- the future -----------------------------------------------------------------------------------------------------
+# -- future versions
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [0x031000A1, 0x031000F0, 0x031002F0, 0x036300F0, 0x04000000, 0x040000F0])
-def test_a_version_of_the_future_is_refused(number: int) -> None:
-    """Its structures would be guesses, whatever the memory seems to confirm."""
+def test_future_version_is_refused(number: int) -> None:
+    """Its structures would be guesses, even if memory seems to confirm them."""
     python = running("3.15.2")
     python.memory.u64(python.runtime_address + 8, number)
     refused, (problem,) = find(python)
@@ -193,6 +194,6 @@ def test_a_version_of_the_future_is_refused(number: int) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.5.9", "3.16.0", "4.0.0"])
-def test_there_is_no_table_for_another_minor(version: str) -> None:
+def test_unknown_minor_is_refused(version: str) -> None:
     with pytest.raises(UnknownLayout, match="known: 3.6, "):
         versions(version)

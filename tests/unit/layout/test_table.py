@@ -14,7 +14,7 @@ BASE = 0x7F0000001000
 
 
 class Bytes:
-    """Memory with one mapped piece; remembers each read."""
+    """Memory with one mapped range; records each read."""
 
     def __init__(self, data: bytes, base: int = BASE) -> None:
         self._data = data
@@ -56,7 +56,7 @@ def test_extract_bit_field(bits: tuple[int, int], expected: int) -> None:
     assert Field(1, 4, bits=bits).extract(b"\xff" + (0x9B5 & ~0x40 | 0x9 << 8).to_bytes(4, "little")) == expected
 
 
-def test_a_bit_field_is_never_negative() -> None:
+def test_extract_bit_field_is_not_negative() -> None:
     assert Field(0, 4, signed=True, bits=(31, 1)).extract(b"\xff\xff\xff\xff") == 1
 
 
@@ -69,7 +69,7 @@ MUTEX = Struct("mutex", 40, {
     "tail": Field(40, 0)})
 
 
-def test_members_are_asked_for_by_name() -> None:
+def test_struct_returns_members_by_name() -> None:
     assert "owner" in MUTEX
     assert "spins" not in MUTEX
     assert MUTEX.offset("owner") == 8
@@ -78,74 +78,74 @@ def test_members_are_asked_for_by_name() -> None:
         MUTEX["spins"]
 
 
-def test_a_reader_reads_once_and_only_what_is_needed() -> None:
+def test_reader_reads_once_and_only_the_needed_bytes() -> None:
     memory = Bytes(DATA)
     assert MUTEX.reader("count", "owner", "kind")(memory, BASE) == (0x17161514, 0x1B1A1918, 0x23222120)
     assert memory.reads == [(BASE + 4, 16)]
 
 
-def test_a_reader_gives_members_in_the_order_asked_for() -> None:
+def test_reader_returns_members_in_argument_order() -> None:
     memory = Bytes(DATA)
     assert MUTEX.reader("kind", "lock", "owner")(memory, BASE) == (0x23222120, 0x13121110, 0x1B1A1918)
     assert memory.reads == [(BASE, 20)]
 
 
-def test_a_reader_of_one_member() -> None:
+def test_reader_of_one_member() -> None:
     memory = Bytes(DATA)
     assert MUTEX.reader("kind")(memory, BASE) == (0x23222120,)
     assert memory.reads == [(BASE + 16, 4)]
 
 
-def test_members_may_overlap() -> None:
+def test_reader_of_overlapping_members() -> None:
     assert MUTEX.reader("whole", "count")(Bytes(DATA), BASE) == (0x1716151413121110, 0x17161514)
     assert MUTEX.reader("byte", "kind", "lock")(Bytes(DATA), BASE) == (0x21, 0x23222120, 0x13121110)
 
 
-def test_the_same_member_twice() -> None:
+def test_reader_of_the_same_member_twice() -> None:
     assert MUTEX.reader("lock", "lock")(Bytes(DATA), BASE) == (0x13121110, 0x13121110)
 
 
-def test_bit_fields_beside_plain_members() -> None:
+def test_reader_of_bit_fields_and_plain_members() -> None:
     memory = Bytes(DATA)
     assert MUTEX.reader("owner", "kind_low")(memory, BASE) == (0x1B1A1918, 0)
     assert memory.reads == [(BASE + 8, 12)]
 
 
-def test_members_of_other_sizes() -> None:
+def test_reader_of_members_with_unusual_sizes() -> None:
     value, = MUTEX.reader("list")(Bytes(DATA), BASE)
     assert value == int.from_bytes(DATA[24:40], "little")
     assert MUTEX.reader("kind", "tail")(Bytes(DATA), BASE) == (0x23222120, 0)
 
 
-def test_signed_members() -> None:
+def test_reader_of_signed_members() -> None:
     memory = Bytes(b"\xff" * 48)
     assert MUTEX.reader("lock", "count", "owner")(memory, BASE) == (-1, 0xFFFFFFFF, -1)
     assert MUTEX.reader("whole", "lock")(memory, BASE) == ((1 << 64) - 1, -1)
 
 
-def test_a_reader_is_made_once() -> None:
+def test_reader_is_cached() -> None:
     assert MUTEX.reader("lock", "owner") is MUTEX.reader("lock", "owner")
     assert MUTEX.reader("lock", "owner") is not MUTEX.reader("owner", "lock")
 
 
-def test_an_unknown_member_is_an_error_before_any_read() -> None:
+def test_reader_when_member_is_unknown_raises() -> None:
     with pytest.raises(UnknownLayout):
         MUTEX.reader("lock", "spins")
 
 
 @pytest.mark.parametrize("address", [0, BASE - 1, BASE + len(DATA) - 4])
-def test_unreadable_memory(address: int) -> None:
+def test_reader_when_memory_is_unreadable_raises(address: int) -> None:
     with pytest.raises(MemoryUnreadable) as caught:
         MUTEX.reader("lock", "owner")(Bytes(DATA), address)
     assert (caught.value.address, caught.value.size) == (address, 12)
 
 
-def test_unreadable_memory_beneath_a_bit_field() -> None:
+def test_reader_of_bit_field_when_unreadable_raises() -> None:
     with pytest.raises(MemoryUnreadable):
         MUTEX.reader("kind_low")(Bytes(DATA), 8)
 
 
-def test_members_far_apart_are_not_read_together() -> None:
+def test_reader_when_members_are_too_far_apart_raises() -> None:
     runtime = Struct("runtime", 4 << 20, {"first": Field(0, 8), "last": Field(MAX_STRUCT, 8)})
     assert runtime.reader("first")(Bytes(DATA), BASE) == (0x1716151413121110,)
     with pytest.raises(CorruptStructure, match="too large"):
@@ -154,7 +154,7 @@ def test_members_far_apart_are_not_read_together() -> None:
 
 # -- layouts ----------------------------------------------------------------------------------------------------
 
-def test_layouts_know_what_they_have() -> None:
+def test_layouts_contain_structures_and_members() -> None:
     known = layouts(mutex=MUTEX)
     assert "mutex" in known
     assert known["mutex"] is MUTEX
@@ -165,7 +165,7 @@ def test_layouts_know_what_they_have() -> None:
         known["rwlock"]
 
 
-def test_version_as_numbers() -> None:
+def test_version_tuple() -> None:
     assert layouts().version_tuple == (3, 11, 7)
 
 
@@ -178,7 +178,7 @@ def test_replaced_members() -> None:
     assert after.source == "debug-offsets"
     assert (after.version, after.build, after.machine, after.producer, after.build_id) == (
         "3.11.7", "default", "x86_64", "a compiler", "ab")
-    # the table that others use stays as it was, and so do the readers made of it
+    # the shared table and its readers are unchanged
     assert before["mutex"].offset("owner") == 8
     assert before.source == "table"
     assert MUTEX.reader("owner")(Bytes(DATA), BASE) != after["mutex"].reader("owner")(Bytes(DATA), BASE)

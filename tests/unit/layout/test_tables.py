@@ -1,4 +1,4 @@
-"""The generated tables: each can be read, and holds what the sources and live processes say."""
+"""The generated tables: each can be read, and agrees with the C sources and live processes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Places = dict[str, Optional[int]]
 Members = dict[str, Places]
 SPECS = {name: read_specs(name) for name in ("cpython", "glibc", "libgomp", "numpy")}
 
-#: Members that no table has, and why.
+#: Members that no table has, with the reason.
 NO_TABLE_HAS: dict[str, str] = {}
-#: Structures that only source files declare and that are no Python objects.
+#: Structures that only source files declare and that are not Python objects.
 NOT_OBJECTS = ("ThreadHandle", "wait_entry", "mutex_entry", "asyncio_state", "_Py_AsyncioModuleDebugOffsets")
 
 
@@ -45,7 +45,7 @@ def logical_names(spec: StructSpec) -> list[str]:
 # -- every table ------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_the_file_name_says_what_the_table_is(path: Path) -> None:
+def test_file_name_matches_the_table(path: Path) -> None:
     layouts = parse_table(path.read_text(encoding="utf-8"))
     parts = [layouts.runtime, layouts.version, layouts.build, layouts.machine]
     if layouts.runtime != "cpython":
@@ -55,7 +55,7 @@ def test_the_file_name_says_what_the_table_is(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_a_table_has_only_what_is_asked_for_and_members_lie_inside(path: Path) -> None:
+def test_tables_have_only_listed_members_within_structures(path: Path) -> None:
     layouts = parse_table(path.read_text(encoding="utf-8"))
     specs = SPECS[layouts.runtime]
     for name, struct in layouts.structs.items():
@@ -63,19 +63,19 @@ def test_a_table_has_only_what_is_asked_for_and_members_lie_inside(path: Path) -
         assert struct.fields, f"{name} has no members"
         for member, field in struct.fields.items():
             assert 0 <= field.offset <= struct.size, (name, member)
-            # an array at the end of a structure has no length of its own
+            # an array at the end of a structure has no length
             assert field.offset + field.size <= max(struct.size, field.offset + 8), (name, member)
             if field.bits is not None:
                 assert sum(field.bits) <= 8 * field.size, (name, member)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_a_table_names_no_folder_of_the_machine_that_made_it(path: Path) -> None:
+def test_tables_contain_no_local_paths(path: Path) -> None:
     assert "/" not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_a_table_has_one_structure_a_line(path: Path) -> None:
+def test_tables_have_one_structure_per_line(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     lines = [line.strip().rstrip(",") for line in text.splitlines()]
     structs = json.loads(text)["structs"]
@@ -84,7 +84,7 @@ def test_a_table_has_one_structure_a_line(path: Path) -> None:
 
 
 @pytest.mark.parametrize("runtime", sorted(SPECS))
-def test_each_member_that_decoders_may_ask_for_is_in_some_table(runtime: str) -> None:
+def test_each_listed_member_is_in_some_table(runtime: str) -> None:
     tables = [parse_table(path.read_text(encoding="utf-8")) for path in PATHS if path.name.startswith(runtime)]
     missing = {f"{name}.{member}" for name, spec in SPECS[runtime].items() for member in logical_names(spec)
                if not any(table.has(name, member) for table in tables)}
@@ -101,7 +101,7 @@ def test_selection_finds_a_table_for_both_builds(minor: str, build: str) -> None
 
 # -- CPython ----------------------------------------------------------------------------------------------------
 # The numbers below were read from live processes and from headers of the named versions, by other means than the
-# script that makes the tables. None: the version has no such member.
+# script that makes the tables. None: the version lacks the member.
 
 RUNTIME: Members = {
     "3.7.16": {"interpreters_head": 24, "interpreters_main": 32, "finalizing": 8, "main_thread": None,
@@ -230,7 +230,7 @@ def test_cpython_members(version: str, expected: Places) -> None:
 
 @pytest.mark.parametrize("version", ["3.7.16", "3.8.18", "3.9.2", "3.9.18", "3.10.13", "3.11.2", "3.11.7", "3.12.1",
                                      "3.13.0", "3.13.5", "3.13.18", "3.14.10", "3.15.2"])
-def test_the_gil_is_the_same_in_all_default_builds(version: str) -> None:
+def test_gil_is_the_same_in_all_default_builds(version: str) -> None:
     gil = read(f"cpython-{version}-default-x86_64")["_gil_runtime_state"]
     assert gil.size == 208
     assert {name: field.offset for name, field in gil.fields.items()} == {
@@ -240,8 +240,8 @@ def test_the_gil_is_the_same_in_all_default_builds(version: str) -> None:
     assert (gil["last_holder"].size, gil["last_holder"].signed) == (8, False)
 
 
-#: Free-threaded builds that there are tables of, and default builds of the same version, or of one without a difference
-#: in what both builds have in common.
+#: Free-threaded builds with a table, and default builds of the same version, or of a version with the same common
+#: members.
 FREE_THREADED = [("3.13.5", "3.13.5"), ("3.13.15", "3.13.18"), ("3.13.18", "3.13.18"), ("3.14.4", "3.14.4"),
                  ("3.14.10", "3.14.10"), ("3.15.2", "3.15.2")]
 
@@ -267,7 +267,7 @@ def test_free_threaded_builds(version: str, counterpart: str) -> None:
         "interpreters_head"]
 
 
-def test_what_else_moves_in_free_threaded_builds() -> None:
+def test_other_members_move_in_free_threaded_builds() -> None:
     for version in ("3.13.5", "3.13.15"):
         assert read(f"cpython-{version}-free-threaded-x86_64")["PyCodeObject"].offset("co_code_adaptive") == 216
         assert read(f"cpython-{version}-free-threaded-x86_64")["PyInterpreterState"].offset("modules") == 7664
@@ -280,7 +280,7 @@ def test_what_else_moves_in_free_threaded_builds() -> None:
 
 
 @pytest.mark.parametrize(("version", "counterpart"), FREE_THREADED)
-def test_a_free_threaded_table_lacks_no_structure(version: str, counterpart: str) -> None:
+def test_free_threaded_tables_have_all_structures(version: str, counterpart: str) -> None:
     layouts = read(f"cpython-{version}-free-threaded-x86_64")
     default = read(f"cpython-{counterpart}-default-x86_64")
     assert set(default.structs) - set(layouts.structs) == set()
@@ -293,7 +293,7 @@ def test_a_free_threaded_table_lacks_no_structure(version: str, counterpart: str
 
 
 @pytest.mark.parametrize(("version", "counterpart"), FREE_THREADED)
-def test_what_only_source_files_declare_moves_by_the_larger_object_header(version: str, counterpart: str) -> None:
+def test_source_only_structures_move_by_the_object_header(version: str, counterpart: str) -> None:
     layouts = read(f"cpython-{version}-free-threaded-x86_64")
     default = read(f"cpython-{counterpart}-default-x86_64")
     private = [name for name, spec in SPECS["cpython"].items()
@@ -304,13 +304,13 @@ def test_what_only_source_files_declare_moves_by_the_larger_object_header(versio
         grown = 0 if name in NOT_OBJECTS else header
         assert {member: field.offset - grown for member, field in layouts[name].fields.items()} == {
             member: field.offset for member, field in default[name].fields.items()}, name
-        # what a free-threaded build has more, or less, lies behind the members asked for
+        # members that only one of the builds has are behind the listed ones
         ends = {"asyncio_state": -16 if version.startswith("3.13.") else 0,
                 "TaskObj": 0 if version.startswith("3.13.") else 8}
         assert layouts[name].size - default[name].size == grown + ends.get(name, 0), name
 
 
-#: Bytes that threads park on: (3.13.0, 3.14.10, 3.15.2 of the default build, free-threaded 3.13.15).
+#: Bytes on which threads park: (3.13.0, 3.14.10, 3.15.2 of the default build, free-threaded 3.13.15).
 PARKED_ON: dict[str, tuple[int | None, ...]] = {
     "_PyRuntimeState.interpreters_mutex": (624, 800, 928, 624),
     "_PyRuntimeState.xi_registry_mutex": (680, 856, 984, 680),
@@ -377,7 +377,7 @@ def test_bytes_that_only_free_threaded_builds_park_on() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.6.15", "3.9.18", "3.11.7", "3.12.1"])
-def test_locks_of_the_same_name_in_older_versions_are_others(version: str) -> None:
+def test_locks_in_older_versions_differ(version: str) -> None:
     layouts = read(f"cpython-{version}-default-x86_64")
     older = [path for path in PARKED_ON for struct, _, member in [path.rpartition(".")] if layouts.has(struct, member)]
     assert older == []
@@ -419,7 +419,7 @@ def test_bit_fields_of_a_string() -> None:
     assert [(state[name].offset, state[name].bits) for name in
             ("state_interned", "state_kind", "state_compact", "state_ascii")] == [
                 (32, (0, 2)), (32, (2, 3)), (32, (5, 1)), (32, (6, 1))]
-    # since 3.14 a free-threaded build has `interned` in a byte of its own, written atomically
+    # since 3.14 a free-threaded build has `interned` in a separate byte, written atomically
     state = read("cpython-3.14.10-free-threaded-x86_64")["PyASCIIObject"]
     assert (state["state_interned"].offset, state["state_interned"].size, state["state_interned"].bits) == (
         48, 1, None)
@@ -429,12 +429,12 @@ def test_bit_fields_of_a_string() -> None:
 
 @pytest.mark.parametrize(("version", "size", "compact"), [("3.9.18", 48, 72), ("3.11.7", 48, 72), ("3.12.1", 40, 56),
                                                            ("3.13.0", 40, 56), ("3.15.2", 40, 56)])
-def test_where_the_characters_of_a_string_begin(version: str, size: int, compact: int) -> None:
+def test_offset_of_the_characters_of_a_string(version: str, size: int, compact: int) -> None:
     layouts = read(f"cpython-{version}-default-x86_64")
     assert (layouts["PyASCIIObject"].size, layouts["PyCompactUnicodeObject"].size) == (size, compact)
 
 
-def test_who_holds_the_gil_is_a_bit_in_3_13() -> None:
+def test_gil_holder_is_a_bit_in_3_13() -> None:
     status = read("cpython-3.13.0-default-x86_64")["PyThreadState"]
     assert (status["status_holds_gil"].offset, status["status_holds_gil"].bits) == (32, (5, 1))
     status = read("cpython-3.12.1-default-x86_64")["PyThreadState"]
@@ -448,7 +448,7 @@ def test_atomic_wrappers_have_the_size_of_their_value(version: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "current"), [("3.9.2", 584), ("3.11.2", 592)])
-def test_a_mutex_is_larger_on_aarch64(version: str, current: int) -> None:
+def test_mutex_is_larger_on_aarch64(version: str, current: int) -> None:
     layouts = read(f"cpython-{version}-default-aarch64")
     assert layouts["_gil_runtime_state"].offset("switch_cond") == 128
     assert layouts["_gil_runtime_state"].offset("switch_mutex") == 176
@@ -471,13 +471,13 @@ def test_debug_offsets(version: str, size: int, stackpointer: int | None, base_f
 
 
 @pytest.mark.parametrize("version", ["3.13.5", "3.13.18", "3.14.10", "3.15.2"])
-def test_debug_offsets_lie_the_same_in_free_threaded_builds_and_on_aarch64(version: str) -> None:
+def test_debug_offsets_are_the_same_in_all_builds(version: str) -> None:
     default = read(f"cpython-{version}-default-x86_64")["_Py_DebugOffsets"]
     assert read(f"cpython-{version}-free-threaded-x86_64")["_Py_DebugOffsets"] == default
     assert read(f"cpython-{version}-default-aarch64")["_Py_DebugOffsets"] == default
 
 
-def test_every_debug_offset_that_selection_uses_is_in_the_list() -> None:
+def test_debug_offsets_used_by_selection_are_listed() -> None:
     used = {f"{group}.{theirs}" for group, (_, members) in select.debug_offsets().items() for theirs in members}
     assert used <= set(SPECS["cpython"]["_Py_DebugOffsets"].members)
     targets = {(struct, ours) for struct, members in select.debug_offsets().values() for ours in members.values()}
@@ -494,7 +494,7 @@ ALL_GLIBC = [*NEW_GLIBC, *((version, "x86_64") for version in OLD_GLIBC_VERSIONS
 
 
 @pytest.mark.parametrize(("version", "machine"), ALL_GLIBC)
-def test_what_is_the_same_in_every_glibc(version: str, machine: str) -> None:
+def test_members_that_are_the_same_in_every_glibc(version: str, machine: str) -> None:
     layouts = read(f"glibc-{version}-{machine}")
     expected: Places = {
         "pthread_mutex_t.__lock": 0, "pthread_mutex_t.__count": 4, "pthread_mutex_t.__owner": 8,
@@ -541,7 +541,7 @@ def test_locks_of_glibc_before_2_25(version: str) -> None:
     ("2.19", {"value": 0, "private": 4, "nwaiters": 8, "data": None}),
     ("2.21", {"value": None, "private": 8, "nwaiters": None, "data": 0}),
 ])
-def test_semaphores_got_one_word_of_64_bits(version: str, expected: Places) -> None:
+def test_semaphores_before_and_since_2_21(version: str, expected: Places) -> None:
     paths = {f"sem_t.{name}": at for name, at in expected.items()}
     assert offsets(read(f"glibc-{version}-x86_64"), paths) == paths
 
@@ -551,7 +551,7 @@ def test_semaphores_got_one_word_of_64_bits(version: str, expected: Places) -> N
     ("2.21", {"curr_event": 0, "lock": 4, "left": 8, "init_count": 12, "private": 16, "in": None}),
     ("2.23", {"curr_event": None, "left": None, "in": 0, "current_round": 4, "count": 8, "shared": 12, "out": 16}),
 ])
-def test_barriers_got_a_new_algorithm(version: str, expected: Places) -> None:
+def test_barriers_before_and_since_2_23(version: str, expected: Places) -> None:
     paths = {f"pthread_barrier_t.{name}": at for name, at in expected.items()}
     assert offsets(read(f"glibc-{version}-x86_64"), paths) == paths
 
@@ -565,7 +565,7 @@ def test_barriers_got_a_new_algorithm(version: str, expected: Places) -> None:
     ("2.36-aarch64", 4520, (2696, 2744, 2792)), ("2.41-aarch64", 3040, (2696, 2744, 2792)),
     ("2.43-aarch64", 2272, (1928, 1976, 2024)),
 ])
-def test_the_dynamic_linkers_own_structure(name: str, size: int, expected: tuple[int | None, ...]) -> None:
+def test_structure_of_the_dynamic_linker(name: str, size: int, expected: tuple[int | None, ...]) -> None:
     names = ("_dl_load_lock", "_dl_load_write_lock", "_dl_load_tls_lock")
     paths = {f"struct rtld_global.{member}": at for member, at in zip(names, expected)}
     layouts = read(f"glibc-{name}")
@@ -584,7 +584,7 @@ def test_the_dynamic_linkers_own_structure(name: str, size: int, expected: tuple
               "__g_signals": 32}),
 ])
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_condition_variables_lost_a_member(version: str, machine: str, expected: Places) -> None:
+def test_condition_variables_before_and_since_2_41(version: str, machine: str, expected: Places) -> None:
     paths = {f"pthread_cond_t.{name}": at for name, at in expected.items()}
     assert offsets(read(f"glibc-{version}-{machine}"), paths) == paths
 
@@ -622,7 +622,7 @@ def test_struct_pthread(name: str, size: int, expected: Places) -> None:
 
 # -- NumPy ------------------------------------------------------------------------------------------------------
 
-def test_arrays_of_numpy() -> None:
+def test_numpy_arrays() -> None:
     layouts = select.numpy_layouts("x86_64")
     expected: Places = {
         "PyArrayObject.nd": 24, "PyArrayObject.dimensions": 32, "PyArrayObject.descr": 56,

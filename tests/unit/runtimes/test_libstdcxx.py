@@ -49,7 +49,7 @@ def test_type_name(program: Program, stored: str, expected: str | None) -> None:
     assert read_type_name(program.memory, program.type(stored)) == expected
 
 
-def test_type_name_that_is_none(program: Program) -> None:
+def test_type_name_when_invalid_is_none(program: Program) -> None:
     type_info = program.type("i")
     program.memory.u64(type_info + 8, 0xDEAD_0000)
     assert read_type_name(program.memory, type_info) is None
@@ -59,7 +59,7 @@ def test_type_name_that_is_none(program: Program) -> None:
     assert read_type_name(FakeMemory(), type_info) is None
 
 
-def test_long_names_are_cut_off(program: Program) -> None:
+def test_type_name_when_long_is_truncated(program: Program) -> None:
     type_info = program.type("i")
     program.memory.map(HEAP + 0x10_0000, b"x" * 0x10_0000)
     program.memory.u64(type_info + 8, HEAP + 0x10_0000)
@@ -80,27 +80,27 @@ def test_readable_type() -> None:
 
 @pytest.mark.parametrize("kind", [CLASS, SI, VMI])
 @pytest.mark.parametrize("top", [0, -8, -4096])
-def test_class_of_an_object(program: Program, kind: str, top: int) -> None:
+def test_class_of_object(program: Program, kind: str, top: int) -> None:
     thing = program.heap(8)
     program.memory.u64(thing, program.vtable(program.type("5Shape", kind, 0, 0), top))
     assert class_of(program.memory, in_image, thing) == "5Shape"
 
 
 @pytest.mark.parametrize("kind", [POINTER, FUNDAMENTAL])
-def test_other_types_have_no_objects(program: Program, kind: str) -> None:
+def test_class_of_when_type_is_not_a_class_is_none(program: Program, kind: str) -> None:
     thing = program.heap(8)
     program.memory.u64(thing, program.vtable(program.type("i", kind)))
     assert class_of(program.memory, in_image, thing) is None
 
 
 @pytest.mark.parametrize("top", [8, -(1 << 40), (1 << 63) - 1])
-def test_implausible_offset_to_the_top(program: Program, top: int) -> None:
+def test_class_of_when_offset_to_top_is_implausible_is_none(program: Program, top: int) -> None:
     thing = program.heap(8)
     program.memory.u64(thing, program.vtable(program.type("5Shape"), top))
     assert class_of(program.memory, in_image, thing) is None
 
 
-def test_what_is_no_object(program: Program) -> None:
+def test_class_of_when_not_an_object_is_none(program: Program) -> None:
     memory = program.memory
     shape = program.type("5Shape")
     thing = program.heap(16)
@@ -114,8 +114,8 @@ def test_what_is_no_object(program: Program) -> None:
     assert class_of(memory, in_image, 0xDEAD_0000) is None
 
 
-def test_table_or_type_or_name_on_the_heap(program: Program) -> None:
-    """Whoever writes a heap block cannot make it an object, and a compiler of other languages has no such types."""
+def test_class_of_when_type_is_on_the_heap_is_none(program: Program) -> None:
+    """Heap data cannot imitate an object, and other languages have no such types."""
     memory = program.memory
     thing, fake = program.heap(8), program.heap(256)
     shape = program.type("5Shape")
@@ -131,7 +131,7 @@ def test_table_or_type_or_name_on_the_heap(program: Program) -> None:
     assert class_of(memory, in_image, thing) is None, "the name"
 
 
-def test_type_that_describes_itself(program: Program) -> None:
+def test_class_of_when_type_describes_itself_is_none(program: Program) -> None:
     type_info = program.image(32)
     program.memory.u64(type_info, program.vtable(type_info), program.text("5Shape"))
     thing = program.heap(8)
@@ -143,29 +143,29 @@ def test_type_that_describes_itself(program: Program) -> None:
 
 @pytest.mark.parametrize("library", [GNU, LLVM], ids=["GNU", "LLVM"])
 @pytest.mark.parametrize("offset", [-0x80, -0x70, -0x20, 0], ids=["block", "header", "unwind header", "object"])
-def test_exception_is_found_by_any_of_its_parts(program: Program, library: bytes, offset: int) -> None:
+def test_find_exceptions_by_pointers_to_any_part(program: Program, library: bytes, offset: int) -> None:
     thrown = program.throw(program.type("7Problem"), library=library)
     assert program.find(1, thrown + offset, thrown + offset, thrown) == [CxxException(thrown, "7Problem", True)]
 
 
 @pytest.mark.parametrize("library", [GNU, LLVM], ids=["GNU", "LLVM"])
-def test_handlers(program: Program, library: bytes) -> None:
+def test_exception_is_caught_when_it_has_handlers(program: Program, library: bytes) -> None:
     for handlers, expected in ((0, False), (1, True), (-1 & 0xFFFFFFFF, True)):
         (found,) = program.find(program.throw(program.type("7Problem"), handlers=handlers, library=library))
         assert found.is_caught is expected
 
 
-def test_exception_of_another_language(program: Program) -> None:
+def test_find_exceptions_of_another_language_is_empty(program: Program) -> None:
     assert program.find(program.throw(program.type("7Problem"), library=b"TSUR\0ZOM")) == []
     assert program.find(program.throw(program.type("7Problem"), library=b"\2++CCUNG")) == []
 
 
 @pytest.mark.parametrize("references", [0, -1 & 0xFFFFFFFF, 0x5555_0012])
-def test_exception_that_was_freed(program: Program, references: int) -> None:
+def test_find_exceptions_when_freed_is_empty(program: Program, references: int) -> None:
     assert program.find(program.throw(program.type("7Problem"), references=references)) == []
 
 
-def test_what_is_no_exception(program: Program) -> None:
+def test_find_exceptions_when_not_an_exception_is_empty(program: Program) -> None:
     memory, type_info = program.memory, program.type("7Problem")
     thrown = program.throw(type_info)
     for member, value in ((-0x70, 0), (-0x70, HEAP), (-0x70, program.text("text")), (-0x58, 0), (-0x58, HEAP)):
@@ -174,13 +174,13 @@ def test_what_is_no_exception(program: Program) -> None:
         assert program.find(thrown) == [], member
         memory.write(thrown + member, kept)
     assert len(program.find(thrown)) == 1
-    # the class of an exception, and nothing before it
+    # the class of an exception without the members before it
     memory.map(0x6000_0000_0000, GNU + bytes(24))
     assert program.find(0x6000_0000_0000, 0x6000_0000_0020, thrown + 8, 0, (1 << 64) - 16) == []
 
 
 @pytest.mark.parametrize("library", [GNU, LLVM], ids=["GNU", "LLVM"])
-def test_exception_that_depends_on_another(program: Program, library: bytes) -> None:
+def test_find_exceptions_when_dependent_has_the_primary(program: Program, library: bytes) -> None:
     primary = program.throw(program.type("7Problem"), library=library)
     dependent = program.throw(0, library=b"\1" + library[1:])
     program.memory.u64(dependent - 0x20 - (0x50 if library == GNU else 0x58), primary)
@@ -192,7 +192,7 @@ def test_exception_that_depends_on_another(program: Program, library: bytes) -> 
         assert program.find(dependent - 0x20) == []
 
 
-def test_exceptions_that_are_handled_at_a_time(program: Program) -> None:
+def test_find_exceptions_when_nested_are_newest_first(program: Program) -> None:
     old, other = program.throw(program.type("3Old")), program.throw(program.type("5Other"), handlers=0)
     middle = program.throw(program.type("6Middle"), following=old - 0x70)
     new = program.throw(program.type("3New"), following=middle - 0x70)
@@ -200,12 +200,12 @@ def test_exceptions_that_are_handled_at_a_time(program: Program) -> None:
     assert [found.type for found in program.find(new)] == expected
     assert [found.type for found in program.find(old, new, middle)] == expected
     assert [found.type for found in program.find(other, middle, old, new)] == ["5Other", *expected]
-    # who is not handled is in no list
+    # an exception that is not handled is not in a list
     program.memory.u64(other - 0x50, new - 0x70)
     assert [found.type for found in program.find(other)] == ["5Other"]
 
 
-def test_list_in_a_circle_or_without_end(program: Program) -> None:
+def test_find_exceptions_when_list_is_cyclic_or_endless_is_bounded(program: Program) -> None:
     one = program.throw(program.type("3One"))
     two = program.throw(program.type("3Two"), following=one - 0x70)
     program.memory.u64(one - 0x50, two - 0x70)
@@ -220,7 +220,7 @@ def test_list_in_a_circle_or_without_end(program: Program) -> None:
     assert len(program.find(last)) == 32
 
 
-# -- what they say --------------------------------------------------------------------------------------------
+# -- messages -------------------------------------------------------------------------------------------------
 
 def standard(program: Program, name: str = "St13runtime_error") -> int:
     return program.type(name, SI, program.type("St9exception"))
@@ -239,14 +239,14 @@ def test_derived_exception(program: Program) -> None:
     assert program.what(thrown) == ("not ready", "recorded", RUNTIME)
 
 
-def test_exception_behind_another_base(program: Program) -> None:
+def test_exception_as_second_base(program: Program) -> None:
     derived = program.many("7Derived", (program.type("5First"), 2), (standard(program), 0x10 << 8 | 2))
     thrown = program.throw(derived, [0, 0, 0, program.shared_string(b"not ready")])
     assert program.what(thrown) == ("not ready", "recorded", RUNTIME)
 
 
 def test_exception_as_a_virtual_base(program: Program) -> None:
-    # the offset is where the virtual table says, 24 bytes before it
+    # the virtual table has the offset 24 bytes before its address
     derived = program.many("7Derived", (standard(program), -24 << 8 | 3))
     vtable = program.vtable(derived, 0, [0x18])
     thrown = program.throw(derived, [vtable, 0, 0, 0, program.shared_string(b"not ready")])
@@ -256,7 +256,7 @@ def test_exception_as_a_virtual_base(program: Program) -> None:
         assert program.what(thrown) == (None, None, None)
 
 
-def test_text_that_is_not_all_there(program: Program) -> None:
+def test_text_when_string_is_damaged_is_not_recorded(program: Program) -> None:
     text = program.shared_string(b"not ready")
     thrown = program.throw(standard(program), [0, text])
     for length, capacity in ((10, 9), (1 << 60, 1 << 61), (1 << 31, 1 << 31), (5, 9)):
@@ -267,13 +267,13 @@ def test_text_that_is_not_all_there(program: Program) -> None:
         assert program.what(thrown) == (None, None, None)
 
 
-def test_long_text_is_cut_off(program: Program) -> None:
+def test_text_when_long_is_truncated(program: Program) -> None:
     program.memory.map(HEAP + 0x10_0000, struct.pack("<QQQ", 20_000, 20_000, 0) + b"x" * 20_000 + b"\0")
     thrown = program.throw(standard(program), [0, HEAP + 0x10_0018])
     assert program.what(thrown)[0] == "x" * 4096
 
 
-def test_text_that_is_no_utf_8(program: Program) -> None:
+def test_text_when_not_utf_8_is_escaped(program: Program) -> None:
     thrown = program.throw(standard(program), [0, program.shared_string(b"caf\xe9")])
     assert program.what(thrown) == ("caf\\xe9", "recorded", RUNTIME)
 
@@ -313,14 +313,14 @@ def test_thrown_text(program: Program) -> None:
 
 @pytest.mark.parametrize("text", [b"gone", b"handle 9 is gone, and that is a long text", "schön".encode()])
 @pytest.mark.parametrize("offset", [8, 16, 40])
-def test_own_string(program: Program, text: bytes, offset: int) -> None:
+def test_text_in_string_member(program: Program, text: bytes, offset: int) -> None:
     own = program.type("3Own", SI, program.type("St9exception"))
     thrown = program.throw(own)
     program.string(thrown + offset, text)
     assert program.what(thrown) == (text.decode(), "inferred", "the first std::string in the object")
 
 
-def test_own_text_of_other_kinds(program: Program) -> None:
+def test_text_in_other_members(program: Program) -> None:
     own = program.type("3Own", SI, program.type("St9exception"))
     constant = "the first constant text that the object points to"
     assert program.what(program.throw(own, [0, 5, program.text("constant")])) == ("constant", "inferred", constant)
@@ -328,32 +328,32 @@ def test_own_text_of_other_kinds(program: Program) -> None:
     assert program.what(shared) == ("gone", "inferred", "the first shared string of the object")
 
 
-def test_no_text_is_made_up(program: Program) -> None:
+def test_text_when_none_is_stored_is_none(program: Program) -> None:
     base = program.type("St9exception")
     own = program.type("3Own", SI, base)
     assert program.what(program.throw(own)) == (None, None, None)
-    # an empty string, bytes that are no characters, and a text that is too short to be one
+    # an empty string, bytes that are not characters, and a text that is too short
     thrown = program.throw(own, [0, 0, 0, 0, 0, 0, 0, 0, 0, program.text("abc")])
     program.string(thrown + 8, b"")
     program.string(thrown + 40, b"\x01\x02\xff")
     assert program.what(thrown) == (None, None, None)
-    # nobody says that a class without the base has a text
+    # a class without the base need not have a text
     plain = program.throw(program.type("5Plain"))
     program.string(plain + 8, b"a name")
     assert program.what(plain) == (None, None, None)
 
 
-def test_text_behind_the_object_is_not_its_own(program: Program) -> None:
+def test_text_behind_the_object_is_ignored(program: Program) -> None:
     own = program.type("3Own", SI, program.type("St9exception"))
     thrown = program.throw(own, size=0x10)
     program.string(thrown + 0x28, b"of a neighbour")
     assert program.what(thrown) == (None, None, None)
-    # by an allocator that does not tell sizes
+    # an allocator without sizes
     program.memory.u64(thrown - 0x88, 0)
     assert program.what(thrown)[0] == "of a neighbour"
 
 
-def test_bases_in_a_circle(program: Program) -> None:
+def test_bases_when_cyclic_end(program: Program) -> None:
     one = program.type("3One", SI, 0)
     two = program.type("3Two", SI, one)
     program.memory.u64(one + 16, two)
@@ -362,7 +362,7 @@ def test_bases_in_a_circle(program: Program) -> None:
     assert program.what(program.throw(one)) == (None, None, None)
 
 
-def test_more_bases_than_there_are(program: Program) -> None:
+def test_bases_when_count_is_impossible_are_ignored(program: Program) -> None:
     derived = program.many("7Derived", (standard(program), 2))
     thrown = program.throw(derived, [0, program.shared_string(b"not ready")])
     assert program.what(thrown)[0] == "not ready"
@@ -372,8 +372,8 @@ def test_more_bases_than_there_are(program: Program) -> None:
     assert len(program.memory.reads) < 1000
 
 
-def test_bases_that_multiply(program: Program) -> None:
-    """Each class has the one before as its base many times, at other places."""
+def test_bases_when_repeated_are_bounded(program: Program) -> None:
+    """Each class has the previous one as a base many times, at different offsets."""
     last = program.type("1A")
     for i in range(8):
         last = program.many(f"2A{i}", *[(last, j * 16 << 8 | 2) for j in range(1, 12)])
@@ -412,7 +412,7 @@ def test_is_text(data: bytes, expected: bool) -> None:
 # -- hostile memory -------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("seed", range(30))
-def test_noise(seed: int) -> None:
+def test_find_exceptions_when_memory_is_random_raises_nothing(seed: int) -> None:
     words = struct.unpack("<512Q", noise(4096, seed))
     memory = NoiseMemory(seed)
     start = time.process_time()
@@ -422,23 +422,23 @@ def test_noise(seed: int) -> None:
     assert time.process_time() - start < 5
 
 
-def test_torn_exception(program: Program) -> None:
-    """Whatever part of it can be read, nothing fails and nothing wrong is told."""
+def test_find_exceptions_when_memory_is_partial_raises_nothing(program: Program) -> None:
+    """Any readable part of an exception causes no error and no wrong answer."""
     derived = program.type("7Derived", SI, standard(program))
     thrown = program.throw(derived, [0, program.shared_string(b"not ready")])
     image, heap = program.memory.read(IMAGE, IMAGE_SIZE), program.memory.read(HEAP, 0x8000)
-    told = set()
+    texts = set()
     for cut in range(0, 0x800, 8):
         for low, high in ((0, cut), (cut, IMAGE_SIZE), (cut, cut + 8)):
-            # what is left out between two places
+            # bytes left out between two places
             memory = FakeMemory({HEAP: heap, IMAGE: image[:low], IMAGE + high: image[high:]})
             found = find_exceptions(memory, [thrown], in_image)
             assert [row.type for row in found] in ([], ["7Derived"])
-            told.add(found[0].text if found else "nothing")
-    assert told == {"nothing", None, "not ready"}
+            texts.add(found[0].text if found else "nothing")
+    assert texts == {"nothing", None, "not ready"}
 
 
-def test_many_words_take_no_time(program: Program) -> None:
+def test_find_exceptions_in_many_words_is_fast(program: Program) -> None:
     words = [HEAP + 16 * i for i in range(0x800)] * 64 + [program.throw(program.type("7Problem"))]
     start = time.process_time()
     program.find(*words)

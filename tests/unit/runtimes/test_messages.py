@@ -24,7 +24,7 @@ from tests.support.fake_memory import FakeMemory, NoiseMemory, noise
 
 BASE, LIBC = 0x7F12_0000_0000, 0x7F34_0000_0000
 HEAP, STACK = 0x5555_0000_0000, 0x7FFD_0000_0000
-# where the fake files have room
+# free space in the fake files
 FUNCTIONS, CODE, DATA = 0x3000, 0x3400, 0x3A00
 ENDINGS = ("_Py_FatalErrorFunc", "_Py_FatalErrorFormat", "Py_FatalError")
 
@@ -56,14 +56,14 @@ def test_abort_message(stored: bytes, expected: str | None) -> None:
 
 
 @pytest.mark.parametrize("message", [0, 1, 0xDEAD_0000, HEAP + 0x1FFE, (1 << 64) - 1])
-def test_no_abort_message(message: int) -> None:
+def test_abort_message_when_unset_is_none(message: int) -> None:
     memory, libc = glibc()
     memory.u64(LIBC + DATA, message)
     assert abort_message(memory, libc) is None
 
 
 @pytest.mark.parametrize("size", [0, 4, 1 << 21, (1 << 32) - 1])
-def test_abort_message_of_an_odd_size(size: int) -> None:
+def test_abort_message_when_size_is_impossible_is_none(size: int) -> None:
     memory, libc = glibc()
     memory.u64(LIBC + DATA, HEAP)
     memory.write(HEAP, struct.pack("<I", size) + b"a text\0")
@@ -79,7 +79,7 @@ def test_abort_message_ends_with_its_size() -> None:
     assert abort_message(memory, libc) == "x" * 4096
 
 
-def test_other_c_library() -> None:
+def test_abort_message_of_another_c_library_is_none() -> None:
     memory, libc = fake_elf(LIBC, {"abort": (FUNCTIONS, 16)}, "/lib/ld-musl-x86_64.so.1")
     assert abort_message(memory, libc) is None
     assert abort_message(memory, Module("/lib/libc.so.6", ())) is None
@@ -88,7 +88,7 @@ def test_other_c_library() -> None:
 # -- Python ---------------------------------------------------------------------------------------------------
 
 class Python:
-    """A libpython whose code is put together by the test, and the stack of a thread that ends it."""
+    """A libpython with code assembled by the test, and the stack of a thread that ends the process."""
 
     def __init__(self, endings: Sequence[str] = ENDINGS) -> None:
         self.memory, self.libc = glibc()
@@ -114,7 +114,7 @@ class Python:
         self._code += len(code)
 
     def call(self, function: int) -> int:
-        """The return address; far functions are called through a slot."""
+        """Emit a call and return its return address; far functions are called through a slot."""
         if abs(function - self._code) < 1 << 31:
             self.emit(b"\xe8" + struct.pack("<i", function - self._code - 5))
         else:
@@ -132,7 +132,7 @@ class Python:
         return fatal_errors(x86_64, self.memory, self.module, self.libc, words, registers, in_image)
 
 
-def test_constant_arguments() -> None:
+def test_fatal_error_with_constant_arguments() -> None:
     python = Python()
     function, message = python.text("PyEval_RestoreThread"), python.text("tstate is NULL")
     expected = FatalError("PyEval_RestoreThread", "tstate is NULL", "derived")
@@ -145,7 +145,7 @@ def test_constant_arguments() -> None:
         assert python.errors(0, after, registers=[message, function]) == [expected]
 
 
-def test_format() -> None:
+def test_fatal_error_with_a_format() -> None:
     python = Python()
     function, message = python.text("PyThreadState_Delete"), python.text("tstate %p is still current")
     python.emit(b"\x90" * 64)
@@ -156,8 +156,8 @@ def test_format() -> None:
     assert python.errors(function, message, after) == [expected]
 
 
-def test_text_only() -> None:
-    """Code for the limited API calls a function that takes no name."""
+def test_fatal_error_without_function_name() -> None:
+    """Code for the limited API calls a function without a name argument."""
     python = Python()
     message = python.text("the text of a caller")
     python.emit(b"\x90" * 64)
@@ -168,7 +168,7 @@ def test_text_only() -> None:
     assert python.errors(after) == [FatalError(None, "the text of a caller", "inferred")]
 
 
-def test_code_that_is_not_position_independent() -> None:
+def test_fatal_error_in_position_dependent_code() -> None:
     memory, _ = fake_elf(0x40_0000, {}, "/usr/bin/python3")
     python = Python()
     python.memory.map(0x40_0000, memory.read(0x40_0000, 0x1000))
@@ -182,7 +182,7 @@ def test_code_that_is_not_position_independent() -> None:
     assert found == [FatalError("drop_gil", "GIL is not locked", "derived")]
 
 
-def test_arguments_of_the_call_before_are_not_taken() -> None:
+def test_fatal_error_ignores_arguments_of_earlier_calls() -> None:
     python = Python()
     wrong, function, message = python.text("drop_gil"), python.text("PyThreadState_Get"), python.text("no GIL here")
     python.emit(b"\x90" * 64)
@@ -196,7 +196,7 @@ def test_arguments_of_the_call_before_are_not_taken() -> None:
     assert python.errors(message, function, after) == [expected]
 
 
-def test_what_is_saved_decides() -> None:
+def test_fatal_error_prefers_saved_texts() -> None:
     python = Python()
     saved, message = python.text("PyThreadState_Get"), python.text("no GIL here")
     python.emit(b"\x90" * 64)
@@ -208,7 +208,7 @@ def test_what_is_saved_decides() -> None:
     assert python.errors(after) == [FatalError("another_function", "no GIL here", "inferred")]
 
 
-def test_arguments_that_come_from_elsewhere() -> None:
+def test_fatal_error_when_arguments_are_not_constant() -> None:
     python = Python()
     function, message = python.text("PyThreadState_Get"), python.text("no GIL here")
     after = python.end("_Py_FatalErrorFunc")
@@ -216,7 +216,7 @@ def test_arguments_that_come_from_elsewhere() -> None:
     assert python.errors(after) == [FatalError(None, None, "inferred")]
 
 
-def test_function_that_is_not_exported() -> None:
+def test_fatal_error_when_function_is_not_exported() -> None:
     python = Python(["_Py_FatalErrorFunc", "Py_FatalError"])
     after = python.end("abort")
     function, message = python.text("PyThreadState_Delete"), python.text("tstate %p is still current")
@@ -226,7 +226,7 @@ def test_function_that_is_not_exported() -> None:
     assert python.errors(function, message, after) == [], "on the wrong side"
 
 
-def test_text_of_a_caller_that_is_no_constant() -> None:
+def test_fatal_error_when_text_is_not_constant() -> None:
     python = Python()
     python.memory.write(HEAP, b"handle 7 is lost\0")
     after = python.end("abort")
@@ -235,7 +235,7 @@ def test_text_of_a_caller_that_is_no_constant() -> None:
     assert python.errors(after, HEAP) == []
 
 
-def test_abort_by_others() -> None:
+def test_abort_outside_python_is_not_a_fatal_error() -> None:
     python = Python()
     elsewhere = python.end("abort")
     message = python.text("a text that has nothing to do with it")
@@ -246,7 +246,7 @@ def test_abort_by_others() -> None:
     assert python.errors() == []
 
 
-def test_error_within_an_error() -> None:
+def test_fatal_error_during_another() -> None:
     python = Python()
     afters = []
     texts = []
@@ -259,11 +259,11 @@ def test_error_within_an_error() -> None:
     words = [python.end("abort"), *texts[0], afters[0], 5, 6, *texts[1], afters[1]]
     inner = FatalError("_PyMem_DebugFree", "called without the GIL", "derived")
     assert python.errors(*words) == [inner, FatalError("PyEval_RestoreThread", "tstate is NULL", "derived")]
-    # the address of the function that lies behind such a call, anywhere further out
+    # the address of the next function after such a call, in an outer frame
     assert python.errors(*words[:4], 5, 6, afters[1]) == [inner]
 
 
-def test_texts_in_order() -> None:
+def test_fatal_error_texts_are_in_order() -> None:
     python = Python()
     memory = python.memory
     name, said = python.text("drop_gil"), python.text("GIL is not locked")
@@ -277,7 +277,7 @@ def test_texts_in_order() -> None:
 # -- Rust -----------------------------------------------------------------------------------------------------
 
 class Rust:
-    """An image with places of code and texts."""
+    """An image with code locations and texts."""
 
     def __init__(self) -> None:
         self.memory = FakeMemory({BASE: bytes(0x4000), HEAP: bytes(0x1000)})
@@ -298,7 +298,7 @@ class Rust:
 
 
 @pytest.mark.parametrize("path", [b"src/lib.rs", b"src/lib.rs\0"], ids=["text", "text with a NUL"])
-def test_panic(path: bytes) -> None:
+def test_rust_panic(path: bytes) -> None:
     rust = Rust()
     place, message = rust.place(path, 7, 14), rust.text(b"a handle is not ready, and more")
     expected = RustPanic("a handle is not ready", "src/lib.rs", 7, 14)
@@ -307,7 +307,7 @@ def test_panic(path: bytes) -> None:
     assert rust.panic(place, 21, HEAP, 21) == expected, "a String: capacity, pointer, length"
 
 
-def test_innermost_panic() -> None:
+def test_rust_panic_is_the_innermost() -> None:
     rust = Rust()
     inner, outer = rust.place(b"core/src/panicking.rs", 225, 5), rust.place(b"src/lib.rs", 7, 14)
     message = rust.text(b"panic in a function that cannot unwind")
@@ -315,7 +315,7 @@ def test_innermost_panic() -> None:
                                                               "core/src/panicking.rs", 225, 5)
 
 
-def test_panic_without_a_message() -> None:
+def test_rust_panic_without_a_message() -> None:
     rust = Rust()
     place, path = rust.place(b"src/lib.rs", 7, 14), rust.text(b"src/main.rs")
     far = [*[0] * 64, rust.text(b"too far"), 7]
@@ -329,12 +329,12 @@ def test_panic_without_a_message() -> None:
     (0, 1, b"a.rs"), (1, 0, b"a.rs"), (1 << 30, 1, b"a.rs"), (1, 1 << 20, b"a.rs"), (1, 1, b"a.c"), (1, 1, b".rs"),
     (1, 1, b"\xff\xff.rs"), (1, 1, b"\x1b[31m.rs"),
 ])
-def test_what_is_no_place(line: int, column: int, path: bytes) -> None:
+def test_rust_panic_when_location_is_invalid_is_none(line: int, column: int, path: bytes) -> None:
     rust = Rust()
     assert rust.panic(rust.place(path, line, column)) is None
 
 
-def test_places_elsewhere_are_not_taken() -> None:
+def test_rust_panic_ignores_locations_outside_images() -> None:
     rust = Rust()
     place = rust.place(b"src/lib.rs", 7, 14)
     rust.memory.write(HEAP, rust.memory.read(place, 24))
@@ -359,7 +359,7 @@ def carried() -> FakeMemory:
     return memory
 
 
-def test_python_exception() -> None:
+def test_pybind11_error() -> None:
     memory = carried()
     assert pybind11_error(memory, CxxException(HEAP, ERROR, True)) == PythonError(0x1111, 0x2222, "KeyError")
     assert pybind11_error(memory, CxxException(HEAP, "St13runtime_error", True)) is None
@@ -369,7 +369,7 @@ def test_python_exception() -> None:
     (HEAP + 8, 0), (HEAP + 8, 0xDEAD_0000), (HEAP + 0x100, 0), (HEAP + 0x118, 0), (HEAP + 0x120, 0),
     (HEAP + 0x120, 9), (HEAP + 0x120, (1 << 64) - 1),
 ])
-def test_python_exception_that_is_not_there(place: int, value: int) -> None:
+def test_pybind11_error_when_damaged_is_none(place: int, value: int) -> None:
     memory = carried()
     memory.write(HEAP + 0x131, b"x")
     memory.u64(place, value)
@@ -379,7 +379,7 @@ def test_python_exception_that_is_not_there(place: int, value: int) -> None:
 # -- hostile memory -------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("seed", range(30))
-def test_noise(seed: int) -> None:
+def test_messages_when_memory_is_random_raise_nothing(seed: int) -> None:
     memory = NoiseMemory(seed)
     words = [word % (1 << 24) for word in struct.unpack("<2048Q", noise(16384, seed))]
     start = time.process_time()
@@ -392,7 +392,7 @@ def test_noise(seed: int) -> None:
     assert time.process_time() - start < 10
 
 
-def test_file_that_is_not_all_there() -> None:
+def test_messages_when_file_is_truncated_raise_nothing() -> None:
     python = Python()
     function, message = python.text("PyEval_RestoreThread"), python.text("tstate is NULL")
     python.emit(b"\x90" * 64)
@@ -400,9 +400,9 @@ def test_file_that_is_not_all_there() -> None:
     python.load("rsi", message)
     after = python.call(python.functions["_Py_FatalErrorFunc"])
     words = [python.end("abort"), function, message, after]
-    told = set()
+    results = set()
     for cut in range(0, 0x4000, 0x40):
         torn = FakeMemory({LIBC: python.memory.read(LIBC, 0x4000), BASE: python.memory.read(BASE, cut)})
         found = fatal_errors(x86_64, torn, python.module, python.libc, words, [], in_image)
-        told.add(tuple((row.function, row.message) for row in found))
-    assert told == {(), ((None, None),), (("PyEval_RestoreThread", "tstate is NULL"),)}
+        results.add(tuple((row.function, row.message) for row in found))
+    assert results == {(), ((None, None),), (("PyEval_RestoreThread", "tstate is NULL"),)}

@@ -42,7 +42,7 @@ def test_public_name(name: str, expected: str) -> None:
     ("()", "()"),
     ("", ""),
 ])
-def test_name_without_parameters(name: str, expected: str) -> None:
+def test_without_parameters(name: str, expected: str) -> None:
     assert without_parameters(name) == expected
 
 
@@ -53,7 +53,7 @@ def test_name_without_parameters(name: str, expected: str) -> None:
     ("__pyx_pw_3pkg_3mod_1A_1__init__", "mod.so", "pkg.mod.A.__init__"),
     ("__pyx_pw_3pkg_3mod_5outer_1inner", "mod.so", "pkg.mod.outer.inner"),
     ("__pyx_f_3pkg_3mod_3cls_method", "mod.so", "pkg.mod.cls.method"),
-    # a number that makes the symbol unique, and no class of one letter
+    # a number that makes the symbol unique, not a class with a name of one letter
     ("__pyx_pw_3pkg_3mod_1f_x", "mod.so", "pkg.mod.f_x"),
     ("__pyx_pf_3pkg_3mod_2go_x", "mod.so", "pkg.mod.go_x"),
     ("__pyx_pf_3pkg_3mod_2Go_x", "mod.so", "pkg.mod.Go.x"),
@@ -69,7 +69,7 @@ def test_name_without_parameters(name: str, expected: str) -> None:
     ("__pyx_pw_" + "9" * 5000, "mod.so", None),
     ("", None, None),
 ])
-def test_name_of_a_cython_function(symbol: str, module: str | None, expected: str | None) -> None:
+def test_cython_name(symbol: str, module: str | None, expected: str | None) -> None:
     assert cython_name(symbol, module) == expected
 
 
@@ -101,7 +101,7 @@ def test_name_of_a_cython_function(symbol: str, module: str | None, expected: st
     ("_RIC3jobB_E", None),
     ("_RNvC3job\xff", None),
 ])
-def test_name_of_a_rust_function(symbol: str, expected: str | None) -> None:
+def test_rust_name(symbol: str, expected: str | None) -> None:
     assert rust_name(symbol) == expected
 
 
@@ -109,14 +109,14 @@ def test_name_of_a_rust_function(symbol: str, expected: str | None) -> None:
     "_R" + "Nv" * 50_000,
     "_R" + "IC1a" + "S" * 50_000,
     "_RIC1a" + "h" * 50_000 + "E",
-    # each tuple consists of the one before, twice
+    # each tuple contains the previous one twice
     "_RIC1aThhE" + "".join(f"TB{i}_B{i}_E" for i in "3456789abcdefghijklmnopqrstuvwxyz") + "E",
     "_RNvC" + "9" * 50_000,
     "_RNvCs" + "z" * 50_000,
     "_RNvC1a" + "u4000" + "z" * 4000,
     "_RIC1aKj" + "f" * 50_000 + "_E",
 ])
-def test_names_that_are_meant_to_take_for_ever(symbol: str) -> None:
+def test_rust_name_when_symbol_is_malicious_is_bounded(symbol: str) -> None:
     started = time.process_time()
     name = rust_name(symbol)
     assert time.process_time() - started < 1
