@@ -106,7 +106,8 @@ class TakenLocks:
                 if not _GENERATORS.isdisjoint(kinds):
                     # a function with @contextmanager: what it holds where it has stopped at its `yield`
                     generator = self._objects.attribute(block.manager, "gen")
-                    for inner in self._frames.generator(generator) if generator and nesting < _MAX_NESTING else ():
+                    inner = self._frames.generator(generator) if generator and nesting < _MAX_NESTING else None
+                    if inner is not None:
                         yield from self._in_frame(inner, releasers, nesting + 1)
                         if self.releases(inner):
                             releasers.append(partial(self._function, inner, True))

@@ -339,7 +339,7 @@ class AsyncioReader:
                 seen.add(at)
                 kind = self._objects.type_name(at)
                 if kind in _GENERATORS:
-                    frame = next(iter(self._frames.generator(at)), None)
+                    frame = self._frames.generator(at)
                     if frame is None:
                         return AwaitChain(tuple(found), None if self._has_ended(at) else
                                           f"the frame of the {kind} at {at:#x} cannot be read")
@@ -418,7 +418,7 @@ class AsyncioReader:
         """
         if self._objects.type_name(coroutine) not in _GENERATORS:
             return ()
-        own = next(iter(self._frames.generator(coroutine)), None)
+        own = self._frames.generator(coroutine)
         frames = []
         for raw in self._frames.raw(tstate):
             frames.append(raw)

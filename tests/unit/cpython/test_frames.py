@@ -432,11 +432,12 @@ def test_frame_of_a_generator(python: FakePython) -> None:
         python.build.put("PyGenObject", generator, gi_frame=at)
     python.fill(at, [value])
     reader = reader_of(python)
-    raw, = reader.generator(generator)
+    raw = reader.generator(generator)
+    assert raw is not None
     assert (raw.address, raw.frame) == (at, frame("gen", 30))
     assert reader.variables(raw) == [("a", value)]
-    assert reader.generator(0xDEAD_0000) == []
-    assert reader.generator(python.build.alloc(1024)) == []
+    assert reader.generator(0xDEAD_0000) is None
+    assert reader.generator(python.build.alloc(1024)) is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
