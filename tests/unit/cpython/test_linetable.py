@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from gdbext.cpython import linetable
-from gdbext.cpython.linetable import Positions, iter_locations, line_of, positions_of
+from gdbext.cpython.linetable import Positions, iter_entries, line_of, positions_of
 from tests.support import interpreters
 from tests.support.fake_memory import noise
 
@@ -204,7 +204,7 @@ def test_locations() -> None:
     for version in ((3, 11, 7), (3, 13, 0), (3, 15, 2)):
         assert [line_of(LOCATIONS, 100, 2 * i, version) for i in range(len(LINES))] == LINES
         assert line_of(LOCATIONS, 100, 2 * len(LINES), version) is None
-    assert sum(length for length, _ in iter_locations(LOCATIONS, 100)) == 2 * len(LINES)
+    assert sum(length for length, *_ in iter_entries(LOCATIONS, 100)) == 2 * len(LINES)
 
 
 def test_positions() -> None:
@@ -239,7 +239,7 @@ def test_locations_of_nothing() -> None:
 
 @pytest.mark.parametrize("table", [b"\x00", b"\x7f" * 10, b"\x01" + LOCATIONS])
 def test_location_table_that_begins_within_an_entry(table: bytes) -> None:
-    assert list(iter_locations(table, 1)) == []
+    assert list(iter_entries(table, 1)) == []
 
 
 # -- damaged tables -------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_numbers_that_are_too_large_are_not_known() -> None:
 def test_cut_location_table(size: int) -> None:
     # what is there is told as before; the entry that is cut may be told or not
     got = [line_of(LOCATIONS[:size], 100, 2 * i, (3, 11)) for i in range(len(LINES))]
-    whole = sum(length for length, _ in iter_locations(LOCATIONS[:size], 100)) // 2
+    whole = sum(length for length, *_ in iter_entries(LOCATIONS[:size], 100)) // 2
     assert got[whole:] == [None] * (len(LINES) - whole)
     assert got[:max(whole - 8, 0)] == LINES[:max(whole - 8, 0)]
 

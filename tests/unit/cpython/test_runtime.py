@@ -399,7 +399,7 @@ def give_names(python: FakePython, interpreter: int, names: dict[int, str], inli
 
 
 def names_of(python: FakePython, interpreter: int) -> dict[int, str]:
-    return thread_names(python.memory, python.layouts, Objects(python.memory, python.layouts), interpreter)
+    return thread_names(Objects(python.memory, python.layouts), interpreter)
 
 
 @pytest.mark.parametrize("inline", [True, False])
@@ -455,7 +455,7 @@ def test_noise_behind_a_runtime_that_was_recognised(version: str, seed: int) -> 
         moved = dataclasses.replace(runtime, address=0x10000 + 8 * 1013 * i)
         try:
             for interpreter in iter_interpreters(memory, moved):
-                thread_names(memory, python.layouts, Objects(memory, python.layouts), interpreter.address)
+                thread_names(Objects(memory, python.layouts), interpreter.address)
         except GdbextError:
             continue
     assert time.process_time() - start < 20

@@ -117,9 +117,9 @@ def test_a_large_set(fake: FakeTasks) -> None:
 
 def test_a_process_that_has_not_imported_asyncio(fake: FakeTasks) -> None:
     objects = Objects(fake.memory, fake.layouts)
-    assert not uses_asyncio(fake.memory, fake.layouts, objects, fake.interp)
+    assert not uses_asyncio(objects, fake.interp)
     fake.publish()
-    assert uses_asyncio(fake.memory, fake.layouts, objects, fake.interp)
+    assert uses_asyncio(objects, fake.interp)
 
 
 # -- loops ----------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_a_task_written_in_python(fake: FakeTasks) -> None:
     assert reader.task(done) == TaskState(done, None, fake.loop, "done", coroutine, None)
     assert (reader.is_pending(at), reader.is_pending(done)) == (True, False)
     strange = fake.python_task(coroutine, _state=fake.string("UNHEARD"))
-    with pytest.raises(CorruptStructure, match="no state"):
+    with pytest.raises(CorruptStructure, match="not the state"):
         reader.task(strange)
 
 
@@ -357,7 +357,7 @@ def test_callbacks_and_what_they_captured(fake: FakeTasks) -> None:
     assert list(reader.callbacks(fake.instance("Future", _callbacks=pair))) == [first]
     assert reader.free_variables(first) == ("/lib/asyncio/tasks.py", {"inner": fake.none, "outer": outer})
     assert reader.free_variables(second) == ("/app/job.py", {})
-    with pytest.raises(CorruptStructure, match="no Python function"):
+    with pytest.raises(CorruptStructure, match="not a Python function"):
         reader.free_variables(third)
 
 
