@@ -107,13 +107,14 @@ class FrameReader:
         self._has_copies = layouts.has("PyCodeObject", "co_tlbc") and layouts.has("_PyCodeArray", "entries")
         self._has_frame_objects = "_PyInterpreterFrame" not in layouts  # 3.10 and earlier
         if self._has_frame_objects:
-            self._format = layouts["PyFrameObject"].packed("f_code", "f_back", "f_lasti")
+            self._start, self._format, places = layouts["PyFrameObject"].packed("f_code", "f_back", "f_lasti")
         else:
             frame = layouts["_PyInterpreterFrame"]
-            self._format = frame.packed(
+            self._start, self._format, places = frame.packed(
                 "f_executable" if "f_executable" in frame else "f_code", "previous",
                 "instr_ptr" if "instr_ptr" in frame else "prev_instr",
                 *(() if self._version >= (3, 12) else ("is_entry",)), "owner")
+        self._pick = None if places == tuple(range(len(places))) else operator.itemgetter(*places)
 
     def stack(self, tstate: int) -> PyStack:
         """The Python stack of a thread (``PyThreadState *``).
@@ -125,16 +126,16 @@ class FrameReader:
             cframes, problem = self._cframes(tstate)
             if problem is not None:
                 return PyStack((), (), problem)
-        _, places, calls, problem = self._walk(self._newest(tstate), cframes)
-        return PyStack(tuple([frame for _, _, frame in places]), tuple(calls), problem)
+        _, frames, calls, problem = self._walk(self._newest(tstate), cframes)
+        return PyStack(tuple(frames), tuple(calls), problem)
 
     def raw(self, tstate: int, limit: int | None = None) -> list[RawFrame]:
         """The readable Python frames of a thread (``PyThreadState *``), innermost first, at most `limit`.
 
         :raises MemoryUnreadable: the thread state is not mapped, or not in the core.
         """
-        addresses, places, _, _ = self._walk(self._newest(tstate), limit=limit)
-        return [RawFrame(at, *place) for at, place in zip(addresses, places)]
+        places = self._walk(self._newest(tstate), limit=limit)[0]
+        return [RawFrame(at, *place) for at, place in places.items() if place is not None]
 
     @if_unreadable(None)
     def generator(self, address: int) -> RawFrame | None:
@@ -148,8 +149,8 @@ class FrameReader:
         known = self._layouts["PyGenObject"]
         at = address + known.offset("gi_iframe") if "gi_iframe" in known else (
             self._objects.read_member("PyGenObject", address, "gi_frame"))
-        addresses, places, _, _ = self._walk(at, limit=1)
-        return RawFrame(addresses[0], *places[0]) if places else None
+        places = self._walk(at, limit=1)[0]
+        return next((RawFrame(found, *place) for found, place in places.items() if place is not None), None)
 
     def _newest(self, tstate: int) -> int:
         """The innermost frame of a thread. CPython 3.11 and 3.12 reach it through a ``_PyCFrame``."""
@@ -178,22 +179,20 @@ class FrameReader:
         return found, None
 
     def _walk(self, at: int, cframes: Sequence[int] = (), limit: int | None = None) -> tuple[
-            list[int], list[_Place], list[tuple[int, int | None]], str | None]:
-        """Walk the frames from one outwards: their addresses and places, `PyStack.calls`, and why the walk ended early.
+            dict[int, _Place | None], list[PyFrame], list[tuple[int, int | None]], str | None]:
+        """Walk the frames from one outwards: places by address, and the three parts of a `PyStack`.
 
         Sources: CPython 3.13 Include/internal/pycore_frame.h; CPython 3.10 Include/cpython/frameobject.h.
         """
-        start, form, places = self._format
-        in_order, pick = places == tuple(range(len(places))), operator.itemgetter(*places)
+        start, form, pick = self._start, self._format, self._pick
         has_shim, has_frame_objects = self._version >= (3, 12), self._has_frame_objects
         # since 3.15 the chain ends in a sentinel of the thread state, which is not a call of the eval loop
         has_sentinel = "base_frame" in self._layouts["PyThreadState"]
         unpack, known = self._memory.unpack, self._places
-        addresses: list[int] = []
-        found: list[_Place] = []
+        found: list[PyFrame] = []
         calls: list[tuple[int, int | None]] = []
         problem = None
-        seen: set[int] = set()
+        seen: dict[int, _Place | None] = {}
         begun = 0  # number of frames that belong to complete calls of the eval loop
         entry, owner = int(has_frame_objects), _OWNED_BY_THREAD  # each frame object is a call of its own
         # the hot path of a report: a thousand threads have tens of thousands of frames
@@ -201,10 +200,9 @@ class FrameReader:
             if at in seen or len(seen) >= MAX_FRAMES:
                 problem = "the Python stack has a loop" if at in seen else f"cut after {MAX_FRAMES} Python frames"
                 break
-            seen.add(at)
             try:
                 values = unpack(form, at + start)
-                if not in_order:
+                if pick is not None:
                     values = pick(values)
                 if has_shim:
                     code, previous, instruction, owner = values
@@ -213,6 +211,7 @@ class FrameReader:
                 else:
                     code, previous, instruction, entry, owner = values
                 if has_shim and owner >= _OWNED_BY_NATIVE:
+                    seen[at] = None
                     if previous or not has_sentinel:
                         calls.append((len(found) - begun, at))
                         begun = len(found)
@@ -221,9 +220,9 @@ class FrameReader:
                     place = known.get(key)
                     if place is None and key not in known:
                         place = known[key] = self._place(*key)
+                    seen[at] = place
                     if place is not None:
-                        addresses.append(at)
-                        found.append(place)
+                        found.append(place[2])
                     if entry:
                         calls.append((len(found) - begun, cframes[len(calls)] if len(calls) < len(cframes) else None))
                         begun = len(found)
@@ -233,7 +232,7 @@ class FrameReader:
             at = previous
         if len(found) > begun:
             calls.append((len(found) - begun, None))
-        return addresses, found, calls, problem
+        return seen, found, calls, problem
 
     def _place(self, executable: int, instruction: int, owner: int) -> _Place | None:
         """Code object, offset and frame; None for a frame that is not shown.
