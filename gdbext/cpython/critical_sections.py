@@ -1,8 +1,8 @@
-"""Critical sections of free-threaded CPython: which objects' locks a thread holds, and which it has let go for now.
+"""Critical sections of free-threaded CPython: the locks of objects that a thread holds or has suspended.
 
 A thread takes the lock of an object (``ob_mutex``) by a ``PyCriticalSection`` on its C stack, which its thread state
-lists. When it detaches, all the locks are released and the sections marked inactive; they are taken again as it comes
-back to each. So only an attached thread holds anything, and it holds what its active sections name.
+lists. A thread that detaches releases all these locks and marks the sections inactive; it takes the locks again when it
+returns to each section. So only attached threads hold locks: those of their active sections.
 
 Sources: CPython 3.13 Include/internal/pycore_critical_section.h, Python/critical_section.c.
 """
@@ -19,12 +19,12 @@ from gdbext.layout.table import Layouts
 
 # tags of a ``uintptr_t`` in the list (_Py_CRITICAL_SECTION_INACTIVE, _Py_CRITICAL_SECTION_TWO_MUTEXES)
 _INACTIVE, _TWO_MUTEXES, _TAGS = 1, 2, 3
-#: How many sections inside one another are believed.
+#: Deepest plausible nesting of sections.
 MAX_SECTIONS = 200
 
 
 class CriticalSection(NamedTuple):
-    """A section that a thread is in: the ``PyMutex *`` of it, one or two; none while it still waits for them."""
+    """A section that a thread is in, and its one or two ``PyMutex *``; none while the thread still waits for them."""
 
     address: int
     mutexes: tuple[int, ...]
@@ -32,16 +32,16 @@ class CriticalSection(NamedTuple):
 
 
 def has_critical_sections(layouts: Layouts) -> bool:
-    """Whether thread states of a build list critical sections: those of free-threaded builds do."""
+    """Whether the thread states of a build list critical sections; only free-threaded builds do."""
     return (layouts.build == "free-threaded" and layouts.has("PyThreadState", "critical_section")
             and layouts.has("PyCriticalSection", "_cs_prev") and layouts.has("PyCriticalSection2", "_cs_mutex2"))
 
 
 def iter_sections(memory: Memory, layouts: Layouts, tstate: int) -> Iterator[CriticalSection]:
-    """The critical sections of a thread, the innermost first.
+    """The critical sections of a thread, innermost first.
 
     :param tstate: ``PyThreadState *``.
-    :raises GdbextError: the list cannot be read on.
+    :raises GdbextError: the rest of the list is unreadable.
     """
     one, two = layouts["PyCriticalSection"], layouts["PyCriticalSection2"]
     at, = layouts["PyThreadState"].reader("critical_section")(memory, tstate)
@@ -59,7 +59,7 @@ def iter_sections(memory: Memory, layouts: Layouts, tstate: int) -> Iterator[Cri
 
 @if_unreadable(None)
 def object_with(layouts: Layouts, objects: Objects, mutex: int) -> int | None:
-    """The object (``PyObject *``) whose lock a ``PyMutex *`` is; None where no object seems to lie."""
+    """The object (``PyObject *``) that contains a ``PyMutex *`` as its lock; None if it does not look like one."""
     if not layouts.has("PyObject", "ob_mutex"):
         return None
     address = mutex - layouts["PyObject"].offset("ob_mutex")

@@ -1,4 +1,4 @@
-"""The GIL: who holds it, and which addresses its waiters sleep on.
+"""Decodes the GIL: its holder, and the addresses that waiting threads sleep on.
 
 Since CPython 3.7 it is a ``struct _gil_runtime_state``; in 3.6 it is a handful of static variables.
 """
@@ -12,11 +12,11 @@ from gdbext.layout.table import Layouts
 from gdbext.model import GilStatus
 from gdbext.record import record
 
-#: Up to this, in microseconds (100 s), a switch interval is taken as it is; a larger one must be no address.
+#: Switch intervals up to this are plausible (100 s, in microseconds); a larger one must not be a mapped address.
 _USUAL_INTERVAL = 10**8
-#: None is longer than this (317 years), though some programs set what they mean as "never".
+#: The longest plausible interval (317 years): some programs set one that means "never".
 _MAX_INTERVAL = 10**16
-#: The static variables of CPython 3.6 that a thread sleeps on which wants the GIL.
+#: The static variables of CPython 3.6 that threads waiting for the GIL sleep on.
 _STATIC_WORDS = ("gil_cond", "gil_mutex", "switch_cond", "switch_mutex")
 
 
@@ -24,9 +24,8 @@ _STATIC_WORDS = ("gil_cond", "gil_mutex", "switch_cond", "switch_mutex")
 class GilState:
     """A decoded GIL.
 
-    `state` is ``unknown`` before it is created. `holder` is the
-    ``PyThreadState *`` that holds it, None unless held. `waiting` are the address ranges in which its waiters sleep;
-    `shared` tells that other variables lie in them too (CPython 3.6).
+    `state` is ``unknown`` before it is created. `holder` is a ``PyThreadState *``, None unless held. `waiting` are the
+    address ranges that waiting threads sleep on; if `shared`, they contain other variables too (CPython 3.6).
     """
 
     address: int
@@ -37,19 +36,19 @@ class GilState:
     shared: bool = False
 
     def is_waited_for(self, futex: int, timed: bool, symbol: str | None) -> bool:
-        """Whether a thread that sleeps on a futex word wants the GIL.
+        """Whether a thread that sleeps on a futex word waits for the GIL.
 
-        It waits on the GIL's condition variable, is about to take its mutex again, or has just given the GIL away on
-        request and waits until another thread has taken it.
+        Such a thread sleeps on the GIL's condition variable, on its mutex, or, after it released the GIL on request,
+        until another thread has taken it.
 
-        :param timed: whether it sleeps with a timeout, as all that want the GIL do.
-        :param symbol: name of the variable at the word, if it has one.
+        :param timed: whether it sleeps with a timeout, as all threads that wait for the GIL do.
+        :param symbol: name of the variable at the word, if known.
         """
         if not any(low <= futex < high for low, high in self.waiting):
             return False
         if not self.shared:
             return True
-        # without symbols: nothing else in the interpreter's own data is slept on with a timeout
+        # without symbols: threads sleep with a timeout on no other word of the interpreter's data
         return symbol.startswith(_STATIC_WORDS) if symbol else timed
 
 
@@ -60,7 +59,7 @@ def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
     had the GIL last, so it names the holder only while ``locked`` is 1.
 
     :param address: ``struct _gil_runtime_state *``.
-    :raises CorruptStructure: it is no GIL.
+    :raises CorruptStructure: the structure is not a GIL.
     """
     known = layouts["_gil_runtime_state"]
     interval, last_holder, locked = known.reader("interval", "last_holder", "locked")(memory, address)
@@ -68,7 +67,7 @@ def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
     if "enabled" in known:  # free-threaded builds: 0 while the GIL is off
         enabled, = known.reader("enabled")(memory, address)
     if locked not in (-1, 0, 1) or not _is_interval(memory, interval):
-        raise CorruptStructure(address, "this is no GIL")
+        raise CorruptStructure(address, "this is not a GIL")
     words = tuple((address + known.offset(member), address + known.offset(member) + known[member].size)
                   for member in ("cond", "mutex", "switch_cond", "switch_mutex") if member in known)
     if not enabled:
@@ -78,7 +77,7 @@ def decode_gil(memory: Memory, layouts: Layouts, address: int) -> GilState:
 
 
 def _is_interval(memory: Memory, microseconds: int) -> bool:
-    """Whether a number can be what ``sys.setswitchinterval()`` was given; an address of the process is none."""
+    """Whether a number may be an argument of ``sys.setswitchinterval()``: plausible, and not a mapped address."""
     if not _USUAL_INTERVAL < microseconds <= _MAX_INTERVAL:
         return 0 <= microseconds <= _USUAL_INTERVAL
     try:
@@ -89,10 +88,10 @@ def _is_interval(memory: Memory, microseconds: int) -> bool:
 
 
 def decode_static_gil(memory: Memory, module: Module, current: int) -> GilState:
-    """The GIL of CPython 3.6.
+    """Decode the GIL of CPython 3.6.
 
-    Source: CPython 3.6 Python/ceval_gil.h, Python/pystate.c: ``_PyThreadState_Current`` is the thread that holds the
-    GIL, and is exported; the condition variables are file-local and lie in ``.bss``.
+    Source: CPython 3.6 Python/ceval_gil.h, Python/pystate.c: the exported ``_PyThreadState_Current`` is the thread that
+    holds the GIL; the condition variables are static and stored in ``.bss``.
 
     :param current: address of ``_PyThreadState_Current``.
     """

@@ -1,18 +1,18 @@
-"""From an instruction to a line and columns: the line tables of code objects, in all three formats. Pure bytes."""
+"""Decodes the line tables of code objects, in all three formats: instruction -> line and columns. Pure bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-#: The largest line and column: CPython has both in an ``int``.
+#: The largest line and column: both are an ``int`` in CPython.
 _MAX = (1 << 31) - 1
 
 
 class Positions(NamedTuple):
-    """Where the expression of an instruction is in the source; None for what is not recorded.
+    """Source position of an instruction's expression; None for a number that is not recorded.
 
-    Lines count from 1. Columns count bytes of UTF-8 from 0, whichever encoding the file has; `end_column` is the first
+    Lines count from 1. Columns count bytes of UTF-8 from 0, also in files of other encodings. `end_column` is the first
     one after the expression.
     """
 
@@ -28,12 +28,13 @@ def line_of(table: bytes, first_line: int, offset: int, version: tuple[int, ...]
     :param table: ``co_linetable``, before 3.10 ``co_lnotab``.
     :param first_line: ``co_firstlineno``.
     :param offset: bytes from the start of the code; negative before its first instruction.
-    :return: None where the instruction belongs to no line, the table does not reach it, or its line is out of range.
+    :return: None if the instruction belongs to no line, the table does not reach it, or the line is out of range.
     """
     if offset < 0:
         line: int | None = first_line  # like PyCode_Addr2Line; offset 0 may belong to another line
     elif version >= (3, 11):
-        line = _by_locations(table, first_line, offset)
+        entry = _find_entry(table, first_line, offset)
+        line = entry[0] if entry is not None else None
     elif version >= (3, 10):
         line = _by_ranges(table, first_line, offset)
     else:
@@ -70,39 +71,38 @@ def _by_ranges(table: bytes, first_line: int, offset: int) -> int | None:
     return None
 
 
-def _by_locations(table: bytes, first_line: int, offset: int) -> int | None:
-    """CPython 3.11 and later, InternalDocs/code_objects.md (before 3.14 Objects/locations.md)."""
-    end = 0
-    for length, line, _, _ in _iter_entries(table, first_line):
-        end += length
-        if offset < end:
-            return line
-    return None
-
-
 def positions_of(table: bytes, first_line: int, offset: int, version: tuple[int, ...]) -> Positions | None:
-    """Lines and columns of the instruction at a byte offset of a code object; the parameters are those of `line_of`.
+    """Lines and columns of the instruction at a byte offset of a code object; for the parameters see `line_of`.
 
-    :return: None before CPython 3.11, and where the table does not reach the instruction. A line that is out of range
-        is None, and so is the rest then.
+    :return: None before CPython 3.11, and if the table does not reach the instruction. If the line is out of range,
+        all numbers are None.
     """
     if version < (3, 11):
         return None
     if offset < 0:
         return Positions(first_line if _is_valid(first_line) else None, None, None, None)
+    entry = _find_entry(table, first_line, offset)
+    if entry is None:
+        return None
+    line, code, at = entry
+    if line is None or not _is_valid(line):
+        return Positions(None, None, None, None)
+    found = _positions(table, line, code, at)
+    return found if max(number or 0 for number in found) <= _MAX else Positions(line, line, None, None)
+
+
+def _find_entry(table: bytes, first_line: int, offset: int) -> tuple[int | None, int, int] | None:
+    """The line and kind of the entry for an instruction, and the index of its columns in the table."""
     end = 0
-    for length, line, code, at in _iter_entries(table, first_line):
+    for length, line, code, at in iter_entries(table, first_line):
         end += length
         if offset < end:
-            if line is None or not _is_valid(line):
-                return Positions(None, None, None, None)
-            found = _positions(table, line, code, at)
-            return found if max(number or 0 for number in found) <= _MAX else Positions(line, line, None, None)
+            return line, code, at
     return None
 
 
 def _positions(table: bytes, line: int, code: int, at: int) -> Positions:
-    """Decode an entry of a location table; `code` is its kind, `at` where its columns begin."""
+    """Decode an entry of a location table; `code` is its kind, `at` the index of its columns."""
     if code == 14:
         lines, at = _varint(table, at)
         column, at = _varint(table, at)
@@ -120,13 +120,12 @@ def _positions(table: bytes, line: int, code: int, at: int) -> Positions:
     return Positions(line, line, column, column + (data[0] & 15))
 
 
-def iter_locations(table: bytes, first_line: int) -> Iterator[tuple[int, int | None]]:
-    """(length in bytes, line) of each entry of a location table; ends at the first entry that is damaged."""
-    return ((length, line) for length, line, _, _ in _iter_entries(table, first_line))
+def iter_entries(table: bytes, first_line: int) -> Iterator[tuple[int, int | None, int, int]]:
+    """Decode a location table: length in bytes, line and kind of each entry, and the index of its columns in the table.
 
-
-def _iter_entries(table: bytes, first_line: int) -> Iterator[tuple[int, int | None, int, int]]:
-    """Length in bytes, line and kind of each entry, and where its columns begin in the table."""
+    Ends at the first damaged entry. Source: CPython 3.11 and later InternalDocs/code_objects.md (before 3.14
+    Objects/locations.md).
+    """
     line = first_line
     at = 0
     while at < len(table):
@@ -151,7 +150,7 @@ def _iter_entries(table: bytes, first_line: int) -> Iterator[tuple[int, int | No
 
 
 def _varint(table: bytes, at: int) -> tuple[int, int]:
-    """A number in groups of six bits, the lowest first, and where it ends; -1 for one that is damaged."""
+    """A number in groups of six bits, the lowest first, and the index of its end; -1 for a damaged number."""
     number = shift = 0
     while at < len(table) and not table[at] & 0x80:
         byte = table[at]
@@ -160,6 +159,6 @@ def _varint(table: bytes, at: int) -> tuple[int, int]:
         shift += 6
         if not byte & 64:
             return number, at
-        if shift > 60:  # nothing is that large; longer ones would take ever longer to add up
+        if shift > 60:  # more bits than any line or column has
             break
     return -1, at

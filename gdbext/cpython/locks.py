@@ -1,7 +1,7 @@
 """Python's own locks as objects: `_thread.lock`, `RLock`, `Condition`, `Event`, `Queue`, files, threads to join.
 
-Objects of ``Modules/_threadmodule.c``, ``_queuemodule.c``, ``_io/bufferedio.c`` and ``_multiprocessing/semaphore.c``
-are decoded by layout. Classes written in Python (``threading``, ``queue``, ``concurrent.futures``,
+Layouts describe the objects of ``Modules/_threadmodule.c``, ``_queuemodule.c``, ``_io/bufferedio.c`` and
+``_multiprocessing/semaphore.c``. Classes written in Python (``threading``, ``queue``, ``concurrent.futures``,
 ``multiprocessing.pool``, ``importlib``) are recognised by their names and attributes.
 """
 
@@ -26,7 +26,7 @@ _HAPPENED = 1  # bit of a PyEvent (Include/internal/pycore_lock.h)
 _RUNNING = 3  # THREAD_HANDLE_RUNNING (Modules/_threadmodule.c)
 _RECURSIVE = 0  # RECURSIVE_MUTEX (Modules/_multiprocessing/semaphore.c)
 _MASK64 = (1 << 64) - 1
-#: Most parties of a barrier that are believed.
+#: Largest plausible number of parties of a barrier.
 _MAX_PARTIES = 1 << 20
 
 
@@ -34,10 +34,10 @@ _MAX_PARTIES = 1 << 20
 class PyLock:
     """The state of a lock object (``PyObject *``).
 
-    `words` are the addresses that its waiters sleep on: a futex word, or where they are parked. `owner` is the recorded
-    owner's ``pthread_self()``, or that of the thread to join; None where none is recorded. `guard` is the object inside
-    that its waiters really wait for, or that protects it. `shared` locks are for several processes, and what they
-    record is about this one.
+    `words` are the addresses of the futex words, or parking places, that the waiting threads sleep on. `owner` is the
+    ``pthread_self()`` of the recorded owner, or of the thread to join; None if none is recorded. `guard` is an inner
+    object that the waiting threads sleep in, or that protects the lock. `shared` locks are for several processes, and
+    only record owners in this one.
     """
 
     kind: LockKind
@@ -78,26 +78,28 @@ class LockReader:
     def decode(self, address: int) -> PyLock | None:
         """The state of a lock object (``PyObject *``); None for an object of another kind.
 
-        :raises GdbextError: the address holds no object, or the object contradicts itself.
+        :raises GdbextError: the address does not hold an object, or the object is damaged.
         """
         decoder = next(filter(None, map(self._decoders.get, self._objects.type_names(address))), None)
         if decoder is None:
             return None
-        # the same few objects are met again and again: as what is waited for, as a variable, as a context manager
         if address not in self._known:
             self._known[address] = None  # an object may be part of itself
             self._known[address] = decoder(address, self._objects.type_name(address))
         return self._known[address]
 
     def waited_through(self, address: int, condition: int) -> PyLock | None:
-        """What a thread really waits for if a method of an object waits for a `Condition`; None if that is not known.
+        """The lock that a thread waits for if a method of an object waits for a `Condition`; None if not known.
 
         :param address: the object (``PyObject *``).
         :param condition: ``PyObject *``.
         """
-        names = self._objects.type_names(address)
-        if "Queue" in names:
-            return self._queue(address, condition)
+        if "Queue" in self._objects.type_names(address):
+            for name, state in (("not_empty", "queue is empty"), ("not_full", "queue is full"),
+                                ("all_tasks_done", "not all tasks are done")):
+                if self._objects.attribute(address, name) == condition:
+                    return PyLock("py-condition", condition, self._objects.type_name(address), state, guard=condition)
+            return None
         lock = self.decode(address)
         return lock if lock is not None and lock.guard == condition else None
 
@@ -119,55 +121,54 @@ class LockReader:
             word = address + self._mutex_offset
             locked = self._mutex_locked(word)
         else:
-            word, locked = self._word(known.reader("lock_lock")(self._memory, address)[0])
+            word, locked = self._word(self._objects.read_member("lockobject", address, "lock_lock"))
         return PyLock("py-lock", address, type_name, _state(locked), (word,), locked)
 
     @property
     def _mutex_offset(self) -> int:
-        """Where a `_thread.lock` has its mutex, since 3.13.1."""
+        """Offset of the mutex in a `_thread.lock`, since 3.13.1."""
         known = self._layouts["lockobject"]
-        # the table of 3.13.0, whose locks were larger, serves some that came after it
+        # the table of 3.13.0, whose locks were larger, is also used for some later versions
         return known.offset("lock") if "lock" in known else self._layouts["PyObject"].size
 
     def _rlock(self, address: int, type_name: str) -> PyLock:
         known = self._layouts["rlockobject"]
         if "mutex" in known:  # since 3.14
             word = address + known.offset("mutex")
-            mutex, owner = known.reader("mutex", "thread")(self._memory, address)
+            mutex, owner = self._objects.read_members("rlockobject", address, "mutex", "thread")
             locked = bool(mutex & _LOCKED)
         else:
-            pointer, owner, count = known.reader("rlock_lock", "rlock_owner", "rlock_count")(self._memory, address)
+            pointer, owner, count = self._objects.read_members(
+                "rlockobject", address, "rlock_lock", "rlock_owner", "rlock_count")
             word, locked = self._word(pointer)[0], count > 0
         return PyLock("py-rlock", address, type_name, _state(locked), (word,), locked,
-                      owner & _MASK64 if locked else None)  # 3.6 has it signed
+                      owner & _MASK64 if locked else None)  # signed in 3.6
 
     def _handle(self, address: int, type_name: str) -> PyLock | None:
-        handle, = self._layouts["PyThreadHandleObject"].reader("handle")(self._memory, address)
-        return self.thread_handle(handle, address, type_name)
+        handle = self._objects.read_member("PyThreadHandleObject", address, "handle")
+        return self._thread_end(handle, address, type_name)
 
-    def thread_handle(self, handle: int, address: int, type_name: str) -> PyLock | None:
-        """The end of a thread (CPython 3.13 and later), or None if the thread does not run.
+    def _thread_end(self, handle: int, address: int, type_name: str) -> PyLock | None:
+        """The end of a ``ThreadHandle *``'s thread (CPython 3.13 and later); None if the thread is not running.
 
-        :param handle: ``ThreadHandle *``.
-        :param address: the object to which it belongs (``PyObject *``).
+        :param address: the object to which the handle belongs (``PyObject *``).
         """
-        known = self._layouts["ThreadHandle"]
-        ident, state, event = known.reader("ident", "state", "thread_is_exiting")(self._memory, handle)
+        ident, state, event = self._objects.read_members("ThreadHandle", handle, "ident", "state", "thread_is_exiting")
         if state != _RUNNING or event & _HAPPENED:
             return None
-        return PyLock("thread-exit", address, type_name, "running", (handle + known.offset("thread_is_exiting"),),
-                      owner=ident)
+        word = handle + self._layouts["ThreadHandle"].offset("thread_is_exiting")
+        return PyLock("thread-exit", address, type_name, "running", (word,), owner=ident)
 
     def handle_at(self, word: int) -> PyLock | None:
-        """The end of the thread whose handle has its event at an address, if a ``ThreadHandle`` is there."""
+        """The end of a thread, given the address of the event in its ``ThreadHandle``; None if it is not one."""
         known = self._layouts["ThreadHandle"]
         handle = word - known.offset("thread_is_exiting")
         if not is_linked(self._memory, self._layouts, handle + known.offset("node")):
             return None
-        return self.thread_handle(handle, handle, "ThreadHandle")
+        return self._thread_end(handle, handle, "ThreadHandle")
 
     def object_at(self, word: int) -> PyLock | None:
-        """The lock object whose mutex is at an address that threads park at, or None."""
+        """The lock object that has its mutex at a parking place, or None."""
         offsets = [self._mutex_offset]
         if self._layouts.has("rlockobject", "mutex"):
             offsets.append(self._layouts["rlockobject"].offset("mutex"))
@@ -180,13 +181,13 @@ class LockReader:
     def _simple_queue(self, address: int, type_name: str) -> PyLock:
         known = self._layouts["simplequeueobject"]
         if "lock" in known:
-            word, _ = self._word(known.reader("lock")(self._memory, address)[0])
+            word, _ = self._word(self._objects.read_member("simplequeueobject", address, "lock"))
         else:  # since 3.13
             word = address + known.offset("has_threads_waiting")
         return PyLock("py-condition", address, type_name, "queue is empty", (word,))
 
     def _buffered(self, address: int, type_name: str) -> PyLock | None:
-        pointer, owner = self._layouts["buffered"].reader("lock", "owner")(self._memory, address)
+        pointer, owner = self._objects.read_members("buffered", address, "lock", "owner")
         if not pointer:
             return None  # closed, or not yet opened
         word, locked = self._word(pointer)
@@ -195,12 +196,12 @@ class LockReader:
 
     def buffer_of(self, address: int) -> int:
         """The binary file (``PyObject *``) below a text file (``_io.TextIOWrapper``), or 0."""
-        return self._layouts["textio"].reader("buffer")(self._memory, address)[0]
+        return self._objects.read_member("textio", address, "buffer")
 
     def _sem_lock(self, address: int, type_name: str) -> PyLock:
-        handle, last, count, most, kind = self._layouts["SemLockObject"].reader(
-            "handle", "last_tid", "count", "maxvalue", "kind")(self._memory, address)
-        word, locked = handle, read_u32(self._memory, handle) == 0
+        word, last, count, most, kind = self._objects.read_members(
+            "SemLockObject", address, "handle", "last_tid", "count", "maxvalue", "kind")
+        locked = read_u32(self._memory, word) == 0
         if kind != _RECURSIVE and most != 1:
             return PyLock("py-semaphore", address, type_name, "zero" if locked else "not zero", (word,), locked,
                           shared=True)
@@ -217,14 +218,14 @@ class LockReader:
         return self._objects.integer(address) if self._objects.type_name(address) == "int" else None
 
     def _guarded(self, kind: LockKind, state: str, *members: str) -> Callable[[int, str], PyLock | None]:
-        """A decoder of objects that have these attributes, the first of which is the guard."""
+        """Make a decoder of objects that have these attributes, the first of which is the guard."""
         def decode(address: int, type_name: str) -> PyLock | None:
             found = self._members(address, *members)
             return PyLock(kind, address, type_name, state, guard=found[0]) if found else None
         return decode
 
     def _inner(self, member: str) -> Callable[[int, str], PyLock | None]:
-        """A decoder of objects that stand for the lock that they have as an attribute."""
+        """Make a decoder of objects that wrap a lock in an attribute."""
         def decode(address: int, type_name: str) -> PyLock | None:
             inner = self._objects.attribute(address, member)
             return self.decode(inner) if inner and inner != address else None
@@ -239,21 +240,13 @@ class LockReader:
             return None
         return PyLock("barrier", address, type_name, f"{count} of {parties} arrived", guard=found[0])
 
-    def _queue(self, address: int, condition: int) -> PyLock | None:
-        for name, state in (("not_empty", "queue is empty"), ("not_full", "queue is full"),
-                            ("all_tasks_done", "not all tasks are done")):
-            if self._objects.attribute(address, name) == condition:
-                return PyLock("py-condition", condition, self._objects.type_name(address), state, guard=condition)
-        return None
-
     def _python_rlock(self, address: int, type_name: str) -> PyLock | None:
         found = self._members(address, "_block", "_owner", "_count")
         if not found:
             return None
-        block, count, owner = self.decode(found[0]), self._number(found[2]), self._number(found[1])
+        block, owner, locked = self.decode(found[0]), self._number(found[1]), bool(self._number(found[2]))
         if block is None:
             return None
-        locked = bool(count)
         return replace(block, kind="py-rlock", address=address, type_name=type_name, state=_state(locked),
                        locked=locked, owner=owner if locked else None, guard=block.address)
 
@@ -276,7 +269,7 @@ class LockReader:
             return None
         lock, ident = self.decode(found[0]), self._number(found[1])
         if lock is None or ident is None:
-            return None  # it has ended
+            return None  # the thread has ended
         return PyLock("thread-exit", address, type_name, "running", lock.words, lock.locked, ident, lock.address)
 
 

@@ -1,4 +1,4 @@
-"""What a program calls an object: the variable or attribute by which a frame knows it."""
+"""Finds the name of an object in the program: the variable or attribute of a frame that refers to it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.remembered import remembered
 
-#: How many frames outwards an object is looked for, and how many of a frame's variables and of a module's globals.
+#: Largest number of frames that are searched, of variables of one frame, and of global variables of one module.
 _MAX_FRAMES = 4
 _MAX_VARIABLES = 256
 _MAX_GLOBALS = 4096
 
 
 class Names:
-    """Names of objects of one runtime; the globals of a module are read once."""
+    """Finds names of objects of one runtime; the globals of a module are read once."""
 
     def __init__(self, objects: Objects, frames: FrameReader, locks: LockReader) -> None:
         self._objects = objects
@@ -26,13 +26,13 @@ class Names:
         self._locks = locks
 
     def find(self, stack: Sequence[RawFrame], wanted: Sequence[int]) -> tuple[str, int] | None:
-        """The name of one of some objects in the innermost frame that has one, or None if no frame near does.
+        """The name of one of several objects in the innermost frame that refers to one; None if no near frame does.
 
-        An attribute of ``self`` is named with the class, as ``self._lock of Pool``, a global variable with its module,
-        as ``accounts of bank``; other variables by their names alone.
+        The name of an attribute of ``self`` includes the class (``self._lock of Pool``), that of a global variable the
+        module (``accounts of bank``).
 
-        :param wanted: ``PyObject *``; the first one is preferred.
-        :return: the name, and the object that has it as an attribute or item (``PyObject *``, 0 if none has).
+        :param wanted: ``PyObject *``; earlier ones are preferred.
+        :return: the name, and the object of which it is an attribute or item (``PyObject *``, or 0).
         """
         for raw in stack[:_MAX_FRAMES]:
             try:
@@ -46,7 +46,7 @@ class Names:
 
     @remembered
     def globals_of(self, namespace: int) -> tuple[str, dict[int, str]]:
-        """A module's name, and the names of its global variables and their parts by value (``PyObject *``).
+        """A module's name, and the names of its global variables and of their parts by value (``PyObject *``).
 
         :param namespace: the ``dict`` of its globals (``PyDictObject *``).
         """
@@ -65,13 +65,13 @@ class Names:
         return module, {**parts, **names}
 
     def _in_frame(self, raw: RawFrame, wanted: Sequence[int]) -> dict[int, tuple[str, int]]:
-        """The best name that a frame has for each of the objects that it knows, and whose it is."""
+        """The best name in a frame for each of the objects, and the object of which it is an attribute or item."""
         found: dict[int, tuple[str, int]] = {}
         variables = [pair for pair in self._frames.variables(raw)[:_MAX_VARIABLES] if not pair[0].startswith(".")]
         mine = next((value for name, value in variables if name == "self"), 0)
         if mine and mine not in wanted:
             kind = self._objects.type_name(mine)
-            for name, value in self._known_to(mine):
+            for name, value in self._reachable(mine):
                 for address in (value, self._inside(value)):
                     if address in wanted:
                         found.setdefault(address, (f"self.{name} of {kind}", mine))
@@ -88,19 +88,19 @@ class Names:
         if not any(value in found for value in wanted):
             for name, value in variables:
                 if value != mine and value not in wanted:
-                    for inner, item in self._known_to(value, name):
+                    for inner, item in self._reachable(value, name):
                         if item in wanted:
                             found.setdefault(item, (inner, value))
         return found
 
     @if_unreadable(0)
     def _inside(self, address: int) -> int:
-        """The lock (``PyObject *``) that a `Condition` or the like has inside, by whose name it goes; 0 for none."""
+        """The lock (``PyObject *``) inside a `Condition` or the like, which is named after it; or 0."""
         lock = self._locks.decode(address)
         return 0 if lock is None else lock.guard or lock.address
 
-    def _known_to(self, address: int, name: str = "") -> Iterator[tuple[str, int]]:
-        """The attributes of an object, those of its class, and what they consist of; or what the object consists of."""
+    def _reachable(self, address: int, name: str = "") -> Iterator[tuple[str, int]]:
+        """(name, value) of the items of an object, its attributes, those of its class, and the items of all these."""
         yield from self._parts(address, name)
         try:
             attributes = list(itertools.islice(self._objects.attributes(address), _MAX_VARIABLES))
@@ -114,13 +114,10 @@ class Names:
             yield from self._parts(value, path)
 
     def _named(self, namespace: int, limit: int) -> Iterator[tuple[str, int]]:
-        for key, value in itertools.islice(self._objects.dict_items(namespace), limit):
-            name = self._objects.key_name(key)
-            if name is not None:
-                yield name, value
+        return itertools.islice(self._objects.named_items(namespace), limit)
 
     def _parts(self, address: int, name: str) -> Iterator[tuple[str, int]]:
-        """What a container of Python's or a class has, by the expressions for that."""
+        """(expression, value) of the items of a builtin container, or of the attributes of a class."""
         try:
             kind = self._objects.type_name(address)
             if kind in ("list", "tuple"):

@@ -1,4 +1,4 @@
-"""Whether what should be a Python object is one: freed memory, impossible reference counts and types.
+"""Checks whether a supposed Python object is one: freed memory, impossible reference counts and types.
 
 C structures: ``PyObject`` of CPython 3.6 to 3.15, ``struct arena_object`` and ``block`` of its allocator, the links of
 glibc's ``tcache_entry``.
@@ -14,7 +14,7 @@ from gdbext.layout.table import Layouts
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
 
-#: Bytes that allocators fill memory with: which allocator, and which memory.
+#: Bytes that allocators fill memory with -> the allocator and the kind of memory.
 #: CPython 3.8 and later Objects/obmalloc.c: PYMEM_CLEANBYTE, PYMEM_DEADBYTE, PYMEM_FORBIDDENBYTE; up to 3.7 the others;
 #: jemalloc 5.3 include/jemalloc/internal/jemalloc_internal_types.h: JEMALLOC_FREE_JUNK, JEMALLOC_ALLOC_JUNK;
 #: LLVM 14 compiler-rt/lib/asan/asan_flags.inc: malloc_fill_byte
@@ -23,33 +23,33 @@ _FILLED = {
     0xDB: "python37-freed", 0xCB: "python37-new", 0xFB: "python37-around",
     0x5A: "jemalloc-freed", 0xA5: "jemalloc-new", 0xBE: "asan-new",
 }
-#: More references than memory can hold.
+#: More references than memory has room for.
 _MOST_REFERENCES = 1 << 44
 _IMMORTAL_32 = 0xFFFFFFFF  # CPython 3.12 and 3.13 Include/object.h: _Py_IMMORTAL_REFCNT
-#: How far links of freed memory may lead, in bytes: an arena of CPython's allocator, a heap of glibc's.
+#: Largest distance of two blocks in one free list, in bytes: an arena of CPython's allocator, a heap of glibc's.
 _NEARBY = 64 << 20
 
 
 def filled_with(value: int) -> Reason | None:
-    """The fill pattern that a word of eight equal bytes is; None for any other word."""
+    """Recognise a word of eight equal bytes as a fill pattern; None for any other word."""
     byte = value & 0xFF
-    printable = 32 <= byte < 127 and byte not in _FILLED  # more likely text that was written over it
+    printable = 32 <= byte < 127 and byte not in _FILLED  # more likely text that was written there
     if value != byte * 0x0101010101010101 or byte in (0, 0xFF) or printable:
         return None
     return because("fill-pattern", byte=byte, filler=_FILLED.get(byte))
 
 
 def nearly_filled_with(value: int) -> Reason | None:
-    """The same for a word that is a little larger than such a pattern, as the address of a member is."""
+    """Like `filled_with`, also for a word that is slightly larger than a pattern, as the address of a member is."""
     pattern = (value >> 56) * 0x0101010101010101
     return filled_with(pattern) if 0 <= value - pattern < 1 << 16 else None
 
 
 @record
 class ObjectState:
-    """The header of a ``PyObject``, and why no live object has it; `problem` is None for one that may be live.
+    """The header of a ``PyObject``; `problem` says why it cannot be a live object.
 
-    `freed` is true where the memory now contains what an allocator leaves in freed memory.
+    `freed` is true if the memory contains a pattern that an allocator leaves in freed memory.
     """
 
     address: int
@@ -60,19 +60,19 @@ class ObjectState:
 
 
 def read_object_state(memory: Memory, layouts: Layouts, objects: Objects, address: int) -> ObjectState:
-    """Look at the header of what should be an object.
+    """Check the header of a supposed object.
 
     Source: CPython 3.13 Include/object.h (PyObject, _Py_IMMORTAL_REFCNT), Objects/obmalloc.c (pymalloc_free: a freed
     block begins with the address of the next free one); glibc 2.36 malloc/malloc.c (PROTECT_PTR).
 
     :param address: ``PyObject *``.
     :return: `references` is None on free-threaded builds, which count in several places.
-    :raises MemoryUnreadable: nothing is mapped there.
+    :raises MemoryUnreadable: the address is not mapped.
     """
     kind = objects.type_address(address)
     if layouts.build.startswith("free-threaded"):
         return ObjectState(address, None, kind, _type_problem(memory, layouts, objects, kind))
-    # the count is what comes before the type, also with the list of all objects of a Py_TRACE_REFS build before it
+    # the count precedes the type, also in Py_TRACE_REFS builds, where list pointers precede the count
     first = read_u64(memory, address + layouts["PyObject"].offset("ob_type") - 8)
     references = _references(first, layouts.version_tuple)
     fill = filled_with(first) or filled_with(kind)
@@ -89,8 +89,8 @@ def read_object_state(memory: Memory, layouts: Layouts, objects: Objects, addres
 
 def _references(word: int, version: tuple[int, ...]) -> int:
     if version >= (3, 14):
-        # the lower half counts, and is negative for immortal objects; ob_overflow and ob_flags follow, and only who
-        # counts with 64 bits sets the former
+        # the lower half counts, and is negative for immortal objects; ob_overflow and ob_flags follow, and only code
+        # that counts with 64 bits changes the former
         low, count = word & 0xFFFFFFFF, word & 0xFFFFFFFFFFFF
         return count if count >= _MOST_REFERENCES else 1 if low >> 31 else low
     if version >= (3, 12) and word & 0xFFFFFFFF == _IMMORTAL_32:
@@ -111,18 +111,15 @@ def _type_problem(memory: Memory, layouts: Layouts, objects: Objects, kind: int)
 
 
 def _link(memory: Memory, address: int, word: int) -> Reason | None:
-    """The allocator's list of free memory in which the first word of a block is a link."""
-    if not word:
-        return None
-    if word & 15 == 0 and abs(word - address) < _NEARBY and word != address and _readable(memory, word):
-        return because("object-in-free-list")
-    plain = word ^ address >> 12
-    if plain & 15 == 0 and abs(plain - address) < _NEARBY and plain != address and _readable(memory, plain):
-        return because("object-in-malloc-list")
+    """Recognise the first word of a block as a link in an allocator's list of free memory."""
+    for target, reason in ((word, because("object-in-free-list")),
+                           (word ^ address >> 12, because("object-in-malloc-list"))):
+        if word and target & 15 == 0 and 0 < abs(target - address) < _NEARBY and _is_readable(memory, target):
+            return reason
     return None
 
 
 @if_unreadable(False)
-def _readable(memory: Memory, address: int) -> bool:
+def _is_readable(memory: Memory, address: int) -> bool:
     memory.read(address, 8)
     return True

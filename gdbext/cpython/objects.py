@@ -1,14 +1,14 @@
 """Bounded reading of Python objects from memory: str, bytes, int, dict, set, type names, instance attributes.
 
-Whatever the memory holds, each function ends after a bounded number of reads and either returns a value or raises
-`CorruptStructure` or `MemoryUnreadable`. An object is given by its address (``PyObject *``).
+Each function ends after a bounded number of reads, also in damaged memory. It returns a value or raises
+`CorruptStructure` or `MemoryUnreadable`. Objects are addresses (``PyObject *``).
 """
 
 from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gdbext.errors import CorruptStructure, if_unreadable
@@ -21,20 +21,19 @@ from gdbext.remembered import remembered
 MAX_STRING = 4096
 #: Longest line table that is read, in bytes.
 MAX_BYTES = 1 << 20
-#: Most entries of a dict that are looked at.
+#: Largest dict that is read, in entries.
 MAX_ENTRIES = 1 << 16
-
-#: Most attributes of one object, and items of one tuple, that are looked at.
+#: Largest number of attributes of one object, and of items of one tuple or list.
 MAX_ATTRIBUTES = 4096
-#: Most entries of the table of a set, unless the caller says otherwise; it has at most five times as many as items.
+#: Largest table of a set, in entries, unless the caller passes another limit. At least a fifth of them are in use.
 _MAX_SET = 1 << 20
-#: How many entries of the table of a set are read at a time.
+#: Entries of a set's table that are read at a time.
 _SET_CHUNK = 64
-#: Most bytes, items or entries that an object is believed to have where only the first of them are read.
+#: Largest plausible size of an object (bytes, items or entries) of which only the beginning is read.
 _MAX_SIZE = 1 << 40
-#: Longest name that is looked for in a dict.
+#: Longest ``str`` key of a dict that is read, in characters.
 _MAX_KEY = 256
-#: How many classes deep the bases of a type are followed.
+#: Longest chain of ``tp_base``.
 _MAX_BASES = 64
 
 _CODECS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
@@ -49,7 +48,8 @@ _TYPE_SUBCLASS = 1 << 31  # Py_TPFLAGS_TYPE_SUBCLASS
 class _Instances(NamedTuple):
     """Where the instances of a type keep their attributes.
 
-    `size` is theirs in bytes; `keys` (``PyDictKeysObject *``) are the names of attributes that all of them share.
+    `size` is that of an instance in bytes. `keys` (``PyDictKeysObject *``) has the attribute names that all instances
+    share.
     """
 
     managed: bool
@@ -60,10 +60,7 @@ class _Instances(NamedTuple):
 
 
 class Objects:
-    """Objects of one runtime of one target.
-
-    :param layouts: of that runtime.
-    """
+    """Reads the objects of one runtime of one target."""
 
     def __init__(self, memory: Memory, layouts: Layouts) -> None:
         self._memory = memory
@@ -73,13 +70,18 @@ class Objects:
         # the array of values follows a small header since 3.13
         self._values_at = layouts["PyDictValues"].offset("values") if layouts.has("PyDictValues", "values") else 0
         self._unicode = layouts["PyASCIIObject"].reader("length", "state_kind", "state_compact", "state_ascii")
-        self._ascii_size = layouts["PyASCIIObject"].size
-        self._compact_size = layouts["PyCompactUnicodeObject"].size
         self._type_of = layouts["PyObject"].reader("ob_type")
-        self._size_of = layouts["PyVarObject"].reader("ob_size")
+
+    def read_members(self, struct: str, address: int, *members: str) -> tuple[int, ...]:
+        """Members of a C structure at an address; see `Struct.reader`."""
+        return self._layouts[struct].reader(*members)(self._memory, address)
+
+    def read_member(self, struct: str, address: int, member: str) -> int:
+        """One member of a C structure at an address; see `Struct.reader`."""
+        return self._layouts[struct].reader(member)(self._memory, address)[0]
 
     def type_address(self, address: int) -> int:
-        """``ob_type`` of an object (``PyObject *``)."""
+        """``ob_type`` of an object."""
         return self._type_of(self._memory, address)[0]
 
     def type_name(self, address: int) -> str:
@@ -87,75 +89,74 @@ class Objects:
         return self.name_of_type(self.type_address(address))
 
     def is_object(self, address: int) -> bool:
-        """Whether an address holds an object: its type is an object too, whose own type makes types.
+        """Whether an address holds an object: its type is an object whose own type makes types.
 
         :raises MemoryUnreadable: the address, or that of its type, is not mapped.
         """
-        if address & 7:
-            return False
-        return self.makes_types(self.type_address(self.type_address(address)))
+        return not address & 7 and self.makes_types(self.type_address(self.type_address(address)))
 
     def makes_types(self, kind: int) -> bool:
-        """Whether a type (``PyTypeObject *``) is ``type`` or derived from it: its instances are types."""
-        flags, = self._layouts["PyTypeObject"].reader("tp_flags")(self._memory, kind)
-        return bool(flags & _TYPE_SUBCLASS)
+        """Whether a type (``PyTypeObject *``) is ``type`` or derived from it, so that its instances are types."""
+        return bool(self.read_member("PyTypeObject", kind, "tp_flags") & _TYPE_SUBCLASS)
 
     @remembered
     def name_of_type(self, kind: int) -> str:
         """The ``tp_name`` of a type (``PyTypeObject *``)."""
-        return self._text(self._layouts["PyTypeObject"].reader("tp_name")(self._memory, kind)[0])
+        return self._c_string(self.read_member("PyTypeObject", kind, "tp_name"))
 
-    def _text(self, address: int) -> str:
+    def _c_string(self, address: int) -> str:
         return read_cstring(self._memory, address, 200).decode("utf-8", "replace")
 
     @remembered
     def c_function_name(self, definition: int) -> str:
         """The name of a function written in C (``PyMethodDef *``)."""
-        return self._text(self._layouts["PyMethodDef"].reader("ml_name")(self._memory, definition)[0])
+        return self._c_string(self.read_member("PyMethodDef", definition, "ml_name"))
 
     def function_name(self, address: int) -> str | None:
         """The name of a function written in Python; None for any other object."""
         if self.type_name(address) != "function":
             return None
-        name, = self._layouts["PyFunctionObject"].reader("func_name")(self._memory, address)
-        return self.key_name(name)
+        return self.key_name(self.read_member("PyFunctionObject", address, "func_name"))
 
     def bound_method(self, address: int) -> tuple[int, str | None]:
-        """The object that a method is bound to (``PyObject *``) and the method's name; (0, None) for any other object.
+        """The object that a method is bound to and the method's name; (0, None) for any other object.
 
         A function written in C is bound to its module.
         """
         kind = self.type_name(address)
         if kind in ("builtin_function_or_method", "builtin_method"):
-            definition, owner = self._layouts["PyCFunctionObject"].reader("m_ml", "m_self")(self._memory, address)
+            definition, owner = self.read_members("PyCFunctionObject", address, "m_ml", "m_self")
             return owner, self.c_function_name(definition)
         if kind == "method":
-            function, owner = self._layouts["PyMethodObject"].reader("im_func", "im_self")(self._memory, address)
+            function, owner = self.read_members("PyMethodObject", address, "im_func", "im_self")
             return owner, self.function_name(function)
         return 0, None
 
     def type_names(self, address: int) -> tuple[str, ...]:
-        """The ``tp_name`` of an object's type and of the types that it is derived from, nearest first.
-
-        Of several bases only the one that determines the layout is followed (``tp_base``).
-        """
-        return self._names_from(self.type_address(address))
+        """The ``tp_name`` of an object's type and of its base types, nearest first; see `base_types`."""
+        return self._base_names(self.type_address(address))
 
     @remembered
-    def _names_from(self, kind: int) -> tuple[str, ...]:
-        base = self._layouts["PyTypeObject"].reader("tp_base")
-        names: list[str] = []
-        while kind and len(names) < _MAX_BASES:
-            names.append(self.name_of_type(kind))
-            kind, = base(self._memory, kind)
-        return tuple(names)
+    def _base_names(self, kind: int) -> tuple[str, ...]:
+        return tuple([self.name_of_type(base) for base in self.base_types(kind)])
+
+    def base_types(self, kind: int) -> Iterator[int]:
+        """A type (``PyTypeObject *``) and its base types, nearest first.
+
+        With several bases only the one that determines the memory layout is followed (``tp_base``).
+        """
+        for _ in range(_MAX_BASES):
+            if not kind:
+                return
+            yield kind
+            kind = self.read_member("PyTypeObject", kind, "tp_base")
 
     def string(self, address: int) -> str:
         """The text of a ``str`` (``PyUnicodeObject *``), cut after `MAX_STRING` characters.
 
         Source: CPython 3.13 Include/cpython/unicodeobject.h.
 
-        :raises CorruptStructure: it is no string.
+        :raises CorruptStructure: the object is not a string.
         """
         length, kind, data = self._characters(address)
         cut = min(length, MAX_STRING)
@@ -163,10 +164,7 @@ class Objects:
         return text if cut == length else text + "..."
 
     def string_start(self, address: int, limit: int) -> tuple[str, int]:
-        """The first `limit` characters of a ``str`` (``PyUnicodeObject *``), and how many it has; see `string`.
-
-        Lone surrogates stay what they are.
-        """
+        """The first `limit` characters of a ``str``, and its length; see `string`. Lone surrogates are kept."""
         length, kind, data = self._characters(address)
         cut = min(length, limit)
         units = struct.unpack(f"<{cut}{_UNITS[kind]}", self._memory.read(data, cut * kind))
@@ -178,15 +176,16 @@ class Objects:
         if kind not in _CODECS or length < 0 or (is_ascii and kind != 1):
             raise CorruptStructure(address, "not a str")
         if compact:
-            return length, kind, address + (self._ascii_size if is_ascii else self._compact_size)
-        return length, kind, self._layouts["PyUnicodeObject"].reader("data")(self._memory, address)[0]
+            header = self._layouts["PyASCIIObject" if is_ascii else "PyCompactUnicodeObject"]
+            return length, kind, address + header.size
+        return length, kind, self.read_member("PyUnicodeObject", address, "data")
 
     def size(self, address: int, most: int = _MAX_SIZE) -> int:
         """The number of items of a ``list`` or ``tuple``, or bytes of a ``bytes`` or ``bytearray`` (``PyVarObject *``).
 
-        :raises CorruptStructure: it is negative, or more than `most`.
+        :raises CorruptStructure: the size is negative, or more than `most`.
         """
-        size, = self._size_of(self._memory, address)
+        size = self.read_member("PyVarObject", address, "ob_size")
         if not 0 <= size <= most:
             raise CorruptStructure(address, f"an object of {size} items")
         return size
@@ -199,21 +198,19 @@ class Objects:
     def bytearray_start(self, address: int, limit: int) -> bytes:
         """The first `limit` bytes of a ``bytearray`` (``PyByteArrayObject *``)."""
         size = min(self.size(address), limit)
-        at, = self._layouts["PyByteArrayObject"].reader("ob_start")(self._memory, address)
-        return self._memory.read(at, size) if size else b""
+        return self._memory.read(self.read_member("PyByteArrayObject", address, "ob_start"), size) if size else b""
 
     def bytes(self, address: int) -> bytes:
         """The contents of a ``bytes`` (``PyBytesObject *``).
 
-        :raises CorruptStructure: it has more than `MAX_BYTES`.
+        :raises CorruptStructure: there are more than `MAX_BYTES`.
         """
-        at = address + self._layouts["PyBytesObject"].offset("ob_sval")
-        return self._memory.read(at, self.size(address, MAX_BYTES))
+        return self.bytes_start(address, self.size(address, MAX_BYTES))
 
     def tuple_items(self, address: int) -> tuple[int, ...]:
         """The items of a ``tuple`` (``PyTupleObject *``).
 
-        :raises CorruptStructure: it has more than `MAX_ATTRIBUTES`.
+        :raises CorruptStructure: there are more than `MAX_ATTRIBUTES`.
         """
         return self.tuple_start(address, self.size(address, MAX_ATTRIBUTES))
 
@@ -227,8 +224,7 @@ class Objects:
 
     def list_start(self, address: int, limit: int) -> tuple[int, ...]:
         """The first `limit` items of a ``list`` (``PyListObject *``)."""
-        size = min(self.size(address), limit)
-        return self._words(self._layouts["PyListObject"].reader("ob_item")(self._memory, address)[0], size)
+        return self._words(self.read_member("PyListObject", address, "ob_item"), min(self.size(address), limit))
 
     def _words(self, at: int, count: int) -> tuple[int, ...]:
         return struct.unpack(f"<{count}Q", self._memory.read(at, 8 * count)) if count else ()
@@ -242,27 +238,21 @@ class Objects:
         if count > limit // _DIGIT:
             raise CorruptStructure(address, f"an int of {count} digits")
         data = self._memory.read(address + self._layouts["PyLongObject"].offset("ob_digit"), 4 * count)
-        value = sum(int.from_bytes(data[4 * i:4 * i + 4], "little") << _DIGIT * i for i in range(count))
+        digits: tuple[int, ...] = struct.unpack(f"<{count}I", data)
+        value = sum(digit << _DIGIT * i for i, digit in enumerate(digits))
         return -value if negative else value
 
     def integer_bits(self, address: int) -> int:
-        """How many bits the digits of an ``int`` (``PyLongObject *``) can hold."""
+        """The capacity of an ``int``'s digits in bits (``PyLongObject *``)."""
         return _DIGIT * self._digits(address)[0]
 
     def _digits(self, address: int) -> tuple[int, bool]:
-        known = self._layouts["PyLongObject"]
-        if "lv_tag" in known:
-            tag, = known.reader("lv_tag")(self._memory, address)
+        """The number of digits of an ``int``, and whether it is negative."""
+        if "lv_tag" in self._layouts["PyLongObject"]:
+            tag = self.read_member("PyLongObject", address, "lv_tag")
             return tag >> 3, tag & 3 == 2
-        size, = self._size_of(self._memory, address)
+        size = self.read_member("PyVarObject", address, "ob_size")
         return abs(size), size < 0
-
-    def dict_items(self, address: int) -> Iterator[tuple[int, int]]:
-        """(key, value) addresses of a ``dict`` (``PyDictObject *``), at most `MAX_ENTRIES` of them.
-
-        Source: CPython 3.13 Objects/dictobject.c, Include/internal/pycore_dict.h.
-        """
-        return (entry for entry in self.dict_slots(address) if all(entry))
 
     def set_items(self, address: int, most: int = _MAX_SET,
                   may_read: Callable[[], bool] = lambda: True) -> Iterator[int]:
@@ -270,10 +260,10 @@ class Objects:
 
         Source: CPython 3.13 Objects/setobject.c: an unused entry has no key, a deleted one the hash -1.
 
-        :param may_read: asked before each piece of the table; if it returns False the items end there.
-        :raises CorruptStructure: the table has more than `most` entries, or a number that is no power of two.
+        :param may_read: called before each piece of the table; the items end when it returns False.
+        :raises CorruptStructure: the size of the table is more than `most`, or not a power of two.
         """
-        mask, table = self._layouts["PySetObject"].reader("mask", "table")(self._memory, address)
+        mask, table = self.read_members("PySetObject", address, "mask", "table")
         if not 0 <= mask < most or mask & (mask + 1):
             raise CorruptStructure(address, f"a set of {mask + 1} entries")
         entry = self._layouts["setentry"]
@@ -287,14 +277,31 @@ class Objects:
                 if fields[key] and fields[value] != -1:
                     yield fields[key]
 
+    def dict_items(self, address: int) -> Iterator[tuple[int, int]]:
+        """(key, value) addresses of a ``dict`` (``PyDictObject *``), at most `MAX_ENTRIES` of them.
+
+        Source: CPython 3.13 Objects/dictobject.c, Include/internal/pycore_dict.h.
+        """
+        return (entry for entry in self.dict_slots(address) if all(entry))
+
     def dict_slots(self, address: int, limit: int | None = None) -> Iterator[tuple[int, int]]:
-        """The first `limit` entries of a ``dict`` of any size, with 0 for the value in those that are not in use."""
-        keys, values = self._layouts["PyDictObject"].reader("ma_keys", "ma_values")(self._memory, address)
-        yield from self._filled(keys, values + self._values_at if values else 0, limit)
+        """The first `limit` entries of a ``dict`` of any size; the value of an unused entry is 0."""
+        keys, values = self.read_members("PyDictObject", address, "ma_keys", "ma_values")
+        return self._filled(keys, values + self._values_at if values else 0, limit)
+
+    def named_items(self, address: int, limit: int | None = None) -> Iterator[tuple[str, int]]:
+        """(name, value) of the entries of a namespace (``PyDictObject *``); see `dict_slots`."""
+        return self._with_names(self.dict_slots(address, limit))
+
+    def _with_names(self, slots: Iterable[tuple[int, int]]) -> Iterator[tuple[str, int]]:
+        for key, value in slots:
+            name = self.key_name(key) if key and value else None
+            if name is not None:
+                yield name, value
 
     def dict_size(self, address: int) -> int:
-        """How many entries a ``dict`` (``PyDictObject *``) has."""
-        return self._layouts["PyDictObject"].reader("ma_used")(self._memory, address)[0]
+        """The number of entries of a ``dict`` (``PyDictObject *``)."""
+        return self.read_member("PyDictObject", address, "ma_used")
 
     def _filled(self, keys: int, values: int, limit: int | None = None) -> Iterator[tuple[int, int]]:
         slots = self._slots(keys, limit)
@@ -308,26 +315,22 @@ class Objects:
 
     @if_unreadable(())
     def _insertion_order(self, values: int) -> tuple[int, ...]:
-        """Places in an array of values, in the order in which they were filled, as far as that is recorded.
+        """Indices of an array of values in the order in which they were filled; empty if that is not recorded.
 
-        Instances of a class share the names, since 3.14 in any order, and have an order of their own (CPython 3.14
+        The instances of a class share the names and record the order each (CPython 3.14
         Include/internal/pycore_dict.h, get_insertion_order_array; 3.12 _PyDictValues_AddToInsertionOrder).
         """
         if self._layouts.has("PyDictValues", "capacity"):
-            capacity, size = self._layouts["PyDictValues"].reader("capacity", "size")(
-                self._memory, values - self._values_at)
+            capacity, size = self.read_members("PyDictValues", values - self._values_at, "capacity", "size")
             return tuple(self._memory.read(values + 8 * capacity, min(capacity, size)))
         if self._version >= (3, 11):
-            # bytes in front of the array, from its start downwards: the length of all this, how many, which
+            # bytes in front of the array, from its start downwards: their number, the number of indices, the indices
             size, = self._memory.read(values - 2, 1)
             return tuple(reversed(self._memory.read(values - 2 - size, size)))
         return ()
 
     def _slots(self, keys: int, limit: int | None = None) -> Iterator[tuple[int, int]]:
-        """(key, value) of each entry of a ``PyDictKeysObject``, unused ones and those of a split table too.
-
-        With a limit only the first of them, however many there are.
-        """
+        """(key, value) of the first `limit` entries of a ``PyDictKeysObject``, also unused ones and split tables."""
         known = self._layouts["PyDictKeysObject"]
         count, = known.reader("dk_nentries")(self._memory, keys)
         unicode_keys = False
@@ -354,14 +357,14 @@ class Objects:
             yield key, value
 
     def dict_get(self, address: int, name: str) -> int | None:
-        """The value under a ``str`` key of a ``dict``, or None."""
-        return next((value for key, value in self.dict_items(address) if self.key_name(key) == name), None)
+        """The value under a ``str`` key of a ``dict`` (``PyDictObject *``), or None."""
+        return next((value for key, value in self.named_items(address) if key == name), None)
 
     @remembered
     @if_unreadable(None)
     def key_name(self, key: int) -> str | None:
-        """The text of a key of a dict (``PyObject *``); None if it is not a ``str``, or a very long one."""
-        length, = self._layouts["PyASCIIObject"].reader("length")(self._memory, key)
+        """The text of a dict's key; None if it is not a ``str`` or is longer than any name."""
+        length = self.read_member("PyASCIIObject", key, "length")
         return self.string(key) if 0 <= length <= _MAX_KEY else None
 
     def attribute(self, address: int, name: str) -> int | None:
@@ -372,51 +375,41 @@ class Objects:
         namespace, keys, values = self._attributes_at(address)
         if namespace:
             return self.dict_get(namespace, name)
-        return self._split_value(keys, values, name) if keys else None
+        position = self._position(keys, name) if keys else None
+        return read_u64(self._memory, values + 8 * position) or None if position is not None else None
 
     def attributes(self, address: int) -> Iterator[tuple[str, int]]:
         """(name, value) of the instance attributes of an object, at most `MAX_ATTRIBUTES` of them; see `attribute`."""
         namespace, keys, values = self._attributes_at(address)
         if namespace:
-            entries = self.dict_slots(namespace, MAX_ATTRIBUTES)
+            yield from self.named_items(namespace, MAX_ATTRIBUTES)
         elif keys:
-            entries = self._filled(keys, values, MAX_ATTRIBUTES)
-        else:
-            return
-        for key, value in entries:
-            name = self.key_name(key) if key and value else None
-            if name is not None:
-                yield name, value
+            yield from self._with_names(self._filled(keys, values, MAX_ATTRIBUTES))
 
     def class_namespace(self, kind: int) -> int:
         """The ``dict`` of a class's own attributes (``PyDictObject *``, of a ``PyTypeObject *``)."""
-        return self._layouts["PyTypeObject"].reader("tp_dict")(self._memory, kind)[0]
+        return self.read_member("PyTypeObject", kind, "tp_dict")
 
     def class_namespaces(self, address: int) -> Iterator[int]:
-        """The namespaces of an object's class and its bases, as far as they are written in Python."""
-        read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_base", "tp_dict")
-        kind = self.type_address(address)
-        for _ in range(_MAX_BASES):
-            flags, base, namespace = read(self._memory, kind)
+        """The namespaces (``PyDictObject *``) of an object's class and its bases, up to the first builtin type."""
+        for kind in self.base_types(self.type_address(address)):
+            flags, namespace = self.read_members("PyTypeObject", kind, "tp_flags", "tp_dict")
             if not flags & _HEAPTYPE or not namespace:
                 return
             yield namespace
-            kind = base
-            if not kind:
-                return
 
     def basic_size(self, address: int) -> int:
         """``tp_basicsize`` of an object's type, in bytes."""
         return self._instances_of(self.type_address(address)).size
 
     def _attributes_at(self, address: int) -> tuple[int, int, int]:
-        """Either the ``dict`` of an object's attributes, or its class's keys and its array of values."""
+        """The ``dict`` of an object's attributes; or 0, its class's keys and its array of values."""
         known = self._instances_of(self.type_address(address))
         if not known.managed:
             offset = known.dict_offset
             return (read_u64(self._memory, address + offset) if offset > 0 else 0), 0, 0
-        # where dict and inline values are kept: two words before the GC header in 3.11, one since 3.12; since 3.13
-        # the values lie behind the object
+        # dict and values are stored in two words before the GC header in 3.11, in one since 3.12; since 3.13 the
+        # values follow the object
         namespace, values = read_u64(self._memory, address - self._managed_distance), 0
         if self._version < (3, 12):
             values = read_u64(self._memory, address - 32)
@@ -431,19 +424,15 @@ class Objects:
 
     @remembered
     def _instances_of(self, kind: int) -> _Instances:
-        read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_dictoffset", "tp_basicsize")
-        flags, dict_offset, size = read(self._memory, kind)
+        flags, dict_offset, size = self.read_members(
+            "PyTypeObject", kind, "tp_flags", "tp_dictoffset", "tp_basicsize")
         managed = self._version >= (3, 11) and bool(flags & _MANAGED_DICT)
         keys = 0
         if managed and flags & _HEAPTYPE:
-            keys, = self._layouts["PyHeapTypeObject"].reader("ht_cached_keys")(self._memory, kind)
+            keys = self.read_member("PyHeapTypeObject", kind, "ht_cached_keys")
         return _Instances(managed, dict_offset, size, bool(flags & _INLINE_VALUES), keys)
-
-    def _split_value(self, keys: int, values: int, name: str) -> int | None:
-        position = self._position(keys, name)
-        return read_u64(self._memory, values + 8 * position) or None if position is not None else None
 
     @remembered
     def _position(self, keys: int, name: str) -> int | None:
-        # all instances of a class share the keys, so the place of a name is found once
+        # remembered because all instances of a class share the keys
         return next((i for i, (key, _) in enumerate(self._slots(keys)) if self.key_name(key) == name), None)

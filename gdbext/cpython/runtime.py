@@ -1,4 +1,4 @@
-"""`_PyRuntime`: finding the CPython runtimes of a process, their versions, layouts, interpreters and threads."""
+"""Finds the CPython runtimes of a process (`_PyRuntime`): their versions, layouts, interpreters and threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdbext.cpython.gil import GilState, decode_gil, decode_static_gil
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.stop_the_world import StopState, interpreters_stop, runtimes_stop
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, RuntimeNotFound, UnknownLayout
+from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, RuntimeNotFound, UnknownLayout, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.select import cpython_candidates, with_debug_offsets
@@ -25,7 +25,7 @@ from gdbext.record import record
 _COOKIE = b"xdebugpy"
 _MAX_INTERPRETERS = 10_000
 _MAX_THREADS = 200_000
-#: How many thread states a layout is checked on.
+#: Number of thread states on which a layout is checked.
 _MAX_VALIDATED = 8
 _RODATA_LIMIT = 32 << 20
 _NAME_VERSION = re.compile(r"^(?:lib)?python(3\.\d+)")
@@ -38,10 +38,7 @@ THREAD_STATES: Mapping[int, PythonState] = {0: "detached", 1: "attached", 2: "su
 
 @record
 class ThreadState:
-    """A ``PyThreadState``: `thread_id` is its ``pthread_self()``.
-
-    `holds_gil` and `gil_requested` are None in versions that do not record them.
-    """
+    """A ``PyThreadState``; `thread_id` is the thread's ``pthread_self()``. Members the version lacks are None."""
 
     address: int
     interpreter: int
@@ -54,7 +51,7 @@ class ThreadState:
 
 @record
 class InterpreterState:
-    """A ``PyInterpreterState`` with its threads; `problem` says why `gil` or threads could not be decoded."""
+    """A ``PyInterpreterState`` with its threads; `problem` says why the GIL or threads could not be decoded."""
 
     address: int
     id: int
@@ -69,8 +66,8 @@ class InterpreterState:
 class PythonRuntime:
     """One CPython runtime, with the layouts that its memory confirmed.
 
-    `address` is that of ``_PyRuntime``, before CPython 3.7 that of ``_PyThreadState_Current``; `head` holds the pointer
-    to the first interpreter. `note` mentions a table that was made for another micro version.
+    `address` is that of ``_PyRuntime``, before CPython 3.7 that of ``_PyThreadState_Current``. `head` is the address of
+    the pointer to the first interpreter. `note` mentions a table that was made for another micro version.
     """
 
     address: int
@@ -82,7 +79,7 @@ class PythonRuntime:
     note: Reason | None = None
 
     def finalizing(self, memory: Memory) -> int | None:
-        """The ``PyThreadState *`` that runs ``Py_Finalize``, or None."""
+        """The ``PyThreadState *`` of the thread that runs ``Py_Finalize``, or None."""
         if not self.layouts.has("_PyRuntimeState", "finalizing"):
             symbol = find_dynamic_symbol(memory, self.module, "_Py_Finalizing")  # CPython 3.6
             return read_u64(memory, symbol.address) or None if symbol is not None else None
@@ -95,9 +92,9 @@ class PythonRuntime:
     def decode_gil(self, memory: Memory, interpreter: int) -> GilState:
         """The GIL of an interpreter (``PyInterpreterState *``).
 
-        Since CPython 3.12 each interpreter points to its GIL; before that the runtime holds the only one.
+        Since CPython 3.12 each interpreter points to its GIL; before that the runtime contains the only one.
 
-        :raises CorruptStructure: the memory there is no GIL.
+        :raises CorruptStructure: the memory there is not a GIL.
         """
         if "_PyRuntimeState" not in self.layouts:
             return decode_static_gil(memory, self.module, self.address)
@@ -107,35 +104,33 @@ class PythonRuntime:
         runtime = self.layouts["_PyRuntimeState"]
         gil = decode_gil(memory, self.layouts, self.address + runtime.offset("ceval_gil"))
         if gil.holder is not None and "tstate_current" in runtime:
-            # PyThreadState_Swap changes the thread state that runs, and leaves `last_holder` as it was
+            # PyThreadState_Swap changes the running thread state, but not `last_holder`
             current, = runtime.reader("tstate_current")(memory, self.address)
             gil = replace(gil, holder=current or gil.holder)
         return gil
 
 
-#: Gives the structures that a module's own debug information describes.
+#: Returns the structures that a module's debug information describes.
 DebugStructs = Callable[[Module], Mapping[str, Struct]]
 
 
 def find_runtimes(memory: Memory, modules: Sequence[Module], machine: str, pthreads: Collection[int] = (),
                   debug_structs: DebugStructs | None = None) -> tuple[list[PythonRuntime], list[GdbextError]]:
-    """All CPython runtimes of the process.
+    """Find all CPython runtimes of the process.
 
     :param pthreads: ``pthread_self()`` of the threads, to check a layout that was made for another build.
-    :param debug_structs: asked when there is no table of the very version.
-    :return: the runtimes, and an error for each one that was seen but cannot be read.
-    :raises RuntimeNotFound: no module holds a runtime at all.
+    :param debug_structs: called when there is no table of the same version.
+    :return: the runtimes, and an error for each one that was found but cannot be read.
+    :raises RuntimeNotFound: no module contains a runtime.
     """
     found: list[PythonRuntime] = []
     problems: list[GdbextError] = []
     for module in modules:
-        address = _runtime_address(memory, module)
-        old = None if address is not None else find_dynamic_symbol(memory, module, "_PyThreadState_Current")
+        recogniser = _Recogniser(memory, module, machine, pthreads, debug_structs)
         try:
-            if address is not None:
-                found.append(_Recogniser(memory, module, machine, pthreads, debug_structs).recent(address))
-            elif old is not None:
-                found.append(_Recogniser(memory, module, machine, pthreads, debug_structs).old(old.address))
+            runtime = recogniser.find()
+            if runtime is not None:
+                found.append(runtime)
         except GdbextError as error:
             problems.append(GdbextError(f"the Python in {module.name}: {error}", error.hint))
     if not found and not problems:
@@ -143,16 +138,8 @@ def find_runtimes(memory: Memory, modules: Sequence[Module], machine: str, pthre
     return found, problems
 
 
-def _runtime_address(memory: Memory, module: Module) -> int | None:
-    section = module.section(".PyRuntime")  # 3.10 and later
-    if section is not None:
-        return section.start
-    symbol = find_dynamic_symbol(memory, module, "_PyRuntime")
-    return symbol.address if symbol else None
-
-
 class _Recogniser:
-    """Finds version and layouts of one module's runtime."""
+    """Finds the version and layouts of one module's runtime."""
 
     def __init__(self, memory: Memory, module: Module, machine: str, pthreads: Collection[int],
                  debug_structs: DebugStructs | None) -> None:
@@ -162,22 +149,28 @@ class _Recogniser:
         self._pthreads = pthreads
         self._debug_structs = debug_structs
 
-    def recent(self, address: int) -> PythonRuntime:
-        """A runtime with a ``_PyRuntime`` at an address: CPython 3.7 and later."""
-        head = self._memory.read(address, 24)
-        if head[:8] != _COOKIE:
-            version = _version(self._memory, self._module)
-            return self._fitting(address, version, "default", lambda layouts: layouts)
-        number, free_threaded = struct.unpack("<QQ", head[8:])
-        return self._fitting(address, _of_hex(number), "free-threaded" if free_threaded else "default",
-                             lambda layouts: self._with_own_offsets(layouts, address))
-
-    def old(self, address: int) -> PythonRuntime:
-        """A runtime with a ``_PyThreadState_Current`` at an address: CPython 3.6."""
-        version = _version(self._memory, self._module)
+    def find(self) -> PythonRuntime | None:
+        """The runtime of the module, or None if it does not contain one."""
+        section = self._module.section(".PyRuntime")  # 3.10 and later
+        address = section.start if section is not None else self._symbol("_PyRuntime")
+        if address is not None:
+            head = self._memory.read(address, 24)
+            if head[:8] != _COOKIE:  # 3.7 to 3.12
+                return self._fitting(address, self._find_version(), "default", has_offsets=False)
+            number, free_threaded = struct.unpack("<QQ", head[8:])
+            return self._fitting(address, _version_of_hex(number), "free-threaded" if free_threaded else "default",
+                                 has_offsets=True)
+        address = self._symbol("_PyThreadState_Current")  # 3.6
+        if address is None:
+            return None
+        version = self._find_version()
         if not version.startswith("3.6."):
             raise UnknownLayout(f"CPython {version} is not supported")
-        return self._fitting(address, version, "default", lambda layouts: layouts)
+        return self._fitting(address, version, "default", has_offsets=False)
+
+    def _symbol(self, name: str) -> int | None:
+        symbol = find_dynamic_symbol(self._memory, self._module, name)
+        return symbol.address if symbol is not None else None
 
     def _with_own_offsets(self, layouts: Layouts, address: int) -> Layouts:
         if "_Py_DebugOffsets" not in layouts:
@@ -186,17 +179,16 @@ class _Recogniser:
         names = list(known.fields)
         return with_debug_offsets(layouts, dict(zip(names, known.reader(*names)(self._memory, address))))
 
-    def _fitting(self, address: int, version: str, build: str,
-                 refine: Callable[[Layouts], Layouts]) -> PythonRuntime:
+    def _fitting(self, address: int, version: str, build: str, has_offsets: bool) -> PythonRuntime:
         """The first candidate that the target's memory confirms.
 
-        First the table of the same version, with the interpreter's own debug offsets if it has them; then its debug
-        information, which costs GDB up to a second while the process is paused; then tables of other micro versions.
+        First the table of the same version, with the interpreter's own debug offsets if it has them. Then its debug
+        information, which takes GDB up to a second while the process is paused. Then tables of other micro versions.
         """
         reasons = []
         for table in self._candidates(version, build):
             try:
-                layouts = refine(table)
+                layouts = self._with_own_offsets(table, address) if has_offsets else table
                 head = self._head(layouts, address)
                 runtime = PythonRuntime(address, self._module, version, build, layouts, head)
                 validate(self._memory, runtime, () if table.version == version else self._pthreads)
@@ -234,50 +226,49 @@ class _Recogniser:
         if "_PyRuntimeState" in layouts:
             return address + layouts["_PyRuntimeState"].offset("interpreters_head")
         # PyInterpreterState *PyInterpreterState_Head(void) { return interp_head; }
-        symbol = find_dynamic_symbol(self._memory, self._module, "PyInterpreterState_Head")
-        if symbol is None:
+        function = self._symbol("PyInterpreterState_Head")
+        if function is None:
             raise UnknownLayout("it does not export PyInterpreterState_Head")
-        head = arch.of(self._machine).returned_address(self._memory, symbol.address)
+        head = arch.of(self._machine).returned_address(self._memory, function)
         if head is None:
             raise UnknownLayout("its list of interpreters cannot be found")
         return head
 
+    def _find_version(self) -> str:
+        # Py_Version is exported since 3.11; before that the text of PY_VERSION is among the constants
+        symbol = self._symbol("Py_Version")
+        if symbol is not None:
+            return _version_of_hex(int.from_bytes(self._memory.read(symbol, 4), "little"))
+        section = self._module.section(".rodata")
+        named = _NAME_VERSION.match(self._module.name)
+        if section is not None:
+            try:
+                data = self._memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT))
+            except MemoryUnreadable:
+                data = b""
+            texts = {match.group(1).decode() for match in _FULL_VERSION.finditer(data)}
+            if named:
+                texts = {text for text in texts if text.startswith(named.group(1) + ".")}
+            else:  # 3.6 - 3.10, later versions export Py_Version; "3.40.1" is SQLite's
+                texts = {text for text in texts if 6 <= int(text.split(".")[1]) <= 10}
+            if len(texts) == 1:
+                return texts.pop()
+        if named:
+            return named.group(1) + ".0"
+        raise UnknownLayout("the version of this Python cannot be determined")
 
-def _of_hex(number: int) -> str:
+
+def _version_of_hex(number: int) -> str:
     if not 0x03060000 <= number < 0x04000000:
         raise CorruptStructure(0, f"impossible Python version {number:#x}")
     return f"{number >> 24}.{number >> 16 & 0xFF}.{number >> 8 & 0xFF}"
-
-
-def _version(memory: Memory, module: Module) -> str:
-    # Py_Version is exported since 3.11; before that the text of PY_VERSION lies among the constants
-    symbol = find_dynamic_symbol(memory, module, "Py_Version")
-    if symbol is not None:
-        return _of_hex(int.from_bytes(memory.read(symbol.address, 4), "little"))
-    section = module.section(".rodata")
-    named = _NAME_VERSION.match(module.name)
-    if section is not None:
-        try:
-            data = memory.read(section.start, min(section.end - section.start, _RODATA_LIMIT))
-        except MemoryUnreadable:
-            data = b""
-        texts = {match.group(1).decode() for match in _FULL_VERSION.finditer(data)}
-        if named:
-            texts = {text for text in texts if text.startswith(named.group(1) + ".")}
-        else:  # 3.6 - 3.10, or it would export Py_Version; "3.40.1" is SQLite's
-            texts = {text for text in texts if 6 <= int(text.split(".")[1]) <= 10}
-        if len(texts) == 1:
-            return texts.pop()
-    if named:
-        return named.group(1) + ".0"
-    raise UnknownLayout("the version of this Python cannot be told")
 
 
 def validate(memory: Memory, runtime: PythonRuntime, pthreads: Collection[int] = ()) -> None:
     """Check a layout against the target's memory: back pointers, the GIL, thread ids, code objects.
 
     :param pthreads: ``pthread_self()`` of the threads; one of them must have a thread state. Empty: not checked.
-    :raises GdbextError: it does not fit.
+    :raises GdbextError: the layout does not fit.
     """
     layouts = runtime.layouts
     head = read_u64(memory, runtime.head)
@@ -307,11 +298,8 @@ def iter_interpreters(memory: Memory, runtime: PythonRuntime) -> Iterator[Interp
 
     A damaged list ends the walk; `problem` of the last interpreter then says why.
     """
-    layouts = runtime.layouts
-    known = layouts["PyInterpreterState"]
-    has_id = "id" in known  # not in 3.6, which numbers nothing
-    read = known.reader("next", "id") if has_id else known.reader("next", "next")
-    at = read_u64(memory, runtime.head)
+    read = runtime.layouts["PyInterpreterState"].optional("next", "id")
+    at: int | None = read_u64(memory, runtime.head)
     found: list[InterpreterState] = []
     seen: set[int] = set()
     trouble = None
@@ -322,13 +310,14 @@ def iter_interpreters(memory: Memory, runtime: PythonRuntime) -> Iterator[Interp
         except GdbextError as error:
             trouble = f"the list of interpreters: {error}"
             break
-        found.append(_interpreter(memory, runtime, at, number if has_id else len(found)))
+        # CPython 3.6 does not number interpreters
+        found.append(_interpreter(memory, runtime, at, len(found) if number is None else number))
         if following in seen or len(seen) >= _MAX_INTERPRETERS:
             trouble = "the list of interpreters has a loop"
         at = following
     if trouble is not None:
         if not found:
-            raise CorruptStructure(at, trouble)
+            raise CorruptStructure(at or 0, trouble)
         found[-1] = replace(found[-1], problem=found[-1].problem or trouble)
     return iter(sorted(found, key=lambda interpreter: interpreter.id))
 
@@ -377,6 +366,7 @@ def _thread_states(memory: Memory, layouts: Layouts,
     return tuple(found), "the list of thread states does not end" if at and limit == _MAX_THREADS else None
 
 
+@if_unreadable(None)
 def _drop_requested(memory: Memory, layouts: Layouts, interpreter: int, gil: GilState | None,
                     threads: Sequence[ThreadState]) -> bool | None:
     # 3.9 - 3.12 keep one request per interpreter, 3.13 and later bit 0 of the holder's eval_breaker
@@ -384,27 +374,22 @@ def _drop_requested(memory: Memory, layouts: Layouts, interpreter: int, gil: Gil
     if gil is None or gil.state != "held" or gil.shared:  # 3.6 keeps it in a variable of its own
         return None
     known = layouts["PyInterpreterState"]
-    try:
-        if "gil_drop_request" in known:
-            return bool(known.reader("gil_drop_request")(memory, interpreter)[0])
-    except GdbextError:
-        return None
-    holder = next((thread for thread in threads if thread.address == gil.holder), None)
-    if holder is None or holder.eval_breaker is None:
-        return None
-    return bool(holder.eval_breaker & 1)
+    if "gil_drop_request" in known:
+        return bool(known.reader("gil_drop_request")(memory, interpreter)[0])
+    breaker = next((thread.eval_breaker for thread in threads if thread.address == gil.holder), None)
+    return None if breaker is None else bool(breaker & 1)
 
 
-def thread_names(memory: Memory, layouts: Layouts, objects: Objects, interpreter: int) -> dict[int, str]:
-    """Names that `threading` gave to threads (``sys.modules["threading"]._active``): ``pthread_self()`` -> name.
+def thread_names(objects: Objects, interpreter: int) -> dict[int, str]:
+    """The names of threads in `threading` (``sys.modules["threading"]._active``): ``pthread_self()`` -> name.
 
     :param interpreter: ``PyInterpreterState *``.
     """
-    modules, = layouts["PyInterpreterState"].reader("modules")(memory, interpreter)
+    modules = objects.read_member("PyInterpreterState", interpreter, "modules")
     module = objects.dict_get(modules, "threading") if modules else None
     if not module:
         return {}
-    namespace, = layouts["PyModuleObject"].reader("md_dict")(memory, module)
+    namespace = objects.read_member("PyModuleObject", module, "md_dict")
     active = objects.dict_get(namespace, "_active") if namespace else None
     names: dict[int, str] = {}
     for key, thread in objects.dict_items(active) if active else ():

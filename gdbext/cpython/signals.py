@@ -1,7 +1,7 @@
-"""Which signals have a handler written in Python (`signal.signal`).
+"""Finds the signals that have a handler written in Python (`signal.signal`).
 
-The interpreter keeps an array of {tripped, func}, one for each signal. Since CPython 3.12 that is a part of
-``_PyRuntime``; before that it is a static variable, which is recognised in the module's ``.bss`` by its contents.
+The interpreter keeps an array of {tripped, func}, one for each signal. Since CPython 3.12 the array is a part of
+``_PyRuntime``; before, it is a static variable, which is recognised in the module's ``.bss`` by its contents.
 
 Source: CPython 3.13 Include/internal/pycore_signal.h (struct _signals_runtime_state), CPython 3.11
 Modules/signalmodule.c (Handlers).
@@ -21,20 +21,20 @@ from gdbext.inferior.protocol import Memory
 #: Py_NSIG on Linux: signals are numbered from 1 to 64.
 _NUMBERS = 65
 _INTERRUPT = 2  # SIGINT
-#: Size of an element, and where its `func` is, in bytes, where no layout tells.
+#: Size of an element and offset of its `func`, in bytes, for versions without a layout.
 _STRIDE, _FUNC = 16, 8
 #: Largest ``.bss`` that is searched, in bytes.
 _MAX_SEARCHED = 16 << 20
 _DEFAULT_INTERRUPT = "default_int_handler"
-#: What asyncio has instead of it while a loop runs, which interrupts as well (Lib/asyncio/runners.py, 3.11 and later).
+#: The handler of SIGINT while an asyncio loop runs, which interrupts too (Lib/asyncio/runners.py, 3.11 and later).
 _ASYNCIO_INTERRUPT = "_on_sigint"
 
 
 @if_unreadable(None)
 def handled_signals(memory: Memory, runtime: PythonRuntime, objects: Objects) -> frozenset[int] | None:
-    """Numbers of the signals that have a handler in Python, except the interpreter's own of SIGINT; None if not known.
+    """The signals with a handler in Python, except the interpreter's own handler of SIGINT; None if not known.
 
-    A handler that native code has set itself is not among them.
+    Handlers that native code has set are not included.
     """
     handlers = _table(memory, runtime) or _search(memory, runtime, objects)
     if not handlers:
@@ -44,7 +44,7 @@ def handled_signals(memory: Memory, runtime: PythonRuntime, objects: Objects) ->
 
 
 def _table(memory: Memory, runtime: PythonRuntime) -> Sequence[int] | None:
-    """``func`` of each signal from 1 on, in the runtime's table; None where it has none, or has not filled it yet."""
+    """``func`` of each signal from 1 on, in the runtime's table; None if there is no table, or it is not filled yet."""
     if not runtime.layouts.has("_PyRuntimeState", "signal_handlers_func"):
         return None
     known = runtime.layouts["_PyRuntimeState"]
@@ -56,7 +56,7 @@ def _table(memory: Memory, runtime: PythonRuntime) -> Sequence[int] | None:
 
 
 def _search(memory: Memory, runtime: PythonRuntime, objects: Objects) -> Sequence[int] | None:
-    """``func`` of each signal from the static variable: the only place with an empty element and 64 objects."""
+    """``func`` of each signal in the static variable: the only place with an empty element and 64 objects."""
     section = runtime.module.section(".bss")
     if section is None or not 0 < section.end - section.start <= _MAX_SEARCHED:
         return None
@@ -81,7 +81,7 @@ def _is_object(objects: Objects, address: int) -> bool:
 
 
 def _is_default(memory: Memory, runtime: PythonRuntime, objects: Objects, number: int, handler: int) -> bool:
-    """Whether a handler (``PyObject *``) is SIG_DFL, SIG_IGN, None (not set by Python), or Python's own of SIGINT."""
+    """Whether a handler (``PyObject *``) is SIG_DFL, SIG_IGN, None (not set by Python), or Python's for SIGINT."""
     layouts, kinds = runtime.layouts, objects.type_names(handler)
     if "int" in kinds or "NoneType" in kinds:
         return True

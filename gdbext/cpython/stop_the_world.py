@@ -1,7 +1,7 @@
-"""Stop-the-world of CPython 3.13 and later: which thread asked all others to stop, and which have not stopped.
+"""Stop-the-world of CPython 3.13 and later: the thread that asked all others to stop, and those that have not stopped.
 
-A stopped thread waits at its own thread state's ``state``; the requester waits at ``stop_event``, again and again for
-a millisecond, until each thread that was attached has stopped.
+A stopped thread waits at the ``state`` of its thread state. The requester waits at ``stop_event``, a millisecond at a
+time, until all attached threads have stopped.
 
 Sources: CPython 3.13 Include/internal/pycore_interp.h (struct _stoptheworld_state), Python/pystate.c (stop_the_world),
 Include/internal/pycore_ceval.h (_PY_EVAL_PLEASE_STOP_BIT).
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gdbext.errors import GdbextError
+from gdbext.errors import if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.record import record
@@ -25,9 +25,9 @@ _PLEASE_STOP = 1 << 5
 
 @record
 class StopState:
-    """A ``struct _stoptheworld_state``: that of an interpreter, or of the whole runtime.
+    """A ``struct _stoptheworld_state`` of an interpreter, or of the whole runtime.
 
-    `event` is the address of its ``stop_event``, `requester` a ``PyThreadState *`` (0 for a thread that has none yet),
+    `event` is the address of ``stop_event``, `requester` a ``PyThreadState *`` (0 for a thread without one), and
     `countdown` the number of threads that have not stopped yet.
     """
 
@@ -39,14 +39,12 @@ class StopState:
     requester: int
 
 
+@if_unreadable(None)
 def read_stop_state(memory: Memory, layouts: Layouts, address: int) -> StopState | None:
-    """Decode a ``struct _stoptheworld_state *``; None where it makes no sense, or cannot be read."""
+    """Decode a ``struct _stoptheworld_state *``; None if it is unreadable or implausible."""
     known = layouts["_stoptheworld_state"]
-    try:
-        requested, stopped, countdown, requester = known.reader(
-            "requested", "world_stopped", "thread_countdown", "requester")(memory, address)
-    except GdbextError:
-        return None
+    requested, stopped, countdown, requester = known.reader(
+        "requested", "world_stopped", "thread_countdown", "requester")(memory, address)
     if requested not in (0, 1) or stopped not in (0, 1) or countdown < 0:
         return None
     event = address + known.offset("stop_event")
@@ -68,7 +66,7 @@ def runtimes_stop(memory: Memory, layouts: Layouts, runtime: int) -> StopState |
 
 
 def not_stopped(stop: StopState, tstates: Iterable[ThreadState]) -> list[ThreadState]:
-    """The threads that a stop still waits for: attached ones that were asked to stop."""
+    """The attached threads that were asked to stop and have not stopped yet."""
     if not stop.requested or stop.stopped:
         return []
     return [tstate for tstate in tstates if tstate.state == "attached" and tstate.address != stop.requester

@@ -1,6 +1,6 @@
-"""The locks that a thread has taken in `with` statements whose blocks it is still inside of.
+"""Finds the locks that a thread holds in the `with` blocks it is inside of.
 
-For a plain `_thread.lock` there is no better evidence, since it records no owner.
+This is the best evidence for a plain `_thread.lock`, which records no owner.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.model import PyFrame
 
-#: How many context managers written as generators may be inside one another.
+#: Deepest nesting of context managers that are written as generators.
 _MAX_NESTING = 8
-#: How many attributes of an object are looked at.
+#: Largest number of attributes of one object that are read.
 _MAX_ATTRIBUTES = 256
 _TAKEN = ("py-lock", "py-rlock", "py-import")
 _RELEASING = ("release", "release_lock", "__exit__")
@@ -29,12 +29,12 @@ _IMPORTLIB = "<frozen importlib"
 
 
 class TakenLock(NamedTuple):
-    """A lock (``PyObject *``) that was taken by a `with` statement; `at` is the frame at that statement's line.
+    """A lock (``PyObject *``) that a `with` statement has taken; `at` is the frame at the line of that statement.
 
-    `released`: it may be free nevertheless, because the frame's function also calls ``release`` of something, or
-    because a function or context manager that it has entered since calls it and knows the lock. `unless_waiting` is the
-    same for a function that calls ``acquire`` before ``release``: if the thread itself waits for the lock now, it has
-    not got so far.
+    `released`: the lock may be free nevertheless, because the frame's function calls ``release`` of some object, or
+    because a function or context manager that it entered later does and has access to the lock. `unless_waiting`: the
+    same for a function that calls ``acquire`` before ``release``. If the thread waits for the lock now, it has not
+    reached the ``release``.
     """
 
     lock: int
@@ -44,7 +44,7 @@ class TakenLock(NamedTuple):
 
 
 class _Releaser(NamedTuple):
-    """What may have released a lock: objects (``PyObject *``) that it knows, globals by ``dict`` and names used."""
+    """Code that may have released a lock: objects (``PyObject *``) it has access to, its globals, and names it uses."""
 
     objects: tuple[int, ...]
     namespace: int
@@ -53,7 +53,7 @@ class _Releaser(NamedTuple):
 
 
 class TakenLocks:
-    """Finds taken locks in stacks of one runtime."""
+    """Finds taken locks in the stacks of one runtime."""
 
     def __init__(self, objects: Objects, frames: FrameReader, withs: WithBlocks, locks: LockReader) -> None:
         self._objects = objects
@@ -62,14 +62,14 @@ class TakenLocks:
         self._locks = locks
 
     def of(self, stack: Sequence[RawFrame]) -> list[TakenLock]:
-        """The locks that a thread holds, the last taken first; unreadable ones are left out.
+        """The locks that a thread holds, the last taken first; unreadable locks are left out.
 
-        A thread inside ``Condition.wait`` has given its lock back.
+        A thread inside ``Condition.wait`` has released the condition's lock.
 
-        :param stack: its frames, innermost first.
+        :param stack: the frames of the thread, innermost first.
         """
         found: list[TakenLock] = []
-        given_back: set[int] = set()
+        released_by_wait: set[int] = set()
         waits: list[RawFrame] = []
         releasers: list[Callable[[], _Releaser]] = []
         for depth, raw in enumerate(stack):
@@ -80,16 +80,16 @@ class TakenLocks:
             if self.releases(raw):
                 releasers.append(partial(self._function, raw))
             if taken and waits:
-                given_back.update(map(self._given_back, waits))
+                released_by_wait.update(map(self._lock_of_wait, waits))
                 waits.clear()
             found += [lock._replace(at=_importer(stack, depth)) if lock.at.file.startswith(_IMPORTLIB) else lock
-                      for lock in taken if lock.lock not in given_back]
+                      for lock in taken if lock.lock not in released_by_wait]
             if raw.frame.function == "wait":
                 waits.append(raw)
         return found
 
     def releases(self, raw: RawFrame) -> bool:
-        """Whether a frame's function calls ``release`` of something, as far as its code can be read."""
+        """Whether a frame's function calls ``release`` of some object; True if its code is unreadable."""
         return self._code_releases(raw.code)
 
     @if_unreadable(True)
@@ -98,26 +98,27 @@ class TakenLocks:
 
     def _in_frame(self, raw: RawFrame, releasers: list[Callable[[], _Releaser]],
                   nesting: int = 0) -> Iterator[TakenLock]:
-        """The locks that a frame has taken; adds what may have released those further out to `releasers`."""
+        """The locks that a frame has taken. Appends the code that may have released locks of outer frames."""
         released = self.releases(raw)
         for block in self._withs.of(raw):
             try:
                 kinds = self._objects.type_names(block.manager)
                 if not _GENERATORS.isdisjoint(kinds):
-                    # a function with @contextmanager: what it holds where it has stopped at its `yield`
+                    # a function with @contextmanager: the locks that it holds at its `yield`
                     generator = self._objects.attribute(block.manager, "gen")
-                    for inner in self._frames.generator(generator) if generator and nesting < _MAX_NESTING else ():
+                    inner = self._frames.generator(generator) if generator and nesting < _MAX_NESTING else None
+                    if inner is not None:
                         yield from self._in_frame(inner, releasers, nesting + 1)
                         if self.releases(inner):
                             releasers.append(partial(self._function, inner, True))
                     continue
-                lock = self._lock_of(block.manager, kinds)
+                lock = self._managed_lock(block.manager, kinds)
                 if lock:
                     sure, unless_waiting = self._released_by(releasers, lock)
                     at = replace(raw.frame, line=block.line, columns=None)
                     yield TakenLock(lock, at, released or sure, unless_waiting)
                 elif self._enters_with_release(block.manager):
-                    releasers.append(partial(self._manager, block.manager))
+                    releasers.append(partial(_Releaser, self._around(block.manager), 0, frozenset(), False))
             except GdbextError:
                 continue
         if raw.frame.function == "_find_and_load" and raw.frame.file.startswith(_IMPORTLIB):
@@ -126,7 +127,7 @@ class TakenLocks:
             if lock:
                 yield TakenLock(lock, raw.frame, True, True)
 
-    # -- what may have released a lock -----------------------------------------------------------------------
+    # -- code that may have released a lock ------------------------------------------------------------------
 
     def _released_by(self, releasers: Sequence[Callable[[], _Releaser]], lock: int) -> tuple[bool, bool]:
         sure = unless_waiting = False
@@ -141,7 +142,7 @@ class TakenLocks:
         return sure, unless_waiting
 
     def _function(self, raw: RawFrame, is_done: bool = False) -> _Releaser:
-        """A function that calls ``release``; or all that it does before its `yield` is done."""
+        """A function that calls ``release``; `is_done` if it has already run that part of its code."""
         names = self._frames.names_of(raw.code)
         values = [value for value in self._frames.variable_values(raw) if value]
         first = min((names[name] for name in _RELEASING if name in names), default=len(names))
@@ -149,16 +150,12 @@ class TakenLocks:
                          self._frames.globals(raw), frozenset(names),
                          not is_done and names.get("acquire", len(names)) < first)
 
-    def _manager(self, address: int) -> _Releaser:
-        """A context manager that calls ``release`` when it is entered."""
-        return _Releaser(self._around(address), 0, frozenset(), False)
-
     @if_unreadable(())
     def _around(self, address: int) -> tuple[int, ...]:
         return tuple([value for _, value in itertools.islice(self._objects.attributes(address), _MAX_ATTRIBUTES)])
 
     def _enters_with_release(self, manager: int) -> bool:
-        """Whether a context manager's class is written in Python and its ``__enter__`` calls ``release``."""
+        """Whether a context manager's ``__enter__`` is written in Python and calls ``release``."""
         for namespace in self._objects.class_namespaces(manager):
             for name in ("__enter__", "__aenter__"):
                 function = self._objects.dict_get(namespace, name)
@@ -181,8 +178,8 @@ class TakenLocks:
         found = self._locks.decode(address)
         return found is not None and lock in (found.address, found.guard)
 
-    def _lock_of(self, manager: int, kinds: Sequence[str]) -> int:
-        """The lock that a context manager has taken, or 0 for a manager of which nothing is known."""
+    def _managed_lock(self, manager: int, kinds: Sequence[str]) -> int:
+        """The lock that a context manager has taken, or 0 if it is not known to take one."""
         lock = self._locks.decode(manager)
         if lock is None:
             return 0
@@ -191,13 +188,13 @@ class TakenLocks:
         return lock.address if lock.kind in _TAKEN else 0
 
     @if_unreadable(0)
-    def _given_back(self, raw: RawFrame) -> int:
-        """The lock that is given back while a frame of ``Condition.wait`` waits; 0 if it is none."""
+    def _lock_of_wait(self, raw: RawFrame) -> int:
+        """The lock that a frame of ``Condition.wait`` has released; 0 for another function."""
         condition = self._frames.variable(raw, "self")
         lock = self._locks.decode(condition) if condition else None
         return lock.guard if lock is not None and lock.kind == "py-condition" else 0
 
 
 def _importer(stack: Sequence[RawFrame], depth: int) -> PyFrame:
-    """The frame that imports a module on whose behalf importlib's own has taken a lock."""
+    """The frame outside importlib that imports the module."""
     return next((raw.frame for raw in stack[depth:] if not raw.frame.file.startswith(_IMPORTLIB)), stack[depth].frame)

@@ -1,7 +1,7 @@
-"""Tasks of asyncio: which there are, what each of them runs, awaits and is named, and which loop runs in which thread.
+"""Tasks of asyncio with their names, frames and the futures they await, and the event loops of threads.
 
-Structures: ``TaskObj``, ``PyGenObject`` (coroutines and asynchronous generators begin alike), the asyncio members of
-thread and interpreter states.
+Structures: ``TaskObj``, ``PyGenObject`` (coroutines and asynchronous generators have the same beginning), the asyncio
+members of thread and interpreter states.
 
 Sources: CPython 3.7, 3.11, 3.13 and 3.14 Modules/_asynciomodule.c, Lib/asyncio/tasks.py, Objects/genobject.c
 (``_PyGen_yf``), InternalDocs/asyncio.md.
@@ -22,13 +22,11 @@ from gdbext.model import TaskStatus
 from gdbext.record import record
 from gdbext.remembered import remembered
 
-#: Most tasks of one interpreter.
+#: Largest number of tasks of one interpreter.
 MAX_TASKS = 100_000
-#: Most coroutines that await one another, in one task.
+#: Longest chain of coroutines that await one another, in one task.
 MAX_DEPTH = 1_000
-#: How many classes deep the bases of a type are followed.
-_MAX_BASES = 64
-#: Most callbacks of one future.
+#: Largest number of callbacks of one future.
 _MAX_CALLBACKS = 1_000
 
 PENDING: Final = "pending"
@@ -39,7 +37,7 @@ _STATES: Mapping[int, TaskStatus] = {0: PENDING, 1: CANCELLED, 2: DONE}
 _STATE_NAMES: Mapping[str | None, TaskStatus] = {"PENDING": PENDING, "CANCELLED": CANCELLED, "FINISHED": DONE}
 
 _GENERATORS = ("coroutine", "generator", "async_generator")
-#: What stands for another awaitable: type name -> structure and member that has it.
+#: Wrappers of another awaitable: type name -> structure and member that has it.
 _STAND_INS = {
     "async_generator_asend": ("PyAsyncGenASend", "ags_gen"),
     "async_generator_athrow": ("PyAsyncGenAThrow", "agt_gen"),
@@ -50,21 +48,21 @@ _STAND_INS = {
 _YIELD_FROM = 72
 _RESUMES: dict[tuple[int, ...], tuple[int, ...]] = {(3, 11): (151, 150), (3, 12): (151, 240)}
 _AFTER_YIELD_FROM = 2  # RESUME's argument: 1 after yield, 2 after yield from, 3 after await
-# PyFrameState, Include/internal/pycore_frame.h (3.10: cpython/frameobject.h); 3.15 numbered it anew
+# PyFrameState, Include/internal/pycore_frame.h (3.10: cpython/frameobject.h); 3.15 has other numbers
 _SUSPENDED, _EXECUTING, _EXECUTING_3_15, _CLEARED_3_15 = -1, 0, 4, 5
 _SUSPENDED_YIELD_FROM: dict[tuple[int, ...], tuple[int, ...]] = {(3, 13): (-1,), (3, 14): (-1,), (3, 15): (2, 3)}
 
 _CO_FAST_FREE = 0x80  # Include/internal/pycore_code.h, CPython 3.11 and later
 
 _RUNNING_LOOP = "__asyncio_running_event_loop__"
-#: What the groups of the section ``.AsyncioDebug`` are about.
-_STATED = {"asyncio_task_object": "TaskObj", "asyncio_interpreter_state": "PyInterpreterState",
-           "asyncio_thread_state": "_PyThreadStateImpl"}
+#: The structure that each group of the section ``.AsyncioDebug`` describes.
+_DESCRIBED = {"asyncio_task_object": "TaskObj", "asyncio_interpreter_state": "PyInterpreterState",
+              "asyncio_thread_state": "_PyThreadStateImpl"}
 
 
 @record
 class TaskState:
-    """A task: addresses are ``PyObject *``. `waiter` is the future that it waits for, None if it waits for none."""
+    """A task; addresses are ``PyObject *``. `waiter` is the future that it waits for, or None."""
 
     address: int
     name: str | None
@@ -76,44 +74,48 @@ class TaskState:
 
 @record
 class AwaitChain:
-    """The frames of a task that does not run, outermost first. `problem` tells why there may be more."""
+    """The frames of a task that is not running, outermost first. `problem` says why frames may be missing."""
 
     frames: tuple[RawFrame, ...]
     problem: str | None = None
 
 
-def uses_asyncio(memory: Memory, layouts: Layouts, objects: Objects, interpreter: int) -> bool:
+def uses_asyncio(objects: Objects, interpreter: int) -> bool:
     """Whether an interpreter (``PyInterpreterState *``) has imported asyncio."""
-    modules, = layouts["PyInterpreterState"].reader("modules")(memory, interpreter)
+    modules = objects.read_member("PyInterpreterState", interpreter, "modules")
     return bool(modules) and objects.dict_get(modules, "asyncio.tasks") is not None
 
 
 def with_asyncio_offsets(memory: Memory, layouts: Layouts, modules: Iterable[Module]) -> Layouts:
     """Apply the debug offsets of `_asyncio` (CPython 3.14 and later) to a table.
 
-    :param modules: those that may contain them: the extension module, or the interpreter's own.
-    :raises UnknownLayout: the numbers are impossible, or its tasks are of another size than the table's.
+    :param modules: the modules that may contain the offsets: the extension module, or the interpreter's own.
+    :raises UnknownLayout: the numbers are impossible, or the size of a task differs from the table's.
     """
     if "_Py_AsyncioModuleDebugOffsets" not in layouts:
         return layouts
     section = next((found for found in (module.section(".AsyncioDebug") for module in modules) if found), None)
     if section is None:
         return layouts
-    read = layouts["_Py_AsyncioModuleDebugOffsets"].reader("asyncio_task_object.size")
-    size, = read(memory, section.start)
-    if size != layouts["TaskObj"].size:
-        raise UnknownLayout(f"asyncio's tasks have {size} bytes, in no known layout of CPython {layouts.version}")
+    size, = layouts["_Py_AsyncioModuleDebugOffsets"].reader("asyncio_task_object.size")(memory, section.start)
+    _check_task_size(layouts, size)
     names = ("asyncio_task_object.task_name", "asyncio_task_object.task_coro", "asyncio_task_object.task_node",
              "asyncio_interpreter_state.asyncio_tasks_head", "asyncio_thread_state.asyncio_running_loop",
              "asyncio_thread_state.asyncio_running_task", "asyncio_thread_state.asyncio_tasks_head")
     changes: dict[str, dict[str, Field]] = {}
     for name, value in zip(names, layouts["_Py_AsyncioModuleDebugOffsets"].reader(*names)(memory, section.start)):
         group, _, member = name.partition(".")
-        old = layouts[_STATED[group]].fields[member]
+        old = layouts[_DESCRIBED[group]].fields[member]
         if not 0 < value < 1 << 20:
             raise UnknownLayout(f"asyncio's debug offset {name} is {value}")
-        changes.setdefault(_STATED[group], {})[member] = Field(value, old.size, old.signed)
+        changes.setdefault(_DESCRIBED[group], {})[member] = Field(value, old.size, old.signed)
     return layouts.replaced(layouts.source, changes, {})
+
+
+def _check_task_size(layouts: Layouts, size: int) -> None:
+    # the structure is private to its C file and may change in any release
+    if size != layouts["TaskObj"].size:
+        raise UnknownLayout(f"asyncio's tasks have {size} bytes, in no known layout of CPython {layouts.version}")
 
 
 class AsyncioReader:
@@ -134,21 +136,21 @@ class AsyncioReader:
         unknown = UnknownLayout(f"tasks of asyncio are not decoded in this CPython {layouts.version}")
         if self._version < (3, 7):
             raise unknown
-        # without it nothing is in the thread states, and nothing states where that would be in this build
-        self._c_module = self._python_module("_asyncio")
-        # this structure belongs to the C module; tasks of the Python implementation are decoded without it
+        # without this module the asyncio members of thread states are empty, and their offsets are not confirmed
+        self._c_module = self._module("_asyncio")
+        # the Python implementation does without this structure
         if self._c_module and "TaskObj" not in layouts:
             raise unknown
         self._task = layouts["TaskObj"].optional(
             "task_name", "task_loop", "task_state", "task_coro", "task_fut_waiter") if "TaskObj" in layouts else None
 
-    # -- which tasks and loops there are ---------------------------------------------------------------------
+    # -- lists of tasks and loops ----------------------------------------------------------------------------
 
     def tasks(self, tstates: Sequence[int]) -> tuple[list[int], list[str]]:
-        """The tasks (``PyObject *``) that asyncio has recorded, finished ones too, and what could not be read of them.
+        """The tasks (``PyObject *``) that asyncio has recorded, also finished ones, and problems in reading them.
 
-        Since CPython 3.14 tasks of the C implementation are in lists of the thread states and of the interpreter,
-        without finished ones. Others, and all of them before, are in sets.
+        Since CPython 3.14 thread states and the interpreter list the unfinished tasks of the C implementation. Other
+        tasks, and all tasks of earlier versions, are in sets.
 
         :param tstates: ``PyThreadState *`` of the interpreter.
         """
@@ -172,7 +174,7 @@ class AsyncioReader:
         return list(found), problems
 
     def _in_list(self, head: int) -> Iterator[int]:
-        # a circle, of which the head is a part; each node lies in a task
+        # a circular list through the head; the other nodes are members of tasks
         offset = self._layouts["TaskObj"].offset("task_node")
         read = self._layouts["llist_node"].reader("next", "prev")
         at, previous = head, 0
@@ -188,14 +190,15 @@ class AsyncioReader:
     def _in_sets(self) -> Iterator[int]:
         done: set[int] = set()
         for weak in self._weak_sets():
-            if weak not in done:
-                done.add(weak)
-                data = self._objects.attribute(weak, "data")
-                for entry in self._objects.set_items(data) if data else ():
-                    task, = self._layouts["PyWeakReference"].reader("wr_object")(self._memory, entry)
-                    if self._objects.type_name(task) != "NoneType":  # what the weak reference was for is gone
-                        yield task
-        # tasks that have been run eagerly, CPython 3.12 and 3.13
+            if weak in done:
+                continue
+            done.add(weak)
+            data = self._objects.attribute(weak, "data")
+            for entry in self._objects.set_items(data) if data else ():
+                task = self._objects.read_member("PyWeakReference", entry, "wr_object")
+                if self._objects.type_name(task) != "NoneType":  # the task of this weak reference is gone
+                    yield task
+        # tasks that were run eagerly, CPython 3.12 and 3.13
         eager = self._global("_eager_tasks")
         if eager:
             yield from self._objects.set_items(eager)
@@ -206,15 +209,15 @@ class AsyncioReader:
             if weak:
                 yield weak
         if self._c_module and self._layouts.has("asyncio_state", "weak_tasks"):
-            state, = self._layouts["PyModuleObject"].reader("md_state")(self._memory, self._c_module)
-            weak = self._layouts["asyncio_state"].reader("weak_tasks")(self._memory, state)[0] if state else 0
+            state = self._objects.read_member("PyModuleObject", self._c_module, "md_state")
+            weak = self._objects.read_member("asyncio_state", state, "weak_tasks") if state else 0
             if weak:
                 yield weak
 
-    def _python_module(self, name: str) -> int | None:
-        modules, = self._layouts["PyInterpreterState"].reader("modules")(self._memory, self._interpreter)
+    def _module(self, name: str) -> int | None:
+        modules = self._objects.read_member("PyInterpreterState", self._interpreter, "modules")
         found = self._objects.dict_get(modules, name) if modules else None
-        # None stands for a module that must not be imported
+        # None in `sys.modules` blocks the import of a module
         return found if found and "module" in self._objects.type_names(found) else None
 
     def _global(self, name: str) -> int | None:
@@ -223,11 +226,11 @@ class AsyncioReader:
 
     @cached_property
     def _namespace(self) -> int:
-        module = self._python_module("asyncio.tasks")
-        return self._layouts["PyModuleObject"].reader("md_dict")(self._memory, module)[0] if module else 0
+        module = self._module("asyncio.tasks")
+        return self._objects.read_member("PyModuleObject", module, "md_dict") if module else 0
 
     def current_tasks(self) -> list[int]:
-        """The tasks that run now, in any loop, as ``asyncio.tasks`` notes them (CPython 3.13 and earlier)."""
+        """The tasks that now run in any loop, as ``asyncio.tasks`` records them (CPython 3.13 and earlier)."""
         running = self._global("_current_tasks")
         return [task for _, task in self._objects.dict_items(running)] if running else []
 
@@ -239,18 +242,16 @@ class AsyncioReader:
             loop, task = self._layouts["_PyThreadStateImpl"].optional(
                 "asyncio_running_loop", "asyncio_running_task")(self._memory, tstate)
             return loop or None, task or None
-        namespace, = self._layouts["PyThreadState"].reader("dict")(self._memory, tstate)
+        namespace = self._objects.read_member("PyThreadState", tstate, "dict")
         loop = self._objects.dict_get(namespace, _RUNNING_LOOP) if namespace else None
         if loop and "PyRunningLoopHolder" in self._layouts:  # 3.11 and earlier
-            loop, = self._layouts["PyRunningLoopHolder"].reader("rl_loop")(self._memory, loop)
-        return (loop if loop and self._objects.type_name(loop) != "NoneType" else None), None
+            loop = self._objects.read_member("PyRunningLoopHolder", loop, "rl_loop")
+        return self._not_none(loop), None
 
     def thread_id(self, loop: int) -> int | None:
         """The ``pthread_self()`` that a loop written in Python (``PyObject *``) recorded for its thread, or None."""
         number = self._objects.attribute(loop, "_thread_id")
-        if not number or self._objects.type_name(number) != "int":
-            return None
-        return self._objects.integer(number)
+        return self._objects.integer(number) if number and self._objects.type_name(number) == "int" else None
 
     # -- a task ----------------------------------------------------------------------------------------------
 
@@ -264,21 +265,11 @@ class AsyncioReader:
     @remembered
     def _makes_c_tasks(self, kind: int) -> bool:
         """Whether a type (``PyTypeObject *``) is the C implementation's task type or derived from it."""
-        known = self._layouts["PyTypeObject"]
-        for _ in range(_MAX_BASES):
-            if not kind:
-                return False
-            if self._objects.name_of_type(kind) == "_asyncio.Task":
-                break
-            kind, = known.reader("tp_base")(self._memory, kind)
-        else:
-            return False
-        # the structure is private to its C file and may change in any release: its size must be the table's
-        size, = known.reader("tp_basicsize")(self._memory, kind)
-        if size != self._layouts["TaskObj"].size:
-            raise UnknownLayout(f"asyncio's tasks have {size} bytes, in no known layout of "
-                                f"CPython {self._layouts.version}")
-        return True
+        for base in self._objects.base_types(kind):
+            if self._objects.name_of_type(base) == "_asyncio.Task":
+                _check_task_size(self._layouts, self._objects.read_member("PyTypeObject", base, "tp_basicsize"))
+                return True
+        return False
 
     def _is_python_task(self, address: int) -> bool:
         names = self._objects.type_names(address)
@@ -287,7 +278,7 @@ class AsyncioReader:
     def task(self, address: int) -> TaskState:
         """Decode a task (``PyObject *``).
 
-        :raises GdbextError: it is not a task, or contradicts itself.
+        :raises GdbextError: the object is not a task, or is damaged.
         """
         if not self._is_c_task(address):
             return self._python_task(address)
@@ -308,26 +299,26 @@ class AsyncioReader:
 
     def _python_state(self, address: int | None) -> TaskStatus:
         if not address:
-            return PENDING  # an attribute of the class until it changes
+            return PENDING  # the class has the attribute until it changes
         state = _STATE_NAMES.get(self._objects.string(address))
         if state is None:
-            raise CorruptStructure(address, "no state of a future")
+            raise CorruptStructure(address, "not the state of a future")
         return state
 
     def _name(self, address: int | None) -> str | None:
         if not address:
             return None  # CPython 3.7
-        if self._objects.type_name(address) == "int":  # a name that nobody has asked for yet
+        if self._objects.type_name(address) == "int":  # the text is made when it is first used
             return f"Task-{self._objects.integer(address)}"
         return self._objects.string(address)
 
     def _not_none(self, address: int | None) -> int | None:
         return address if address and self._objects.type_name(address) != "NoneType" else None
 
-    # -- what it runs ----------------------------------------------------------------------------------------
+    # -- frames of a task ------------------------------------------------------------------------------------
 
     def await_chain(self, coroutine: int) -> AwaitChain:
-        """The frames of a suspended task, from its coroutine (``PyObject *``) to the one that awaits something else."""
+        """The frames of a suspended task, from its coroutine (``PyObject *``) to the innermost awaited one."""
         found: list[RawFrame] = []
         seen: set[int] = set()
         at = coroutine
@@ -339,7 +330,7 @@ class AsyncioReader:
                 seen.add(at)
                 kind = self._objects.type_name(at)
                 if kind in _GENERATORS:
-                    frame = next(iter(self._frames.generator(at)), None)
+                    frame = self._frames.generator(at)
                     if frame is None:
                         return AwaitChain(tuple(found), None if self._has_ended(at) else
                                           f"the frame of the {kind} at {at:#x} cannot be read")
@@ -349,25 +340,24 @@ class AsyncioReader:
                     name, member = _STAND_INS[kind]
                     at, = self._layouts[name].reader(member)(self._memory, at)
                 else:
-                    break  # a future, or an awaitable that is not written in Python
+                    break  # a future, or an awaitable written in C
         except GdbextError as error:
             return AwaitChain(tuple(found), str(error))
         return AwaitChain(tuple(found))
 
     def _awaited(self, generator: int, frame: RawFrame) -> int:
-        """What a suspended generator or coroutine has delegated to (``PyObject *``), or 0."""
+        """The awaitable (``PyObject *``) that a suspended generator or coroutine has delegated to, or 0."""
         if not self._has_delegated(generator, frame):
             return 0
         values = self._frames.stack_values(frame)
-        # since 3.15 another value lies above it
+        # since 3.15 another value is on top of it
         depth = 2 if self._version >= (3, 15) else 1
         return values[-depth] if len(values) >= depth else 0
 
     def _has_delegated(self, generator: int, frame: RawFrame) -> bool:
         # as _PyGen_yf: by the state since 3.13, before by the instruction that comes next
-        known = self._layouts["PyGenObject"]
         if self._version >= (3, 11):
-            state, = known.reader("gi_frame_state")(self._memory, generator)
+            state = self._objects.read_member("PyGenObject", generator, "gi_frame_state")
             if self._version >= (3, 13):
                 return state in _SUSPENDED_YIELD_FROM[self._version]
             start = frame.code + self._layouts["PyCodeObject"].offset("co_code_adaptive")
@@ -376,49 +366,44 @@ class AsyncioReader:
         if frame.offset < 0:
             return False
         if self._version >= (3, 10):
-            state, = self._layouts["PyFrameObject"].reader("f_state")(self._memory, frame.address)
-            suspended = state == _SUSPENDED
+            suspended = self._objects.read_member("PyFrameObject", frame.address, "f_state") == _SUSPENDED
         else:
-            suspended = bool(self._layouts["PyFrameObject"].reader("f_stacktop")(self._memory, frame.address)[0])
+            suspended = self._objects.read_member("PyFrameObject", frame.address, "f_stacktop") != 0
         return suspended and self._yields_from(frame.code, frame.offset)
 
     @remembered
     def _yields_from(self, code_object: int, offset: int) -> bool:
         """Whether YIELD_FROM follows the instruction at an offset of a code object (CPython 3.10 and earlier)."""
-        code, = self._layouts["PyCodeObject"].reader("co_code")(self._memory, code_object)
+        code = self._objects.read_member("PyCodeObject", code_object, "co_code")
         at = code + self._layouts["PyBytesObject"].offset("ob_sval") + offset + 2
         return self._memory.read(at, 1)[0] == _YIELD_FROM
 
     def _has_ended(self, generator: int) -> bool:
-        known = self._layouts["PyGenObject"]
         if self._version < (3, 11):
-            return known.reader("gi_frame")(self._memory, generator)[0] == 0
-        state, = known.reader("gi_frame_state")(self._memory, generator)
+            return self._objects.read_member("PyGenObject", generator, "gi_frame") == 0
+        state = self._objects.read_member("PyGenObject", generator, "gi_frame_state")
         return state == _CLEARED_3_15 if self._version >= (3, 15) else state > _EXECUTING
 
     def is_executing(self, coroutine: int) -> bool:
-        """Whether a coroutine (``PyObject *``) runs now, in some thread; it may have called what runs another task."""
+        """Whether a coroutine (``PyObject *``) runs now in some thread; the running code may be another task's."""
         if self._objects.type_name(coroutine) not in _GENERATORS:
             return False
-        known = self._layouts["PyGenObject"]
         if self._version >= (3, 11):
             executing = _EXECUTING_3_15 if self._version >= (3, 15) else _EXECUTING
-            return known.reader("gi_frame_state")(self._memory, coroutine)[0] == executing
-        frame, = known.reader("gi_frame")(self._memory, coroutine)
-        if not frame:
-            return False
-        if self._version >= (3, 10):
-            return self._layouts["PyFrameObject"].reader("f_state")(self._memory, frame)[0] == _EXECUTING
-        return bool(self._layouts["PyFrameObject"].reader("f_executing")(self._memory, frame)[0])
+            return self._objects.read_member("PyGenObject", coroutine, "gi_frame_state") == executing
+        frame = self._objects.read_member("PyGenObject", coroutine, "gi_frame")
+        if frame and self._version >= (3, 10):
+            return self._objects.read_member("PyFrameObject", frame, "f_state") == _EXECUTING
+        return bool(frame and self._objects.read_member("PyFrameObject", frame, "f_executing"))
 
     def running_frames(self, tstate: int, coroutine: int) -> tuple[RawFrame, ...]:
-        """The Python frames that a task runs now, outermost first; empty if the thread does not run it.
+        """The Python frames of a running task, outermost first; empty if the thread does not run it.
 
         :param tstate: ``PyThreadState *`` of its loop's thread.
         """
         if self._objects.type_name(coroutine) not in _GENERATORS:
             return ()
-        own = next(iter(self._frames.generator(coroutine)), None)
+        own = self._frames.generator(coroutine)
         frames = []
         for raw in self._frames.raw(tstate):
             frames.append(raw)
@@ -429,8 +414,8 @@ class AsyncioReader:
     def is_pending(self, future: int) -> bool:
         """Whether a future or task (``PyObject *``) is not finished."""
         if self._is_c_future(future):
-            # a future begins like a task
-            return self._layouts["TaskObj"].reader("task_state")(self._memory, future)[0] == 0
+            # futures and tasks have the same first members
+            return self._objects.read_member("TaskObj", future, "task_state") == 0
         return self._python_state(self._objects.attribute(future, "_state")) == PENDING
 
     def _is_c_future(self, future: int) -> bool:
@@ -441,35 +426,35 @@ class AsyncioReader:
     def callbacks(self, future: int) -> Iterator[int]:
         """The callbacks (``PyObject *``) of a future or task."""
         if self._is_c_future(future):
-            first, rest = self._layouts["TaskObj"].reader("task_callback0", "task_callbacks")(self._memory, future)
+            first, rest = self._objects.read_members("TaskObj", future, "task_callback0", "task_callbacks")
             if first:
                 yield first
         else:
             rest = self._objects.attribute(future, "_callbacks") or 0
         if rest and self._objects.type_name(rest) == "list":
             for pair in self._objects.list_start(rest, _MAX_CALLBACKS):
-                yield from self._objects.tuple_items(pair)[:1]  # with the context that it is to run in
+                yield from self._objects.tuple_items(pair)[:1]  # the second item is the context to run it in
 
     def free_variables(self, function: int) -> tuple[str, dict[str, int]]:
         """The source file of a function written in Python (``PyFunctionObject *``) and its free variables.
 
-        :raises GdbextError: it is none.
+        :raises GdbextError: the object is not a function.
         """
         if self._objects.type_name(function) != "function":
-            raise CorruptStructure(function, "no Python function")
-        code, closure = self._layouts["PyFunctionObject"].reader("func_code", "func_closure")(self._memory, function)
-        file, = self._layouts["PyCodeObject"].reader("co_filename")(self._memory, code)
+            raise CorruptStructure(function, "not a Python function")
+        code, closure = self._objects.read_members("PyFunctionObject", function, "func_code", "func_closure")
+        file = self._objects.string(self._objects.read_member("PyCodeObject", code, "co_filename"))
         cells = self._objects.tuple_items(closure) if closure else ()
         names = self._free_names(code) if cells else ()
-        read = self._layouts["PyCellObject"].reader("ob_ref")
-        return self._objects.string(file), {name: read(self._memory, cell)[0] for name, cell in zip(names, cells)}
+        return file, {name: self._objects.read_member("PyCellObject", cell, "ob_ref")
+                      for name, cell in zip(names, cells)}
 
     def _free_names(self, code: int) -> tuple[str, ...]:
-        known = self._layouts["PyCodeObject"]
-        if "co_freevars" in known:
-            names = self._objects.tuple_items(known.reader("co_freevars")(self._memory, code)[0])
-        else:  # since 3.11 among the others, of a kind of their own
-            names_at, kinds_at = known.reader("co_localsplusnames", "co_localspluskinds")(self._memory, code)
+        if self._layouts.has("PyCodeObject", "co_freevars"):
+            names = self._objects.tuple_items(self._objects.read_member("PyCodeObject", code, "co_freevars"))
+        else:  # since 3.11 among the others, marked by their kinds
+            names_at, kinds_at = self._objects.read_members(
+                "PyCodeObject", code, "co_localsplusnames", "co_localspluskinds")
             kinds = self._objects.bytes(kinds_at)
             names = tuple([name for name, kind in zip(self._objects.tuple_items(names_at), kinds)
                            if kind & _CO_FAST_FREE])

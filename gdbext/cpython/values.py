@@ -1,7 +1,7 @@
 """Python values and local variables as text in the form of `repr`, decoded from memory.
 
-Builtin types, their subclasses, instances with their `__dict__` and `__slots__`, and numpy arrays. Whatever the
-memory holds, each value ends after a bounded number of reads; parts that cannot be read are shown as such.
+Builtin types, their subclasses, instances with their `__dict__` and `__slots__`, and numpy arrays. Each value ends
+after a bounded number of reads, also in damaged memory; unreadable parts are shown as such.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from gdbext.layout.table import Layouts
 from gdbext.record import record
 from gdbext.remembered import remembered
 
-#: What stands for a value whose memory is damaged or not there.
+#: The text of a value whose memory is damaged or missing.
 UNREADABLE = "<unreadable>"
-#: Most variables of one frame that are told.
+#: Largest number of variables of one frame that are shown.
 MAX_VARIABLES = 100
 
-#: Largest int whose value is computed, in bits, and the decimal digits that every Python turns into text
-#: (``sys.set_int_max_str_digits``).
+#: Largest int whose value is computed, in bits; and the largest number of decimal digits that every Python converts to
+#: text (``sys.set_int_max_str_digits``).
 _MAX_BITS = 1 << 15
 _MAX_DIGITS = 4000
-#: Most classes that one class is derived from, and most entries of all their namespaces.
+#: Largest number of base classes of one class, and of entries in all their namespaces.
 _MAX_CLASSES = 64
 _MAX_CLASS_ENTRIES = 4096
-#: Longest name of a class, function or module that is read, in characters; type names are cut to as many bytes.
+#: Longest name of a class, function or module that is read, in characters.
 _MAX_NAME = 200
-#: How deep is gone whatever is asked for: each object takes some frames of Python's own stack.
+#: Upper limit of `Limits.depth`: each nested object uses some frames of the debugger's own Python stack.
 _MAX_DEPTH = 50
-#: Most cells that are followed from one to the next.
+#: Longest chain of cells that is followed.
 _MAX_CELLS = 8
-#: Most entries of the table of a set.
+#: Largest table of a set, in entries; `Limits.reads` bounds what is read of it.
 _MAX_TABLE = 1 << 62
 #: NPY_MAXDIMS, and the largest alignment of an element in bytes.
 _MAX_DIMENSIONS = 64
@@ -59,10 +59,10 @@ T = TypeVar("T")
 
 @record
 class Limits:
-    """How much is shown of one value.
+    """How much of one value is shown.
 
-    `depth` counts nested containers and objects, `items` those of one container, `reads` the objects and entries that
-    are read. No part of the text begins after `characters` of it; open brackets are closed.
+    `depth` limits the nesting of containers and objects, `items` the items of one container, `reads` the objects and
+    entries that are read. After `characters` characters no further part begins, but open brackets are closed.
     """
 
     depth: int = 3
@@ -76,7 +76,7 @@ DEFAULT_LIMITS = Limits()
 
 @record
 class _Kind:
-    """A type: its ``tp_name``, whether it was made at run time, and the builtin type that it is derived from."""
+    """A type: its ``tp_name``, whether it was made at run time, and its nearest builtin base; `exact`: itself."""
 
     address: int
     name: str
@@ -91,10 +91,10 @@ class _Kind:
 
 @record
 class _Class:
-    """What the namespaces of a class and of its bases say about the instances.
+    """Facts about the instances of a class, from its namespace and those of its bases.
 
-    `fields` are those of a dataclass and `names` those of a named tuple, `members` (``PyDictObject *``) the members of
-    an enumeration; `slots` are names from `__slots__` and the offsets of their values in bytes.
+    `slots` are names from `__slots__` and the offsets of their values in bytes. `fields` are the fields of a dataclass,
+    `names` those of a named tuple, `members` (``PyDictObject *``) the members of an enumeration.
     """
 
     slots: tuple[tuple[str, int], ...] = ()
@@ -104,7 +104,7 @@ class _Class:
 
 
 class ValueReader:
-    """Values of one runtime of one target; types are looked at once."""
+    """Formats values of one runtime of one target; each type is decoded once."""
 
     def __init__(self, memory: Memory, layouts: Layouts, objects: Objects) -> None:
         self._memory = memory
@@ -113,15 +113,15 @@ class ValueReader:
         self._classes: dict[int, _Class] = {}
 
     def text(self, address: int, limits: Limits = DEFAULT_LIMITS) -> str:
-        """A value in the form of Python's `repr`, as far as possible without running the target's code.
+        """Format a value like Python's `repr`, without running the target's code.
 
         Objects of classes with a `__repr__` of their own are shown by their attributes, those of other types by type
-        and address. The text is not escaped: a name may hold any character.
+        and address. The text is not escaped: a name may contain any character.
 
         :param address: ``PyObject *``.
-        :raises GdbextError: the value itself cannot be read. What it consists of may be `UNREADABLE`.
+        :raises GdbextError: the value itself cannot be read. Its parts may be `UNREADABLE`.
         """
-        return _Writer(self._memory, self._layouts, self._objects, self, limits).value(address, 0)
+        return _Writer(self._memory, self._layouts, self._objects, self, limits).value(address)
 
     def type_name(self, address: int) -> str:
         """The ``tp_name`` of a value's type."""
@@ -129,73 +129,64 @@ class ValueReader:
 
     @remembered
     def kind(self, address: int) -> _Kind:
-        """A type (``PyTypeObject *``)."""
-        read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_base", "tp_mro")
-        flags, base, order = read(self._memory, address)
+        """Decode a type (``PyTypeObject *``)."""
+        flags, order = self._objects.read_members("PyTypeObject", address, "tp_flags", "tp_mro")
         name, made = self._objects.name_of_type(address), bool(flags & _HEAPTYPE)
-        chain = [address]
-        while base and len(chain) < _MAX_CLASSES:
-            chain.append(base)
-            base = read(self._memory, base)[1]
+        chain = list(self._objects.base_types(address))
         if order and not made:
-            # numpy.float64 is a float, and has another base first
+            # numpy.float64 is a float, but its `tp_base` is another type
             chain += self._objects.tuple_start(order, _MAX_CLASSES)
         for at in chain:
-            # classes written in Python may be called as the builtin ones, but are made at run time
-            if not read(self._memory, at)[0] & _HEAPTYPE:
+            # a class written in Python may have the name of a builtin type
+            if not self._objects.read_member("PyTypeObject", at, "tp_flags") & _HEAPTYPE:
                 known = self._objects.name_of_type(at)
                 if known in _BUILTIN:
                     return _Kind(address, name, made, known, at == address)
         return _Kind(address, name, made)
 
     def class_of(self, kind: _Kind) -> _Class:
-        """What the class of an instance tells of it; nothing of types that were not made at run time."""
+        """Facts about the instances of a type; nothing for a type that was not made at run time."""
         if not kind.heap:
             return _Class()
-        known = self._classes.get(kind.address)
-        if known is None:
-            # in damaged memory reading it may lead here again
-            self._classes[kind.address] = _Class()
+        if kind.address not in self._classes:
+            self._classes[kind.address] = _Class()  # in damaged memory a class may contain itself
             try:
-                known = self._classes[kind.address] = self._read_class(kind.address)
+                self._classes[kind.address] = self._read_class(kind.address)
             except GdbextError:
                 del self._classes[kind.address]
                 raise
-        return known
+        return self._classes[kind.address]
 
     def _read_class(self, address: int) -> _Class:
         slots: dict[str, int] = {}
-        wanted = dict.fromkeys(("__dataclass_fields__", "_fields", "_member_map_"), 0)
-        descriptor = self._layouts["PyMemberDescrObject"].reader("d_member")
-        member = self._layouts["PyMemberDef"].reader("type", "offset")
-        for name, value in self._namespaces(address):
-            if name in wanted:
-                wanted[name] = value
+        special = dict.fromkeys(("__dataclass_fields__", "_fields", "_member_map_"), 0)
+        for name, value in self._class_attributes(address):
+            if name in special:
+                special[name] = value
                 continue
             try:
                 if self._objects.type_name(value) == "member_descriptor" and not name.startswith("__"):
-                    kind, offset = member(self._memory, descriptor(self._memory, value)[0])
+                    member = self._objects.read_member("PyMemberDescrObject", value, "d_member")
+                    kind, offset = self._objects.read_members("PyMemberDef", member, "type", "offset")
                     if kind in _OBJECT_MEMBERS and offset > 0:
                         slots[name] = offset
             except GdbextError:
                 continue
-        fields, names, members = (wanted[name] for name in ("__dataclass_fields__", "_fields", "_member_map_"))
-        if members and not self._is_enumeration(address):
+        fields, names, members = special.values()
+        if members and not any(name in _ENUM_CLASSES for name in self._objects.type_names(address)):
             members = 0
         return _Class(tuple(slots.items()), self._dataclass_fields(fields) if fields else None,
                       self._field_names(names) if names else None, members)
 
-    def _namespaces(self, address: int) -> Iterator[tuple[str, int]]:
-        """(name, value) of what a class and its bases define, the bases' first, as far as it can be read."""
-        read = self._layouts["PyTypeObject"].reader("tp_flags", "tp_dict", "tp_mro")
-        order = read(self._memory, address)[2]
-        classes = self._objects.tuple_start(order, _MAX_CLASSES) if order else (address,)
+    def _class_attributes(self, address: int) -> Iterator[tuple[str, int]]:
+        """(name, value) in the readable namespaces of a class and its bases, those of the bases first."""
+        order = self._objects.read_member("PyTypeObject", address, "tp_mro")
         left = _MAX_CLASS_ENTRIES
-        for kind in reversed(classes):
+        for kind in reversed(self._objects.tuple_start(order, _MAX_CLASSES) if order else (address,)):
             try:
-                flags, namespace, _ = read(self._memory, kind)
+                flags, namespace = self._objects.read_members("PyTypeObject", kind, "tp_flags", "tp_dict")
                 if not flags & _HEAPTYPE or not namespace:
-                    continue  # a builtin type: since 3.12 it has its namespace elsewhere
+                    continue  # since 3.12 builtin types have their namespaces elsewhere
                 for key, value in self._objects.dict_slots(namespace, left):
                     left -= 1
                     name = self._objects.key_name(key) if key and value else None
@@ -203,9 +194,6 @@ class ValueReader:
                         yield name, value
             except GdbextError:
                 continue
-
-    def _is_enumeration(self, address: int) -> bool:
-        return any(name in _ENUM_CLASSES for name in self._objects.type_names(address))
 
     @if_unreadable(None)
     def _field_names(self, address: int) -> tuple[str, ...] | None:
@@ -219,14 +207,10 @@ class ValueReader:
         """The names of the fields of a dataclass (``PyDictObject *``) that its `__repr__` shows."""
         if self._objects.type_name(address) != "dict":
             return None
-        names = []
-        for key, field in self._objects.dict_slots(address, _MAX_CLASS_ENTRIES):
-            name = self._objects.key_name(key) if key and field else None
-            if name is not None and self._shows(field):
-                names.append(name)
-        return tuple(names)
+        fields = self._objects.named_items(address, _MAX_CLASS_ENTRIES)
+        return tuple([name for name, field in fields if self._is_shown(field)])
 
-    def _shows(self, field: int) -> bool:
+    def _is_shown(self, field: int) -> bool:
         kind = self.kind(self._objects.type_address(field))
         for name, offset in self.class_of(kind).slots if kind.name == "Field" else ():
             if name == "repr":
@@ -236,7 +220,7 @@ class ValueReader:
 
 
 class _Writer:
-    """One value on its way to text: what may still be written and read, and the objects that are open."""
+    """Formats one value: counts the remaining characters and reads, and knows the objects it is inside of."""
 
     def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, reader: ValueReader, limits: Limits) -> None:
         self._memory = memory
@@ -248,32 +232,31 @@ class _Writer:
         self._reads = limits.reads
         self._open: set[int] = set()
 
-    def value(self, address: int, depth: int) -> str:
-        """The text of an object that lies `depth` others deep."""
+    def value(self, address: int) -> str:
         self._reads -= 1
         kind = self._reader.kind(self._objects.type_address(address))
         for _ in range(_MAX_CELLS):
             if kind.builtin != "cell":
                 break
-            contents, = self._layouts["PyCellObject"].reader("ob_ref")(self._memory, address)
+            contents = self._objects.read_member("PyCellObject", address, "ob_ref")
             if not contents:
                 return self._leaf(f"<empty cell at {address:#x}>")
             address, kind = contents, self._reader.kind(self._objects.type_address(contents))
         if kind.heap:
             known = self._reader.class_of(kind)
             if known.members:
-                return self._enumeration(address, kind, known, depth)
+                return self._enumeration(address, kind, known)
             if known.fields is not None:
-                return self._dataclass(address, kind, known.fields, depth)
+                return self._dataclass(address, kind, known.fields)
             if not kind.builtin:
-                return self._instance(address, kind, depth)
+                return self._instance(address, kind)
         if not kind.builtin:
             return self._leaf(f"<{kind.name} at {address:#x}>")
-        return _BUILTIN[kind.builtin](self, address, kind, depth)
+        return _BUILTIN[kind.builtin](self, address, kind)
 
-    def _part(self, address: int, depth: int) -> str:
+    def _part(self, address: int) -> str:
         try:
-            return self.value(address, depth)
+            return self.value(address)
         except GdbextError:
             return self._leaf(UNREADABLE)
 
@@ -281,11 +264,11 @@ class _Writer:
         self._characters -= len(text)
         return text
 
-    def _of(self, kind: _Kind, text: str) -> str:
+    def _in_subclass(self, kind: _Kind, text: str) -> str:
         return text if kind.exact else f"{kind.short_name}({text})"
 
     def _joined(self, items: Iterable[T], show: Callable[[T], str], count: int | None = None) -> str:
-        """The items with commas between them, as many as may be told; there are `count`, if that is known."""
+        """The items with commas between them, up to the limits. `count` is their number, None if it is not known."""
         parts: list[str] = []
         for item in items:
             if len(parts) >= self._limits.items or self._characters <= 0 or self._reads <= 0:
@@ -297,9 +280,9 @@ class _Writer:
             parts.append("...")
         return ", ".join(parts)
 
-    def _nested(self, address: int, depth: int, show: Callable[[], str], otherwise: str) -> str:
-        """The text of an object that others are in, or another one if it is open already or lies too deep."""
-        if address in self._open or depth >= self._limits.depth:
+    def _nested(self, address: int, show: Callable[[], str], otherwise: str) -> str:
+        """The text of an object that contains others; `otherwise` if it is inside itself, or nested too deep."""
+        if address in self._open or len(self._open) >= self._limits.depth:
             return self._leaf(otherwise)
         self._open.add(address)
         try:
@@ -309,13 +292,13 @@ class _Writer:
 
     # -- numbers and strings ---------------------------------------------------------------------------------
 
-    def _constant(self, address: int, kind: _Kind, depth: int) -> str:
+    def _constant(self, address: int, kind: _Kind) -> str:
         return self._leaf(_CONSTANTS[kind.builtin])
 
-    def _bool(self, address: int, kind: _Kind, depth: int) -> str:
+    def _bool(self, address: int, kind: _Kind) -> str:
         return self._leaf(str(self._objects.integer(address) != 0))
 
-    def _int(self, address: int, kind: _Kind, depth: int) -> str:
+    def _int(self, address: int, kind: _Kind) -> str:
         bits = self._objects.integer_bits(address)
         if bits > _MAX_BITS:
             return self._leaf(f"<{kind.short_name} of about {int(bits * math.log10(2))} digits>")
@@ -324,40 +307,40 @@ class _Writer:
         digits += abs(value) >= 10 ** digits
         if digits > min(self._limits.characters, _MAX_DIGITS):
             return self._leaf(f"<{kind.short_name} of {digits} digits>")
-        return self._leaf(self._of(kind, str(value)))
+        return self._leaf(self._in_subclass(kind, str(value)))
 
-    def _float(self, address: int, kind: _Kind, depth: int) -> str:
-        value, = self._doubles(self._layouts["PyFloatObject"].reader("ob_fval")(self._memory, address))
-        return self._leaf(self._of(kind, repr(value)))
+    def _float(self, address: int, kind: _Kind) -> str:
+        value, = self._doubles(self._objects.read_members("PyFloatObject", address, "ob_fval"))
+        return self._leaf(self._in_subclass(kind, repr(value)))
 
-    def _complex(self, address: int, kind: _Kind, depth: int) -> str:
-        real, imag = self._doubles(self._layouts["PyComplexObject"].reader("real", "imag")(self._memory, address))
-        return self._leaf(self._of(kind, repr(complex(real, imag))))
+    def _complex(self, address: int, kind: _Kind) -> str:
+        real, imag = self._doubles(self._objects.read_members("PyComplexObject", address, "real", "imag"))
+        return self._leaf(self._in_subclass(kind, repr(complex(real, imag))))
 
     @staticmethod
     def _doubles(words: Sequence[int]) -> Sequence[float]:
         return struct.unpack(f"<{len(words)}d", struct.pack(f"<{len(words)}Q", *words))
 
-    def _str(self, address: int, kind: _Kind, depth: int) -> str:
+    def _str(self, address: int, kind: _Kind) -> str:
         text, length = self._objects.string_start(address, max(self._characters, 1))
-        return self._leaf(self._of(kind, self._quoted(text, length)))
+        return self._leaf(self._in_subclass(kind, self._quoted(text, length)))
 
-    def _bytes(self, address: int, kind: _Kind, depth: int) -> str:
+    def _bytes(self, address: int, kind: _Kind) -> str:
         data = self._objects.bytes_start(address, max(self._characters, 1))
-        return self._leaf(self._of(kind, self._quoted(data, self._objects.size(address))))
+        return self._leaf(self._in_subclass(kind, self._quoted(data, self._objects.size(address))))
 
-    def _bytearray(self, address: int, kind: _Kind, depth: int) -> str:
+    def _bytearray(self, address: int, kind: _Kind) -> str:
         data = self._objects.bytearray_start(address, max(self._characters, 1))
         return self._leaf(f"{kind.short_name}({self._quoted(data, self._objects.size(address))})")
 
     def _quoted(self, start: str | bytes, length: int) -> str:
-        """The start of a string of `length` characters, as much of it as there is room for."""
+        """The beginning of a string of `length` characters, cut to the remaining room."""
         room = max(self._characters, 1)
         text = repr(start)
         while len(text) > room + len("b''") and len(start) > 1:
             start = start[:max(len(start) * room // len(text), 1)]
             text = repr(start)
-        # behind the closing quote, where no text of the program's can be
+        # the dots follow the closing quote, where text from the program cannot be
         return text if len(start) == length else f"{text}..."
 
     def _name(self, address: int) -> str:
@@ -366,51 +349,47 @@ class _Writer:
 
     # -- containers ------------------------------------------------------------------------------------------
 
-    def _list(self, address: int, kind: _Kind, depth: int) -> str:
+    def _list(self, address: int, kind: _Kind) -> str:
         items = self._objects.list_start(address, self._limits.items + 1)
         if not items:
-            return self._of(kind, self._leaf("[]"))
-        return self._of(kind, self._nested(address, depth, lambda: f"[{self._items(items, depth)}]", "[...]"))
+            return self._in_subclass(kind, self._leaf("[]"))
+        return self._in_subclass(kind, self._nested(address, lambda: f"[{self._joined(items, self._item)}]", "[...]"))
 
-    def _items(self, items: Iterable[int], depth: int) -> str:
-        return self._joined(items, lambda item: self._item(item, depth + 1))
+    def _item(self, item: int) -> str:
+        return self._part(item) if item else self._leaf("<NULL>")
 
-    def _item(self, item: int, depth: int) -> str:
-        return self._part(item, depth) if item else self._leaf("<NULL>")
-
-    def _tuple(self, address: int, kind: _Kind, depth: int) -> str:
+    def _tuple(self, address: int, kind: _Kind) -> str:
         items = self._objects.tuple_start(address, self._limits.items + 1)
         names = self._reader.class_of(kind).names
         if names is not None and len(names) == self._objects.size(address):
-            return self._call(kind, address, list(zip(names, items)), depth)
+            return self._call(kind, address, lambda: self._named_items(zip(names, items)))
 
         def show() -> str:
-            text = self._items(items, depth)
+            text = self._joined(items, self._item)
             return f"({text},)" if len(items) == 1 else f"({text})"
 
-        return self._of(kind, self._nested(address, depth, show, "(...)") if items else self._leaf("()"))
+        return self._in_subclass(kind, self._nested(address, show, "(...)") if items else self._leaf("()"))
 
-    def _set(self, address: int, kind: _Kind, depth: int) -> str:
-        size, = self._layouts["PySetObject"].reader("used")(self._memory, address)
+    def _set(self, address: int, kind: _Kind) -> str:
+        size = self._objects.read_member("PySetObject", address, "used")
         items = self._objects.set_items(address, _MAX_TABLE, self._spend)
-        return self._in_braces(address, kind, depth, size, "set", lambda: self._joined(
-            items, lambda item: self._part(item, depth + 1), size))
+        return self._in_braces(address, kind, size, "set", lambda: self._joined(items, self._part, size))
 
     def _spend(self) -> bool:
         self._reads -= 1
         return self._reads >= 0
 
-    def _dict(self, address: int, kind: _Kind, depth: int) -> str:
+    def _dict(self, address: int, kind: _Kind) -> str:
         size = self._objects.dict_size(address)
-        return self._in_braces(address, kind, depth, size, "dict", lambda: self._joined(
-            self._entries(address), lambda pair: self._pair(pair, depth + 1), size))
+        return self._in_braces(address, kind, size, "dict", lambda: self._joined(
+            self._entries(address), self._pair, size))
 
-    def _in_braces(self, address: int, kind: _Kind, depth: int, size: int, plain: str, show: Callable[[], str]) -> str:
-        """A set or dict; `plain` is the builtin type that is written without its name."""
+    def _in_braces(self, address: int, kind: _Kind, size: int, plain: str, show: Callable[[], str]) -> str:
+        """A set or dict; `plain` is the builtin type whose name is not shown."""
         is_plain = kind.exact and kind.builtin == plain
         if not size:
             return self._leaf("{}" if is_plain and plain == "dict" else f"{kind.short_name}()")
-        text = self._nested(address, depth, lambda: f"{{{show()}}}", "{...}")
+        text = self._nested(address, lambda: f"{{{show()}}}", "{...}")
         return text if is_plain else f"{kind.short_name}({text})"
 
     def _entries(self, address: int) -> Iterator[tuple[int, int]]:
@@ -419,34 +398,30 @@ class _Writer:
             if key and value:
                 yield key, value
 
-    def _pair(self, pair: tuple[int, int], depth: int) -> str:
-        key = self._part(pair[0], depth)
+    def _pair(self, pair: tuple[int, int]) -> str:
+        key = self._part(pair[0])
         self._characters -= 2
-        return f"{key}: {self._part(pair[1], depth)}"
+        return f"{key}: {self._part(pair[1])}"
 
-    def _slice(self, address: int, kind: _Kind, depth: int) -> str:
-        parts = self._layouts["PySliceObject"].reader("start", "stop", "step")(self._memory, address)
+    def _slice(self, address: int, kind: _Kind) -> str:
+        parts = self._objects.read_members("PySliceObject", address, "start", "stop", "step")
+        return self._nested(address, lambda: f"slice({self._joined(parts, self._part)})", "slice(...)")
 
-        def show() -> str:
-            return f"slice({self._joined(parts, lambda part: self._part(part, depth + 1))})"
-
-        return self._nested(address, depth, show, "slice(...)")
-
-    def _range(self, address: int, kind: _Kind, depth: int) -> str:
-        numbers = self._layouts["rangeobject"].reader("start", "stop", "step")(self._memory, address)
+    def _range(self, address: int, kind: _Kind) -> str:
+        numbers = self._objects.read_members("rangeobject", address, "start", "stop", "step")
 
         def show() -> str:
-            parts = [self._part(number, depth + 1) for number in numbers]
+            parts = [self._part(number) for number in numbers]
             return f"range({', '.join(parts[:2] if parts[2] == '1' else parts)})"
 
-        return self._nested(address, depth, show, "range(...)")
+        return self._nested(address, show, "range(...)")
 
-    def _cell(self, address: int, kind: _Kind, depth: int) -> str:
-        return self._leaf(f"<cell at {address:#x}>")  # the last of many
+    def _cell(self, address: int, kind: _Kind) -> str:
+        return self._leaf(f"<cell at {address:#x}>")  # the last of a long chain
 
     # -- instances -------------------------------------------------------------------------------------------
 
-    def _instance(self, address: int, kind: _Kind, depth: int) -> str:
+    def _instance(self, address: int, kind: _Kind) -> str:
         bare = f"<{kind.name} at {address:#x}>"
         if address in self._open:
             return self._leaf(f"<... at {address:#x}>")
@@ -457,17 +432,19 @@ class _Writer:
 
         def show() -> str:
             self._characters -= len(bare)
-            shown = self._joined(itertools.chain([first], attributes), lambda pair: self._named(pair, depth + 1))
-            return f"{bare[:-1]}: {shown}>"
+            return f"{bare[:-1]}: {self._named_items(itertools.chain([first], attributes))}>"
 
-        return self._nested(address, depth, show, bare)
+        return self._nested(address, show, bare)
 
-    def _named(self, pair: tuple[str, int], depth: int) -> str:
-        self._characters -= len(pair[0]) + 1
-        return f"{pair[0]}={self._item(pair[1], depth)}"
+    def _named_items(self, pairs: Iterable[tuple[str, int]]) -> str:
+        def show(pair: tuple[str, int]) -> str:
+            self._characters -= len(pair[0]) + 1
+            return f"{pair[0]}={self._item(pair[1])}"
+
+        return self._joined(pairs, show)
 
     def _attributes(self, address: int, kind: _Kind) -> Iterator[tuple[str, int]]:
-        """(name, value) of what an object has in `__slots__` and in its `__dict__`, as far as it can be read."""
+        """(name, value) of the readable attributes of an object in `__slots__` and `__dict__`."""
         for name, offset in self._reader.class_of(kind).slots:
             try:
                 value = read_u64(self._memory, address + offset)
@@ -482,32 +459,29 @@ class _Writer:
         except GdbextError:
             return
 
-    def _dataclass(self, address: int, kind: _Kind, fields: tuple[str, ...], depth: int) -> str:
+    def _dataclass(self, address: int, kind: _Kind, fields: tuple[str, ...]) -> str:
         if address in self._open:
             return self._leaf(f"<... at {address:#x}>")
         known = dict(self._attributes(address, kind))
-        return self._call(kind, address, [(name, known[name]) for name in fields if name in known], depth)
+        return self._call(kind, address, lambda: self._named_items(
+            [(name, known[name]) for name in fields if name in known]))
 
-    def _call(self, kind: _Kind, address: int, parts: Sequence[tuple[str, int]], depth: int) -> str:
-        """An object in the form of the call that makes one like it."""
-        return self._as_call(kind, address, depth, lambda: self._joined(
-            parts, lambda pair: self._named(pair, depth + 1)))
-
-    def _as_call(self, kind: _Kind, address: int, depth: int, arguments: Callable[[], str]) -> str:
+    def _call(self, kind: _Kind, address: int, arguments: Callable[[], str]) -> str:
+        """An object in the form of the call that makes an equal one."""
         def show() -> str:
             self._characters -= len(kind.short_name) + 2
             return f"{kind.short_name}({arguments()})"
 
-        return self._nested(address, depth, show, f"{kind.short_name}(...)")
+        return self._nested(address, show, f"{kind.short_name}(...)")
 
-    def _exception(self, address: int, kind: _Kind, depth: int) -> str:
-        arguments, = self._layouts["PyBaseExceptionObject"].reader("args")(self._memory, address)
+    def _exception(self, address: int, kind: _Kind) -> str:
+        arguments = self._objects.read_member("PyBaseExceptionObject", address, "args")
         if address in self._open:
             return self._leaf(f"<... at {address:#x}>")
-        return self._as_call(kind, address, depth, lambda: self._items(
-            self._objects.tuple_start(arguments, self._limits.items + 1) if arguments else (), depth))
+        return self._call(kind, address, lambda: self._joined(
+            self._objects.tuple_start(arguments, self._limits.items + 1) if arguments else (), self._item))
 
-    def _enumeration(self, address: int, kind: _Kind, known: _Class, depth: int) -> str:
+    def _enumeration(self, address: int, kind: _Kind, known: _Class) -> str:
         name = next((self._objects.key_name(key) or "?"
                      for key, value in self._objects.dict_slots(known.members, _MAX_CLASS_ENTRIES)
                      if key and value == address), None)
@@ -515,64 +489,61 @@ class _Writer:
         self._characters -= len(label) + 4
         if kind.builtin in ("int", "str", "float", "bytes", "tuple"):
             plain = _Kind(kind.address, kind.builtin, False, kind.builtin, True)
-            return f"<{label}: {_BUILTIN[kind.builtin](self, address, plain, depth)}>"
+            return f"<{label}: {_BUILTIN[kind.builtin](self, address, plain)}>"
         value = next((value for attribute, value in self._attributes(address, kind) if attribute == "_value_"), 0)
-        shown = self._nested(address, depth, lambda: self._part(value, depth + 1), "...") if value else "?"
+        shown = self._nested(address, lambda: self._part(value), "...") if value else "?"
         return f"<{label}: {shown}>"
 
     # -- code ------------------------------------------------------------------------------------------------
 
-    def _function(self, address: int, kind: _Kind, depth: int) -> str:
+    def _function(self, address: int, kind: _Kind) -> str:
         return self._leaf(f"<function {self._qualified_name(address)} at {address:#x}>")
 
     def _qualified_name(self, function: int) -> str:
-        name, = self._layouts["PyFunctionObject"].reader("func_qualname")(self._memory, function)
-        return self._name(name)
+        return self._name(self._objects.read_member("PyFunctionObject", function, "func_qualname"))
 
     def _short(self, address: int) -> str:
         return f"{self._objects.type_name(address)} at {address:#x}"
 
-    def _method(self, address: int, kind: _Kind, depth: int) -> str:
-        function, owner = self._layouts["PyMethodObject"].reader("im_func", "im_self")(self._memory, address)
+    def _method(self, address: int, kind: _Kind) -> str:
+        function, owner = self._objects.read_members("PyMethodObject", address, "im_func", "im_self")
         name = self._objects.type_name(function)
         if name == "function":
             name = self._qualified_name(function)
         return self._leaf(f"<bound method {name} of <{self._short(owner)}>>")
 
-    def _builtin_function(self, address: int, kind: _Kind, depth: int) -> str:
-        definition, owner = self._layouts["PyCFunctionObject"].reader("m_ml", "m_self")(self._memory, address)
+    def _builtin_function(self, address: int, kind: _Kind) -> str:
+        definition, owner = self._objects.read_members("PyCFunctionObject", address, "m_ml", "m_self")
         name = self._objects.c_function_name(definition)
         if not owner or self._objects.type_name(owner) == "module":
             return self._leaf(f"<built-in function {name}>")
         return self._leaf(f"<built-in method {name} of {self._short(owner)}>")
 
-    def _method_descriptor(self, address: int, kind: _Kind, depth: int) -> str:
-        owner, name = self._layouts["PyMethodDescrObject"].reader("d_type", "d_name")(self._memory, address)
+    def _method_descriptor(self, address: int, kind: _Kind) -> str:
+        owner, name = self._objects.read_members("PyMethodDescrObject", address, "d_type", "d_name")
         return self._leaf(f"<method '{self._name(name)}' of '{self._objects.name_of_type(owner)}' objects>")
 
-    def _class(self, address: int, kind: _Kind, depth: int) -> str:
+    def _class(self, address: int, kind: _Kind) -> str:
         known = self._reader.kind(address)
         if not known.heap:
             return self._leaf(f"<class '{known.name}'>")
-        qualified_name, = self._layouts["PyHeapTypeObject"].reader("ht_qualname")(self._memory, address)
+        qualified_name = self._objects.read_member("PyHeapTypeObject", address, "ht_qualname")
         name = self._name(qualified_name) if qualified_name else known.short_name
         module = self._name_in(self._objects.class_namespace(address), "__module__")
         return self._leaf(f"<class '{name}'>" if module in (None, "builtins") else f"<class '{module}.{name}'>")
 
-    def _module(self, address: int, kind: _Kind, depth: int) -> str:
-        namespace, = self._layouts["PyModuleObject"].reader("md_dict")(self._memory, address)
-        name = self._name_in(namespace, "__name__")
+    def _module(self, address: int, kind: _Kind) -> str:
+        name = self._name_in(self._objects.read_member("PyModuleObject", address, "md_dict"), "__name__")
         return self._leaf(f"<module at {address:#x}>" if name is None else f"<module '{name}'>")
 
     def _name_in(self, namespace: int, wanted: str) -> str | None:
-        """The ``str`` that a namespace (``PyDictObject *``) has under a name, or None."""
-        for key, value in self._objects.dict_slots(namespace, _MAX_CLASS_ENTRIES) if namespace else ():
-            if key and value and self._objects.key_name(key) == wanted:
-                return self._name(value) if self._objects.type_name(value) == "str" else None
-        return None
+        """The ``str`` in a namespace (``PyDictObject *``) under a name, or None."""
+        items = self._objects.named_items(namespace, _MAX_CLASS_ENTRIES) if namespace else ()
+        value = next((value for name, value in items if name == wanted), 0)
+        return self._name(value) if value and self._objects.type_name(value) == "str" else None
 
-    def _weak_reference(self, address: int, kind: _Kind, depth: int) -> str:
-        target, = self._layouts["PyWeakReference"].reader("wr_object")(self._memory, address)
+    def _weak_reference(self, address: int, kind: _Kind) -> str:
+        target = self._objects.read_member("PyWeakReference", address, "wr_object")
         name = "weakproxy" if kind.builtin in _WEAK_PROXIES else "weakref"
         referent = self._objects.type_name(target)
         where = "dead" if referent == "NoneType" else f"to '{referent}' at {target:#x}"
@@ -580,7 +551,7 @@ class _Writer:
 
     # -- numpy -----------------------------------------------------------------------------------------------
 
-    def _array(self, address: int, kind: _Kind, depth: int) -> str:
+    def _array(self, address: int, kind: _Kind) -> str:
         try:
             return self._leaf(f"<{kind.name} {self._shape(address)} at {address:#x}>")
         except GdbextError:
@@ -591,11 +562,11 @@ class _Writer:
 
         Source: NumPy 2.4 numpy/_core/include/numpy/ndarraytypes.h.
 
-        :raises CorruptStructure: it is no array.
+        :raises CorruptStructure: the object is not an array.
         """
         known = numpy_layouts(self._layouts.machine)
         array = known["PyArrayObject"]
-        # the table is of a build with a GIL: in others the header of every object is larger, and nothing else
+        # the table is made from a build with a GIL; in other builds only the header of every object is larger
         grown = self._layouts["PyObject"].size - array["ob_base"].size
         dimensions, shape, descriptor = array.reader("nd", "dimensions", "descr")(self._memory, address + grown)
         if not 0 <= dimensions <= _MAX_DIMENSIONS:
@@ -606,13 +577,13 @@ class _Writer:
         scalar, = known["PyArray_Descr"].reader("typeobj")(self._memory, descriptor + grown)
         name = self._objects.name_of_type(scalar).rpartition(".")[2].rstrip("_")
         if name in ("str", "bytes", "void"):
-            # as numpy calls them: with how many bits an element has
+            # numpy appends the number of bits of an element
             name += str(8 * self._element_size(known, descriptor + grown))
         return f"{name} ({', '.join(map(str, sizes))}{',' if dimensions == 1 else ''})"
 
     def _element_size(self, known: Layouts, descriptor: int) -> int:
-        # NumPy 1 and 2 have it in different places, as they have the alignment, which is small: where the one has it
-        # the other has a pointer, or flags of which few are in use
+        # NumPy 1 and 2 have size and alignment in different places. The alignment is small: in its place the other one
+        # has a pointer, or flags of which few are in use.
         for name in ("PyArray_Descr", "PyArray_DescrProto"):
             size, alignment = known[name].reader("elsize", "alignment")(self._memory, descriptor)
             if 0 < alignment <= _MAX_ALIGNMENT and not alignment & (alignment - 1) and size >= 0:
@@ -620,8 +591,8 @@ class _Writer:
         raise CorruptStructure(descriptor, "an array's elements have no size")
 
 
-_Show = Callable[[_Writer, int, _Kind, int], str]
-#: How objects are shown that are of a builtin type, or of one derived from it, by its ``tp_name``.
+_Show = Callable[[_Writer, int, _Kind], str]
+#: The method that formats objects of a builtin type and of types derived from it, by the ``tp_name`` of the former.
 _BUILTIN: dict[str, _Show] = {
     **dict.fromkeys(_CONSTANTS, _Writer._constant),
     "bool": _Writer._bool, "int": _Writer._int, "float": _Writer._float, "complex": _Writer._complex,
@@ -637,9 +608,9 @@ _BUILTIN: dict[str, _Show] = {
 
 def locals_of(frames: FrameReader, reader: ValueReader, raw: RawFrame,
               limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, str, str]]:
-    """Name, type and text of a frame's variables that have a value, at most `MAX_VARIABLES` of them.
+    """Name, type and text of the variables of a frame that have a value, at most `MAX_VARIABLES`.
 
-    The type is the ``tp_name``, or ``?``; a value that cannot be read is `UNREADABLE`.
+    The type is the ``tp_name``, or ``?``; the text of an unreadable value is `UNREADABLE`.
 
     :raises GdbextError: the frame's variables cannot be read.
     """

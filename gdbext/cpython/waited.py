@@ -1,12 +1,12 @@
-"""Which of Python's locks a thread sleeps in: the object that its innermost frames know and whose word that is.
+"""Finds the Python lock that a thread sleeps in, among the objects that its innermost frames refer to.
 
-A `_thread.lock` is found first, and then what it is a part of: a thread in ``Event.wait`` sleeps in a lock that its
-`Condition` has made for it alone, and what it waits for is the `Event`.
+A `_thread.lock` is found first, then the object that contains it. A thread in ``Event.wait`` sleeps in a lock that the
+`Condition` has made for this thread alone, and waits for the `Event`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -18,12 +18,12 @@ from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 
-#: How many frames of a waiter are looked at, and in how many of them a lock's word is looked for.
+#: Number of innermost frames that are read, and of those in which a lock's word is searched for.
 DEPTH = 8
 _SEARCHED = 2
-#: How many attributes of the variables of a frame are looked at.
+#: Largest number of attributes of a frame's variables that are read.
 _MAX_ATTRIBUTES = 256
-#: Modules of the standard library whose functions take locks on behalf of their callers.
+#: Modules of the standard library that take locks for their callers.
 _ON_BEHALF = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py", "/multiprocessing/pool.py",
               "/multiprocessing/synchronize.py",
               "<frozen importlib._bootstrap>")
@@ -33,7 +33,7 @@ _STANDARD_FILES = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__st
 class WaitedLocks:
     """Recognises the locks that threads of one runtime sleep in.
 
-    :param interpreters: of that runtime.
+    :param interpreters: the interpreters of the runtime.
     :param pthreads: ``pthread_self()`` of the threads of the process.
     """
 
@@ -49,13 +49,13 @@ class WaitedLocks:
 
     def find(self, word: int, stack: Sequence[RawFrame],
              native: Callable[[], Iterable[int]] = tuple) -> tuple[PyLock, int, list[int]] | None:
-        """The lock of Python's that a thread waits for if it sleeps on a word or is parked there, or None.
+        """The Python lock that a thread waits for when it sleeps on a word or is parked there, or None.
 
         :param stack: the innermost frames of the thread.
-        :param native: gives words of the native stack, for compiled code that called the interpreter: it keeps its
+        :param native: returns words of the native stack, for compiled code that called the interpreter: it keeps its
             pointer to the object while the thread waits.
-        :return: the lock; the index of the innermost frame that is not the lock's own; and the objects
-            (``PyObject *``) that led to it, the outermost first.
+        :return: the lock; the index of the innermost frame outside the lock's own code; and the objects
+            (``PyObject *``) that led to the lock, the outermost first.
         """
         found = self._in_frames(word, stack)
         if found is None:
@@ -64,20 +64,20 @@ class WaitedLocks:
         return self._whole(*found, stack) if found is not None else None
 
     def is_called_from_python(self, word: int, stack: Sequence[RawFrame]) -> bool:
-        """Whether a Python frame of the thread has the lock that it waits for."""
+        """Whether a Python frame of the thread refers to the lock that it waits for."""
         return self._in_frames(word, stack) is not None
 
     # -- the object that the word belongs to -----------------------------------------------------------------
 
     def _in_frames(self, word: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int] | None:
         seen: set[int] = set()
-        # variables first: what an earlier call has left on the value stack may be freed, and its word another lock's
+        # variables first: values that earlier calls left on the value stack may be freed, and their memory reused
         ways: tuple[Callable[[RawFrame], Iterable[int]], ...] = (
             self._frames.variable_values, self._frames.stack_values, self._attributes)
         for index, raw in enumerate(stack[:_SEARCHED]):
             for values in ways:
                 try:
-                    # what was pushed last is most likely what is called now
+                    # the object that is called now was most likely pushed last
                     found = self._among([value for value in values(raw) if value][::-1], word, seen)
                 except GdbextError:
                     continue
@@ -110,7 +110,7 @@ class WaitedLocks:
         return None
 
     def _behind(self, value: int) -> PyLock | None:
-        """The lock that an object is, or that its method belongs to, or that the file below a text file has."""
+        """The lock that an object is, that a method belongs to, or that protects the file below a text file."""
         owner, _ = self._objects.bound_method(value)
         value = owner or value
         if self._objects.type_name(value) == "_io.TextIOWrapper":
@@ -119,7 +119,7 @@ class WaitedLocks:
 
     def _without_frames(self, word: int) -> PyLock | None:
         if "ThreadHandle" in self._layouts:
-            # of what threads park at, the address tells what it is
+            # the address of a parking place identifies the object around it
             for at in (self._locks.object_at, self._locks.handle_at):
                 try:
                     found = at(word)
@@ -132,42 +132,38 @@ class WaitedLocks:
     @cached_property
     def _ends(self) -> Mapping[int, PyLock]:
         """Up to CPython 3.12: the locks that are released when their threads end, by word."""
-        return dict(self._find_ends())
-
-    def _find_ends(self) -> Iterator[tuple[int, PyLock]]:
-        known = self._layouts["PyThreadState"]
-        if "on_delete_data" not in known:
-            return
+        ends: dict[int, PyLock] = {}
+        if not self._layouts.has("PyThreadState", "on_delete_data"):
+            return ends
         for tstate in [tstate for interpreter in self._interpreters for tstate in interpreter.threads]:
             try:
-                reference, = known.reader("on_delete_data")(self._memory, tstate.address)
+                reference = self._objects.read_member("PyThreadState", tstate.address, "on_delete_data")
                 if not reference:
                     continue
-                at, = self._layouts["PyWeakReference"].reader("wr_object")(self._memory, reference)
-                lock = self._locks.decode(at)
+                lock = self._locks.decode(self._objects.read_member("PyWeakReference", reference, "wr_object"))
                 if lock is not None and lock.kind == "py-lock":
-                    yield lock.words[0], replace(lock, kind="thread-exit", state="running", owner=tstate.thread_id)
+                    ends[lock.words[0]] = replace(lock, kind="thread-exit", state="running", owner=tstate.thread_id)
             except GdbextError:
                 continue
+        return ends
 
     @cached_property
     def _standard_files(self) -> Mapping[int, PyLock]:
         """The locks of `sys.stdout` and the like, by word."""
-        return dict(self._find_standard_files())
-
-    def _find_standard_files(self) -> Iterator[tuple[int, PyLock]]:
+        files: dict[int, PyLock] = {}
         for interpreter in self._interpreters:
             try:
-                system, = self._layouts["PyInterpreterState"].reader("sysdict")(self._memory, interpreter.address)
+                system = self._objects.read_member("PyInterpreterState", interpreter.address, "sysdict")
                 for name in _STANDARD_FILES:
                     file = self._objects.dict_get(system, name)
                     lock = self._behind(file) if file else None
                     if lock is not None and lock.words:
-                        yield lock.words[0], replace(lock, name=f"sys.{name}")
+                        files[lock.words[0]] = replace(lock, name=f"sys.{name}")
             except GdbextError:
                 continue
+        return files
 
-    # -- what it is a part of --------------------------------------------------------------------------------
+    # -- the object that contains the lock -------------------------------------------------------------------
 
     def _whole(self, base: PyLock, index: int, stack: Sequence[RawFrame]) -> tuple[PyLock, int, list[int]]:
         lock, path = base, [base.address, *([base.guard] if base.guard else [])]
@@ -190,14 +186,14 @@ class WaitedLocks:
         return lock, index, path
 
     def _around(self, lock: PyLock, me: int, raw: RawFrame) -> PyLock | None:
-        """What a thread waits for that sleeps in a lock within a method of an object; None if they are unrelated."""
+        """The lock that a thread waits for when a method of an object sleeps in `lock`; None if they are unrelated."""
         if lock.kind == "py-condition":
             return self._locks.waited_through(me, lock.address)
         found = self._locks.decode(me)
         if found is None:
             return None
         if found.kind == "py-condition":
-            # each waiter of a Condition waits for a lock of its own
+            # each thread that waits for a Condition sleeps in a lock of its own
             if raw.frame.function == "wait" and self._frames.variable(raw, "waiter") == lock.address:
                 return found
             return lock if found.guard == lock.address else None

@@ -1,9 +1,9 @@
-"""The `with` blocks that a Python frame is inside of: their context managers, and where they were entered.
+"""Finds the `with` blocks that a Python frame is inside of: their context managers and lines.
 
 A `with` statement keeps the ``__exit__`` of its context manager on the frame's value stack: bound to the manager, since
-CPython 3.14 followed by it. That alone proves nothing, as it is there already while ``__enter__`` is still waiting.
-Entered is the block for which an exception would be handled: up to 3.10 that is on the frame's block stack, since
-3.11 the code's exception table says so.
+CPython 3.14 followed by it. This alone proves nothing, because it is there while ``__enter__`` still waits. The block
+is entered when it would handle an exception: up to 3.10 it is on the frame's block stack then, since 3.11 the code's
+exception table covers the instruction.
 
 Sources: CPython 3.9 Python/ceval.c (SETUP_WITH), Include/cpython/frameobject.h (PyTryBlock); CPython 3.13
 InternalDocs/exception_handling.md, Python/bytecodes.c (BEFORE_WITH; since 3.14 LOAD_SPECIAL).
@@ -24,25 +24,25 @@ from gdbext.layout.table import Layouts
 from gdbext.remembered import remembered
 
 _EXITS = ("__exit__", "__aexit__")
-# opcodes and the type of block of `with`, CPython 3.6 - 3.10 (Include/opcode.h)
+# opcodes, and the type of the block of a `with`, CPython 3.6 - 3.10 (Include/opcode.h)
 _SETUP_WITH, _SETUP_ASYNC_WITH, _EXTENDED_ARG = 143, 154, 144
 _SETUP_FINALLY = 122
 # sizes of the instructions that call ``__enter__``, in bytes: BEFORE_WITH, 3.11 - 3.13; CALL with its caches, 3.14
 _BEFORE_WITH_SIZE, _CALL_SIZE = 2, 8
 _MAX_BLOCKS = 20  # CO_MAXBLOCKS
-#: How many handlers deep an instruction may be.
+#: Deepest nesting of exception handlers.
 _MAX_NESTING = 200
 
 
 class WithBlock(NamedTuple):
-    """An entered `with` block: its context manager (``PyObject *``), and the line of the `with` if known."""
+    """An entered `with` block: its context manager (``PyObject *``), and the line of the `with` or None."""
 
     manager: int
     line: int | None
 
 
 class _Protected(NamedTuple):
-    """A range of instructions and what handles exceptions there; `depth` values are left on the stack then."""
+    """A range of instructions and its exception handler, which leaves `depth` values on the stack."""
 
     start: int
     end: int
@@ -51,20 +51,18 @@ class _Protected(NamedTuple):
 
 
 class WithBlocks:
-    """Finds the entered `with` blocks of frames of one runtime."""
+    """Finds the entered `with` blocks in frames of one runtime."""
 
     def __init__(self, memory: Memory, layouts: Layouts, objects: Objects, frames: FrameReader) -> None:
         self._memory = memory
         self._layouts = layouts
         self._objects = objects
         self._frames = frames
-        self._exit_follows = layouts.version_tuple >= (3, 14)
+        self._object_follows = layouts.version_tuple >= (3, 14)
         self._enter_size = _CALL_SIZE if layouts.version_tuple >= (3, 14) else _BEFORE_WITH_SIZE
-        if "PyFrameObject" in layouts and "f_iblock" in layouts["PyFrameObject"]:
-            self._block_count = layouts["PyFrameObject"].reader("f_iblock")
 
     def of(self, raw: RawFrame) -> list[WithBlock]:
-        """The `with` blocks that a frame is inside of, the innermost first.
+        """The `with` blocks that a frame is inside of, innermost first.
 
         :raises GdbextError: the frame cannot be read.
         """
@@ -73,14 +71,14 @@ class WithBlocks:
         return self._by_block_stack(raw)
 
     def is_entering(self, raw: RawFrame) -> bool:
-        """Whether a frame is at a `with` statement and calls ``__enter__`` there.
+        """Whether a frame is at a `with` statement and calls ``__enter__``.
 
         :raises GdbextError: the frame cannot be read.
         """
         if "_PyInterpreterFrame" not in self._layouts:
             return raw.offset in self._with_statements(raw.code).values()
-        # what follows the instruction is the first that is protected by the block; ahead of a `try` statement the
-        # result of a call is dropped or stored before that
+        # the block protects the code from the next instruction on; between a call and a `try` statement is one that
+        # drops or stores the result
         return any(entry.start == raw.offset + self._enter_size and entry.depth for entry in self._table(raw.code))
 
     # -- CPython 3.11 and later ------------------------------------------------------------------------------
@@ -91,28 +89,21 @@ class WithBlocks:
             return []
         slots = self._frames.lowest_values(raw, max(known))
         found = []
-        for i, value in enumerate(slots):
-            if not value:
-                continue
-            if self._exit_follows:
-                if i + 1 < len(slots):
-                    manager = self._manager(value, slots[i + 1])
-                    if manager:
-                        found.append(WithBlock(manager, known.get(i + 2)))
-            else:
-                manager = self._manager(value, 0)
-                if manager:
-                    found.append(WithBlock(manager, known.get(i + 1)))
+        size = 2 if self._object_follows else 1  # stack values of one `with` block
+        for i, value in enumerate(slots[:len(slots) - size + 1]):
+            manager = self._manager(value, slots[i + 1] if self._object_follows else 0) if value else 0
+            if manager:
+                found.append(WithBlock(manager, known.get(i + size)))
         return found[::-1]
 
     @remembered
     def _lines_by_depth(self, code: int, offset: int) -> dict[int, int | None]:
         """Depth of each handler around an instruction -> line of the statement that protects the values up to it.
 
-        The highest depth is what is sure to be on the stack; empty if nothing is.
+        The values up to the highest depth are certain to be on the stack. Empty if no handler leaves values.
         """
         table = self._table(code)
-        # the handlers around the instruction, the innermost first: what handles exceptions in a handler is next
+        # the handlers around the instruction, innermost first: each is followed by the one that protects its own code
         chain: list[_Protected] = []
         at = _covering(table, offset)
         while at is not None and len(chain) < _MAX_NESTING and at not in chain:
@@ -121,8 +112,8 @@ class WithBlocks:
         lines: dict[int, int | None] = {}
         if not chain or not chain[0].depth:
             return lines
-        # A depth is any number, so it is the entries that are gone through. One counts only if none before it leaves
-        # less on the stack; of several with the same depth the last: a `try` inside of the block leaves as many values.
+        # An entry counts only if no inner one leaves fewer values. Among entries of equal depth the outermost counts: a
+        # `try` inside the block leaves as many values.
         outermost: dict[int, _Protected] = {}
         lowest = chain[0].depth
         for entry in chain:
@@ -133,26 +124,24 @@ class WithBlocks:
         for other in table:
             begins.setdefault((other.handler, other.depth), other.start)
         for depth, entry in outermost.items():
-            # the instruction before the first one that is protected has entered the block
+            # the instruction before the first protected one has entered the block
             lines[depth] = self._line(code, begins[entry.handler, entry.depth] - 2)
         return lines
 
     @remembered
     def _table(self, code: int) -> list[_Protected]:
-        address, = self._layouts["PyCodeObject"].reader("co_exceptiontable")(self._memory, code)
+        address = self._objects.read_member("PyCodeObject", code, "co_exceptiontable")
         return sorted(iter_protected(self._objects.bytes(address)))
 
     # -- CPython 3.10 and earlier ----------------------------------------------------------------------------
 
     def _by_block_stack(self, raw: RawFrame) -> list[WithBlock]:
-        count, = self._block_count(self._memory, raw.address)
-        if count == 0:
-            return []
-        if not 0 < count <= _MAX_BLOCKS:
+        count = self._objects.read_member("PyFrameObject", raw.address, "f_iblock")
+        if not 0 <= count <= _MAX_BLOCKS:
             raise CorruptStructure(raw.address, f"a frame with {count} blocks")
-        known, block = self._layouts["PyFrameObject"], self._layouts["PyTryBlock"]
+        block = self._layouts["PyTryBlock"]
         read = block.reader("b_type", "b_handler", "b_level")
-        at = raw.address + known.offset("f_blockstack")
+        at = raw.address + self._layouts["PyFrameObject"].offset("f_blockstack")
         found = []
         for i in range(count):
             kind, handler, level = read(self._memory, at + i * block.size)
@@ -170,30 +159,30 @@ class WithBlocks:
     @remembered
     def _with_statements(self, code: int) -> dict[int, int]:
         """``b_handler`` of each `with` statement -> byte offset of the instruction that enters it."""
-        address, = self._layouts["PyCodeObject"].reader("co_code")(self._memory, code)
+        address = self._objects.read_member("PyCodeObject", code, "co_code")
         return dict(iter_with_statements(self._objects.bytes(address), self._layouts.version_tuple))
 
     # -- both ------------------------------------------------------------------------------------------------
 
     def _line(self, code: int, offset: int) -> int | None:
-        first, table = self._layouts["PyCodeObject"].reader("co_firstlineno", "co_linetable")(self._memory, code)
+        first, table = self._objects.read_members("PyCodeObject", code, "co_firstlineno", "co_linetable")
         return line_of(self._objects.bytes(table), first, offset, self._layouts.version_tuple)
 
     @if_unreadable(0)
     def _manager(self, method: int, following: int) -> int:
-        """The object whose ``__exit__`` a value is (``PyObject *``), or 0.
+        """The object (``PyObject *``) to which an ``__exit__`` method belongs, or 0.
 
-        :param following: the next value; the object, where the value is not bound to it.
+        :param following: the next value on the stack; it is the object if the method is not bound.
         """
         owner, name = self._objects.bound_method(method)
         if not owner and following:
             owner = following
             if self._objects.type_name(method) == "method_descriptor":
-                text, = self._layouts["PyMethodDescrObject"].reader("d_name")(self._memory, method)
-                name = self._objects.key_name(text)
+                name = self._objects.key_name(self._objects.read_member("PyMethodDescrObject", method, "d_name"))
             else:
                 name = self._objects.function_name(method)
         return owner if name in _EXITS else 0
+
 
 def _covering(table: list[_Protected], offset: int) -> _Protected | None:
     index = bisect.bisect_right(table, (offset, 1 << 62, 0, 0)) - 1
@@ -201,7 +190,7 @@ def _covering(table: list[_Protected], offset: int) -> _Protected | None:
 
 
 def iter_protected(table: bytes) -> Iterator[_Protected]:
-    """The entries of an exception table, in bytes; ends at the first one that is damaged.
+    """Decode an exception table; offsets are in bytes. Ends at the first damaged entry.
 
     Source: CPython 3.13 InternalDocs/exception_handling.md.
     """

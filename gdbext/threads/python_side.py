@@ -154,7 +154,7 @@ def read_python_side(target: TargetWithTypes, code: Code, threads: Threads, gone
             for tstate in interpreter.threads:
                 if tstate.thread_id in number_of:
                     tstates.setdefault(number_of[tstate.thread_id], []).append((python, tstate))
-            for pthread, name in _thread_names(memory, python, interpreter, findings).items():
+            for pthread, name in _thread_names(python, interpreter, findings).items():
                 if pthread in number_of:
                     names.setdefault(number_of[pthread], name)
     number_of_tstate = {tstate.address: number for number, found in tstates.items() for _, tstate in found}
@@ -172,10 +172,9 @@ def read_python_side(target: TargetWithTypes, code: Code, threads: Threads, gone
     return PythonSide(memory, code, findings, pythons, seen, list(gils.values()))
 
 
-def _thread_names(memory: Memory, python: Python, interpreter: InterpreterState,
-                  findings: Findings) -> Mapping[int, str]:
+def _thread_names(python: Python, interpreter: InterpreterState, findings: Findings) -> Mapping[int, str]:
     try:
-        return thread_names(memory, python.runtime.layouts, python.objects, interpreter.address)
+        return thread_names(python.objects, interpreter.address)
     except GdbextError as error:
         findings.problem(f"interpreter {interpreter.id}", "unreadable", because_of(error, "python-names"))
         return {}

@@ -85,7 +85,7 @@ def find_tasks(memory: Memory, pythons: Iterable[Python], number_of_tstate: Mapp
     for python in pythons:
         for interpreter in python.interpreters:
             try:
-                if not uses_asyncio(memory, python.runtime.layouts, python.objects, interpreter.address):
+                if not uses_asyncio(python.objects, interpreter.address):
                     continue
                 asyncio = _Interpreter(memory, python, interpreter, number_of_tstate, modules, findings)
                 tasks += asyncio.tasks()

@@ -225,6 +225,11 @@ class Asks(ast.NodeVisitor):
             if node.func.attr in ("reader", "optional", "packed", "offset") and structs:
                 for argument in node.args:
                     self._ask(structs, self._resolve(argument), node.lineno)
+            elif node.func.attr in ("read_member", "read_members") and len(node.args) > 2:  # of `Objects`
+                names = self._resolve(node.args[0])
+                self.structures += [(name, node.lineno) for name in names]
+                for argument in node.args[2:]:
+                    self._ask(names, self._resolve(argument), node.lineno)
             elif node.func.attr == "has" and len(node.args) == 2:
                 self._ask(self._resolve(node.args[0]), self._resolve(node.args[1]), node.lineno)
         self.generic_visit(node)
@@ -281,7 +286,7 @@ def test_the_collector_sees_what_decoders_ask_for() -> None:
         ("_gil_runtime_state", "switch_cond"), ("PyThreadState", "eval_breaker"), ("PyThreadState", "root_cframe"),
         ("_PyInterpreterFrame", "instr_ptr"), ("_PyInterpreterFrame", "f_code"), ("_PyInterpreterFrame", "is_entry"),
         ("PyDictUnicodeEntry", "me_value"), ("PyFrameObject", "f_lasti"), ("PyCodeObject", "co_qualname"),
-        ("_stoptheworld_state", "requester"),
+        ("_stoptheworld_state", "requester"), ("PySetObject", "table"), ("PyLongObject", "lv_tag"),
     } <= found
     assert len(found) > 70
 

@@ -63,7 +63,7 @@ def test_cpython(name: str, inline: bool) -> None:
     # a free-threaded build has its GIL switched off
     assert (seen.gil.state, seen.gil.holder) == (("held", tstate) if build == "default" else ("disabled", None))
     objects = Objects(python.memory, runtime.layouts)
-    assert thread_names(python.memory, runtime.layouts, objects, interpreter) == {PTHREAD: "Größe"}
+    assert thread_names(objects, interpreter) == {PTHREAD: "Größe"}
     stack = FrameReader(python.memory, runtime.layouts, objects).stack(tstate)
     assert stack.problem is None
     assert stack.frames == tuple(PyFrame(function, function, "/app/job.py", line)

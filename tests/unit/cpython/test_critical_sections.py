@@ -27,11 +27,11 @@ def sections(python: FakePython, newest: int) -> list[CriticalSection]:
     return list(iter_sections(python.memory, python.layouts, tstate))
 
 
-def test_thread_in_none(python: FakePython) -> None:
+def test_thread_without_sections(python: FakePython) -> None:
     assert sections(python, 0) == []
 
 
-def test_innermost_first_with_one_and_two_mutexes(python: FakePython) -> None:
+def test_sections_are_innermost_first_with_one_and_two_mutexes(python: FakePython) -> None:
     outer = python.section(STACK + 0x200, 0x1000, active=False)
     middle = python.section(STACK + 0x100, 0x2000, 0x3000, previous=outer)
     inner = python.section(STACK, 0x4000, previous=middle)
@@ -40,7 +40,7 @@ def test_innermost_first_with_one_and_two_mutexes(python: FakePython) -> None:
         CriticalSection(STACK + 0x200, (0x1000,), False)]
 
 
-def test_section_that_still_waits_names_no_mutex(python: FakePython) -> None:
+def test_section_that_still_waits_has_no_mutex(python: FakePython) -> None:
     assert sections(python, python.section(STACK, 0)) == [CriticalSection(STACK, (), True)]
     assert sections(python, python.section(STACK, 0, 0)) == [CriticalSection(STACK, (), True)]
 
@@ -62,11 +62,11 @@ def test_damaged_list(python: FakePython) -> None:
         next(found)
 
 
-def test_object_whose_lock_it_is(python: FakePython) -> None:
+def test_object_with_finds_the_object_of_a_mutex(python: FakePython) -> None:
     objects = Objects(python.memory, python.layouts)
     shared = python.list_object()
     assert object_with(python.layouts, objects, python.mutex_of(shared)) == shared
-    # in the middle of something else, in nothing, and where the type is no type
+    # inside another object, in unmapped memory, and in an object of an impossible type
     assert object_with(python.layouts, objects, python.mutex_of(shared) + 8) is None
     assert object_with(python.layouts, objects, STACK + 0x400) is None
     fake = python.build.new("PyObject", ob_type=shared)
@@ -75,7 +75,7 @@ def test_object_whose_lock_it_is(python: FakePython) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_builds_with_a_gil_have_none(version: str) -> None:
+def test_builds_with_a_gil_have_no_sections(version: str) -> None:
     layouts = cpython_layouts(version)
     assert not has_critical_sections(layouts)
     assert object_with(layouts, Objects(FakeMemory(), layouts), STACK) is None

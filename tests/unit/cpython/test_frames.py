@@ -37,7 +37,7 @@ def frame(name: str, line: int) -> PyFrame:
 
 
 def innermost(python: FakePython, tstate: int, at: int, cframe: int | None = None) -> None:
-    """Let a frame be the newest one of a thread."""
+    """Make a frame the innermost one of a thread."""
     if "current_frame" in python.layouts["PyThreadState"]:
         python.build.put("PyThreadState", tstate, current_frame=at)
     elif python.version_tuple >= (3, 11):
@@ -114,7 +114,7 @@ def test_columns_of_the_current_instruction(python: FakePython, entry: bytes, li
     assert read(python, tstate).frames == (PyFrame("f", "f", "/app/job.py", line, columns),)
 
 
-def test_frame_before_its_first_instruction(python: FakePython) -> None:
+def test_line_of_a_frame_before_its_first_instruction(python: FakePython) -> None:
     tstate = python.build.new("PyThreadState")
     code = python.code("f", 7, first_traceable=0)
     innermost(python, tstate, python.frame(code, offset=-2 if python.version_tuple >= (3, 10) else -1))
@@ -247,7 +247,7 @@ def test_c_frames_with_a_loop() -> None:
     assert time.process_time() - start < 5
 
 
-def test_sentinel_of_3_15_is_no_call() -> None:
+def test_sentinel_of_3_15_is_not_a_call() -> None:
     python = FakePython(FakeMemory({STACK: bytes(0x1000)}), "3.15.2")
     tstate = thread(python, [Call((("main", 90),), STACK + 0x100)])
     assert read(python, tstate).calls == ((1, STACK + 0x100),)
@@ -269,7 +269,7 @@ def test_code_is_decoded_once_for_many_threads(python: FakePython) -> None:
 
 @pytest.mark.parametrize("version", ["3.14.10", "3.15.2"])
 @pytest.mark.parametrize(("damage", "line"), [(None, 102), ("no copies", None), ("huge", None), ("unmapped", None)])
-def test_copies_of_bytecode_that_threads_have(version: str, damage: str | None, line: int | None) -> None:
+def test_copies_of_bytecode_of_threads(version: str, damage: str | None, line: int | None) -> None:
     """In free-threaded builds each thread may run a copy of a function's instructions of its own."""
     python = FakePython(FakeMemory({STACK: bytes(0x1000)}), version, build="free-threaded")
     code = python.code("work", 100, 120, ten_byte_lines(python.version_tuple), first_traceable=0)
@@ -325,7 +325,7 @@ def test_raw_frames(python: FakePython) -> None:
     assert [reader.raw(tstate, limit) for limit in (0, 1, 2, 5)] == [[], found[:1], found[:2], found]
 
 
-def test_raw_frames_end_where_they_cannot_be_read(python: FakePython) -> None:
+def test_raw_frames_end_at_unreadable_memory(python: FakePython) -> None:
     tstate = python.build.new("PyThreadState")
     at = python.frame(python.code("good", 1), 0xDEAD_0000)
     python.innermost(tstate, at)
@@ -352,13 +352,13 @@ def test_variables(python: FakePython) -> None:
     assert (reader.variable(raw, "shared"), reader.variable(raw, "unset"), reader.variable(raw, "none")) == (one, 0, 0)
 
 
-def test_variable_that_is_not_in_its_cell_yet(python: FakePython) -> None:
+def test_variable_before_it_is_put_into_a_cell(python: FakePython) -> None:
     value = python.integer(1)
     raw = one_raw(python, python.code("f", 1, cells=("shared",)), [value])
     assert reader_of(python).variables(raw) == [("shared", value)]
 
 
-def test_argument_that_has_moved_into_a_cell() -> None:
+def test_argument_that_was_moved_into_a_cell() -> None:
     # up to 3.10 there are two places of the name, and the first one is empty
     python = FakePython(FakeMemory(), "3.9.18")
     value = python.integer(1)
@@ -366,7 +366,7 @@ def test_argument_that_has_moved_into_a_cell() -> None:
     assert reader_of(python).variable(raw, "self") == value
 
 
-def test_small_numbers_are_no_objects() -> None:
+def test_small_numbers_are_not_objects() -> None:
     python = FakePython(FakeMemory(), "3.14.10")
     value = python.integer(5)
     raw = one_raw(python, python.code("f", 1, variables=("a", "b", "c")), [5 << 2 | 3, value | 1, value])
@@ -377,7 +377,7 @@ def test_value_stack(python: FakePython) -> None:
     values = [python.integer(i) for i in range(3)]
     raw = one_raw(python, python.code("f", 1, variables=("a",), stack_size=5), [values[0]], [*values, 0])
     reader = reader_of(python)
-    # without a record of how many live there are as many as there is room for
+    # without a recorded number the whole capacity is returned
     expected = (*values, 0) if python.version_tuple >= (3, 14) else (*values, 0, 0)
     assert reader.stack_values(raw) == expected
     assert reader.lowest_values(raw, 2) == tuple(values[:2])
@@ -403,7 +403,7 @@ def test_live_values_of_a_frame_that_has_called(python: FakePython) -> None:
 
 
 @pytest.mark.parametrize("members", [{"co_stacksize": 1 << 20}, {"co_stacksize": -1}, {"many": 1 << 20}])
-def test_frame_with_impossible_room(python: FakePython, members: dict[str, int]) -> None:
+def test_frame_of_impossible_size(python: FakePython, members: dict[str, int]) -> None:
     code = python.code("f", 1, variables=("a",))
     variables = "co_nlocalsplus" if "co_nlocalsplus" in python.layouts["PyCodeObject"] else "co_nlocals"
     python.build.put("PyCodeObject", code, **{variables if name == "many" else name: value
@@ -432,11 +432,12 @@ def test_frame_of_a_generator(python: FakePython) -> None:
         python.build.put("PyGenObject", generator, gi_frame=at)
     python.fill(at, [value])
     reader = reader_of(python)
-    raw, = reader.generator(generator)
+    raw = reader.generator(generator)
+    assert raw is not None
     assert (raw.address, raw.frame) == (at, frame("gen", 30))
     assert reader.variables(raw) == [("a", value)]
-    assert reader.generator(0xDEAD_0000) == []
-    assert reader.generator(python.build.alloc(1024)) == []
+    assert reader.generator(0xDEAD_0000) is None
+    assert reader.generator(python.build.alloc(1024)) is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -18,7 +18,7 @@ TSTATE = 0x5555_1000
 def test_states(version: str, locked: int, state: str, holder: int | None) -> None:
     layouts = cpython_layouts(version)
     memory = FakeMemory()
-    # the last holder stays noted after it let go: it counts only while the GIL is locked
+    # the last holder remains recorded after its release: it counts only while the GIL is locked
     Builder(memory, layouts).put("_gil_runtime_state", AT, interval=5000, last_holder=TSTATE, locked=locked)
     found = decode_gil(memory, layouts, AT)
     assert (found.address, found.state, found.holder, found.size) == (AT, state, holder, 208)
@@ -38,8 +38,8 @@ def test_free_threaded(enabled: int, state: str, holder: int | None) -> None:
 
 
 @pytest.mark.parametrize("interval", [0, 1, 5000, 10**8, 10**9, 10**16])
-def test_switch_intervals_that_programs_set(interval: int) -> None:
-    """Some mean never: 1e10 s."""
+def test_unusual_switch_intervals(interval: int) -> None:
+    """Some programs set an interval that means never: 1e10 s."""
     layouts = cpython_layouts("3.12.1")
     memory = FakeMemory()
     Builder(memory, layouts).put("_gil_runtime_state", AT, interval=interval, last_holder=TSTATE, locked=1)
@@ -49,7 +49,7 @@ def test_switch_intervals_that_programs_set(interval: int) -> None:
 @pytest.mark.parametrize("members", [{"locked": 2}, {"locked": -2}, {"locked": 1, "interval": 1 << 60},
                                      {"locked": 1, "interval": AT + 8}],
                          ids=["locked twice", "less than never", "no interval", "address"])
-def test_no_gil(members: dict[str, int]) -> None:
+def test_implausible_gil_is_rejected(members: dict[str, int]) -> None:
     layouts = cpython_layouts("3.12.1")
     memory = FakeMemory()
     Builder(memory, layouts).put("_gil_runtime_state", AT, **members)
@@ -67,7 +67,7 @@ def test_unreadable() -> None:
     (0, False), (28, False), (32, True), (32 + 32, True), (32 + 40, True), (32 + 44, True), (80, True), (119, True),
     (120 + 40, True), (168, True), (207, True), (208, False), (-4, False),
 ])
-def test_words_of_waiters(version: str, offset: int, waits: bool) -> None:
+def test_waiting_threads_are_recognised_by_their_words(version: str, offset: int, waits: bool) -> None:
     layouts = cpython_layouts(version)
     memory = FakeMemory()
     Builder(memory, layouts).put("_gil_runtime_state", AT, interval=5000, last_holder=TSTATE, locked=1)
@@ -80,7 +80,7 @@ BSS = 0x7F00_0001_0000
 
 
 def static_gil(holder: int) -> GilState:
-    """The GIL of CPython 3.6, whose variables lie somewhere in `.bss`."""
+    """The GIL of CPython 3.6, whose variables are stored in `.bss`."""
     module = Module("/lib/libpython3.6m.so.1.0", (Section(".bss", BSS, BSS + 0x1000),))
     return decode_static_gil(FakeMemory({AT: holder.to_bytes(8, "little")}), module, AT)
 
@@ -93,8 +93,8 @@ def test_static_gil() -> None:
 @pytest.mark.parametrize(("offset", "timed", "symbol", "waits"), [
     (0x40, True, "gil_cond", True), (0x40, False, "gil_mutex", True), (0x40, True, "switch_cond.lto_priv.0", True),
     (0x40, True, "pending_lock", False),
-    # without symbols the timeout decides: the GIL's are the only timed waits in the interpreter's own data
+    # without symbols the timeout decides: only waits for the GIL are timed
     (0x40, True, None, True), (0x40, False, None, False), (0x1000, True, None, False), (-4, True, None, False),
 ])
-def test_words_of_waiters_for_a_static_gil(offset: int, timed: bool, symbol: str | None, waits: bool) -> None:
+def test_waiting_threads_of_a_static_gil(offset: int, timed: bool, symbol: str | None, waits: bool) -> None:
     assert static_gil(TSTATE).is_waited_for(BSS + offset, timed, symbol) is waits

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from gdbext.cpython import linetable
-from gdbext.cpython.linetable import Positions, iter_locations, line_of, positions_of
+from gdbext.cpython.linetable import Positions, iter_entries, line_of, positions_of
 from tests.support import interpreters
 from tests.support.fake_memory import noise
 
@@ -53,7 +53,7 @@ def running_table(code: CodeType) -> bytes:
 
 
 def expected_lines(code: CodeType) -> dict[int, int | None]:
-    """Byte offset -> line, as the running Python itself says."""
+    """Byte offset -> line, from the running Python itself."""
     if sys.version_info >= (3, 10):
         return {offset: line for start, end, line in code.co_lines() for offset in range(start, end, 2)}
     found: dict[int, int | None] = {}
@@ -74,7 +74,7 @@ def compare(code: CodeType) -> int:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_instruction_as_the_running_python_says(name: str) -> None:
+def test_every_instruction_agrees_with_the_running_python(name: str) -> None:
     assert compare(compile(SOURCES[name], "x.py", "exec")) > 0
 
 
@@ -122,7 +122,7 @@ LARGE = 300
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
-def test_positions_as_cpython_has_them(version: str) -> None:
+def test_positions_agree_with_other_cpythons(version: str) -> None:
     python, _ = interpreters.use(version)
     given = json.dumps([*SOURCES.values(), *WIDE.values()])
     ran = subprocess.run([python, "-I", "-c", DUMP], input=given, capture_output=True, text=True, check=True)
@@ -131,7 +131,7 @@ def test_positions_as_cpython_has_them(version: str) -> None:
         found, table, first_line, expected, name = json.loads(line)
         assert tuple(found) == tuple(int(part) for part in version.split("."))
         data = base64.b64decode(table)
-        # each look goes through the table from its beginning: of large ones some instructions must do
+        # each search starts at the beginning of the table: of large tables only some instructions are tested
         step = 1 + len(expected) // LARGE
         got = [positions_of(data, first_line, 2 * i, tuple(found)) for i in range(0, len(expected), step)]
         assert got == [Positions(*positions) for positions in expected[::step]], name
@@ -166,7 +166,7 @@ def test_lnotab_goes_backwards() -> None:
     assert [line_of(table, 200, offset, (3, 9)) for offset in (0, 4, 8, 12)] == [210, 207, 79, 206]
 
 
-def test_lnotab_of_nothing() -> None:
+def test_empty_lnotab() -> None:
     assert line_of(b"", 12, 0, (3, 9)) == line_of(b"", 12, 100, (3, 9)) == 12
     assert line_of(b"\x01", 12, 100, (3, 9)) == 12
 
@@ -183,7 +183,7 @@ def test_ranges_of_3_10(offset: int, line: int | None) -> None:
     assert line_of(RANGES, 0, offset, (3, 10, 13)) == line
 
 
-def test_ranges_of_3_10_of_nothing() -> None:
+def test_empty_ranges_of_3_10() -> None:
     assert line_of(b"", 12, 0, (3, 10)) is None
     assert line_of(b"\x04", 12, 0, (3, 10)) is None
 
@@ -204,7 +204,7 @@ def test_locations() -> None:
     for version in ((3, 11, 7), (3, 13, 0), (3, 15, 2)):
         assert [line_of(LOCATIONS, 100, 2 * i, version) for i in range(len(LINES))] == LINES
         assert line_of(LOCATIONS, 100, 2 * len(LINES), version) is None
-    assert sum(length for length, _ in iter_locations(LOCATIONS, 100)) == 2 * len(LINES)
+    assert sum(length for length, *_ in iter_entries(LOCATIONS, 100)) == 2 * len(LINES)
 
 
 def test_positions() -> None:
@@ -232,14 +232,14 @@ def test_no_positions_before_3_11(version: tuple[int, ...]) -> None:
         assert positions_of(table, 1, 0, version) is None
 
 
-def test_locations_of_nothing() -> None:
+def test_empty_locations() -> None:
     assert line_of(b"", 1, 0, (3, 12)) is None
     assert positions_of(b"", 1, 0, (3, 12)) is None
 
 
 @pytest.mark.parametrize("table", [b"\x00", b"\x7f" * 10, b"\x01" + LOCATIONS])
-def test_location_table_that_begins_within_an_entry(table: bytes) -> None:
-    assert list(iter_locations(table, 1)) == []
+def test_location_table_that_begins_inside_an_entry(table: bytes) -> None:
+    assert list(iter_entries(table, 1)) == []
 
 
 # -- damaged tables -------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_a_large_table_of_one_byte(version: tuple[int, ...], byte: int) -> None:
     bounded(bytes([byte]) * (1 << 20), version)
 
 
-def test_a_number_that_does_not_end() -> None:
+def test_unterminated_number() -> None:
     bounded(entry(13, 1, b"\x7f" * (1 << 20)), (3, 11))
     bounded(entry(14, 1, b"\x7f" * (1 << 20)), (3, 11))
     endless = entry(14, 1, b"\x02" + b"\x7f" * (1 << 20))
@@ -281,15 +281,15 @@ BACKWARDS = [(bytes([0, 0x100 - 5]), (3, 6)), (bytes([0, 0x100 - 5]), (3, 9)), (
 
 
 @pytest.mark.parametrize(("table", "version"), BACKWARDS)
-def test_line_before_the_first_is_not_known(table: bytes, version: tuple[int, ...]) -> None:
+def test_negative_line_is_not_known(table: bytes, version: tuple[int, ...]) -> None:
     assert line_of(table, 3, 0, version) is None
-    assert line_of(table, 5, 0, version) == 0  # as CPython has it where a module begins
+    assert line_of(table, 5, 0, version) == 0  # the first line of a module in CPython
     if version >= (3, 11):
         assert positions_of(table, 3, 0, version) == Positions(None, None, None, None)
 
 
 @pytest.mark.parametrize("version", [(3, 6), (3, 9), (3, 10), (3, 11), (3, 14)])
-def test_first_line_that_is_negative_is_not_known(version: tuple[int, ...]) -> None:
+def test_negative_first_line_is_not_known(version: tuple[int, ...]) -> None:
     assert line_of(b"", -7, -2, version) is None
     assert positions_of(b"", -7, -2, version) in (None, Positions(None, None, None, None))
 
@@ -310,15 +310,15 @@ def test_numbers_that_are_too_large_are_not_known() -> None:
 
 @pytest.mark.parametrize("size", range(len(LOCATIONS)))
 def test_cut_location_table(size: int) -> None:
-    # what is there is told as before; the entry that is cut may be told or not
+    # complete entries are decoded as before; the cut entry may be decoded or not
     got = [line_of(LOCATIONS[:size], 100, 2 * i, (3, 11)) for i in range(len(LINES))]
-    whole = sum(length for length, _ in iter_locations(LOCATIONS[:size], 100)) // 2
+    whole = sum(length for length, *_ in iter_entries(LOCATIONS[:size], 100)) // 2
     assert got[whole:] == [None] * (len(LINES) - whole)
     assert got[:max(whole - 8, 0)] == LINES[:max(whole - 8, 0)]
 
 
 @pytest.mark.parametrize("cut", [entry(0, 1), entry(10, 1, b"\x01"), entry(14, 1, b"\x00\x00\x05"),
                                  entry(14, 1, b"\x00\x00\x05\x41"), entry(14, 1, b"\x00\x41")])
-def test_columns_that_are_cut(cut: bytes) -> None:
+def test_cut_columns(cut: bytes) -> None:
     for rest in (b"", entry(0, 1, b"\x12")):
         assert positions_of(cut + rest, 5, 0, (3, 13)) == Positions(5, 5, None, None)

@@ -75,7 +75,7 @@ def test_rlock(python: FakePython) -> None:
     lock = decoded(python, at)
     assert (lock.kind, lock.state, lock.locked, lock.owner, len(lock.words)) == ("py-rlock", "locked", True, ME, 1)
     free = decoded(python, python.rlock(None))
-    # who had it last may still be noted
+    # the last owner may still be recorded
     assert (free.state, free.locked, free.owner) == ("free", False, None)
 
 
@@ -120,7 +120,7 @@ def sem_lock(python: FakePython, value: int, **members: int) -> int:
 
 @pytest.mark.parametrize(("value", "members", "expected"), [
     (0, {"kind": 1, "maxvalue": 1, "count": 1, "last_tid": ME}, ("py-lock", "locked", ME)),
-    # another process has it
+    # another process holds the lock
     (0, {"kind": 1, "maxvalue": 1, "count": 0, "last_tid": ME}, ("py-lock", "locked", None)),
     (1, {"kind": 1, "maxvalue": 1, "count": 0, "last_tid": ME}, ("py-lock", "free", None)),
     (0, {"kind": 0, "maxvalue": 1, "count": 3, "last_tid": ME}, ("py-rlock", "locked", ME)),
@@ -179,14 +179,14 @@ def test_thread(python: FakePython) -> None:
 @pytest.mark.parametrize("python", VERSIONS[4:], indirect=True)
 @pytest.mark.parametrize("members", [{"state": 1}, {"state": 4}, {"thread_is_exiting": 1}],
                          ids=["not started", "done", "ending"])
-def test_thread_that_does_not_run(python: FakePython, members: dict[str, int]) -> None:
+def test_thread_that_is_not_running(python: FakePython, members: dict[str, int]) -> None:
     handle, at, thread = handle_of(python, **members)
     assert decode(python, at) is None
     assert decode(python, thread) is None
 
 
 @pytest.mark.parametrize("python", VERSIONS[4:], indirect=True)
-def test_no_handle_there(python: FakePython) -> None:
+def test_no_handle_at_an_address(python: FakePython) -> None:
     handle, _, _ = handle_of(python)
     python.build.put("llist_node", python.build.member("ThreadHandle", handle, "node"), next=python.build.alloc(64))
     assert reader(python).handle_at(python.build.member("ThreadHandle", handle, "thread_is_exiting")) is None
@@ -205,7 +205,7 @@ def test_thread_with_a_lock(python: FakePython) -> None:
 
 
 @pytest.mark.parametrize("python", ["3.13.5", "3.14.10", "3.15.2"], indirect=True)
-def test_lock_that_a_parked_address_lies_in(python: FakePython) -> None:
+def test_lock_that_contains_a_parking_place(python: FakePython) -> None:
     lock = python.lock()
     found = reader(python).object_at(python.lock_word(lock))
     assert found is not None
@@ -231,7 +231,7 @@ def test_condition(python: FakePython, inline: bool) -> None:
     ("ApplyResult", ("_event", "_job"), "py-event", "result is pending"),
     ("IMapIterator", ("_cond", "_items"), "py-condition", "result is pending"),
 ])
-def test_what_a_condition_is_a_part_of(python: FakePython, name: str, attributes: tuple[str, str], kind: LockKind,
+def test_object_that_contains_a_condition(python: FakePython, name: str, attributes: tuple[str, str], kind: LockKind,
                                        state: str) -> None:
     condition = python.condition(python.lock())
     at = python.instance(name, True, **{attributes[0]: condition, attributes[1]: python.integer(0)})
@@ -239,7 +239,7 @@ def test_what_a_condition_is_a_part_of(python: FakePython, name: str, attributes
     assert decode(python, at) == lock
     assert reader(python).waited_through(at, condition) == lock
     assert reader(python).waited_through(at, python.condition(python.lock())) is None
-    # a class of the same name that is another
+    # another class of the same name
     assert decode(python, python.instance(f"{name}", loop=python.integer(1))) is None
 
 
@@ -288,7 +288,7 @@ def test_lock_of_a_module(python: FakePython) -> None:
     assert (decoded(python, nobody).locked, decoded(python, nobody).owner) == (False, None)
 
 
-def test_locks_inside_of_one_another(python: FakePython, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locks_that_contain_one_another(python: FakePython, monkeypatch: pytest.MonkeyPatch) -> None:
     first = python.instance("SemLock", _semlock=python.integer(0))
     second = python.instance("_ModuleLockManager", _lock=first)
     objects = Objects(python.memory, python.layouts)
@@ -298,7 +298,7 @@ def test_locks_inside_of_one_another(python: FakePython, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["Lock", "Event", "int"])
-def test_no_lock(python: FakePython, name: str) -> None:
+def test_object_that_is_not_a_lock(python: FakePython, name: str) -> None:
     assert decode(python, python.instance(name, x=python.integer(1))) is None
     assert decode(python, python.integer(1)) is None
 

@@ -51,7 +51,7 @@ def test_attribute_of_self(python: FakePython) -> None:
     assert names.find(stack, [lock]) == ("self._lock of Pool", pool)
 
 
-def test_attribute_of_something_else(python: FakePython) -> None:
+def test_attribute_of_another_object(python: FakePython) -> None:
     lock = python.lock()
     job = python.instance("Job", ready=lock)
     names, stack = stack_of(python, frame(python, [("job", job)]))
@@ -76,7 +76,7 @@ def test_item(python: FakePython, kind: str) -> None:
     assert named(python, [lock], frame(python, [("table", table)])) == "table.forks[1]"
 
 
-def test_lock_inside_of_something_goes_by_its_name(python: FakePython) -> None:
+def test_inner_lock_has_the_name_of_its_object(python: FakePython) -> None:
     lock = python.lock()
     condition = python.condition(lock)
     namespace = python.namespace(__name__=python.string("shop"), changed=condition)
@@ -86,19 +86,19 @@ def test_lock_inside_of_something_goes_by_its_name(python: FakePython) -> None:
     assert named(python, [lock], frame(python, [("changed", condition)])) == "changed"
 
 
-def test_the_outermost_object_first(python: FakePython) -> None:
+def test_outermost_object_is_preferred(python: FakePython) -> None:
     lock = python.lock()
     event = python.instance("Event", _cond=python.condition(lock))
     assert named(python, [event, lock], frame(python, [("lock", lock), ("done", event)])) == "done"
 
 
-def test_self_is_no_name(python: FakePython) -> None:
+def test_self_is_not_a_name(python: FakePython) -> None:
     lock = python.lock()
     caller = frame(python, [("done", lock)])
     assert named(python, [lock], frame(python, [("self", lock)], caller)) == "done"
 
 
-def test_frames_further_out(python: FakePython) -> None:
+def test_outer_frames_are_searched(python: FakePython) -> None:
     lock = python.lock()
     at = frame(python, [("lock", lock)])
     for _ in range(3):
@@ -107,7 +107,7 @@ def test_frames_further_out(python: FakePython) -> None:
     assert named(python, [lock], frame(python, [], at)) is None
 
 
-def test_frame_that_cannot_be_read(python: FakePython) -> None:
+def test_unreadable_frame_is_skipped(python: FakePython) -> None:
     lock = python.lock()
     caller = frame(python, [("lock", lock)])
     assert named(python, [lock], frame(python, [("x", lock)], caller, namespace=0xDEAD_0000)) == "lock"
@@ -154,7 +154,7 @@ def test_item_of_a_global_variable(python: FakePython) -> None:
     namespace = python.namespace(__name__=python.string("bank"), forks=python.list_object(other, lock),
                                  accounts=python.namespace(joe=other))
     assert named(python, [lock], frame(python, namespace=namespace)) == "forks[1] of bank"
-    # by whichever comes first
+    # the first of several names counts
     assert named(python, [other], frame(python, namespace=namespace)) == "forks[0] of bank"
     accounts = python.namespace(__name__=python.string("bank"), accounts=python.namespace(joe=lock))
     assert named(python, [lock], frame(python, namespace=accounts)) == "accounts['joe'] of bank"

@@ -30,7 +30,7 @@ def state_of(python: FakePython, address: int) -> ObjectState:
 
 
 def header(python: FakePython, address: int, first: int, kind: int | None = None) -> ObjectState:
-    """What is said of an object whose header holds these words; without `kind` its type stays."""
+    """The state of an object with these words in its header; without `kind` the type is unchanged."""
     at = address + python.layouts["PyObject"].offset("ob_type")
     python.memory.u64(at - 8, first)
     if kind is not None:
@@ -39,7 +39,7 @@ def header(python: FakePython, address: int, first: int, kind: int | None = None
 
 
 def explained(problem: Reason | None) -> str:
-    """The sentence of a problem that there must be."""
+    """The sentence of a problem."""
     assert problem is not None
     return explain(problem)
 
@@ -100,7 +100,7 @@ def test_a_dead_object_of_a_free_threaded_build(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("heap", [HEAP, 0x5555_9000_0000, 0x7F12_0000_0000])
 def test_freed_block_of_pymalloc(version: str, heap: int) -> None:
-    """The first word is the next free block's address; the type is what it was."""
+    """The first word is the next free block's address; the type is unchanged."""
     python = python_of(version, heap=heap)
     at, other = python.integer(7), python.integer(8)
     state = header(python, at, other)
@@ -125,14 +125,14 @@ def test_freed_block_of_malloc(version: str) -> None:
     state = header(python, at, other ^ at >> 12, 0x8A3C_55D2_1199_0207)
     assert (state.freed, explained(state.problem)) == (
         True, "its first word is a link of malloc's free list: it was freed")
-    # the last of a list: nothing tells that it is one, but what follows is no type
+    # the last block of a list is not recognised as one, but the next word is not a type
     state = header(python, at, at >> 12, 0x8A3C_55D2_1199_0207)
     assert state.freed is False
     assert explained(state.problem) == "its type pointer 0x8a3c55d211990207 does not lead to a type"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_links_lead_to_memory_nearby(version: str) -> None:
+def test_links_are_recognised_only_to_near_memory(version: str) -> None:
     python = python_of(version)
     at = python.integer(7)
     python.memory.map(HEAP + (65 << 20), bytes(64))
@@ -169,7 +169,7 @@ def test_impossible_counts(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_types_that_are_none(version: str) -> None:
+def test_impossible_types(version: str) -> None:
     python = python_of(version)
     at = python.integer(7)
     plain = python.build.alloc(512)  # zeros
@@ -179,13 +179,13 @@ def test_types_that_are_none(version: str) -> None:
     assert header(python, at, 1, python.type_object("int") + 4).problem is not None
     assert explained(header(python, at, 1, plain).problem) == (
         f"its type pointer {plain:#x} does not lead to a readable type")
-    # an object that is no type: `int`'s instances make no types
+    # an object that is not a type: instances of `int` make no types
     assert "does not lead to a type" in explained(header(python, at, 1, python.integer(8)).problem)
     assert not header(python, at, 1, plain).freed
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_not_mapped(version: str) -> None:
+def test_unmapped_address(version: str) -> None:
     with pytest.raises(MemoryUnreadable):
         state_of(python_of(version), 0x1000)
 
@@ -204,7 +204,7 @@ def test_other_words(value: int) -> None:
     assert nearly_filled_with(value) is None
 
 
-def test_how_much_more_than_a_pattern() -> None:
+def test_word_slightly_larger_than_a_pattern() -> None:
     assert nearly_filled_with(0xDDDDDDDDDDDDDDDD + 0xFFFF) is not None
     assert nearly_filled_with(0xDDDDDDDDDDDDDDDD + 0x10000) is None
     assert nearly_filled_with(0xDDDDDDDDDDDDDDDD - 8) is None
@@ -212,7 +212,7 @@ def test_how_much_more_than_a_pattern() -> None:
 
 @pytest.mark.parametrize(("version", "build"), [*((version, "default") for version in VERSIONS),
                                                 *((version, "free-threaded") for version in FREE_THREADED)])
-def test_any_memory_can_be_looked_at(version: str, build: str) -> None:
+def test_any_memory_can_be_checked(version: str, build: str) -> None:
     layouts = cpython_layouts(version, build)
     for seed in range(5):
         memory = NoiseMemory(seed)

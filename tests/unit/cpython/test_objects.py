@@ -29,12 +29,12 @@ def test_strings(python: FakePython, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [1, 2, 4])
-def test_string_of_a_wider_kind_than_it_needs(python: FakePython, kind: int) -> None:
+def test_string_of_a_wider_kind_than_needed(python: FakePython, kind: int) -> None:
     assert objects(python).string(python.string("abc", kind)) == "abc"
 
 
 def test_lone_surrogate_is_replaced(python: FakePython) -> None:
-    # what os.fsdecode makes of a file name that is no UTF-8
+    # the result of os.fsdecode for a file name that is not UTF-8
     text = objects(python).string(python.string("a\udcffb"))
     assert (text[0], text[-1]) == ("a", "b")
     text.encode()
@@ -69,7 +69,7 @@ def test_string_that_claims_more_than_is_mapped(python: FakePython) -> None:
 
 @pytest.mark.parametrize("members", [{"length": -1}, {"state_kind": 0}, {"state_kind": 3}, {"state_kind": 7},
                                      {"state_kind": 2, "state_ascii": 1}])
-def test_no_string(python: FakePython, members: dict[str, int]) -> None:
+def test_object_that_is_not_a_string(python: FakePython, members: dict[str, int]) -> None:
     at = python.string("abc")
     python.build.put("PyASCIIObject", at, **members)
     with pytest.raises(CorruptStructure):
@@ -102,13 +102,13 @@ def test_type_name_without_end_is_cut(python: FakePython) -> None:
     assert objects(python).type_name(at) == "x" * 200
 
 
-def test_type_name_that_is_no_utf8(python: FakePython) -> None:
+def test_type_name_that_is_not_utf8(python: FakePython) -> None:
     kind = python.build.new("PyTypeObject", tp_name=python.build.cstring(b"\xff\xfe"))
     at = python.build.new("PyObject", ob_type=kind)
     assert objects(python).type_name(at) == "\ufffd\ufffd"
 
 
-def test_object_of_no_type(python: FakePython) -> None:
+def test_object_without_a_type(python: FakePython) -> None:
     with pytest.raises(MemoryUnreadable):
         objects(python).type_name(python.build.new("PyObject"))
 
@@ -158,7 +158,7 @@ def test_empty_dict(python: FakePython) -> None:
     assert list(objects(python).dict_items(python.dictionary([]))) == []
 
 
-def test_a_key_that_is_damaged_does_not_hide_the_others(python: FakePython) -> None:
+def test_damaged_key_does_not_hide_the_others(python: FakePython) -> None:
     bad = python.string("threading")
     python.build.put("PyASCIIObject", bad, state_kind=0)
     at = python.dictionary([(bad, 0x1000), (0x10, 0x2000), (python.string("threading"), 0x3000)])
@@ -199,7 +199,7 @@ def test_attributes(python: FakePython, inline: bool) -> None:
     assert [reader.attribute(at, wanted) for wanted in ("_name", "_ident", "_target")] == [name, ident, None]
 
 
-def test_attribute_of_an_object_that_has_none(python: FakePython) -> None:
+def test_attribute_of_an_object_without_attributes(python: FakePython) -> None:
     assert objects(python).attribute(python.string("text"), "_name") is None
 
 
@@ -240,7 +240,7 @@ def test_type_that_is_its_own_base(python: FakePython) -> None:
     assert set(objects(python).type_names(at)) == {"Odd"}
 
 
-def test_base_that_cannot_be_read(python: FakePython) -> None:
+def test_unreadable_base(python: FakePython) -> None:
     at = python.instance("Odd", x=python.integer(1))
     python.build.put("PyTypeObject", python.type_object("Odd"), tp_base=0xDEAD_0000)
     with pytest.raises(MemoryUnreadable):

@@ -44,7 +44,7 @@ def test_semaphore_elsewhere(python: FakePython) -> None:
 
 
 @pytest.mark.parametrize("damage", ["next", "previous", "leaving", "address", "unmapped", "argument"])
-def test_entry_that_is_none(python: FakePython, damage: str) -> None:
+def test_memory_that_is_not_an_entry(python: FakePython, damage: str) -> None:
     futex = python.park(STACK + 0x80, 0 if damage == "address" else LOCK, leaving=int(damage == "leaving"))
     node = python.build.member("wait_entry", STACK + 0x80, "node")
     head = int.from_bytes(python.memory.read(node, 8), "little")

@@ -85,7 +85,7 @@ def test_two_runtimes_in_one_process() -> None:
     assert problems == []
 
 
-def test_one_that_cannot_be_read_does_not_hide_the_other() -> None:
+def test_unreadable_runtime_does_not_hide_the_other() -> None:
     memory = FakeMemory()
     good = FakePython(memory, "3.12.1")
     modules = [Module("/usr/lib/libpython3.4.so", (Section(".PyRuntime", 0x1000, 0x2000),)), good.runtime()]
@@ -96,7 +96,7 @@ def test_one_that_cannot_be_read_does_not_hide_the_other() -> None:
     assert "libpython3.4.so" in str(problems[0])
 
 
-def test_symbol_where_there_is_no_section() -> None:
+def test_runtime_by_symbol_without_a_section() -> None:
     memory = FakeMemory()
     python = FakePython(memory, "3.9.18")
     python.runtime()
@@ -134,7 +134,7 @@ def test_version_among_the_constants(texts: bytes, name: str, version: str) -> N
     assert find(python).version == version
 
 
-def test_version_by_the_file_name_when_nothing_else_tells() -> None:
+def test_version_by_the_file_name_as_last_resort() -> None:
     python = FakePython(FakeMemory(), "3.12.1")
     python.runtime()
     python.memory.write(python.module.sections[2].start, bytes(64))
@@ -144,7 +144,7 @@ def test_version_by_the_file_name_when_nothing_else_tells() -> None:
     assert runtime.note is not None
 
 
-def test_version_that_nothing_tells() -> None:
+def test_undeterminable_version() -> None:
     python = FakePython(FakeMemory(), "3.12.1")
     python.runtime("/opt/server")
     python.interpreter()
@@ -153,7 +153,7 @@ def test_version_that_nothing_tells() -> None:
     assert "version" in str(problems[0])
 
 
-def test_nearest_micro_version_is_told() -> None:
+def test_nearest_micro_version_is_noted() -> None:
     python = FakePython(FakeMemory(), "3.13.0")
     python.runtime()
     python.memory.u64(python.runtime_address + 8, 0x030D02F0)  # 3.13.2, for which there is no table
@@ -338,7 +338,7 @@ def test_list_of_threads_with_a_loop(python: FakePython) -> None:
     assert "loop" in found.problem
 
 
-def test_list_of_threads_that_leads_nowhere(python: FakePython) -> None:
+def test_unreadable_list_of_threads(python: FakePython) -> None:
     interpreter = python.interpreter()
     made = [python.thread(interpreter, PTHREAD + 0x1000 * i) for i in range(2)]
     python.build.put("PyThreadState", made[0], next=0xDEAD_0000)
@@ -365,7 +365,7 @@ def test_list_of_interpreters_with_a_loop(python: FakePython) -> None:
     assert [interpreter.problem is not None for interpreter in found] == [True, False]
 
 
-def test_list_of_interpreters_that_leads_nowhere_keeps_what_was_read(python: FakePython) -> None:
+def test_unreadable_list_of_interpreters_keeps_the_first(python: FakePython) -> None:
     only = python.interpreter(0)
     tstate = python.thread(only, PTHREAD)
     python.build.put("PyInterpreterState", only, next=0xDEAD_0000)
@@ -374,7 +374,7 @@ def test_list_of_interpreters_that_leads_nowhere_keeps_what_was_read(python: Fak
     assert found.problem is not None
 
 
-def test_gil_of_a_second_interpreter_that_makes_no_sense() -> None:
+def test_implausible_gil_of_a_second_interpreter() -> None:
     python = FakePython(FakeMemory(), "3.12.1")
     python.runtime()
     second = python.interpreter(1)
@@ -399,7 +399,7 @@ def give_names(python: FakePython, interpreter: int, names: dict[int, str], inli
 
 
 def names_of(python: FakePython, interpreter: int) -> dict[int, str]:
-    return thread_names(python.memory, python.layouts, Objects(python.memory, python.layouts), interpreter)
+    return thread_names(Objects(python.memory, python.layouts), interpreter)
 
 
 @pytest.mark.parametrize("inline", [True, False])
@@ -417,7 +417,7 @@ def test_program_without_threading(python: FakePython) -> None:
     assert names_of(python, interpreter) == {}
 
 
-def test_a_name_that_is_no_string_costs_only_itself(python: FakePython) -> None:
+def test_name_that_is_not_a_string_is_skipped(python: FakePython) -> None:
     interpreter = python.interpreter()
     bad = python.string("x")
     python.build.put("PyASCIIObject", bad, state_kind=0)
@@ -445,7 +445,7 @@ def test_noise(seed: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", range(5))
-def test_noise_behind_a_runtime_that_was_recognised(version: str, seed: int) -> None:
+def test_noise_after_a_recognised_runtime(version: str, seed: int) -> None:
     python = FakePython(FakeMemory(), version)
     python.runtime()
     runtime = find(python)
@@ -455,7 +455,7 @@ def test_noise_behind_a_runtime_that_was_recognised(version: str, seed: int) -> 
         moved = dataclasses.replace(runtime, address=0x10000 + 8 * 1013 * i)
         try:
             for interpreter in iter_interpreters(memory, moved):
-                thread_names(memory, python.layouts, Objects(memory, python.layouts), interpreter.address)
+                thread_names(Objects(memory, python.layouts), interpreter.address)
         except GdbextError:
             continue
     assert time.process_time() - start < 20

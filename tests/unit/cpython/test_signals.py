@@ -31,7 +31,7 @@ class Program:
         return self.python.build.new("PyObject", ob_type=self.python.type_object("NoneType"))
 
     def handled(self) -> frozenset[int] | None:
-        """What is read of it."""
+        """The handled signals of the program."""
         known = self.python.layouts["_PyRuntimeState"]
         if "signal_handlers" in known:
             at = self.python.runtime_address + known.offset("signal_handlers")

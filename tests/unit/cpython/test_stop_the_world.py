@@ -40,7 +40,7 @@ def test_state_of_an_interpreter_and_of_the_runtime(version: str, structure: str
 
 @pytest.mark.parametrize("members", [{"requested": 7, "requester": REQUESTER}, {"world_stopped": 0x40},
                                      {"thread_countdown": -1}])
-def test_what_makes_no_sense(members: dict[str, int]) -> None:
+def test_implausible_state(members: dict[str, int]) -> None:
     python = FakePython(FakeMemory(), FREE_THREADED[0], build="free-threaded")
     at = python.build.new("PyInterpreterState")
     python.build.put("_stoptheworld_state", python.build.member("PyInterpreterState", at, "stoptheworld"), **members)
@@ -52,12 +52,12 @@ def test_builds_with_a_gil_never_stop_all_interpreters() -> None:
     assert runtimes_stop(python.memory, python.layouts, python.build.new("_PyRuntimeState")) is None
 
 
-def test_threads_that_are_still_to_stop() -> None:
+def test_threads_that_have_not_stopped() -> None:
     threads = [tstate(1, "attached"), tstate(2, "detached"), tstate(3, "suspended"), tstate(4, "attached", asked=False),
                tstate(REQUESTER, "attached")]
     assert [thread.address for thread in not_stopped(stop(), threads)] == [1]
 
 
 @pytest.mark.parametrize("changes", [{"requested": 0}, {"stopped": 1}])
-def test_nobody_is_waited_for(changes: dict[str, int]) -> None:
+def test_stop_that_waits_for_no_thread(changes: dict[str, int]) -> None:
     assert not_stopped(stop(**changes), [tstate(1, "attached")]) == []

@@ -50,7 +50,7 @@ def test_locks_in_several_frames(python: FakePython) -> None:
         sure(third, at(101)), sure(second, at(102, "outer")), sure(first, at(101, "outer"))]
 
 
-def test_waiter_has_taken_nothing(python: FakePython) -> None:
+def test_waiting_thread_has_taken_nothing(python: FakePython) -> None:
     assert taken(python, python.in_with([], python.exit_of(python.lock()))) == []
 
 
@@ -61,7 +61,7 @@ def test_condition(python: FakePython) -> None:
 
 
 @pytest.mark.parametrize("over", ["condition", "lock"])
-def test_condition_that_is_waited_for_gives_its_lock_back(python: FakePython, over: str) -> None:
+def test_condition_wait_releases_the_lock(python: FakePython, over: str) -> None:
     lock, other = python.lock(), python.lock()
     condition = python.condition(lock)
     manager = python.python_exit_of(condition) if over == "condition" else python.exit_of(lock)
@@ -74,7 +74,7 @@ def test_condition_that_is_waited_for_gives_its_lock_back(python: FakePython, ov
     assert [found.lock for found in taken(python, waiting)] == [other, lock]
 
 
-def test_lock_taken_inside_of_wait(python: FakePython) -> None:
+def test_lock_taken_inside_wait(python: FakePython) -> None:
     lock = python.lock()
     waiting = python.in_with([], function="wait", variables=[("self", python.condition(lock))])
     inner = python.in_with([python.exit_of(lock)], previous=waiting)
@@ -89,8 +89,8 @@ def test_lock_between_processes(python: FakePython) -> None:
     assert [found.lock for found in taken(python, frame)] == [lock]
 
 
-def test_manager_of_which_nothing_is_known(python: FakePython) -> None:
-    """An object that has a lock need not have taken it."""
+def test_unknown_context_manager(python: FakePython) -> None:
+    """An object with a lock attribute has not necessarily taken the lock."""
     manager = python.instance("Session", _lock=python.lock())
     semaphore = python.instance("Semaphore", _cond=python.condition(python.lock()), _value=python.integer(1))
     assert taken(python, python.in_with([python.python_exit_of(manager), python.python_exit_of(semaphore)])) == []
@@ -133,7 +133,7 @@ def module_lock(python: FakePython) -> int:
     return python.instance("_ModuleLock", wakeup=python.lock(), owner=python.integer(ME), name=python.string("x"))
 
 
-def test_import_is_told_where_it_is_imported(python: FakePython) -> None:
+def test_import_lock_is_reported_at_the_importing_frame(python: FakePython) -> None:
     lock = module_lock(python)
     importlib = "<frozen importlib._bootstrap>"
     caller = python.in_with([], function="main")
@@ -143,7 +143,7 @@ def test_import_is_told_where_it_is_imported(python: FakePython) -> None:
     assert taken(python, frame) == [sure(lock, at(100, "main"))]
 
 
-def test_import_without_a_with_statement(python: FakePython) -> None:
+def test_import_lock_without_a_with_statement(python: FakePython) -> None:
     # CPython 3.15
     lock = module_lock(python)
     caller = python.in_with([], function="main")
@@ -162,14 +162,14 @@ def test_function_that_may_have_released(python: FakePython, names: tuple[str, .
 
 
 def doubts(python: FakePython, frame: int, lock: int) -> tuple[bool, bool]:
-    """Whether a lock may be free, and whether it may be if its taker does not wait for it."""
+    """Whether a lock may be free, and whether it may be free unless the thread waits for it."""
     found, = (found for found in taken(python, frame) if found.lock == lock)
     return found.released, found.unless_waiting
 
 
 @pytest.mark.parametrize(("names", "expected"), [
     ((), (False, False)), (("lock", "release"), (True, True)), (("lock", "release", "acquire"), (True, True)),
-    # the first thing that it does to the lock is to wait for it
+    # the function acquires the lock first
     (("lock", "acquire", "release"), (False, True))])
 @pytest.mark.parametrize("known", ["variable", "attribute", "inside", "global"])
 def test_inner_function_that_may_have_released(python: FakePython, names: tuple[str, ...],
@@ -183,7 +183,7 @@ def test_inner_function_that_may_have_released(python: FakePython, names: tuple[
     assert doubts(python, inner, lock) == expected
 
 
-def test_inner_function_that_releases_something_else(python: FakePython) -> None:
+def test_inner_function_that_releases_another_lock(python: FakePython) -> None:
     lock = python.lock()
     outer = python.in_with([python.exit_of(lock)])
     inner = python.in_with([], python.exit_of(python.lock()), previous=outer, names=("lock", "release"),
@@ -191,14 +191,14 @@ def test_inner_function_that_releases_something_else(python: FakePython) -> None
     assert doubts(python, inner, lock) == (False, False)
 
 
-def test_function_further_out_that_releases(python: FakePython) -> None:
+def test_outer_function_that_releases(python: FakePython) -> None:
     lock = python.lock()
     outer = python.in_with([], names=("release",), variables=[("lock", lock)])
     assert doubts(python, python.in_with([python.exit_of(lock)], previous=outer), lock) == (False, False)
 
 
 @pytest.mark.parametrize("where", ["same frame", "inner frame"])
-def test_generator_that_lets_go_of_a_lock_for_a_while(python: FakePython, where: str) -> None:
+def test_generator_that_releases_a_lock_temporarily(python: FakePython, where: str) -> None:
     lock, inside = python.lock(), python.lock()
     body = python.in_with([], variables=[("taken", lock)], names=("release", "acquire"),
                           namespace=python.namespace())
@@ -214,7 +214,7 @@ def test_generator_that_lets_go_of_a_lock_for_a_while(python: FakePython, where:
 @pytest.mark.parametrize("method", ["__enter__", "__aenter__"])
 @pytest.mark.parametrize(("names", "knows", "released"), [
     (("release",), True, True), (("release",), False, False), (("acquire",), True, False)])
-def test_manager_that_lets_go_of_a_lock_for_a_while(python: FakePython, method: str, names: tuple[str, ...],
+def test_manager_that_releases_a_lock_temporarily(python: FakePython, method: str, names: tuple[str, ...],
                                                     knows: bool, released: bool) -> None:
     lock, inside = python.lock(), python.lock()
     manager = python.instance("Unlocked", taken=lock if knows else python.lock())
@@ -226,14 +226,14 @@ def test_manager_that_lets_go_of_a_lock_for_a_while(python: FakePython, method: 
     assert doubts(python, frame, inside) == (False, False)
 
 
-def test_inner_function_whose_variables_cannot_be_read(python: FakePython) -> None:
+def test_inner_function_with_unreadable_variables(python: FakePython) -> None:
     lock = python.lock()
     outer = python.in_with([python.exit_of(lock)])
     inner = python.in_with([], previous=outer, names=("release",), namespace=0xDEAD_0000)
     assert doubts(python, inner, lock) == (True, True)
 
 
-def test_frame_that_cannot_be_read(python: FakePython) -> None:
+def test_unreadable_frame_is_skipped(python: FakePython) -> None:
     lock = python.lock()
     outer = python.in_with([python.exit_of(lock)])
     broken = python.in_with([python.exit_of(python.lock())], previous=outer)

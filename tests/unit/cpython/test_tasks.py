@@ -61,8 +61,8 @@ def test_tasks_that_run_eagerly(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", WITH_LISTS)
-def test_tasks_that_only_the_c_module_knows(version: str) -> None:
-    """Not of its own class, so in a set that no Python variable has."""
+def test_tasks_in_the_c_module_only(version: str) -> None:
+    """A task that is not of the module's own class, in a set that only the module has."""
     fake = FakeTasks(version)
     foreign = fake.task("foreign", fake.coroutine("work"), scheduled=False)
     fake.publish()
@@ -74,11 +74,11 @@ def test_tasks_that_only_the_c_module_knows(version: str) -> None:
     assert fake.reader().tasks([fake.tstate]) == ([foreign], [])
     blocked = fake.namespace(**{"asyncio.tasks": fake.module_object(), "_asyncio": fake.none})
     fake.build.put("PyInterpreterState", fake.interp, modules=blocked)
-    assert fake.reader().tasks([fake.tstate]) == ([], []), "an import that is blocked is no module"
+    assert fake.reader().tasks([fake.tstate]) == ([], []), "a blocked import is not a module"
 
 
 @pytest.mark.parametrize("version", WITH_LISTS)
-def test_a_damaged_list_ends_and_what_was_read_stays(version: str) -> None:
+def test_damaged_list_keeps_the_tasks_before_it(version: str) -> None:
     fake = FakeTasks(version)
     coroutine = fake.coroutine("work")
     known = [fake.task(f"t{i}", coroutine) for i in range(5)]
@@ -91,7 +91,7 @@ def test_a_damaged_list_ends_and_what_was_read_stays(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", WITH_LISTS)
-def test_a_list_that_does_not_come_back_is_cut(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_list_is_cut(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "MAX_TASKS", 50)
     fake = FakeTasks(version)
     coroutine = fake.coroutine("work")
@@ -117,14 +117,14 @@ def test_a_large_set(fake: FakeTasks) -> None:
 
 def test_a_process_that_has_not_imported_asyncio(fake: FakeTasks) -> None:
     objects = Objects(fake.memory, fake.layouts)
-    assert not uses_asyncio(fake.memory, fake.layouts, objects, fake.interp)
+    assert not uses_asyncio(objects, fake.interp)
     fake.publish()
-    assert uses_asyncio(fake.memory, fake.layouts, objects, fake.interp)
+    assert uses_asyncio(objects, fake.interp)
 
 
 # -- loops ----------------------------------------------------------------------------------------------------------
 
-def test_the_loop_and_the_task_that_run(fake: FakeTasks) -> None:
+def test_running_loop_and_task(fake: FakeTasks) -> None:
     current = fake.task("current", fake.coroutine("work"))
     fake.publish(current=current)
     reader = fake.reader()
@@ -141,7 +141,7 @@ def test_a_loop_that_has_stopped(fake: FakeTasks) -> None:
     assert fake.reader().running(fake.tstate) == (None, None)
 
 
-def test_the_thread_that_a_loop_notes(fake: FakeTasks) -> None:
+def test_thread_recorded_in_a_loop(fake: FakeTasks) -> None:
     reader = fake.reader()
     assert reader.thread_id(fake.instance("Loop", _thread_id=fake.integer(0x7F12_3456_7000))) == 0x7F12_3456_7000
     assert reader.thread_id(fake.instance("Stopped", _thread_id=fake.none)) is None
@@ -170,12 +170,12 @@ def test_states(fake: FakeTasks, number: int, state: str) -> None:
     assert fake.reader().is_pending(fake.future(state=number)) == (state == "pending")
 
 
-def test_a_name_that_was_not_asked_for_is_a_number() -> None:
+def test_unused_default_name_is_a_number() -> None:
     fake = FakeTasks("3.13.0")
     assert fake.reader().task(fake.task(12, fake.coroutine("work"))).name == "Task-12"
 
 
-def test_a_task_in_no_state(fake: FakeTasks) -> None:
+def test_task_in_an_impossible_state(fake: FakeTasks) -> None:
     at = fake.task("t", fake.coroutine("work"), state=7)
     with pytest.raises(CorruptStructure, match="contradicts"):
         fake.reader().task(at)
@@ -189,7 +189,7 @@ def test_a_task_of_a_derived_class(fake: FakeTasks) -> None:
     assert fake.reader().task(at).state == "pending"
 
 
-def test_a_task_of_another_size_is_of_another_layout(fake: FakeTasks) -> None:
+def test_task_of_another_size_is_an_unknown_layout(fake: FakeTasks) -> None:
     at = fake.task("t", fake.coroutine("work"))
     fake.build.put("PyTypeObject", fake.type_object("_asyncio.Task"), tp_basicsize=fake.layouts["TaskObj"].size + 8)
     with pytest.raises(UnknownLayout, match="bytes, in no known layout"):
@@ -206,7 +206,7 @@ def test_a_task_written_in_python(fake: FakeTasks) -> None:
     assert reader.task(done) == TaskState(done, None, fake.loop, "done", coroutine, None)
     assert (reader.is_pending(at), reader.is_pending(done)) == (True, False)
     strange = fake.python_task(coroutine, _state=fake.string("UNHEARD"))
-    with pytest.raises(CorruptStructure, match="no state"):
+    with pytest.raises(CorruptStructure, match="not the state"):
         reader.task(strange)
 
 
@@ -228,12 +228,12 @@ def test_python_tasks_are_read_without_the_layout_of_c_tasks(fake: FakeTasks) ->
         reader.task(c_task)
 
 
-def test_what_is_no_task_at_all(fake: FakeTasks) -> None:
+def test_object_that_is_not_a_task(fake: FakeTasks) -> None:
     with pytest.raises(CorruptStructure, match="a Thing among the tasks"):
         fake.reader().task(fake.instance("Thing"))
 
 
-def test_version_that_is_not_decoded() -> None:
+def test_unsupported_version() -> None:
     memory, layouts = FakeMemory(), cpython_layouts("3.6.15")
     objects = Objects(memory, layouts)
     with pytest.raises(UnknownLayout, match="not decoded"):
@@ -259,7 +259,7 @@ def test_a_chain_of_all_kinds(fake: FakeTasks) -> None:
 
 
 def test_a_plain_yield_delegates_to_nothing(fake: FakeTasks) -> None:
-    """As in ``asyncio.sleep(0)``: what lies on top of the stack is not awaited."""
+    """As in ``asyncio.sleep(0)``: the value on top of the stack is not awaited."""
     inner = fake.coroutine("inner")
     at = fake.coroutine("bare", 0, "generator", under=[inner])
     assert functions(fake, at) == (["bare"], None)
@@ -275,7 +275,7 @@ def test_a_coroutine_that_has_ended(fake: FakeTasks) -> None:
     assert functions(fake, at) == ([], None)
 
 
-def test_a_coroutine_whose_frame_is_damaged(fake: FakeTasks) -> None:
+def test_coroutine_with_a_damaged_frame(fake: FakeTasks) -> None:
     at = fake.coroutine("lost")
     if fake.version_tuple < (3, 11):
         fake.build.put("PyGenObject", at, gi_frame=0x10)
@@ -317,14 +317,14 @@ def test_a_long_chain_is_cut(fake: FakeTasks, monkeypatch: pytest.MonkeyPatch) -
     assert problem == "cut after 10 coroutines"
 
 
-def test_memory_that_is_not_there(fake: FakeTasks) -> None:
+def test_unmapped_coroutine(fake: FakeTasks) -> None:
     names, problem = functions(fake, fake.coroutine("last", 0x1000))
     assert names == ["last"]
     assert problem is not None
     assert "cannot read" in problem
 
 
-def test_a_coroutine_that_runs(fake: FakeTasks) -> None:
+def test_running_coroutine(fake: FakeTasks) -> None:
     inner = fake.coroutine("inner")
     at = fake.coroutine("work", inner)
     reader = fake.reader()
@@ -338,7 +338,7 @@ def test_a_coroutine_that_runs(fake: FakeTasks) -> None:
         assert not reader.is_executing(at)
 
 
-def test_what_another_thread_runs_is_not_this_ones(fake: FakeTasks) -> None:
+def test_frames_of_another_thread_are_not_returned(fake: FakeTasks) -> None:
     fake.stack(fake.tstate, [])
     assert fake.reader().running_frames(fake.tstate, fake.coroutine("work")) == ()
     assert fake.reader().running_frames(fake.tstate, fake.none) == ()
@@ -346,7 +346,7 @@ def test_what_another_thread_runs_is_not_this_ones(fake: FakeTasks) -> None:
 
 # -- futures --------------------------------------------------------------------------------------------------------
 
-def test_callbacks_and_what_they_captured(fake: FakeTasks) -> None:
+def test_callbacks_and_their_free_variables(fake: FakeTasks) -> None:
     outer = fake.future()
     first = fake.callback("/lib/asyncio/tasks.py", inner=fake.none, outer=outer)
     second, third = fake.callback("/app/job.py"), fake.none
@@ -357,7 +357,7 @@ def test_callbacks_and_what_they_captured(fake: FakeTasks) -> None:
     assert list(reader.callbacks(fake.instance("Future", _callbacks=pair))) == [first]
     assert reader.free_variables(first) == ("/lib/asyncio/tasks.py", {"inner": fake.none, "outer": outer})
     assert reader.free_variables(second) == ("/app/job.py", {})
-    with pytest.raises(CorruptStructure, match="no Python function"):
+    with pytest.raises(CorruptStructure, match="not a Python function"):
         reader.free_variables(third)
 
 
@@ -376,7 +376,7 @@ def test_a_list_is_cut(fake: FakeTasks) -> None:
 # -- what the module states of itself -------------------------------------------------------------------------------
 
 def stated(fake: FakePython, **changes: int) -> tuple[Layouts, Module]:
-    """A table, and a module that states something else."""
+    """A table, and a module with other offsets."""
     known, task = fake.layouts["_Py_AsyncioModuleDebugOffsets"], fake.layouts["TaskObj"]
     values = {"asyncio_task_object.size": task.size, "asyncio_task_object.task_name": task.offset("task_name"),
               "asyncio_task_object.task_coro": task.offset("task_coro"),
@@ -389,7 +389,7 @@ def stated(fake: FakePython, **changes: int) -> tuple[Layouts, Module]:
 
 
 @pytest.mark.parametrize("version", WITH_LISTS)
-def test_what_the_module_states_counts(version: str) -> None:
+def test_offsets_of_the_module_are_applied(version: str) -> None:
     fake = FakeTasks(version)
     layouts, module = stated(fake)
     found = with_asyncio_offsets(fake.memory, layouts, [Module("/lib/other.so", ()), module])
@@ -404,14 +404,14 @@ def test_what_the_module_states_counts(version: str) -> None:
 @pytest.mark.parametrize("changes", [
     {"asyncio_task_object.size": 8}, {"asyncio_interpreter_state.asyncio_tasks_head": 1 << 40},
     {"asyncio_thread_state.asyncio_tasks_head": 0}])
-def test_what_cannot_be_is_not_used(version: str, changes: dict[str, int]) -> None:
+def test_impossible_offsets_are_rejected(version: str, changes: dict[str, int]) -> None:
     fake = FakeTasks(version)
     layouts, module = stated(fake, **changes)
     with pytest.raises(UnknownLayout):
         with_asyncio_offsets(fake.memory, layouts, [module])
 
 
-def test_a_version_that_states_nothing() -> None:
+def test_version_without_offsets() -> None:
     fake = FakeTasks("3.13.0")
     assert with_asyncio_offsets(fake.memory, fake.layouts, [fake.module]) is fake.layouts
 
@@ -419,7 +419,7 @@ def test_a_version_that_states_nothing() -> None:
 # -- damage ---------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("seed", combinations.seeds(6))
-def test_damaged_memory_raises_errors_of_ours_only(fake: FakeTasks, seed: int) -> None:
+def test_damaged_memory_raises_only_gdbext_errors(fake: FakeTasks, seed: int) -> None:
     future = fake.object_of("_asyncio.FutureIter")
     known = [fake.task(f"t{i}", fake.coroutine("outer", fake.coroutine("inner", future), variables={"i": fake.none}),
                        callbacks=[fake.callback("/lib/asyncio/tasks.py", outer=future)] * 2) for i in range(8)]

@@ -66,7 +66,7 @@ def test_integers_of_many_digits(python: FakePython, value: int, expected: str) 
     assert text(python, python.integer(value)) == expected
 
 
-def test_integer_that_no_python_would_write(python: FakePython) -> None:
+def test_integer_longer_than_python_formats(python: FakePython) -> None:
     assert text(python, python.integer(10**5000), characters=100_000) == "<int of 5001 digits>"
 
 
@@ -158,13 +158,13 @@ def test_ranges_and_slices(python: FakePython) -> None:
     assert text(python, damaged) == "range(1, range(...))"
 
 
-def test_keys_that_were_taken_out_of_a_set(python: FakePython) -> None:
+def test_removed_keys_of_a_set(python: FakePython) -> None:
     one, dummy = python.integer(1), python.builtin("object", "PyObject")
     assert text(python, python.set_object(one, size=256, dropped=[dummy] * 100)) == "{1}"
     assert text(python, python.set_object(dropped=[dummy])) == "set()"
 
 
-def test_set_whose_table_cannot_be(python: FakePython) -> None:
+def test_set_with_an_impossible_table(python: FakePython) -> None:
     at = python.set_object(python.integer(1))
     python.build.put("PySetObject", at, mask=5)
     with pytest.raises(GdbextError):
@@ -174,7 +174,7 @@ def test_set_whose_table_cannot_be(python: FakePython) -> None:
         text(python, at)
 
 
-def test_only_so_many_items(python: FakePython) -> None:
+def test_number_of_items_is_limited(python: FakePython) -> None:
     eleven, ten = integers(python, 11), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
     assert text(python, python.list_object(*eleven[:10])) == f"[{ten}]"
     assert text(python, python.list_object(*eleven)) == f"[{ten}, ...]"
@@ -201,7 +201,7 @@ def test_a_dict_of_a_million_is_not_read_whole(python: FakePython) -> None:
     assert text(python, at).endswith("9: 9, ...}")
 
 
-def test_entries_that_are_not_in_use(python: FakePython) -> None:
+def test_unused_entries(python: FakePython) -> None:
     key, one = python.string("k"), python.integer(1)
     at = python.dictionary([(key, 0)] * 50 + [(key, one)])
     python.build.put("PyDictObject", at, ma_used=1)
@@ -209,7 +209,7 @@ def test_entries_that_are_not_in_use(python: FakePython) -> None:
     assert text(python, at, reads=20) == "{...}"
 
 
-def test_only_so_deep(python: FakePython) -> None:
+def test_depth_is_limited(python: FakePython) -> None:
     one = python.integer(1)
     deep = python.list_object(python.tuple_object(python.namespace(a=python.list_object(one), b=python.list_object())))
     assert text(python, deep) == "[({'a': [...], 'b': []},)]"
@@ -220,7 +220,7 @@ def test_only_so_deep(python: FakePython) -> None:
     assert text(python, one, depth=0) == "1"
 
 
-def test_not_deeper_than_the_stack_of_python_allows() -> None:
+def test_depth_is_limited_to_the_stack_of_python() -> None:
     python = FakePython(FakeMemory(), "3.12.1")
     at = python.list_object()
     for _ in range(300):
@@ -242,12 +242,12 @@ def test_cycles(python: FakePython) -> None:
     assert text(python, mapping, depth=50) == "{'me': [{...}]}"
 
 
-def test_the_same_object_twice_is_no_cycle(python: FakePython) -> None:
+def test_same_object_twice_is_not_a_cycle(python: FakePython) -> None:
     inner = python.list_object(python.integer(1))
     assert text(python, python.list_object(inner, inner)) == "[[1], [1]]"
 
 
-def test_no_item_begins_behind_the_last_character(python: FakePython) -> None:
+def test_no_item_begins_after_the_last_character(python: FakePython) -> None:
     at = python.list_object(*[python.string("x" * 60)] * 9)
     word = f"'{'x' * 60}'"
     assert text(python, at) == f"[{word}, {word}, {word}, '{'x' * 8}'..., ...]"
@@ -256,7 +256,7 @@ def test_no_item_begins_behind_the_last_character(python: FakePython) -> None:
     assert shown == "[[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 1, 2, 3, 4, 5, ...], ...]"
 
 
-def test_damage_shows_in_its_place(python: FakePython) -> None:
+def test_damaged_part_is_shown_as_unreadable(python: FakePython) -> None:
     one, bad = python.integer(1), python.string("abc")
     python.build.put("PyASCIIObject", bad, state_kind=0)
     assert text(python, python.list_object(one, NOWHERE, bad, one)) == f"[1, {UNREADABLE}, {UNREADABLE}, 1]"
@@ -294,7 +294,7 @@ def test_derived_of_derived_in_c(python: FakePython) -> None:
     assert text(python, at) == "Mine({'a': 1})"
 
 
-def test_a_class_that_is_called_as_a_builtin_one(python: FakePython) -> None:
+def test_class_with_the_name_of_a_builtin_type(python: FakePython) -> None:
     python.class_object("list")
     at = python.builtin("list", "PyListObject")
     assert text(python, at) == f"<list at {at:#x}>"
@@ -331,7 +331,7 @@ def test_instances(python: FakePython, inline: bool) -> None:
     assert text(python, empty) == f"<Empty at {empty:#x}>"
 
 
-def test_an_instance_that_has_itself(python: FakePython) -> None:
+def test_instance_that_contains_itself(python: FakePython) -> None:
     holder = python.list_object(0)
     at = python.instance("Node", me=holder)
     items = int.from_bytes(python.memory.read(holder + python.layouts["PyListObject"].offset("ob_item"), 8), "little")
@@ -380,7 +380,7 @@ def test_dataclasses(python: FakePython) -> None:
     assert text(python, python.list_object(at), depth=1) == "[Account(...)]"
 
 
-def test_a_dataclass_of_fields_of_itself(python: FakePython) -> None:
+def test_dataclass_that_contains_itself(python: FakePython) -> None:
     kind, field = python.class_object("Field"), python.builtin("Field", "PyListObject")
     fields = python.namespace(repr=field)
     python.build.put("PyTypeObject", kind, tp_dict=python.namespace(__dataclass_fields__=fields))
@@ -478,7 +478,7 @@ def test_everything_else(python: FakePython, name: str) -> None:
 # -- numpy ----------------------------------------------------------------------------------------------------
 
 def array(python: FakePython, scalar: str, shape: tuple[int, ...], size: int = 8, old: bool = False) -> int:
-    """A numpy array as NumPy 2, or as NumPy 1 has it."""
+    """A numpy array in the layout of NumPy 2 or NumPy 1."""
     numpy = Builder(python.memory, numpy_layouts("x86_64"), 0x6666_0000_0000)
     descriptor = "PyArray_DescrProto" if old else "PyArray_Descr"
     grown = python.layouts["PyObject"].size - numpy.layouts["PyArrayObject"]["ob_base"].size
@@ -502,7 +502,7 @@ def test_arrays(python: FakePython, old: bool, scalar: str, shape: tuple[int, ..
 
 
 @pytest.mark.parametrize("damage", [{"nd": 65}, {"nd": -1}, {"dimensions": NOWHERE}, {"descr": NOWHERE}])
-def test_arrays_that_cannot_be(python: FakePython, damage: dict[str, int]) -> None:
+def test_impossible_arrays(python: FakePython, damage: dict[str, int]) -> None:
     at = array(python, "numpy.float64", (3,))
     numpy = Builder(python.memory, numpy_layouts("x86_64"))
     grown = python.layouts["PyObject"].size - numpy.layouts["PyArrayObject"]["ob_base"].size
@@ -588,7 +588,7 @@ class OfEveryType(ValueReader):
     """Takes each object for one of another builtin type."""
 
     def kind(self, address: int) -> _Kind:
-        """The type of which an address tells no more than any other number."""
+        """A type that follows from the address, like any other number."""
         name = sorted(_BUILTIN)[address // 8 % len(_BUILTIN)]
         return _Kind(address, name, address % 3 == 0, name, address % 2 == 0)
 
@@ -615,7 +615,7 @@ def test_noise_in_objects_of_every_type(build: tuple[str, str], seed: int) -> No
     lambda python, inner: python.instance("Node", **{f"a{i}": inner for i in range(40)}),
     lambda python, inner: python.dictionary([(python.string(f"k{i}"), inner) for i in range(40)]),
 ], ids=["list", "instance", "dict"])
-def test_few_reads_whatever_is_asked_for(make: Callable[[FakePython, int], int]) -> None:
+def test_number_of_reads_is_limited(make: Callable[[FakePython, int], int]) -> None:
     python = FakePython(FakeMemory(), "3.12.1")
     at = python.integer(1)
     for _ in range(6):
@@ -647,7 +647,7 @@ def test_variables_of_a_frame(python: FakePython) -> None:
     assert locals_of(frames, look, raw, Limits(items=1))[2] == ("total", "list", "[1, ...]")
 
 
-def test_only_so_many_variables(python: FakePython) -> None:
+def test_number_of_variables_is_limited(python: FakePython) -> None:
     names = [f"v{i}" for i in range(MAX_VARIABLES + 5)]
     one = python.integer(1)
     size = python.layouts["PyFrameObject"].size + 8 * len(names) + 512

@@ -42,7 +42,7 @@ def find(python: FakePython, word: int, innermost: int, interpreters: Sequence[I
 
 
 def found(python: FakePython, word: int, innermost: int) -> tuple[str, int, int, list[int]]:
-    """Kind and address of what is waited for, the index of the program's own frame, and the way to the lock."""
+    """Kind and address of the lock, the index of the program's own frame, and the objects that led to the lock."""
     answer = find(python, word, innermost)
     assert answer is not None
     lock, index, path = answer
@@ -72,7 +72,7 @@ def test_garbage_on_the_value_stack(python: FakePython) -> None:
     assert found(python, python.lock_word(lock), at) == ("py-lock", lock, 0, [lock])
 
 
-def test_freed_lock_on_the_value_stack_whose_word_another_lock_has(python: FakePython) -> None:
+def test_freed_lock_on_the_value_stack_with_a_reused_word(python: FakePython) -> None:
     if python.version_tuple >= (3, 13):
         pytest.skip("the futex word of this lock is inside the lock itself")
     lock, freed = python.lock(), python.lock()
@@ -81,12 +81,12 @@ def test_freed_lock_on_the_value_stack_whose_word_another_lock_has(python: FakeP
     assert found(python, python.lock_word(lock), at) == ("py-lock", lock, 0, [lock])
 
 
-def test_no_lock_of_python(python: FakePython) -> None:
+def test_word_of_no_python_lock(python: FakePython) -> None:
     assert find(python, 0x1234, frame(python, [("lock", python.lock())])) is None
 
 
 @pytest.mark.parametrize("kind", ["py-lock", "py-rlock"])
-def test_lock_that_only_the_native_stack_has(python: FakePython, kind: str) -> None:
+def test_lock_on_the_native_stack_only(python: FakePython, kind: str) -> None:
     lock, other = (python.lock(), python.lock()) if kind == "py-lock" else (python.rlock(ME), python.rlock(ME))
     answer = find(python, python.lock_word(lock) if kind == "py-lock" else python.rlock_word(lock),
                   frame(python, [("x", other)]), native=[8, 0xDEAD_0000, other, lock])
@@ -94,18 +94,18 @@ def test_lock_that_only_the_native_stack_has(python: FakePython, kind: str) -> N
     assert (answer[0].kind, answer[0].address, answer[1:]) == (kind, lock, (0, [lock]))
 
 
-def test_native_stack_that_has_other_locks_only(python: FakePython) -> None:
+def test_native_stack_with_other_locks_only(python: FakePython) -> None:
     python_lock = python.lock()
     assert find(python, 0x1234, frame(python), native=[python_lock, 0x1234, python.string("x")]) is None
 
 
-def test_lock_that_nobody_near_knows(python: FakePython) -> None:
+def test_lock_unknown_to_near_frames(python: FakePython) -> None:
     lock = python.lock()
     at = frame(python, [("lock", lock)])
     for _ in range(2):
         at = frame(python, previous=at)
     answer = find(python, python.lock_word(lock), at)
-    # a mutex tells itself which lock it belongs to, since 3.13.1
+    # since 3.13.1 the address of a mutex identifies its lock
     assert (answer is not None) == (python.version_tuple >= (3, 14))
 
 
@@ -152,7 +152,7 @@ def test_lock_of_a_condition(python: FakePython) -> None:
     assert found(python, python.lock_word(lock), at) == ("py-lock", lock, 1, [condition, lock])
 
 
-def test_other_lock_within_a_condition(python: FakePython) -> None:
+def test_other_lock_inside_a_condition(python: FakePython) -> None:
     lock = python.lock()
     at = frame(python, [("self", python.condition(python.lock())), ("waiter", lock)], (), 0, "notify", THREADING)
     assert found(python, python.lock_word(lock), at)[:2] == ("py-lock", lock)
@@ -161,13 +161,13 @@ def test_other_lock_within_a_condition(python: FakePython) -> None:
 @pytest.mark.parametrize(("name", "attributes", "kind"), [
     ("Event", ("_cond", "_flag"), "py-event"), ("Semaphore", ("_cond", "_value"), "py-semaphore"),
     ("Future", ("_condition", "_state"), "py-condition")])
-def test_what_waits_with_a_condition(python: FakePython, name: str, attributes: tuple[str, str], kind: str) -> None:
+def test_objects_with_a_condition(python: FakePython, name: str, attributes: tuple[str, str], kind: str) -> None:
     condition = python.condition(python.lock())
     event = python.instance(name, True, **{attributes[0]: condition, attributes[1]: python.integer(0)})
     caller = frame(python, [("self", event)], (), frame(python), "wait", THREADING)
     at, word = waiting(python, condition, caller)
     assert found(python, word, at)[:3] == (kind, event, 2)
-    # nothing is concluded from code that only looks alike
+    # similar code of other modules proves nothing
     caller = frame(python, [("self", event)], (), frame(python), "wait", "/app/job.py")
     at, word = waiting(python, condition, caller)
     assert found(python, word, at)[:3] == ("py-condition", condition, 1)
@@ -192,7 +192,7 @@ def test_queue(python: FakePython) -> None:
 
 
 def test_event_of_another_object(python: FakePython) -> None:
-    """`Thread.start` waits for an event of the thread's; that is what it waits for."""
+    """`Thread.start` waits for an event of the thread, so the event is reported."""
     condition = python.condition(python.lock())
     event = python.instance("Event", _cond=condition, _flag=python.integer(0))
     thread = python.instance("Thread", _started=event)
@@ -237,7 +237,7 @@ def test_end_of_a_thread_that_releases_a_lock(python: FakePython) -> None:
 
 
 def handle_of(python: FakePython) -> tuple[int, int]:
-    """The object of a thread's handle, and where those are parked that wait for its end."""
+    """The object of a thread's handle, and the parking place of threads that wait for its end."""
     handle = python.build.new("ThreadHandle", ident=ME, state=3, thread_is_exiting=2)
     node = python.build.member("ThreadHandle", handle, "node")
     python.build.put("llist_node", node, next=node, prev=node)
@@ -256,5 +256,5 @@ def test_end_of_a_thread_with_a_handle(python: FakePython) -> None:
     answer = find(python, word, frame(python), (), {ME})
     assert answer is not None
     assert answer[0].owner == ME
-    # what lies there may look like a handle by chance
+    # memory may look like a handle by chance
     assert find(python, word, frame(python), (), {ME + 16}) is None

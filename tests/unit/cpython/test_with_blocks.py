@@ -43,20 +43,20 @@ def test_one_block(python: FakePython) -> None:
     assert blocks(python, python.in_with([python.exit_of(lock)])) == [WithBlock(lock, 101)]
 
 
-def test_nested_blocks_the_innermost_first(python: FakePython) -> None:
+def test_nested_blocks_are_innermost_first(python: FakePython) -> None:
     first, second, third = python.lock(), python.instance("Manager", x=python.integer(1)), python.lock()
     frame = python.in_with([python.exit_of(first), python.python_exit_of(second), python.exit_of(third, "__aexit__")])
     assert blocks(python, frame) == [WithBlock(third, 103), WithBlock(second, 102), WithBlock(first, 101)]
 
 
-def test_who_waits_at_a_with_statement_has_not_entered_it(python: FakePython) -> None:
+def test_frame_that_waits_at_a_with_statement_has_not_entered_it(python: FakePython) -> None:
     outer, lock = python.lock(), python.lock()
     waiting = python.exit_of(lock)
     assert blocks(python, python.in_with([], waiting)) == []
     assert blocks(python, python.in_with([python.exit_of(outer)], waiting)) == [WithBlock(outer, 101)]
 
 
-def test_who_is_at_a_with_statement(python: FakePython) -> None:
+def test_frame_at_a_with_statement_is_entering(python: FakePython) -> None:
     outer, lock = python.exit_of(python.lock()), python.exit_of(python.lock())
     assert is_entering(python, python.in_with([], lock))
     assert is_entering(python, python.in_with([outer], lock))
@@ -70,7 +70,7 @@ def test_frame_without_blocks(python: FakePython) -> None:
 
 @pytest.mark.parametrize("what", ["another method", "no method", "nothing", "garbage"])
 def test_other_values_below_a_handler(python: FakePython, what: str) -> None:
-    # a loop's iterator, what a `try` statement found there
+    # the iterator of a loop, values below a `try` statement
     lock = python.lock()
     value = {"another method": python.exit_of(lock, "acquire")[0], "no method": lock, "nothing": 0,
              "garbage": 0xDEAD_0000}[what]
@@ -78,15 +78,15 @@ def test_other_values_below_a_handler(python: FakePython, what: str) -> None:
 
 
 @pytest.mark.parametrize("python", ["3.14.10", "3.15.2"], indirect=True)
-def test_bound_method_has_nothing_behind_it(python: FakePython) -> None:
-    # found on the class without being a method: then NULL follows
+def test_bound_method_is_followed_by_null(python: FakePython) -> None:
+    # found on the class but not a method: followed by NULL
     lock = python.lock()
     assert blocks(python, python.in_with([(python.builtin_method("__exit__", lock), 0)])) == [WithBlock(lock, 101)]
 
 
 @pytest.mark.parametrize("python", ["3.9.18", "3.10.13"], indirect=True)
 def test_block_of_a_try_statement(python: FakePython) -> None:
-    # inside of a `with` block it has as many values below it; alone it proves nothing
+    # inside a `with` block it has as many values below it; alone it proves nothing
     lock = python.lock()
     frame = python.in_with([python.exit_of(lock)])
     at = python.build.member("PyFrameObject", frame, "f_blockstack")
@@ -129,7 +129,7 @@ def test_try_statement_in_and_around_a_block(python: FakePython) -> None:
     # in the handler of the inner one
     assert blocks(python, python.fill(python.frame(code, offset=60), [], python.exit_of(lock))) == [
         WithBlock(lock, 101)]
-    # in the handler of the outer one the exception lies where the method was
+    # in the handler of the outer one the exception is stored in place of the method
     assert blocks(python, python.fill(python.frame(code, offset=82), [], (python.lock(), 0))) == []
     # the block is left, though the method is still there
     assert blocks(python, python.fill(python.frame(code, offset=50), [], python.exit_of(lock))) == []
@@ -147,8 +147,8 @@ def test_handlers_in_a_circle(python: FakePython) -> None:
 
 @pytest.mark.parametrize("python", VERSIONS[2:], indirect=True)
 @pytest.mark.parametrize("depth", [1 << 14, 1 << 30, (1 << 37) - 1])
-def test_depth_of_a_handler_that_is_any_number(python: FakePython, depth: int) -> None:
-    """Nothing is counted up to it: the process stands still meanwhile."""
+def test_handler_of_any_depth_costs_little_time(python: FakePython, depth: int) -> None:
+    """No loop runs up to the depth, since the process is paused meanwhile."""
     lock = python.lock()
     each = 2 if python.version_tuple >= (3, 14) else 1
     table = exception_table([(0, 30, 60, depth), (60, 90, 90, each)])
