@@ -197,11 +197,11 @@ def _foreign_call(library: str, module: str) -> Callable[[Run], str | None]:
             return f"{library} callback"
         if not calls or run.inner is None:
             return None
-        return f"{library} call {_of(run.inner)}"
+        return f"{library} call {_describe_callee(run.inner)}"
     return tell
 
 
-def _of(called: Frame) -> str:
+def _describe_callee(called: Frame) -> str:
     if isinstance(called, PyFrame):
         return "into the interpreter"
     return f"of {called.function}()" if called.function else f"into {called.module or 'code without a file'}"
@@ -393,7 +393,7 @@ def present(stack: Sequence[Frame], facts: Facts | None = None) -> list[Part]:
     declined: dict[str, int] = {}
     at = 0
     while at < len(stack):
-        told = None
+        text = None
         for rule in _candidates(*_key(stack[at])):
             if declined.get(rule.name, 0) > at or not rule.fits(stack, at, facts):
                 continue
@@ -401,21 +401,21 @@ def present(stack: Sequence[Frame], facts: Facts | None = None) -> list[Part]:
             while not rule.each and end < len(stack) and rule.fits(stack, end, facts):
                 end += 1
             tell = rule.fold or rule.note
-            told = tell(Run(stack, at, end, facts)) if callable(tell) else tell
-            if told is not None:
+            text = tell(Run(stack, at, end, facts)) if callable(tell) else tell
+            if text is not None:
                 break
             declined[rule.name] = end
-        if told is None:
+        if text is None:
             parts.append(_shown(stack[at], None))
             at += 1
         elif rule.fold is None:
-            parts += [_shown(frame, told) for frame in stack[at:end]]
+            parts += [_shown(frame, text) for frame in stack[at:end]]
             at = end
         else:
             folded = tuple(stack[at:end])
-            if parts and parts[-1].text == told and told.endswith(" start"):
+            if parts and parts[-1].text == text and text.endswith(" start"):
                 folded = parts.pop().frames + folded  # Python's is inside the C library's
-            parts.append(Part(folded, told))
+            parts.append(Part(folded, text))
             at = end
     return parts
 

@@ -8,6 +8,7 @@ is in that very frame; before 3.11 the frames are those of the function ``_PyEva
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Union
 
 from gdbext.cpython.frames import PyStack
@@ -18,35 +19,32 @@ from gdbext.model.reasons import Reason, because
 Item = Union[PyFrame, int]
 
 
-def merge(native: Sequence[tuple[int, int]], python: PyStack, is_eval: Callable[[int], bool],
-          is_interpreter: Callable[[int], bool]) -> tuple[list[Item], Reason | None]:
-    """One stack of both, innermost first, the interpreter's own native frames left out.
+def merge(native: int, python: PyStack, at: Sequence[int] | None) -> list[Item]:
+    """One stack of both, innermost first; the native frames of the eval loop are replaced by what they run.
 
-    :param native: (program counter, stack pointer) of each native frame, innermost first.
-    :param is_eval: whether a program counter is in the eval loop; used only if `python` has no anchors.
-    :param is_interpreter: whether a program counter is in the interpreter.
-    :return: the frames, and why they could not be interleaved (None where they were): then all Python frames come
-        first.
+    :param native: the number of native frames.
+    :param at: the result of `eval_frames`; with None all Python frames come first.
     """
-    at, reason = eval_frames(native, python, is_eval)
     if at is None:
-        kept: list[Item] = list(python.frames)
-        kept += [i for i, (pc, _) in enumerate(native) if not is_interpreter(pc)]
-        return kept, reason
+        return [*python.frames, *range(native)]
     items: list[Item] = []
     frames = iter(python.frames)
     count_at = dict(zip(at, (count for count, _ in python.calls)))
-    for i, (pc, _) in enumerate(native):
-        if i in count_at:
-            items.extend(frame for _, frame in zip(range(count_at[i]), frames))
-        elif not is_interpreter(pc):
-            items.append(i)
-    return items, None
+    for index in range(native):
+        if index in count_at:
+            items.extend(islice(frames, count_at[index]))
+        else:
+            items.append(index)
+    return items
 
 
 def eval_frames(native: Sequence[tuple[int, int]], python: PyStack,
-                 is_eval: Callable[[int], bool]) -> tuple[list[int] | None, Reason | None]:
-    """Index of the native frame of each call of the eval loop, or None and the reason; see `merge`."""
+                is_eval: Callable[[int], bool]) -> tuple[list[int] | None, Reason | None]:
+    """The index of the native frame of each call of the eval loop; None and the reason if they cannot be matched.
+
+    :param native: (program counter, stack pointer) of each native frame, innermost first.
+    :param is_eval: whether a program counter is in the eval loop; used only if `python` has no anchors.
+    """
     anchors = [anchor for _, anchor in python.calls]
     if not anchors:
         return [], None

@@ -67,19 +67,14 @@ class MixedStacks:
                shown: Collection[int] = ()) -> tuple[MixedStack, Sequence[Item]]:
         code, own = self._code, thread.python
         native = seen.whole(code)
-
-        def is_eval(pc: int) -> bool:
-            return own is not None and own.is_eval(code, pc)
-
-        at, _ = eval_frames(native, python, is_eval)
+        at, unmerged = eval_frames(native, python, lambda pc: own is not None and own.is_eval(code, pc))
         # all that follows from a stack follows from these; Python frames that are equal are the same objects
         key = (tuple([pc for pc, _ in native]), tuple(map(id, python.frames)), None if at is None else tuple(at),
                tuple([count for count, _ in python.calls]), frozenset(shown))
         known = self._known.get(key)
         if known is not None:
             return known.mixed, known.items
-        items, unmerged = merge(native, python, is_eval, lambda pc: False)
-        kept, left_out = split(items, native, self._is_interpreter, shown)
+        kept, left_out = split(merge(len(native), python, at), native, self._is_interpreter, shown)
         frames = tuple([code.frame(native[item][0], item) if isinstance(item, int) else item for item in kept])
         # where frames are not in their places, nothing is known of what calls them
         facts = Facts({} if unmerged else left_out, lambda pc: code.frame(pc, 1).function, lambda: _imports(thread))

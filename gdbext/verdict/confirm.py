@@ -34,15 +34,8 @@ def what_stayed(first: Report, second: Report, moved: Collection[int]) -> Report
     :param moved: LWPs that have run between the snapshots.
     """
     before = {_key(first, deadlock) for deadlock in first.deadlocks}
-    stayed, gone = [], 0
-    for deadlock in second.deadlocks:
-        key = _key(second, deadlock)
-        if key in before and not key[0].intersection(moved):
-            stayed.append(deadlock)
-        else:
-            gone += 1
-    dropped = max(len(first.deadlocks) - len(stayed), gone)
-    notes = second.notes
-    if dropped:
-        notes += (because("deadlocks-dropped", count=dropped),)
-    return replace(second, deadlocks=tuple(stayed), notes=notes)
+    stayed = tuple(deadlock for deadlock in second.deadlocks
+                   if (key := _key(second, deadlock)) in before and key[0].isdisjoint(moved))
+    dropped = max(len(first.deadlocks), len(second.deadlocks)) - len(stayed)
+    notes = (*second.notes, because("deadlocks-dropped", count=dropped)) if dropped else second.notes
+    return replace(second, deadlocks=stayed, notes=notes)

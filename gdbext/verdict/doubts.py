@@ -20,8 +20,6 @@ from gdbext.waits.seen import SeenWait
 #: which glibc asks threads to end or to change their user.
 _HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT,
                        signal.SIGTRAP, signal.SIGSYS, 32, 33))
-
-
 #: How many threads are named in the reason why there is no verdict.
 _MAX_NAMED = 8
 

@@ -60,8 +60,7 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
     if not edges or first not in {edge.waiter for edge in edges}:
         return None
     return Deadlock(tuple(edge.waiter for edge in edges), INFERRED, tuple(edges),
-                    because("every-thread-waits"),
-                    standstill=True)
+                    because("every-thread-waits"), standstill=True)
 
 
 def _edges(waiter: int, lock: Lock, stuck: set[int], wait: tuple[Evidence, Reason | None]) -> list[Edge]:
@@ -70,8 +69,6 @@ def _edges(waiter: int, lock: Lock, stuck: set[int], wait: tuple[Evidence, Reaso
     if lock.orphan:
         found.append(Edge(waiter, lock.id, None, weakest([lock.orphan_evidence, wait[0]]), wait[1]))
     return found
-
-
 
 
 def _in_order(members: Sequence[int], edges: Mapping[int, Sequence[Edge]]) -> list[Edge]:
@@ -107,11 +104,8 @@ def _orphans(stuck: set[int], waits: Mapping[int, Lock], edges: Mapping[int, Seq
     for members in by_lock.values():
         own = [edge for number in members for edge in edges[number] if edge.holder is None]
         lock = waits[members[0]]
-        found.append(Deadlock(tuple(members), weakest([edge.evidence for edge in own]), tuple(own),
-                              _orphan_reason(lock), find_behind(members, graph)))
+        why = because("owner-gone", lock=lock.id, orphan=lock.orphan,
+                      why=lock.why if lock.orphan_evidence != RECORDED else None)
+        found.append(Deadlock(tuple(members), weakest([edge.evidence for edge in own]), tuple(own), why,
+                              find_behind(members, graph)))
     return found
-
-
-def _orphan_reason(lock: Lock) -> Reason:
-    return because("owner-gone", lock=lock.id, orphan=lock.orphan,
-                   why=lock.why if lock.orphan_evidence != RECORDED else None)

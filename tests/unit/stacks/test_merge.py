@@ -4,7 +4,8 @@ import pytest
 
 from gdbext.cpython.frames import PyStack
 from gdbext.model import PyFrame
-from gdbext.stacks.merge import Item, merge
+from gdbext.stacks.boundaries import split
+from gdbext.stacks.merge import Item, eval_frames, merge
 from tests.support.reasons import said
 
 EVAL, INTERPRETER, OTHER = 0x1000, 0x2000, 0x9000
@@ -20,7 +21,8 @@ def native(*kinds: int) -> list[tuple[int, int]]:
 
 
 def merged(frames: list[tuple[int, int]], python: PyStack) -> tuple[list[str], str | None]:
-    items, reason = merge(frames, python, lambda pc: pc == EVAL, lambda pc: pc in (EVAL, INTERPRETER))
+    at, reason = eval_frames(frames, python, lambda pc: pc == EVAL)
+    items, _ = split(merge(len(frames), python, at), frames, lambda pc: pc in (EVAL, INTERPRETER))
     return [text(item) for item in items], said(reason)
 
 
