@@ -30,7 +30,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Add to the report of a failure what GDB was told and said."""
+    """Add the input and output of GDB to the report of a failure."""
     outcome = yield
     report = outcome.get_result()
     if not report.failed:

@@ -165,7 +165,7 @@ def read_code(target: Target, findings: Findings) -> Code:
     """Find the loaded files, and those of them that are of another build than in the core."""
     listed = list(target.modules())
     if not listed:
-        findings.fail("the executable is not known to GDB, so neither libraries nor Python can be told",
+        findings.fail("the executable is not known to GDB, so neither libraries nor Python can be found",
                       "give it too, as in `gdb EXECUTABLE CORE`")
     kept = target.core_kept()
     truncated = f"the core is truncated: {kept[0]:,} of {kept[1]:,} bytes are there" if kept else None

@@ -65,7 +65,7 @@ def check_finalising(sample: Sample, session: gdb_session.Result, report: Report
     assert {report.role(number) for number in gil["waiters"]} <= {"daemon"}
     assert report.python_stack("main") == sample.truth.threads["main"].stack
     document = report.document
-    assert "finalis" in str([document["problems"], document.get("notes")]), "it is told that Python finalises"
+    assert "finalis" in str([document["problems"], document.get("notes")]), "the report says that Python finalises"
     assert "finalis" in session.outputs[2]
 
 

@@ -196,5 +196,5 @@ def test_ten_thousand_tasks(name: str, tmp_path: Path) -> None:
     assert document["problems"] == []
     text = session.outputs[1]
     assert "10,000 tasks" in text
-    assert len(text.splitlines()) < 60, "those that stand at the same place are told once"
+    assert len(text.splitlines()) < 60, "tasks at the same place are shown once"
     assert float(session.outputs[2]) < SECONDS_FOR_MANY

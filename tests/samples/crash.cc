@@ -61,7 +61,7 @@ bool take_again(std::uintptr_t freed, size_t size) {
 }
 
 PyObject *not_taken() {
-    PyErr_SetString(PyExc_RuntimeError, "the block was not to be had");
+    PyErr_SetString(PyExc_RuntimeError, "the block was not available");
     return nullptr;
 }
 

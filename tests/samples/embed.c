@@ -91,7 +91,7 @@ NOINLINE long app_serve(PyObject *serve) {
 NOINLINE int app_main(const char *home) {
     setenv("PYTHONHOME", home, 1);
     Py_InitializeEx(0);
-    PyRun_SimpleString("import sys; sys.setswitchinterval(1000)"); /* who waits for the GIL sleeps on */
+    PyRun_SimpleString("import sys; sys.setswitchinterval(1000)"); /* a thread waiting for the GIL sleeps on */
 #if PY_VERSION_HEX < 0x03070000
     PyEval_InitThreads();
 #endif

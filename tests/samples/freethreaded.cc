@@ -74,7 +74,7 @@ NOINLINE Ledger &ledger() {
 
 /* -- a structure that is not made for threads -- */
 
-/* Its memory ends at a page that nobody may touch, and is given back to the kernel when it is outgrown: whoever still
+/* Its memory ends at a page that nobody may touch, and is returned to the kernel when it is outgrown: a thread that still
  * writes there dies of it, and does no harm to anything else before. */
 struct Journal {
     int *entries;

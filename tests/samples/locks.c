@@ -616,7 +616,7 @@ static void show_semaphore(sem_t *lock, int shared, operation first, operation s
     sem_wait(lock);
     sides[0] = (struct side){first, lock, 0};
     sides[1] = (struct side){second, lock, 0};
-    // to have it at hand means nothing: whoever comes may post
+    // its address on a stack means nothing: any thread may post
     settle_at_rest(start("innocent", have_at_hand, lock));
     start_waiter("first", &sides[0], sizeof *lock);
     start_waiter("second", &sides[1], sizeof *lock);

@@ -64,7 +64,7 @@ static void end_like_child(pid_t child) {
     end_like(own ? own : other);
 }
 
-/* Whoever started this process may set the limit only after it has forked. */
+/* The process that started this one may set the limit only after the fork. */
 static void allow_core(void) {
     struct rlimit limit;
     getrlimit(RLIMIT_CORE, &limit);

@@ -36,7 +36,7 @@ struct lock_truth {
     const char *mode;        /* of the holders; "exclusive" if left out */
     const char *evidence;    /* "recorded" if left out and there are holders */
     const char *holders;     /* whom a debugger can name */
-    const char *really;      /* who holds it; `holders` if left out */
+    const char *really;      /* the holders; `holders` if left out */
     const char *candidates;  /* between whom it cannot choose */
     const char *waiters;
     const char *shared;      /* those of the waiters that want to share it */

@@ -57,7 +57,7 @@ static NOINLINE int run_script(struct part *part) {
     wanted = part->waits;
     PyObject *globals = PyModule_GetDict(PyImport_AddModule("__main__"));
     PyDict_SetItemString(globals, "wait", PyCFunction_New(&wait_method, NULL));
-    PyRun_SimpleString("import sys; sys.setswitchinterval(1000)"); /* who waits for its GIL sleeps on */
+    PyRun_SimpleString("import sys; sys.setswitchinterval(1000)"); /* a thread waiting for its GIL sleeps on */
     PyObject *code = Py_CompileString(SCRIPT, part->file, Py_file_input);
     PyObject *result = code ? PyEval_EvalCode(code, globals, globals) : NULL;
     if (!result)

@@ -17,8 +17,7 @@ DOCS = HOME.parent / "docs"
 #: Rooms that ask the table what a kind means and do not name kinds.
 ROOMS = ("threads", "stacks", "verdict", "crash", "schema", "render", "holders", "commands", "launcher", "debugger")
 #: Module and word, where a string is a kind's word and means something else: a member of JSON, a system call.
-OTHER_MEANINGS = {("launcher/processes/edges.py", "futex"), ("snapshot.py", "futex"),
-                  *((f"schema/{module}.py", word) for module in ("read", "write") for word in ("gil", "mutex"))}
+OTHER_MEANINGS = {("launcher/processes/edges.py", "futex"), ("snapshot.py", "futex")}
 
 
 def test_each_kind_of_the_schema_has_a_row() -> None:
