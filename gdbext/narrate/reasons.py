@@ -96,8 +96,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
 
     "build-differs": "the core was made with build {core}, the file {path} is build {file}",
     "file-does-not-fit": "the file {path} does not fit where the core has it mapped",
-    "finalizing": "Python {version} is finalizing in thread {thread}: threads that request the GIL exit or hang by "
-                  "purpose",
+    "finalizing": "thread {thread} finalises Python {version}: other threads that request the GIL end or sleep forever",
     "frames-unlisted": "its native stack beyond {file}, which GDB does not list",
     "frames-without-description": "its native stack beyond {file}, which has no usable unwind information",
     "frames-without-file": "its native stack beyond {file}, which is missing",

@@ -428,8 +428,8 @@ def test_help_has_every_setting() -> None:
     assert "0 to 20" in session.outputs[3 + list(SHOWN).index("context-lines")]
 
 
-def test_usage_lists_every_setting() -> None:
-    usage = (CHECKOUT / "docs" / "usage.md").read_text("utf-8")
+def test_reference_lists_every_setting() -> None:
+    usage = (CHECKOUT / "docs" / "reference.md").read_text("utf-8")
     listed = re.findall(r"^\| `set gdbext ([a-z-]+) ", usage, re.MULTILINE)
     assert listed == list(SHOWN)
 
