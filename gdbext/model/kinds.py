@@ -170,11 +170,6 @@ def kind_of(kind: str) -> Kind:
     return _ROWS.get(kind, _UNKNOWN)
 
 
-def kind_of_id(lock_id: str) -> Kind:
-    """The row of the kind in a lock's id."""
-    return kind_of(lock_id.partition(":")[0])
-
-
 def id_of_lock(kind: LockKind, address: int) -> str:
     """The id of a lock in reports."""
     return f"{kind}:{address:#x}"

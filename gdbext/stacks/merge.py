@@ -20,7 +20,7 @@ Item = Union[PyFrame, int]
 
 
 def merge(native: int, python: PyStack, at: Sequence[int] | None) -> list[Item]:
-    """One stack of both, innermost first; the native frames of the eval loop are replaced by what they run.
+    """One stack of both, innermost first; the Python frames replace the native frames of the eval loop.
 
     :param native: the number of native frames.
     :param at: the result of `eval_frames`; with None all Python frames come first.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gdbext
-from gdbext.model.kinds import KINDS, Kind, LockKind, id_of_lock, kind_of, kind_of_id
+from gdbext.model.kinds import KINDS, Kind, LockKind, kind_of
 
 HOME = Path(gdbext.__file__).resolve().parent
 DOCS = HOME.parent / "docs"
@@ -46,12 +46,6 @@ def test_rows_do_not_contradict_themselves() -> None:
 
 def test_kind_of_an_unknown_word_is_a_plain_lock() -> None:
     assert kind_of("latch") == Kind()
-    assert kind_of_id("latch:0x10") == Kind()
-
-
-def test_kind_of_id_is_the_kind_that_made_it() -> None:
-    for name, kind in KINDS.items():
-        assert kind_of_id(id_of_lock(name, 0x7F10)) is kind
 
 
 def named(path: Path) -> Iterator[str]:
