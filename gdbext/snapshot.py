@@ -153,6 +153,17 @@ class Snapshot:
         return find_tasks(self._target.memory, self._python.pythons, self._python.number_of_tstate,
                           self._code.modules, self._findings)
 
+    def judged_report(self, stacks: Callable[[Thread], bool]) -> Report:
+        """Make the report with all that its verdict rests on: tasks of asyncio, and stacks where no lock explains it.
+
+        :param stacks: as in `report`.
+        """
+        asyncio = self.tasks()
+        report = self.report(stacks)
+        if not report.deadlocks:
+            report = self.report(lambda thread: True)
+        return replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles)
+
     def report(self, stacks: Callable[[Thread], bool], looked_up: Lock | None = None) -> Report:
         """Make the report.
 
@@ -172,7 +183,9 @@ class Snapshot:
                     not_interleaved.append(Problem(f"thread {thread.number}", "not applicable",
                                                    because("not-interleaved", why=mixed.unmerged)))
         target = self._target
-        info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name)
+        origin = target.origin()
+        info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name,
+                          origin.command_line, origin.host, origin.time)
         waiters = {gil.id: [waiter.thread for waiter in gil.waiters] for gil in self.gils()}
         return Report(info, self._python.runtimes(waiters), tuple(threads), tuple(locks.values()), deadlocks,
                       (*self._findings.problems, *not_interleaved), tuple(self._findings.notes),

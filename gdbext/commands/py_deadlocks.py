@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gdbext.commands.arguments import JSON, Option, seconds
 from gdbext.commands.base import Command, Result, filter_report
 from gdbext.model import Report
+from gdbext.render.tasks import TaskTree
+from gdbext.render.text import TextRenderer
 from gdbext.snapshot import Snapshot
+from gdbext.verdict.judge import verdict_of
 
-HELP = """Find deadlocks and explain them, thread by thread and lock by lock.
+HELP = """Show the verdict: what hangs and why, thread by thread and lock by lock.
 
 Usage: py-deadlocks [--confirm [SECONDS]] [--json]
 
@@ -18,8 +22,9 @@ The command inspects every thread of the process or core, Python or native. The 
 call of a blocked thread identifies the lock that it waits for, and the lock identifies
 its holder. Every cycle is shown with the source lines at which its threads wait,
 followed by the threads that are stuck behind a cycle and the locks whose owner no
-longer exists. If there is no deadlock, the command says so and shows the holder of the
-GIL.
+longer exists. If there is no deadlock, the verdict says what the program waits for: a
+child process, the other end of a pipe or socket, a queue, a pool, an asyncio task that
+blocks its event loop. Event loops are shown with their tasks.
 
 Each statement about a holder has its evidence: "recorded" (the lock itself records the
 owner), "derived" (from the interpreter's state) or "inferred" (from circumstances that
@@ -34,7 +39,9 @@ leave no other thread).
 
 Example:
   (gdb) py-deadlocks
-  Deadlock 1: 2 threads wait for each other (recorded)
+  gdbext: python3.11 /srv/app.py  PID 1268 on web-3, CPython 3.11.7, 2026-11-22 12:59:01Z
+
+  DEADLOCK: 2 threads wait for each other.
   ...
   Cycle: thread 1 -> rwlock 0x55d2c8f0 in libdrv.so -> thread 2; thread 2 -> the GIL -> thread 1
 
@@ -42,15 +49,22 @@ Related: py-threads-locks, gil-holder, rwlock-owner."""
 
 
 def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
-    return _result(snapshot.report(lambda thread: False))
+    return _result(snapshot.judged_report(lambda thread: False))
 
 
 def _result(report: Report) -> Result:
     involved = {number for deadlock in report.deadlocks for number in deadlock.involved}
     locks = {thread.waits.lock for thread in report.threads if thread.number in involved and thread.waits}
-    filtered = filter_report(report, involved, locks) if report.deadlocks else report
-    return Result(filtered, ("runtimes", "threads", "locks", "deadlocks", "problems"), lambda text: text.deadlocks(),
-                  report)
+    shown = report
+    if report.deadlocks:
+        shown = replace(filter_report(report, involved, locks), verdict=verdict_of(report))
+    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if report.event_loops else ()), "problems")
+
+    def text(renderer: TextRenderer) -> str:
+        tasks = TaskTree(report, renderer, "top").render() if report.event_loops else ""
+        return renderer.deadlocks(tasks=tasks)
+
+    return Result(shown, parts, text, report)
 
 
 OPTIONS = (JSON, Option("--confirm", nargs="?", type=seconds, const=1.0))

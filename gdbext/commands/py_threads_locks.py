@@ -1,4 +1,4 @@
-"""`py-threads-locks`: every thread with its stack and the locks it holds and waits for; then the deadlocks."""
+"""`py-threads-locks`: the verdict, then every thread with its stack and the locks it holds and waits for."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from gdbext.render.dot import as_dot
 from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
 from gdbext.snapshot import Snapshot
+from gdbext.verdict.judge import verdict_of
 
-HELP = """Show every thread with its Python and native stack and its locks; then the deadlocks.
+HELP = """Show the verdict, then every thread with its Python and native stack and its locks.
 
 Usage: py-threads-locks [--each] [--stacks=full|top|none] [--tasks] [--dot FILE] [--json] [THREADS]
 
@@ -54,20 +55,18 @@ def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> 
     chosen = thread_numbers(" ".join(arguments.rest), snapshot.numbers())
     stacks = arguments.stacks
     wanted = set(chosen)
-    asyncio = snapshot.tasks() if arguments.tasks else None
-    report = snapshot.report(lambda thread: stacks != "none" and thread.number in wanted)
-    if asyncio is not None:
-        report = replace(report, event_loops=asyncio.loops, tasks=asyncio.tasks, task_cycles=asyncio.cycles)
+    report = snapshot.judged_report(lambda thread: stacks != "none" and thread.number in wanted)
     involved = {number for deadlock in report.deadlocks for number in deadlock.involved}
     files = ((arguments.dot, as_dot(report)),) if arguments.dot is not None else ()
-    shown = replace(report, threads=tuple(
+    shown = replace(report, verdict=verdict_of(report), threads=tuple(
         replace(thread, stack=(), parts=(), unmerged=None) if stacks == "none" else thread
         for thread in report.threads if thread.number in wanted or thread.number in involved))
-    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if asyncio is not None else ()), "problems")
+    has_tasks = arguments.tasks or bool(report.event_loops)
+    parts = ("runtimes", "threads", "locks", "deadlocks", *(("tasks",) if has_tasks else ()), "problems")
 
     def text(renderer: TextRenderer) -> str:
-        threads = renderer.threads(chosen if arguments.rest else None, arguments.each, stacks)
-        return threads if asyncio is None else f"{threads}\n{TaskTree(report, renderer, stacks).render()}"
+        tasks = TaskTree(report, renderer, stacks).render() if arguments.tasks else ""
+        return renderer.threads(chosen if arguments.rest else None, arguments.each, stacks, tasks)
 
     return Result(shown, parts, text, report, files)
 

@@ -33,17 +33,20 @@ from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.model import Problem, Report
 from gdbext.model.reasons import because
-from gdbext.narrate.reasons import explain
+from gdbext.narrate.verdict import sentence
+from gdbext.narrate.words import plain
 from gdbext.record import record
 from gdbext.render.crash import crash_page
 from gdbext.render.dot import as_dot
 from gdbext.render.escape import printable
 from gdbext.render.style import Style
+from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import document
 from gdbext.snapshot import Snapshot, take_snapshot
+from gdbext.verdict.judge import verdict_of
 
-_PARTS = ("runtimes", "threads", "locks", "deadlocks", "crash", "problems")
+_PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "crash", "problems")
 _INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 #: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
@@ -144,7 +147,7 @@ def _take() -> tuple[GdbTarget, Report, GdbextError | None]:
     target = GdbTarget()
     snapshot = take_snapshot(target)
     # the stacks of all threads, since the document has them and equal ones are grouped
-    report = snapshot.report(lambda thread: True)
+    report = snapshot.judged_report(lambda thread: True)
     if target.kind == "core":
         report = _with_crash(snapshot, report)
     return target, report, snapshot.incomplete
@@ -153,7 +156,8 @@ def _take() -> tuple[GdbTarget, Report, GdbextError | None]:
 def _take_attached(pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextError | None]:
     prefetch = Prefetch(pid)
     prefetch.read()
-    send({"attached": time.monotonic()})
+    attached = time.monotonic()
+    send({"attached": attached})
     try:
         try:
             execute(f"attach {pid}")
@@ -161,14 +165,17 @@ def _take_attached(pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextErro
             send({"attached": None})
             raise
         prefetch.check()
-        return _take()
+        target, report, incomplete = _take()
     finally:
         _set_interrupts(False)  # nothing but the end of GDB may come before the detach
         try:
             execute("detach")
         except gdb.error:  # the process has ended, or GDB did not attach
             pass
-        send({"detached": time.monotonic()})
+        detached = time.monotonic()
+        send({"detached": detached})
+    info = replace(report.target, paused=round(detached - attached, 3))
+    return target, replace(report, target=info), incomplete
 
 
 def _with_crash(snapshot: Snapshot, report: Report) -> Report:
@@ -183,17 +190,19 @@ def _with_crash(snapshot: Snapshot, report: Report) -> Report:
 
 def _reply(request: Request, target: GdbTarget, report: Report, incomplete: GdbextError | None) -> dict[str, Any]:
     style, source = Style(request.colour, request.width), source_files(target, Settings())
-    text = ""
+    renderer = TextRenderer(report, style, source)
+    crash = tasks = ""
     if report.crash is not None:
-        # without problems and notes, which the text below has
-        crash = TextRenderer(replace(report, problems=(), notes=()), style, source)
-        text = crash_page(crash, report.crash) + "\n"
-    text += TextRenderer(report, style, source).threads(None, request.each, request.stacks)
+        # without problems and notes, which the end of the text has
+        crash = crash_page(TextRenderer(replace(report, problems=(), notes=()), style, source), report.crash)
+    if report.event_loops:
+        tasks = TaskTree(report, renderer, request.stacks).render()
+    text = renderer.threads(None, request.each, request.stacks, crash, tasks)
     text = style.wrap(text + "".join(f"Note: {note}\n" for note in source.notes()))
+    verdict = verdict_of(report)
     return {
-        "document": document(report, _PARTS), "text": text, "dot": as_dot(report),
-        "deadlocks": len(report.deadlocks), "crash": report.crash is not None,
-        "no_verdict": None if report.no_verdict is None else explain(report.no_verdict),
+        "document": document(report, _PARTS), "text": text, "dot": as_dot(report), "outcome": verdict.outcome,
+        "unknown": plain(sentence(renderer.facts)) if verdict.outcome == "doubt" else None,
         "incomplete": None if incomplete is None else str(incomplete),
         "hint": "" if incomplete is None else incomplete.hint,
     }

@@ -8,6 +8,8 @@ import gc
 import itertools
 import os
 import re
+import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import gdb
@@ -24,7 +26,7 @@ from gdbext.inferior.address_space import AddressSpace, Region
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.proc import Proc
-from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
+from gdbext.inferior.protocol import Memory, Module, Origin, Section, SignalInfo, Symbol, ThreadRef
 from gdbext.inferior.signals import FAULT_SIGNALS
 from gdbext.layout.members import read_specs
 from gdbext.layout.table import Struct
@@ -341,6 +343,18 @@ class GdbTarget:
         """The core's headers; None for a process, and if they cannot be read."""
         path = self.core_path()
         return read_core_file(path) if path is not None else None
+
+    def origin(self) -> Origin:
+        if self.kind == "live":
+            known = self.proc.command_line() if self.proc is not None else None
+            # a process on another machine is read through a server, which does not name the machine
+            return Origin(known, socket.gethostname() if self.proc is not None else None, int(time.time()))
+        core, path = self.core_file(), self.core_path()
+        try:
+            written = int(os.stat(path).st_mtime) if path is not None else None
+        except OSError:
+            written = None
+        return Origin((core.arguments or None) if core is not None else None, None, written)
 
     def core_path(self) -> str | None:
         """The core's path as GDB opened it; None for a process."""

@@ -22,8 +22,8 @@ from gdbext.record import record
 _NT_PRSTATUS, _NT_PRPSINFO = 1, 3
 #: The beginning of struct elf_prstatus on 64-bit machines, up to pr_pid; the registers follow.
 _PRSTATUS = struct.Struct("<32xi")
-#: struct elf_prpsinfo on 64-bit machines: pr_uid and pr_gid after state and flags.
-_PRPSINFO = struct.Struct("<16xII112x")
+#: struct elf_prpsinfo on 64-bit machines: pr_uid and pr_gid after state and flags, and pr_psargs at the end.
+_PRPSINFO = struct.Struct("<16xII32x80s")
 _PERMISSIONS = ((PF_R, "r"), (PF_W, "w"), (PF_X, "x"))
 
 
@@ -44,6 +44,7 @@ class CoreFile:
     user: int | None = None
     group: int = 0
     owner: int = 0
+    arguments: str = ""
 
     @property
     def missing(self) -> int:
@@ -72,7 +73,7 @@ def _read(read: Read, size: int, owner: int) -> CoreFile | None:
     loads: list[tuple[int, int, int, int]] = []
     files: list[tuple[int, int, int, str]] = []
     states: list[bytes] = []
-    users: set[tuple[int, int]] = set()
+    processes: set[tuple[int, int, bytes]] = set()
     left = MAX_NOTES
     for segment in iter_segments(read, header.segments_offset, header.segment_count):
         start, end = segment.address, segment.address + segment.size
@@ -84,13 +85,13 @@ def _read(read: Read, size: int, owner: int) -> CoreFile | None:
             notes = read(segment.offset, min(segment.file_size, left))
             left -= len(notes) + 1  # empty segments count too: there may be many
             files += mapped_files(notes)
-            users.update(_PRPSINFO.unpack(note) for name, kind, note in iter_notes(notes)
-                         if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size))
+            processes.update(_PRPSINFO.unpack(note) for name, kind, note in iter_notes(notes)
+                             if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size))
             states += [note for name, kind, note in iter_notes(notes)
                        if (name, kind) == (b"CORE\0", _NT_PRSTATUS) and len(note) > _PRSTATUS.size]
-    user, group = users.pop() if len(users) == 1 else (None, 0)
+    user, group, arguments = processes.pop() if len(processes) == 1 else (None, 0, b"")
     return CoreFile(tuple(_regions(loads, files)), size, whole, header.machine, _states_by_lwp(states), user, group,
-                    owner)
+                    owner, arguments.partition(b"\0")[0].decode("utf-8", "backslashreplace").strip())
 
 
 def _states_by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:

@@ -34,6 +34,8 @@ _MOST_BYTES = 8 << 20
 _MOST_OF_ONE_DESCRIPTOR = 1 << 16
 #: The largest number of characters of a name or path.
 _MOST_CHARACTERS = 512
+#: The largest number of bytes of a command line.
+_MOST_OF_COMMAND = 4096
 
 #: Clocks of timers and time-outs for which the remaining time is reported.
 _CLOCKS = (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME)
@@ -367,6 +369,11 @@ class Proc:
         """The name of a process, by the debugger's number; None if the process does not exist."""
         text = self._read(f"{pid}/comm", _MOST_CHARACTERS)
         return text.rstrip("\n") if text else None
+
+    def command_line(self) -> str | None:
+        """The arguments of the process, separated by spaces; None if they cannot be read."""
+        text = self._read(f"{self.pid}/cmdline", _MOST_OF_COMMAND)
+        return text.rstrip("\0").replace("\0", " ") if text else None
 
     @remembered
     def children(self) -> Sequence[int]:

@@ -92,6 +92,15 @@ class SignalInfo:
     uid: int | None = None
 
 
+@record
+class Origin:
+    """Where a target comes from, as far as that is known: see `gdbext.model.TargetInfo`."""
+
+    command_line: str | None = None
+    host: str | None = None
+    time: float | None = None
+
+
 class Target(Protocol):
     """A stopped process, or a core."""
 
@@ -102,6 +111,9 @@ class Target(Protocol):
     memory: Memory
     #: /proc of a live process; None for a core and for a process on another machine.
     proc: Proc | None
+
+    def origin(self) -> Origin:
+        """The command line, the machine, and the time of the snapshot or of the core."""
 
     def threads(self) -> Sequence[ThreadRef]:
         """All threads, in the debugger's order."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gdbext.errors import GdbextError
+from gdbext.model import Report
+from gdbext.verdict.judge import verdict_of
 
 #: Nothing wrong was found.
 NOTHING_FOUND = 0
-#: A deadlock was found, or a crash in a core.
+#: A deadlock was found, a crash in a core, or anything else that does not end by itself.
 FOUND = 1
 #: The command line is not valid.
 BAD_USAGE = 2
@@ -14,6 +18,24 @@ BAD_USAGE = 2
 NO_ANSWER = 3
 #: There is no GDB, or one without Python.
 NO_GDB = 4
+#: A hang was found that ends only if something outside of the process happens.
+OUTSIDE = 5
+#: The exit status for each outcome of a verdict.
+OF_OUTCOME = {"stuck": FOUND, "outside": OUTSIDE, "fine": NOTHING_FOUND, "doubt": NO_ANSWER}
+#: From several targets, the status that counts most comes first.
+_ORDER = (FOUND, OUTSIDE, NO_GDB, NO_ANSWER, NOTHING_FOUND)
+
+
+def status_of(report: Report) -> int:
+    """The exit status for a report."""
+    return OF_OUTCOME[verdict_of(report).outcome]
+
+
+def worst(statuses: Iterable[int]) -> int:
+    """The exit status for several targets."""
+    # a machine of a cluster may have a newer version
+    known = [status if status in _ORDER else NO_ANSWER for status in statuses]
+    return min(known, key=_ORDER.index, default=NOTHING_FOUND)
 
 
 class Unreadable(GdbextError):

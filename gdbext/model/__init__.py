@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final, Literal, NamedTuple, Union
 
-from gdbext.model.kinds import LockKind
+from gdbext.model.kinds import LockKind, kind_of
 from gdbext.model.reasons import Reason
+from gdbext.model.verdict import Verdict
 from gdbext.record import record
 
 #: How a statement is known; see docs/glossary.md. Ordered from strongest to weakest.
@@ -245,6 +246,14 @@ class Lock:
     #: the TID that a shared lock records as its owner, where it is not a thread of this process
     foreign_owner: int | None = None
 
+    @property
+    def is_event(self) -> bool:
+        """Whether a wait for it is a wait for an event, as of an idle worker: any thread may set it.
+
+        A thread that waits for the result of another thread's work is not idle: its program needs the result.
+        """
+        return kind_of(self.kind).is_event and self.state not in RESULT_STATES and not self.holders
+
 
 @record
 class Edge:
@@ -271,6 +280,12 @@ class Deadlock:
     why: Reason | None = None
     stuck_behind: tuple[int, ...] = ()
     standstill: bool = False
+
+    @property
+    def owner_gone(self) -> bool:
+        """Whether its cause is a lock whose owner is not a living thread."""
+        # in a standstill, the threads that could act are not known
+        return not self.standstill and any(edge.holder is None for edge in self.edges)
 
     @property
     def involved(self) -> tuple[int, ...]:
@@ -338,6 +353,14 @@ class TargetInfo:
     executable: str | None
     architecture: str
     libc: str | None
+    #: the arguments of the process, separated by spaces, where they are known
+    command_line: str | None = None
+    #: the name of the machine that the process runs on; None for a core
+    host: str | None = None
+    #: when the snapshot was taken, in seconds since the epoch; for a core, when the core was written
+    time: float | None = None
+    #: how long the process was paused, in seconds, once that is known
+    paused: float | None = None
 
 
 @record
@@ -414,6 +437,8 @@ class Report:
     #: addresses of tasks each of which waits for the next, and the last for the first
     task_cycles: tuple[tuple[int, ...], ...] = ()
     crash: Crash | None = None
+    #: where the report has less than what its verdict rests on; else `verdict.judge` makes it
+    verdict: Verdict | None = None
 
     def thread(self, number: int) -> Thread | None:
         """The thread of that number, or None."""

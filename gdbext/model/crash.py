@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from gdbext.model import RECORDED, MixedStack
+from gdbext.model import RECORDED, Evidence, MixedStack
 from gdbext.model.reasons import Reason
 from gdbext.record import record
 
@@ -37,7 +37,7 @@ class Fault:
     code: str | None
     kind: str
     text: Reason
-    evidence: str = RECORDED
+    evidence: Evidence = RECORDED
     why: Reason | None = None
     sender: tuple[int, int] | None = None
     address: int | None = None
@@ -72,7 +72,7 @@ class Finding:
     rule: str
     thread: int | None
     text: Reason
-    evidence: str = RECORDED
+    evidence: Evidence = RECORDED
     why: Reason | None = None
 
 

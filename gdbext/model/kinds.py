@@ -33,6 +33,8 @@ class Kind:
 
     #: how its holders are found, as docs/support.md shows it
     found: str = "not known"
+    #: what people call it, before its address and name; None: the kind
+    name: str | None = None
     #: what a reader sees instead of the kind and the address
     title: str | None = None
     #: the words before the holders, if not "held by"; empty where the title contains it
@@ -78,96 +80,104 @@ KINDS: Mapping[LockKind, Kind] = {
         "recorded: the GIL names the thread state that holds it",
         title="the GIL", records_owner=True, own_threads_only=True, passed_on=True, waiters_wake=True),
     "mutex": Kind(
-        "recorded, except where a mutex keeps no owner (elided locks)",
+        "recorded, except where a mutex keeps no owner (elided locks)", name="pthread mutex",
         records_owner=True, own_threads_only=True, structure="pthread_mutex_t", owner_offset=8),
     "rwlock": Kind(
         "the writer is recorded; readers are only counted: derived where the machine code of a thread proves that it "
-        "reads, candidates where a thread only has the lock's address on its stack",
+        "reads, candidates where a thread only has the lock's address on its stack", name="pthread rwlock",
         records_owner=True, has_readers=True, own_threads_only=True, structure="pthread_rwlock_t", owner_offset=24),
     "thread-exit": Kind(
         "recorded: the thread whose descriptor is waited on",
         title="the end of a thread", held="", records_owner=True, own_threads_only=True, ends_thread=True),
     "dynamic-linker": Kind(
-        "recorded: recursive mutexes of the dynamic linker",
+        "recorded: recursive mutexes of the dynamic linker", name="lock of the dynamic linker",
         records_owner=True, own_threads_only=True, structure="pthread_mutex_t"),
     "stdio": Kind(
-        "recorded: the lock of a `FILE` names the thread's descriptor",
+        "recorded: the lock of a `FILE` names the thread's descriptor", name="lock of a FILE",
         records_owner=True, own_threads_only=True),
     "barrier": Kind(
         "missing threads are counted: inferred if there are exactly as many other threads, candidates "
-        "otherwise",
+        "otherwise", name="pthread barrier",
         no_owner="arrivals-not-recorded", gathers=True, own_threads_only=True,
         structure="pthread_barrier_t"),
     "static-guard": Kind(
-        "inferred: the only thread between acquisition and release of the guard",
+        "inferred: the only thread between acquisition and release of the guard", name="C++ static guard",
         held="run by", own_threads_only=True),
     "once": Kind(
-        "inferred: the only thread in which `pthread_once` has called the initialiser",
+        "inferred: the only thread in which `pthread_once` has called the initialiser", name="pthread_once",
         held="run by", own_threads_only=True),
     "malloc-arena": Kind(
-        "inferred: the only thread in the allocator with this arena, candidates otherwise"),
+        "inferred: the only thread in the allocator with this arena, candidates otherwise", name="malloc arena"),
     "condvar": Kind(
-        "none: any thread may signal it; the mutex that belongs to it is a lock of its own",
+        "none: any thread may signal it; the mutex that belongs to it is a lock of its own", name="condition variable",
         wait_for="any", no_owner="condvar-has-no-owner", is_event=True,
         structure="pthread_cond_t"),
     "semaphore": Kind(
-        "none: any thread may post it",
+        "none: any thread may post it", name="POSIX semaphore",
         wait_for="any", no_owner="semaphore-has-no-owner", is_event=True,
         handler_may_release=True, structure="sem_t"),
     "openmp-barrier": Kind(
-        "inferred: the members of the team that have not arrived; an idle pool has none",
+        "inferred: the members of the team that have not arrived; an idle pool has none", name="OpenMP barrier",
         gathers=True, is_event=True),
     "openmp-lock": Kind(
-        "inferred: the only thread inside the critical section, candidates otherwise"),
+        "inferred: the only thread inside the critical section, candidates otherwise", name="OpenMP lock"),
     "spin-lock": Kind(
-        "not recorded: candidates only", spins=True),
+        "not recorded: candidates only", name="spin lock", spins=True),
     "py-lock": Kind(
-        "derived: the thread inside a `with` block of it; candidates otherwise",
+        "derived: the thread inside a `with` block of it; candidates otherwise", name="threading.Lock",
         own_threads_only=True, may_await_signal=True),
     "py-rlock": Kind(
-        "recorded",
+        "recorded", name="threading.RLock",
         records_owner=True, own_threads_only=True),
     "py-import": Kind(
-        "recorded: the lock of a module while it is imported",
+        "recorded: the lock of a module while it is imported", name="import lock",
         records_owner=True, own_threads_only=True),
     "py-buffered-io": Kind(
-        "recorded: the lock of a buffered file",
+        "recorded: the lock of a buffered file", name="lock of a buffered file",
         records_owner=True, own_threads_only=True),
     "py-mutex": Kind(
         "none: a `PyMutex` of CPython or an extension; candidates only, except where it was passed on already",
-        own_threads_only=True),
+        name="PyMutex", own_threads_only=True),
     "py-critical-section": Kind(
-        "derived: the attached thread whose active critical section names the object's lock",
+        "derived: the attached thread whose active critical section names the object's lock", name="critical section",
         own_threads_only=True, passed_on=True),
     "stop-the-world": Kind(
         "recorded: the thread that requested it; derived: the attached threads that have not paused",
         held="requested by", records_owner=True, own_threads_only=True, passed_on=True, stops_world=True),
     "py-condition": Kind(
-        "none: any thread may wake a waiting thread; also queues and futures",
+        "none: any thread may wake a waiting thread; also queues and futures", name="threading.Condition",
         wait_for="any", no_owner="condition-has-no-owner", is_event=True, may_await_signal=True,
         own_threads_only=True),
     "py-event": Kind(
-        "none: any thread may set it",
+        "none: any thread may set it", name="threading.Event",
         wait_for="any", no_owner="event-has-no-owner", is_event=True, may_await_signal=True,
         own_threads_only=True),
     "py-semaphore": Kind(
-        "none: any thread may release it",
+        "none: any thread may release it", name="threading.Semaphore",
         wait_for="any", no_owner="py-semaphore-has-no-owner", is_event=True,
         may_await_signal=True, own_threads_only=True),
     "descriptor": Kind(
         "none: for a live process /proc shows the other end of a pipe or socket",
         wait_for="any", outside=True),
     "futex": Kind(
-        "not known: a futex word that fits no other kind; candidates only",
+        "not known: a futex word that fits no other kind; candidates only", name="futex word",
         handler_may_release=True),
 }
 _UNKNOWN = Kind()
+#: What a condition is called that is part of something else, by the lock's state.
+_PARTS_OF = {"queue is empty": "queue.Queue", "queue is full": "queue.Queue", "not all tasks are done": "queue.Queue",
+             "result is pending": "result"}
 _ROWS: Mapping[str, Kind] = {str(kind): row for kind, row in KINDS.items()}
 
 
 def kind_of(kind: str) -> Kind:
     """The row of a kind; that of a plain lock for a kind that is not in the table, as of a newer report."""
     return _ROWS.get(kind, _UNKNOWN)
+
+
+def name_of_kind(kind: str, state: str | None = None) -> str:
+    """What people call a lock of a kind; `state` is its state, which says more for queues and results."""
+    return _PARTS_OF.get(state or "") or kind_of(kind).name or kind
 
 
 def id_of_lock(kind: LockKind, address: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gdbext.model import Crash, Frame, PyFrame, Thread
 from gdbext.narrate.frames import frame_line
 from gdbext.narrate.names import Facts, thread_name
-from gdbext.narrate.verdict import deadlock_headline, short_lock, undecided
+from gdbext.narrate.verdict import deadlock_headline, sentence, short_lock, undecided
 from gdbext.narrate.words import Foreign, Words, listed, plain, plural, reason
 
 #: The kinds of verdicts. `UNKNOWN`: no deadlock was found, and none can be ruled out.
@@ -64,7 +64,7 @@ def kind_of_verdict(facts: Facts) -> str:
         return DEADLOCK
     if report.crash is not None and report.crash.fault.kind != "sent":
         return CRASH
-    return UNKNOWN if report.no_verdict else OTHER
+    return UNKNOWN if report.no_verdict or facts.verdict.kind == "unknown" else OTHER
 
 
 def title(facts: Facts) -> Words:
@@ -78,7 +78,9 @@ def title(facts: Facts) -> Words:
         return _crash(report.crash)
     first = min(report.threads, key=lambda thread: thread.number, default=None)
     does: Words = ("no threads",) if first is None else _first_thread(facts, first)
-    return (*undecided(report), "; ", *does) if kind == UNKNOWN else does
+    if kind != UNKNOWN:
+        return does
+    return (*(undecided(report) if report.no_verdict else sentence(facts)), "; ", *does)
 
 
 def _crash(crash: Crash) -> Words:

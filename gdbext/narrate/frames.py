@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from gdbext.model import Frame, Part, PyFrame, Thread
+from gdbext.model import Frame, NativeFrame, Part, PyFrame, Thread
 from gdbext.narrate.words import Foreign, Words, listed, plural
 
 #: The last line of a stack that was cut on request, as GDB prints it.
@@ -55,6 +55,62 @@ def explaining_frames(thread: Thread) -> set[int]:
         if wanted:
             chosen.add(index)
     return chosen
+
+
+#: The files of Python itself and of installed packages, with the name of the package or module.
+_LIBRARY = re.compile(
+    r"(?:\b(?:site|dist)-packages/|/lib(?:64|32)?/python\d[\w.]*/|^<frozen |\bpython\d+\.zip/)(?=([^/>]+))")
+
+
+def library_of(frame: Frame) -> str | None:
+    """The package or module of a Python frame that is not the program's own code; None for the program's."""
+    # the standard library's folder contains that of packages
+    names = _LIBRARY.findall(frame.file) if isinstance(frame, PyFrame) else ()
+    return str(names[-1]).partition(".")[0] if names else None
+
+
+def own_frame(thread: Thread) -> tuple[PyFrame | None, list[PyFrame]]:
+    """The innermost Python frame of the program's own code, and the frames of libraries that it has called.
+
+    Without code of its own, the innermost Python frame.
+    """
+    inner: list[PyFrame] = []
+    for frame in thread.stack:
+        if isinstance(frame, PyFrame):
+            if library_of(frame) is None:
+                return frame, inner
+            inner.append(frame)
+    return (inner[0], []) if inner else (None, [])
+
+
+#: Modules whose functions do not explain a wait: the C library, the interpreter, and what passes calls on.
+_NOT_EXPLAINING = re.compile(r"^(?:libc|libpthread|ld-linux|ld-musl|libpython|python)[-.\d]")
+
+
+def native_caller(thread: Thread) -> NativeFrame | None:
+    """The innermost function of a library outside of the C library and the interpreter, if no Python frame is inside.
+
+    None as well where such a function has no name.
+    """
+    for frame in thread.stack:
+        if isinstance(frame, PyFrame):
+            return None
+        if not _NOT_EXPLAINING.match(frame.module or "libc.") and not _GLUE.match(frame.module or ""):
+            return frame if frame.function else None
+    return None
+
+
+def own_place(thread: Thread) -> str | None:
+    """The innermost place of a thread in the program's own code, in a few words; None without any."""
+    frame, _ = own_frame(thread)
+    return f"{frame.function} {file_name(frame.file)}:{frame.line}" if frame is not None else short_place(thread.stack)
+
+
+def libraries(frames: Sequence[Frame]) -> Words:
+    """``flask, gunicorn (9 frames)``."""
+    names = list(dict.fromkeys(name for frame in frames if (name := library_of(frame)) is not None))
+    shown = listed([(Foreign(name, 40),) for name in names[:_VERDICT_FRAMES]])
+    return (*shown, ", ..." if len(names) > _VERDICT_FRAMES else "", f" ({plural(len(frames), 'frame')})")
 
 
 def left_out(parts: Sequence[Part]) -> Words:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gdbext.model.kinds import kind_of
+from gdbext.model.kinds import kind_of, name_of_kind
 from gdbext.narrate.frames import short_place
 from gdbext.narrate.locks import held_at_arrow, wait_mode
 from gdbext.narrate.names import RANGE, Facts, lock_name, names_of, number_list
@@ -104,7 +104,7 @@ def lock_lines(facts: Facts, lock_id: str) -> list[Words]:
         return [(Foreign(lock_id),)]
     if kind_of(lock.kind).title is not None:
         return [lock_name(facts, lock)]
-    lines: list[Words] = [(f"{lock.kind} {lock.address:#x}",)]
+    lines: list[Words] = [(f"{name_of_kind(lock.kind, lock.state)} {lock.address:#x}",)]
     if lock.name:
         lines.append((Foreign(lock.name),))
     return [*lines, ("owner gone: ", reason(lock.orphan)) if lock.orphan else (lock.state,)]

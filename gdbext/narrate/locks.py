@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from gdbext.model import RESULT_STATES, SHARED, WORLD_TO_STOP, Hold, Lock, Thread
-from gdbext.model.kinds import kind_of
+from gdbext.model import SHARED, WORLD_TO_STOP, Hold, Lock, Thread
+from gdbext.model.kinds import kind_of, name_of_kind
 from gdbext.narrate.names import Facts, lock_name, lock_of_id, number_list, thread_list
 from gdbext.narrate.words import Marked, Words, in_parentheses, known_by, reason
 
 #: The text of an empty list of locks.
 NONE_CHOSEN = "No thread waits for such a lock."
-
-
-def is_event(lock: Lock) -> bool:
-    """Whether a wait for the lock is a wait for an event, as of an idle worker: any thread may set it.
-
-    A thread that waits for the result of another thread's work is not idle: its program needs the result.
-    """
-    return kind_of(lock.kind).is_event and lock.state not in RESULT_STATES and not lock.holders
 
 
 def wait_mode(kind: str, mode: str) -> str:
@@ -47,9 +39,8 @@ def held_by(facts: Facts, lock: Lock) -> Words:
     if kind_of(lock.kind).ends_thread:
         return ()
     if lock.holders:
-        first = lock.holders[0]
-        return (f", {_held(lock)} ", *thread_list(facts, [holder.thread for holder in lock.holders]),
-                *known_by(first.evidence, first.why))
+        # how the holders are known is said where these hold the lock
+        return (f", {_held(lock)} ", *thread_list(facts, [holder.thread for holder in lock.holders]))
     why = in_parentheses(lock.why)
     if lock.orphan:
         return (", its owner is gone: ", reason(lock.orphan), *why)
@@ -58,19 +49,23 @@ def held_by(facts: Facts, lock: Lock) -> Words:
     return (", free",) if lock.state == "free" else (f", {lock.state}", *why)
 
 
-def holding(facts: Facts, hold: Hold) -> Words:
-    """A lock that a thread holds, after `holds`; empty if the lock is the end of the thread itself."""
+def holding(facts: Facts, hold: Hold, why: bool = True) -> Words:
+    """A lock that a thread holds, after `holds`; empty if the lock is the end of the thread itself.
+
+    :param why: whether the evidence follows.
+    """
     lock = facts.locks.get(hold.lock)
+    known = known_by(hold.evidence, hold.why) if why else ()
     if lock is None:
-        return (*lock_of_id(facts, hold.lock), *known_by(hold.evidence, hold.why))
+        return (*lock_of_id(facts, hold.lock), *known)
     kind = kind_of(lock.kind)
     if kind.ends_thread:
         return ()
     if kind.stops_world:
         does = " up: it has not stopped" if lock.name == WORLD_TO_STOP else ": it has requested it"
-        return (Marked("lock", (f"{lock.kind} {lock.address:#x}",), lock.id), does)
+        return (Marked("lock", (f"{name_of_kind(lock.kind)} {lock.address:#x}",), lock.id), does)
     mode = " for reading" if hold.mode == SHARED and not kind.gathers else ""
-    return (*lock_name(facts, lock), mode, *known_by(hold.evidence, hold.why))
+    return (*lock_name(facts, lock), mode, *known)
 
 
 def holds(facts: Facts, hold: Hold) -> str:
@@ -79,15 +74,18 @@ def holds(facts: Facts, hold: Hold) -> str:
     return "has not arrived at" if lock is not None and kind_of(lock.kind).gathers else "holds"
 
 
-def waiting(facts: Facts, thread: Thread) -> Words:
-    """The lock that a thread waits for, after "waits for"."""
+def waiting(facts: Facts, thread: Thread, why: bool = True) -> Words:
+    """The lock that a thread waits for, after "waits for".
+
+    :param why: whether the evidence follows.
+    """
     wait, lock = thread.waits, facts.awaited(thread)
     assert wait is not None
     timed = ", with a timeout" if wait.timed else ""
     if lock is None:
         return (*lock_of_id(facts, wait.lock), timed)
     return (*lock_name(facts, lock), wait_mode(lock.kind, wait.mode), *held_by(facts, lock), timed,
-            *known_by(wait.evidence, wait.why))
+            *(known_by(wait.evidence, wait.why) if why else ()))
 
 
 def waited_for(lock: Lock) -> list[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from gdbext.model import Lock, Report, Task, Thread
-from gdbext.model.kinds import GIL, kind_of
+from gdbext.model.kinds import GIL, kind_of, name_of_kind
+from gdbext.model.verdict import Verdict
 from gdbext.narrate.words import Foreign, Marked, Words, listed, plural
+from gdbext.verdict.judge import verdict_of
 
 #: How many thread numbers or ranges a list shows before "and N more".
 MANY = 20
@@ -28,6 +31,11 @@ class Facts:
         self.locks = {lock.id: lock for lock in report.locks}
         self.tasks = {task.address: task for task in report.tasks}
         self.single_gil = sum(lock.kind == GIL for lock in report.locks) == 1
+
+    @functools.cached_property
+    def verdict(self) -> Verdict:
+        """The verdict of the report."""
+        return verdict_of(self.report)
 
     def known(self, numbers: Iterable[int]) -> list[Thread]:
         """The threads with these numbers; the report may lack some."""
@@ -118,7 +126,8 @@ def _lock_words(facts: Facts, lock: Lock) -> Words:
         return ("the end of ", *(thread_name(facts, owner) if owner is not None else (f"thread {lock.address:#x}",)))
     if kind.title is not None:
         return (kind.title if facts.single_gil else f"{kind.title} {lock.id}",)
-    return (f"{lock.kind} {lock.address:#x}", *((" ", Foreign(lock.name)) if lock.name else ()))
+    return (f"{name_of_kind(lock.kind, lock.state)} {lock.address:#x}",
+            *((" ", Foreign(lock.name)) if lock.name else ()))
 
 
 def lock_of_id(facts: Facts, lock_id: str) -> Words:

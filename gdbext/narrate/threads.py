@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gdbext.model import Thread
-from gdbext.model.kinds import kind_of
+from gdbext.model.kinds import kind_of, name_of_kind
 from gdbext.model.reasons import Reason
 from gdbext.narrate.frames import stack_key
-from gdbext.narrate.locks import holding, holds, is_event, waiting
+from gdbext.narrate.locks import holding, holds, waiting
 from gdbext.narrate.names import Facts, heading
 from gdbext.narrate.words import Foreign, Word, Words, reason
 
@@ -57,7 +57,8 @@ def doing_together(facts: Facts, members: Sequence[Thread]) -> Words:
     waits = {thread.waits.lock for thread in members if thread.waits is not None}
     if len(waits) < 2:
         return ("each ", *doing(facts, members[0]))
-    kinds = sorted({facts.locks[lock].kind for lock in waits if lock in facts.locks})
+    locks = [facts.locks[lock] for lock in waits if lock in facts.locks]
+    kinds = sorted({name_of_kind(lock.kind, lock.state) for lock in locks})
     return (f"wait for {len(waits):,} different locks ({', '.join(kinds)})",)
 
 
@@ -76,8 +77,8 @@ def holdings(facts: Facts, thread: Thread, locks: set[str] | None = None) -> Ite
             taken = hold.taken_at
             place: tuple[Word, ...] = ()
             if taken is not None:
-                place = (", taken by ", Foreign(taken.function, 120), " at ", Foreign(taken.file, 300),
-                         f":{taken.line if taken.line is not None else '?'}")
+                place = (", taken at ", Foreign(taken.file, 300), f":{taken.line if taken.line is not None else '?'}",
+                         " in ", Foreign(taken.function, 120))
             yield (f"{holds(facts, hold)} ", *words, *place)
 
 
@@ -112,7 +113,7 @@ def states(facts: Facts) -> dict[int, str]:
         lock = facts.awaited(thread)
         if found is not None:
             return found
-        if lock is not None and is_event(lock):
+        if lock is not None and lock.is_event:
             return "event"
         if lock is not None and not kind_of(lock.kind).outside:
             return "waiting"

@@ -1,15 +1,19 @@
-"""Verdicts: deadlock, standstill, no deadlock, or cannot be determined."""
+"""The verdict: its title, its sentence, how it is known, what to do next, and the links of deadlocks."""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gdbext.model import RECORDED, Deadlock, Lock, Problem, Report
-from gdbext.model.kinds import GIL, kind_of
-from gdbext.narrate.frames import stack_key
+from gdbext.model import RECORDED, Deadlock, Evidence, Lock, Problem, Report, Thread
+from gdbext.model.kinds import GIL, kind_of, name_of_kind
+from gdbext.model.reasons import Reason
+from gdbext.model.verdict import Verdict, VerdictKind
+from gdbext.narrate.frames import own_place, stack_key
 from gdbext.narrate.names import RANGE, Facts, lock_name, lock_of_id, number_list, thread_name
+from gdbext.narrate.tasks import task_name
 from gdbext.narrate.threads import doing
 from gdbext.narrate.words import Foreign, Words, capitalised, listed, plain, plural, reason, unmarked
 
@@ -19,15 +23,21 @@ Tone = Literal["bad", "good", "doubt", "plain"]
 NO_REASON = "no reason is known"
 #: How many locks a headline names.
 _MANY_LOCKS = 4
-
-
-class NoDeadlock(NamedTuple):
-    """The verdict without a deadlock; `doubt` is the reason why none can be ruled out."""
-
-    tone: Tone
-    title: str
-    doubt: Words
-    counts: str
+#: The title of each kind of verdict, in the text's first line.
+TITLES: Mapping[VerdictKind, str] = {
+    "crash": "CRASH", "deadlock": "DEADLOCK", "task-cycle": "DEADLOCK OF TASKS", "orphaned-lock": "LOCK WITHOUT OWNER",
+    "standstill": "STANDSTILL", "event-loop-blocked": "EVENT LOOP BLOCKED", "blocked-behind": "BLOCKED",
+    "children": "WAITS FOR CHILD PROCESSES", "pool": "POOL EXHAUSTED", "queue": "QUEUE BLOCKED",
+    "computing": "COMPUTING", "idle": "NOTHING WRONG FOUND", "unknown": "UNKNOWN",
+}
+#: The tone of each outcome.
+_TONES: Mapping[str, Tone] = {"stuck": "bad", "outside": "doubt", "fine": "good", "doubt": "doubt"}
+#: The heading of the stacks that follow a verdict.
+ALL_THREADS = "Threads:"
+#: The heading of the evidence.
+HOW_KNOWN = "How this is known:"
+#: How many threads a sentence names.
+_MANY_THREADS = 3
 
 
 class Link(NamedTuple):
@@ -38,27 +48,14 @@ class Link(NamedTuple):
     holders: Sequence[int]
 
 
-def owner_gone(deadlock: Deadlock) -> bool:
-    """Whether the cause of a deadlock is a lock whose owner is not a living thread."""
-    # in a standstill, the threads that could act are not known
-    return not deadlock.standstill and any(edge.holder is None for edge in deadlock.edges)
-
-
 def title(deadlock: Deadlock) -> str:
     """The title of a deadlock: how many threads wait for what."""
     count = len(deadlock.threads)
     if deadlock.standstill:
         return f"standstill of {'all ' if count > 1 else ''}{plural(count, 'thread')}"
-    if owner_gone(deadlock):
+    if deadlock.owner_gone:
         return f"{plural(count, 'thread')} wait{'s' if count == 1 else ''} for an owner that is gone"
     return "a thread waits for itself" if count == 1 else f"{count:,} threads wait for each other"
-
-
-def evidence(deadlock: Deadlock) -> Words:
-    """The evidence of a deadlock in parentheses."""
-    if not deadlock.why or deadlock.evidence == RECORDED:
-        return (f"({deadlock.evidence})",)
-    return (f"({deadlock.evidence}: ", reason(deadlock.why), ")")
 
 
 def alike(facts: Facts, deadlock: Deadlock) -> list[list[int]]:
@@ -126,26 +123,14 @@ def _thread_or_numbers(facts: Facts, numbers: Sequence[int]) -> Words:
     return thread_name(facts, numbers[0]) if len(numbers) == 1 else (number_list(numbers),)
 
 
-def stuck_behind(deadlock: Deadlock) -> str:
-    """The threads that are stuck behind a deadlock; empty if none."""
-    return f"Stuck behind it: {number_list(deadlock.stuck_behind)}" if deadlock.stuck_behind else ""
-
-
-def no_deadlock(facts: Facts) -> NoDeadlock:
-    """The verdict without a deadlock, and the number of threads in each state."""
-    report = facts.report
+def counts(report: Report) -> str:
+    """The number of threads in each state."""
     on_locks = {lock.id for lock in report.locks if not kind_of(lock.kind).outside}
     others = [thread for thread in report.threads if thread.waits is None or thread.waits.lock not in on_locks]
     blocked = sum(thread.status == "blocked" for thread in others)
     running = sum(thread.status == "running" for thread in others)
-    counts = (f"{plural(len(report.threads), 'thread')}: {len(report.threads) - len(others):,} wait for a lock or "
-              f"event, {blocked:,} are in other system calls, {running:,} run.")
-    if report.no_verdict:
-        words = "Whether there is a deadlock cannot be determined"
-        return NoDeadlock("doubt", words, (reason(report.no_verdict),), counts)
-    # green would mislead next to a crash or a cycle of tasks
-    tone: Tone = "plain" if report.crash is not None or report.task_cycles else "good"
-    return NoDeadlock(tone, f"No deadlock {'of threads ' if report.task_cycles else ''}found", (), counts)
+    return (f"{plural(len(report.threads), 'thread')}: {len(report.threads) - len(others):,} wait for a lock or "
+            f"event, {blocked:,} are in other system calls, {running:,} run.")
 
 
 def gil_holders(facts: Facts) -> Iterator[Words]:
@@ -169,22 +154,256 @@ def problem_words(problem: Problem) -> Words:
     return (Foreign(problem.where, 200), f": {problem.what}: ", reason(problem.why))
 
 
-# -- on one line -----------------------------------------------------------------------------------------------
+# -- the first screen ------------------------------------------------------------------------------------------------
 
 
-def kind_and_name(lock_id: str, kind: str, name: str | None) -> Words:
+def header(report: Report) -> Words:
+    """What the report is about: command line, process or core, machine, Python, time, and how long it was paused."""
+    target = report.target
+    program = target.command_line or target.executable
+    parts: list[Words] = []
+    place: Words = (" on ", Foreign(target.host)) if target.host else ()
+    parts.append((f"PID {target.pid}" if target.kind == "live" else f"core of PID {target.pid}", *place))
+    parts += [(f"CPython {runtime.version}" + ("" if runtime.build == "default" else f" {runtime.build}"),)
+              for runtime in report.runtimes[:_MANY_THREADS]]
+    if target.time is not None:
+        parts.append((utc(target.time),))
+    if target.paused is not None:
+        parts.append((f"paused {target.paused:.2f} s",))
+    return ("gdbext: ", *((Foreign(program, 160), "  ") if program else ()), *listed(parts))
+
+
+def utc(seconds: float) -> str:
+    """A time in seconds since the epoch as a date and time of day in UTC."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
+    except (OverflowError, OSError, ValueError):
+        return "at an unknown time"
+
+
+def tone(verdict: Verdict) -> Tone:
+    """How bad a verdict is."""
+    return _TONES[verdict.outcome]
+
+
+def verdict_title(verdict: Verdict) -> str:
+    """The title of a verdict; its kind if that is not known, as in a newer report."""
+    return TITLES.get(verdict.kind) or verdict.kind.upper()
+
+
+def sentence(facts: Facts) -> Words:
+    """What is wrong, or what the threads do if nothing is, without a full stop.
+
+    A document of another version may lack what its verdict is about.
+    """
+    kind, report = facts.verdict.kind, facts.report
+    rests_on = {"crash": report.crash, "deadlock": report.deadlocks, "orphaned-lock": report.deadlocks,
+                "standstill": report.deadlocks, "event-loop-blocked": facts.verdict.threads and facts.verdict.tasks}
+    if not rests_on.get(kind, kind in ("idle", "task-cycle", "unknown") or facts.verdict.threads):
+        return (f"the document does not list what its verdict, {verdict_title(facts.verdict)}, is about",)
+    return _SENTENCES.get(kind, _not_known)(facts)
+
+
+def _several(facts: Facts, numbers: Sequence[int]) -> Words:
+    """Threads by name, or their numbers if there are many."""
+    if len(numbers) <= _MANY_THREADS:
+        return listed([thread_name(facts, number) for number in numbers])
+    return (number_list(sorted(numbers)),)
+
+
+def _and_behind(facts: Facts) -> str:
+    count, several = len(facts.verdict.behind), len(facts.verdict.threads) > 1
+    return f"; {count:,} more {'is' if count == 1 else 'are'} stuck behind {'them' if several else 'it'}" \
+        if count else ""
+
+
+def _crash_sentence(facts: Facts) -> Words:
+    crash = facts.report.crash
+    assert crash is not None
+    return (f"{crash.fault.signal} in ", *thread_name(facts, crash.thread), ": ", reason(crash.fault.text, 300))
+
+
+def _deadlock_sentence(facts: Facts) -> Words:
+    found = facts.report.deadlocks
+    start = f"{len(found):,} deadlocks: " if len(found) > 1 else ""
+    titles = [title(deadlock) for deadlock in found[:_MANY_LOCKS]]
+    more = f"; and {plural(len(found) - _MANY_LOCKS, 'more deadlock')}" if len(found) > _MANY_LOCKS else ""
+    gone = next((lock.orphan for deadlock in found if deadlock.owner_gone for edge in deadlock.edges
+                 if (lock := facts.locks.get(edge.lock)) is not None and lock.orphan), None)
+    why: Words = (" (", reason(gone), ")") if gone is not None and len(found) == 1 else ()
+    return (start + "; ".join(titles) + more, *why, _and_behind(facts))
+
+
+def _standstill_sentence(facts: Facts) -> Words:
+    (deadlock, *_) = facts.report.deadlocks
+    count = len(deadlock.threads)
+    if count == 1:
+        first = facts.threads.get(deadlock.threads[0])
+        return (*thread_name(facts, deadlock.threads[0]), " ", *(doing(facts, first) if first is not None else ()),
+                ", and no other thread exists")
+    return (f"all {plural(count, 'thread')} wait for what only the others could do",)
+
+
+def _tasks_sentence(facts: Facts) -> Words:
+    count = len(facts.verdict.tasks)
+    return ("a task waits for itself" if count == 1 else f"{count:,} asyncio tasks wait for each other",)
+
+
+def _loop_sentence(facts: Facts) -> Words:
+    task, others = facts.tasks.get(facts.verdict.tasks[0]), len(facts.verdict.tasks) - 1
+    name: Words = ("task ", *task_name(task)) if task is not None else ("a task",)
+    more = f", and {plural(others, 'other task')} cannot run" if others else ""
+    return (*name, f" blocks its event loop{more}: ", *_first(facts))
+
+
+def _first(facts: Facts) -> Words:
+    """The first thread of the verdict, and what it does."""
+    number = facts.verdict.threads[0]
+    thread = facts.threads.get(number)
+    return (*thread_name(facts, number), *((" ", *doing(facts, thread)) if thread is not None else ()))
+
+
+def _behind_sentence(facts: Facts) -> Words:
+    count = len(facts.verdict.behind)
+    start = f"{plural(count, 'thread')} wait{'s' if count == 1 else ''} behind another: " if count else ""
+    return (start, *_first(facts))
+
+
+def _pool_sentence(facts: Facts) -> Words:
+    workers = facts.verdict.threads
+    if len(workers) == 1:
+        return ("the only worker of a pool, ", *thread_name(facts, workers[0]),
+                ", waits for a result, and no worker is left to make it")
+    return (f"all {len(workers):,} workers of the pool wait for results, and no worker is left to make them",)
+
+
+def _computing_sentence(facts: Facts) -> Words:
+    numbers = facts.verdict.threads
+    thread = facts.threads.get(numbers[0])
+    place = own_place(thread) if thread is not None else None
+    where: Words = (" in ", Foreign(place, 200)) if place else ()
+    more = f"; {plural(len(numbers) - 1, 'other thread')} run{'s' if len(numbers) == 2 else ''} too" \
+        if len(numbers) > 1 else ""
+    behind = len(facts.verdict.behind)
+    waiting = f"; {plural(behind, 'thread')} wait{'s' if behind == 1 else ''} for it" if behind else ""
+    return ("no deadlock found; ", *thread_name(facts, numbers[0]), " runs", *where, waiting, more)
+
+
+def _idle_sentence(facts: Facts) -> Words:
+    threads = facts.report.threads
+    if len(threads) == 1:
+        return ("the only thread ", *doing(facts, threads[0]))
+    return (f"no deadlock found; all {len(threads):,} threads wait for work, for input, or for time to pass",)
+
+
+def _not_known(facts: Facts) -> Words:
+    report, numbers = facts.report, facts.verdict.threads
+    if report.no_verdict is not None:
+        return undecided(report)
+    if not numbers:
+        return ("no thread could be read",) if not report.threads else ("the cause cannot be determined",)
+    waiting = [number for number in numbers if (thread := facts.threads.get(number)) is not None and thread.waits]
+    if not waiting:
+        return (f"{plural(len(numbers), 'thread')} could not be read: ", *_several(facts, numbers))
+    more = len(waiting) - 1
+    return (*_first(facts), f"; {plural(more, 'more thread')} wait{'s' if more == 1 else ''} for such a lock"
+            if more else "", "; its holder is not known")
+
+
+_SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
+    "crash": _crash_sentence, "deadlock": _deadlock_sentence, "orphaned-lock": _deadlock_sentence,
+    "standstill": _standstill_sentence, "task-cycle": _tasks_sentence, "event-loop-blocked": _loop_sentence,
+    "blocked-behind": _behind_sentence, "children": _behind_sentence, "pool": _pool_sentence, "queue": _behind_sentence,
+    "computing": _computing_sentence, "idle": _idle_sentence,
+}
+
+
+def how_known(facts: Facts) -> list[Words]:
+    """How the statements of a verdict are known: each evidence with its reason once; empty if it is what was seen."""
+    known: dict[tuple[Evidence, Reason | None], None] = {}
+    for deadlock in facts.report.deadlocks:
+        if deadlock.standstill:
+            known[(deadlock.evidence, deadlock.why)] = None
+        for edge in deadlock.edges:
+            lock = facts.locks.get(edge.lock)
+            if deadlock.owner_gone and edge.holder is None and lock is not None:
+                known[(lock.orphan_evidence, lock.why)] = None
+            elif edge.holder is not None and not (deadlock.standstill and edge.why is None):
+                known[(edge.evidence, edge.why if edge.evidence != RECORDED else None)] = None
+    if facts.verdict.kind == "task-cycle":
+        return [("derived: from what the coroutines of the tasks await",)]
+    if facts.verdict.kind == "pool":
+        return [("inferred: every worker waits, and no thread runs",)]
+    made: list[Words] = []
+    for evidence, why in known:
+        if evidence == RECORDED:
+            made.append(("recorded: the locks name their owners",))
+        else:
+            made.append((evidence, *((": ", reason(why, 800)) if why is not None else ())))
+    return made
+
+
+def next_step(facts: Facts) -> str:
+    """The command that finds out more; empty if there is none."""
+    target, verdict = facts.report.target, facts.verdict
+    if target.kind != "live":
+        return ""
+    if verdict.kind == "children":
+        return f"gdbext report --children {target.pid}"
+    if verdict.kind in ("blocked-behind", "event-loop-blocked") and verdict.threads:
+        thread = facts.threads.get(verdict.threads[0])
+        lock = facts.awaited(thread) if thread is not None else None
+        others = [pid for pid in (_processes(lock.why) if lock is not None else ()) if pid != target.pid]
+        if others:
+            return f"gdbext report {others[0]}"
+    return ""
+
+
+def _processes(why: object) -> Iterator[int]:
+    """The processes that a reason names."""
+    if isinstance(why, tuple):
+        for part in why:
+            yield from _processes(part)
+    elif isinstance(why, Reason):
+        for name, argument in why.arguments:
+            if why.code == "process" and name == "pid" and isinstance(argument, int):
+                yield argument
+            else:
+                yield from _processes(argument)
+
+
+def behind_lines(facts: Facts) -> Iterator[Words]:
+    """The threads that wait behind those of a verdict: each group of equal waits on one line."""
+    groups: dict[str, list[Thread]] = {}
+    for thread in facts.known(facts.verdict.behind):
+        place = own_place(thread)
+        groups.setdefault(f"{thread.waits.lock if thread.waits else ''} {place}", []).append(thread)
+    for members in groups.values():
+        place = own_place(members[0])
+        at: Words = (", at ", Foreign(place, 200)) if place else ()
+        names = _several(facts, [thread.number for thread in members])
+        if len(members) == 1:
+            yield (*names, " ", *doing(facts, members[0]), *at)
+        else:
+            yield (*names, ": each ", *doing(facts, members[0]), *at)
+
+
+# -- on one line -----------------------------------------------------------------------------------------------------
+
+
+def kind_and_name(lock_id: str, kind: str, name: str | None, state: str | None = None) -> Words:
     """A lock's kind and name, without its address, which differs between runs."""
     row = kind_of(kind)
     if row.title is not None:
         # the main interpreter's is called *the* GIL
         return (row.title if kind != GIL or lock_id == f"{GIL}:0" else f"{row.title} {lock_id}",)
-    return (kind, *((" ", Foreign(name)) if name else ()))
+    return (name_of_kind(kind, state), *((" ", Foreign(name)) if name else ()))
 
 
 def short_lock(facts: Facts, lock_id: str) -> Words:
     """The kind and name of the lock with an id, which the report may lack."""
     lock = facts.locks.get(lock_id)
-    return kind_and_name(lock_id, lock.kind, lock.name) if lock is not None else kind_and_name(
+    return kind_and_name(lock_id, lock.kind, lock.name, lock.state) if lock is not None else kind_and_name(
         lock_id, lock_id.partition(":")[0], None)
 
 
@@ -213,7 +432,7 @@ def undecided(report: Report) -> Words:
 
 def headline(facts: Facts) -> tuple[Tone, Words]:
     """The verdict on one line, and its tone."""
-    report = facts.report
+    report, verdict = facts.report, facts.verdict
     parts: list[Words] = []
     if report.crash is not None:
         fault = report.crash.fault
@@ -225,9 +444,9 @@ def headline(facts: Facts) -> tuple[Tone, Words]:
         parts.append((f"cycle of {plural(len(report.task_cycles[0]), 'task')}",))
     if parts:
         return "bad", listed(parts, "; ")
-    if not report.threads:  # a document that contains only some members
+    if not report.threads and report.verdict is None:  # a document that contains only some members
         return "plain", ("deadlocks were not searched for",)
-    return ("doubt", undecided(report)) if report.no_verdict else ("good", ("no deadlock",))
+    return tone(verdict), sentence(facts)
 
 
 def not_seen(problem: str) -> tuple[Tone, Words]:

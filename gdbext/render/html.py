@@ -100,6 +100,8 @@ class View:
         self.threads = self.facts.threads
         self.states = threads.states(self.facts)
         self.tone, self.headline = verdict.headline(self.facts) if self.seen else verdict.not_seen(self.problem)
+        #: whether the report has what a verdict rests on
+        self.judged = self.seen and (bool(self.threads) or self.report.verdict is not None)
         self._place_of_lock = {lock: place for place, lock in enumerate(self.facts.locks)}
 
     def thread_anchor(self, number: object) -> str | None:

@@ -19,8 +19,18 @@ from gdbext.model import (
     Report,
     Thread,
 )
-from gdbext.narrate import gils, locks, names, threads, verdict
-from gdbext.narrate.frames import MORE_FRAMES, explaining_frames, left_out, numbered, parts_of
+from gdbext.narrate import gils, locks, names, tasks, threads, verdict
+from gdbext.narrate.frames import (
+    MORE_FRAMES,
+    explaining_frames,
+    left_out,
+    libraries,
+    native_caller,
+    numbered,
+    own_frame,
+    parts_of,
+    stack_key,
+)
 from gdbext.narrate.names import MANY, number_list
 from gdbext.narrate.words import Foreign, Marked, Words, capitalised
 from gdbext.render.escape import printable
@@ -33,6 +43,12 @@ _TOP = 3
 _EDGES_WIDTH = 160
 #: The indentation of source lines and variables below a frame.
 _BELOW = " " * 9
+#: The width of the verbs in front of locks.
+_VERB = len("needs")
+#: How many groups of threads a verdict without a deadlock shows.
+_CONCERNED = 4
+#: The colour of the verdict's title by its tone.
+_MARKS = {"bad": "bad", "good": "good", "doubt": "lock", "plain": "name"}
 
 
 class TextRenderer:
@@ -58,20 +74,21 @@ class TextRenderer:
         text = self.say(marked.words)
         return self.style.mark(text, marked.role) if marked.role in COLOURS else text
 
-    def _hold(self, hold: Hold, each: str = "", width: int = 0) -> list[str]:
+    def _hold(self, hold: Hold, each: str = "", width: int = 0, indentation: str = "  ", why: bool = True) -> list[str]:
         """A lock that a thread holds, and where it acquired the lock.
 
         :param width: the minimum width of the verb.
+        :param why: whether the evidence follows.
         """
-        words = locks.holding(self.facts, hold)
+        words = locks.holding(self.facts, hold, why)
         if not words:
             return []
-        indent = f"  {each}{locks.holds(self.facts, hold):<{width}} "
+        indent = f"{indentation}{each}{locks.holds(self.facts, hold):<{width}} "
         lines = [indent + self.say(words)]
         taken = hold.taken_at
         if taken is not None:
-            start = " " * len(indent) + f"taken by {printable(taken.function, 120)} at "
-            lines.append(start + self._place(taken.file, taken.line, columns(start)))
+            start, end = " " * len(indent) + "taken at ", f" in {printable(taken.function, 120)}"
+            lines.append(start + self._place(taken.file, taken.line, columns(start + end)) + end)
             # the frame's columns are those of the current instruction
             lines += self._source.below(taken.file, taken.line, None, " " * (len(indent) + 4))
         return lines
@@ -169,44 +186,109 @@ class TextRenderer:
 
     # -- whole texts -----------------------------------------------------------------------------------------
 
-    def deadlocks(self, stacks: str = "full") -> str:
-        """The verdict: each deadlock with its links, or what the threads do if there is none.
+    def verdict(self, stacks: str = "none") -> str:
+        """The header, the verdict with its threads, how it is known, and what to do next.
 
-        :param stacks: as in `threads`, except that ``full`` means the frames that explain the deadlock.
+        :param stacks: as in `threads`; ``full`` means the frames that explain the verdict.
         """
-        deadlocks = self.facts.report.deadlocks
-        lines: list[str] = []
-        for index, deadlock in enumerate(deadlocks, 1):
-            lines += self._deadlock(index, deadlock, stacks)
-        if not deadlocks:
-            lines += self._no_deadlock()
-        return "\n".join(lines + self.problems()) + "\n"
+        facts = self.facts
+        title = self.style.mark(verdict.verdict_title(facts.verdict), _MARKS[verdict.tone(facts.verdict)])
+        lines = [self.say(verdict.header(facts.report)), "", f"{title}: {self.say(verdict.sentence(facts))}.", ""]
+        for deadlock in facts.report.deadlocks:
+            lines += self._deadlock(deadlock, stacks)
+        if not facts.report.deadlocks:
+            lines += self._concerned(stacks)
+        for cycle in facts.report.task_cycles[:MANY]:
+            lines += [self.say(tasks.cycle(facts.known_tasks(cycle))), ""]
+        lines += self._list(verdict.HOW_KNOWN, verdict.how_known(facts))
+        step = verdict.next_step(facts)
+        lines += [f"Next: {step}", ""] if step else []
+        return "\n".join(lines)
 
-    def _deadlock(self, index: int, deadlock: Deadlock, stacks: str) -> list[str]:
-        title = self.style.mark(f"Deadlock {index}: {verdict.title(deadlock)}", "bad")
-        lines = [f"{title} {self.say(verdict.evidence(deadlock))}", ""]
-        groups = [self.facts.known(members) for members in verdict.alike(self.facts, deadlock)]
+    def deadlocks(self, stacks: str = "full", tasks: str = "") -> str:
+        """The verdict, with the frames that explain it, the text of tasks, then notes and problems."""
+        return _joined([self.verdict(stacks), tasks, "\n".join(self.problems())])
+
+    def _list(self, title: str, entries: Sequence[Words]) -> list[str]:
+        """Entries below their title; a single one beside it."""
+        shown = self._lines("", entries[:MANY])
+        shown += [f"and {len(entries) - MANY:,} more"] if len(entries) > MANY else []
+        if not shown:
+            return []
+        return [f"{title} {shown[0]}", ""] if len(shown) == 1 else [title, *(f"  {line}" for line in shown), ""]
+
+    def _deadlock(self, deadlock: Deadlock, stacks: str) -> list[str]:
+        facts = self.facts
+        several = len(facts.report.deadlocks) > 1
+        lines = [f"{verdict.title(deadlock)}:"] if several else []
+        groups = [facts.known(members) for members in verdict.alike(facts, deadlock)]
         groups = [members for members in groups if members]
         for members in groups[:MANY]:
-            lines += [*self._deadlocked(members, deadlock), *self._explaining(members[0], stacks), ""]
+            lines += [*self._deadlocked(members, deadlock, stacks), ""]
         left = sorted(thread.number for members in groups[MANY:] for thread in members)
-        lines += [f"And {len(left):,} more: {number_list(left)}", ""] if left else []
-        lines += self._links(deadlock)
-        behind = verdict.stuck_behind(deadlock)
-        return [*lines, behind, ""] if behind else lines
+        lines += [f"  And {len(left):,} more: {number_list(left)}", ""] if left else []
+        if not deadlock.standstill:
+            lines += self._links(deadlock)
+        if several and deadlock.stuck_behind:
+            lines += [f"Stuck behind it: {number_list(deadlock.stuck_behind)}", ""]
+        elif deadlock.stuck_behind:
+            lines += self._list("Stuck behind it:", list(verdict.behind_lines(facts)))
+        return lines
 
-    def _deadlocked(self, members: Sequence[Thread], deadlock: Deadlock) -> list[str]:
+    def _deadlocked(self, members: Sequence[Thread], deadlock: Deadlock, stacks: str) -> list[str]:
         first, each = members[0], "each " if len(members) > 1 else ""
-        lines = [self.say(names.heading(members))]
+        lines = [f"  {self.say(names.heading(members))}"]
         for hold in first.holds:
             if hold.lock in verdict.locks_of(deadlock):
-                lines += self._hold(hold, each, len("waits for"))
-        return [*lines, f"  {each}waits for {self.say(locks.waiting(self.facts, first))}"]
+                lines += self._hold(hold, each, _VERB, "    ", why=False)
+        lines.append(f"    {each}{'needs':<{_VERB}} {self.say(locks.waiting(self.facts, first, why=False))}")
+        return lines + self._explaining(first, stacks, " " * (5 + len(each) + _VERB))
 
-    def _explaining(self, thread: Thread, stacks: str) -> list[str]:
+    def _concerned(self, stacks: str) -> list[str]:
+        """The threads of a verdict without a deadlock, and those behind them."""
+        facts = self.facts
+        lines: list[str] = []
+        if facts.verdict.kind == "idle":
+            return [verdict.counts(facts.report), ""]
+        concerned = facts.known(facts.verdict.threads)
+        for members in _alike(facts, concerned)[:_CONCERNED]:
+            lines += [f"  {self.say(threads.introduction(facts, members))}",
+                      *self._explaining(members[0], stacks, "    "), ""]
+        lines += self._list("Waiting behind it:", list(verdict.behind_lines(facts)))
+        if facts.verdict.outcome in ("fine", "doubt"):
+            lines += [*self._lines("", verdict.gil_holders(facts)), verdict.counts(facts.report), ""]
+        return lines
+
+    def _explaining(self, thread: Thread, stacks: str, indent: str) -> list[str]:
+        """The frames that explain what a thread does; without stacks, its place in the program."""
         if stacks == "none":
-            return []
+            return self._own_place(thread, indent)
         return self._stack(parts_of(thread), _TOP, "    ") if stacks == "top" else self._verdict_stack(thread, "    ")
+
+    def _own_place(self, thread: Thread, indent: str) -> list[str]:
+        """The line of the program's own code that a thread is in."""
+        frame, inner = own_frame(thread)
+        native = native_caller(thread)
+        if frame is None and native is None:
+            native = next((each for each in thread.stack if isinstance(each, NativeFrame) and each.function), None)
+        lines = [] if native is None else [self._native(native, indent)]
+        if frame is None:
+            return lines
+        text = f"{indent}at "
+        used = columns(text) + columns(f" in {frame.function}")
+        lines.append(f"{text}{self._place(frame.file, frame.line, used)} in {printable(frame.function, 120)}")
+        lines += self._source.below(frame.file, frame.line, frame.columns, indent + "  ")
+        if inner:
+            lines.append(indent + self.style.mark(f"... {self.say(libraries(inner))}", "dim"))
+        return lines
+
+    def _native(self, frame: NativeFrame, indent: str) -> str:
+        text = f"{indent}in {printable(frame.function or '', 200)} ()"
+        text += f" in {printable(frame.module, 100)}" if frame.module else ""
+        if frame.file and frame.line:
+            text += " at "
+            text += self._place(frame.file, frame.line, columns(text))
+        return text
 
     def _links(self, deadlock: Deadlock) -> list[str]:
         parts = [self.say(verdict.link_line(self.facts, deadlock, link)) for link in verdict.links(deadlock)]
@@ -216,12 +298,6 @@ class TextRenderer:
             return [text, ""]
         left = [f"and {len(parts) - MANY:,} more"] if len(parts) > MANY else []
         return [title, *(f"  {part}" for part in [*parts[:MANY], *left]), ""]
-
-    def _no_deadlock(self) -> list[str]:
-        found = verdict.no_deadlock(self.facts)
-        title = self.style.mark(found.title, "bad" if found.doubt else "good")
-        doubt = f" ({self.say(found.doubt)}); none was found" if found.doubt else ""
-        return [f"{title}{doubt} among {found.counts}", *self._lines("", verdict.gil_holders(self.facts))]
 
     def gils(self) -> str:
         """The holder of each GIL, what it does, and the waiters."""
@@ -265,12 +341,18 @@ class TextRenderer:
         """The numbers of all threads, starting with those that explain why a program hangs."""
         return list(threads.states(self.facts))
 
-    def threads(self, shown: Sequence[int] | None, each: bool, stacks: str) -> str:
-        """The threads with their stacks, grouped by stack unless `each`; then the deadlocks.
+    def threads(self, shown: Sequence[int] | None, each: bool, stacks: str, *between: str) -> str:
+        """The verdict; then the threads with their stacks, grouped by stack unless `each`; then notes and problems.
 
         :param shown: numbers of threads, in order; None: all, in `order_of_threads`.
         :param stacks: ``full``, ``top`` (the first frames only) or ``none``.
+        :param between: texts that come between the verdict and the threads.
         """
+        return _joined([self.verdict(), *between, verdict.ALL_THREADS, "\n".join(self.thread_list(shown, each, stacks)),
+                        "\n".join(self.problems())])
+
+    def thread_list(self, shown: Sequence[int] | None, each: bool, stacks: str) -> list[str]:
+        """The threads with their stacks, as in `threads`."""
         lines: list[str] = []
         for group in threads.groups(self.facts, shown, each=each, stacks=stacks != "none"):
             first = group.members[0]
@@ -281,9 +363,23 @@ class TextRenderer:
             if stacks != "none":
                 lines += self._stack(parts_of(first), _TOP if stacks == "top" else None, "  ")
             lines.append("")
-        return "\n".join(lines) + "\n" + self.deadlocks(stacks)
+        return lines
 
     def problems(self) -> list[str]:
         """The notes and problems of the report."""
         lines = self._lines("", verdict.notes(self.facts.report))
         return ["", *lines] if lines else []
+
+
+def _joined(sections: Iterable[str]) -> str:
+    """The sections of a text with an empty line between them."""
+    stripped = [section.strip("\n") for section in sections]
+    return "\n\n".join(section for section in stripped if section) + "\n"
+
+
+def _alike(facts: names.Facts, members: Sequence[Thread]) -> list[list[Thread]]:
+    """Threads that do the same at the same place, together."""
+    groups: dict[object, list[Thread]] = {}
+    for thread in members:
+        groups.setdefault((stack_key(thread), threads.doing(facts, thread)), []).append(thread)
+    return list(groups.values())

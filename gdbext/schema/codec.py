@@ -5,6 +5,7 @@ Reading checks everything. A value that is not as described raises `BadDocument`
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -143,6 +144,12 @@ def _integer(value: object) -> int:
     return value
 
 
+def _seconds(value: object) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        raise _unexpected("a number", value)
+    return value
+
+
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise _unexpected("true or false", value)
@@ -212,6 +219,7 @@ def each_member(codec: Codec) -> Codec:
 
 TEXT = Codec(_text)
 NUMBER = Codec(_integer)
+SECONDS = Codec(_seconds)
 FLAG = Codec(_flag)
 ADDRESS = Codec(_address, hex)
 TEXT_OR_NONE = or_none(TEXT)

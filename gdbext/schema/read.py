@@ -12,6 +12,7 @@ from dataclasses import replace
 from gdbext.model import Report
 from gdbext.model.reasons import because
 from gdbext.schema.shapes import HEAD, PARTS_OF_REPORT
+from gdbext.verdict.judge import judge
 
 
 def read_document(document: object) -> Report:
@@ -24,7 +25,9 @@ def read_document(document: object) -> Report:
     """
     head = HEAD.read(document)
     fields = {name: value for part in PARTS_OF_REPORT.values() for name, value in part.read(document).items()}
+    verdict = fields.pop("verdict")
     report = Report(head["target"], **fields)
     if isinstance(document, dict) and "deadlocks" not in document:
         return replace(report, no_verdict=because("deadlocks-not-listed"))
-    return report
+    # a document may lack what its verdict rests on
+    return report if verdict in (None, judge(report)) else replace(report, verdict=verdict)

@@ -13,7 +13,11 @@ from gdbext import model
 from gdbext.errors import BadDocument
 from gdbext.model import Frame, Local, MixedStack, NativeFrame, Part, PyFrame, Thread
 from gdbext.model.crash import Crash, Fault, Finding, Operand, Recursion, Suspect
+from gdbext.model.verdict import Verdict
 from gdbext.narrate.crash import came_from, covered
+from gdbext.narrate.names import Facts
+from gdbext.narrate.verdict import next_step, sentence, verdict_title
+from gdbext.narrate.words import plain
 from gdbext.schema.codec import (
     ADDRESS,
     ADDRESS_OR_NONE,
@@ -22,6 +26,7 @@ from gdbext.schema.codec import (
     NUMBER,
     NUMBER_OR_NONE,
     NUMBERS,
+    SECONDS,
     TEXT,
     TEXT_OR_NONE,
     TEXTS,
@@ -130,9 +135,11 @@ _STACK = {"stack": Codec(each(Codec(_read_frame)).read, _write_frames, writes_re
 
 # -- the process -----------------------------------------------------------------------------------------------------
 
+_SECONDS_OR_NONE = optional(or_none(SECONDS))
 _TARGET = shape(
     model.TargetInfo, kind=one_of(model.TargetKind), pid=NUMBER, executable=TEXT_OR_NONE, architecture=TEXT,
-    libc=TEXT_OR_NONE)
+    libc=TEXT_OR_NONE, command_line=optional(TEXT_OR_NONE), host=optional(TEXT_OR_NONE), time=_SECONDS_OR_NONE,
+    paused=_SECONDS_OR_NONE)
 _GIL = shape(
     model.Gil, lock=Codec(lambda value: TEXT_OR_NONE.read(value) or "", lambda lock: lock or None), address=ADDRESS,
     state=one_of(model.GilStatus), holder=NUMBER_OR_NONE, evidence=_EVIDENCE, waiters=NUMBERS,
@@ -240,6 +247,20 @@ def _write_crash(crash: Crash) -> dict[str, Any]:
     return {**_CRASH_ITSELF.write(crash), **_CRASH_STACK.write(listed)}
 
 
+# -- the verdict -----------------------------------------------------------------------------------------------------
+
+# a newer report may have a kind that is not known yet
+_VERDICT_ITSELF = shape(
+    Verdict, kind=TEXT, threads=NUMBERS, behind=NUMBERS, tasks=ADDRESSES, evidence=or_none(_EVIDENCE))
+
+
+def _write_verdict(report: model.Report) -> dict[str, Any]:
+    facts = Facts(report)
+    return {"title": verdict_title(facts.verdict), "sentence": plain(sentence(facts)),
+            "ends_by_itself": facts.verdict.ends_by_itself, "next": next_step(facts) or None,
+            **_VERDICT_ITSELF.write(facts.verdict)}
+
+
 # -- the report ------------------------------------------------------------------------------------------------------
 
 HEAD = shape(dict, schema=Codec(one_of(Literal["gdbext/1"]).read, lambda _: SCHEMA, writes_record=True), target=_TARGET)
@@ -248,7 +269,8 @@ PARTS_OF_REPORT = {
     "runtimes": shape(dict, runtimes=optional(each(_RUNTIME), ())),
     "threads": shape(dict, threads=optional(each(Codec(_read_thread, _write_thread)), ())),
     "locks": shape(dict, locks=optional(each(_LOCK), ())),
-    "deadlocks": shape(dict, deadlocks=optional(each(_DEADLOCK), ()), no_verdict=optional(REASON_OR_NONE)),
+    "deadlocks": shape(dict, deadlocks=optional(each(_DEADLOCK), ()), no_verdict=optional(REASON_OR_NONE),
+                       verdict=Codec(_VERDICT_ITSELF.read, _write_verdict, writes_record=True, default=None)),
     "tasks": shape(dict, event_loops=optional(each(_EVENT_LOOP), ()), tasks=optional(each(_TASK), ()),
                    task_cycles=optional(each(ADDRESSES), ())),
     "crash": shape(dict, crash=or_absent(Codec(_read_crash, _write_crash))),

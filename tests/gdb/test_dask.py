@@ -130,14 +130,14 @@ def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) ->
     lines = found.stdout.splitlines()
     assert lines[0] == (f"Dask cluster {hung.facts['scheduler']}: 1 scheduler, 1 client, 3 workers; "
                         f"examined on 1 machine")
-    assert "2 workers: deadlock between the GIL and rwlock in libdrv.so (recorded)" in lines
+    assert "2 workers: deadlock between the GIL and pthread rwlock in libdrv.so (recorded)" in lines
     for number, (address, worker) in enumerate(zip(hung.facts["addresses"], hung.facts["workers"])):
         assert worker["address"] in hung.facts["addresses"]
         start = f"  worker {address} (PID {hung_pid(hung, address)} on {socket.gethostname()}), "
         (at,) = [at for at, line in enumerate(lines) if line.startswith(start)]
         assert f"has 1 task to run: partition-{number}" in lines[at]
         # the cycle of this worker
-        assert 'waits for rwlock in libdrv.so of thread' in lines[at + 1]
+        assert 'waits for pthread rwlock in libdrv.so of thread' in lines[at + 1]
         assert '"gpu-callbacks" waits for' in lines[at + 1]
     assert "  Cycle: thread" in found.stdout
     assert f"{samples.SOURCES / 'cluster.py'}:" in found.stdout
@@ -148,7 +148,7 @@ def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) ->
     assert "Not read" not in found.stdout
     assert found.stderr == ""
     text = page.read_text()
-    assert "deadlock between the GIL and rwlock in libdrv.so" in text
+    assert "deadlock between the GIL and pthread rwlock in libdrv.so" in text
     assert "cluster.py" in text
     assert all(running_on(pid) for pid in (*hung.pids, hung.sample.pid))
 
@@ -182,7 +182,7 @@ def test_workers_of_a_hung_scheduler_are_found_by_connections(hung: Cluster) -> 
     assert edges == {(worker["task"], f"rwlock:{worker['lock']}", worker["callbacks"]),
                      (worker["callbacks"], "gil:0", worker["task"])}
     for pid in hung.pids:
-        assert by_pid[pid]["verdict"] == "deadlock between the GIL and rwlock in libdrv.so (recorded)"
+        assert by_pid[pid]["verdict"] == "deadlock between the GIL and pthread rwlock in libdrv.so (recorded)"
         assert by_pid[pid]["class"] == deadlock["id"]
         assert by_pid[pid]["stopped"] > 0
     assert all(running_on(pid) for pid in (*hung.pids, hung.sample.pid))
@@ -298,7 +298,7 @@ def test_workers_on_several_hosts_are_distinguished(tmp_path: Path) -> None:
         for name, worker in workers.items():
             process = processes[name, "worker"]
             assert (process["address"], process["pid"]) == (worker["address"], pid)
-            assert process["verdict"] == "deadlock between the GIL and rwlock in libdrv.so (recorded)"
+            assert process["verdict"] == "deadlock between the GIL and pthread rwlock in libdrv.so (recorded)"
             assert process["stopped"] > 0
         assert processes["alpha", "client"]["pid"] == facts["pid"]
         assert processes["alpha", "client"]["futures"] == 2

@@ -46,6 +46,7 @@ from gdbext.model import (
     Waiter,
 )
 from gdbext.model.reasons import Reason, because
+from gdbext.model.verdict import Verdict
 from tests.support.reasons import text
 
 RWLOCK, GIL, COUNTED = "rwlock:0x5591e0c0", "gil:0", "rwlock:0x6000"
@@ -195,6 +196,13 @@ def standstill() -> Report:
     deadlock = Deadlock((1, 2), INFERRED, (Edge(1, end, 2, INFERRED), Edge(2, queue, None, INFERRED)), why,
                         standstill=True)
     return Report(INFO, (), threads, locks, (deadlock,))
+
+
+def part_of_a_report() -> Report:
+    """A report that says where it comes from, and lacks what its verdict rests on."""
+    target = dataclasses.replace(INFO, command_line="python3 job.py", host="web-3", time=1795352341, paused=0.091)
+    return dataclasses.replace(gil_deadlock(), target=target, deadlocks=(), verdict=Verdict(
+        "event-loop-blocked", (1,), (2,), (0x10,), DERIVED))
 
 
 def without_verdict() -> Report:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gdbext.errors import GdbextError, ThreadUnavailable
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.proc import Proc
-from gdbext.inferior.protocol import Memory, Module, Section, SignalInfo, Symbol, ThreadRef
+from gdbext.inferior.protocol import Memory, Module, Origin, Section, SignalInfo, Symbol, ThreadRef
 from gdbext.layout.select import glibc_layouts
 from gdbext.layout.table import Struct
 from gdbext.model import ProblemKind, TargetKind
@@ -223,6 +223,10 @@ class FakeTarget:
     def has_file(self, path: str) -> bool:
         """Whether the file was set."""
         return path in self.files
+
+    def origin(self) -> Origin:
+        """Nothing is known."""
+        return Origin()
 
     def problems(self) -> Iterable[tuple[str, ProblemKind, str]]:
         """The problems that were set."""

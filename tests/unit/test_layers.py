@@ -84,7 +84,9 @@ def test_words_are_chosen_without_markup_and_without_escaping() -> None:
     for module in MODULES:
         if layer(module) == "gdbext.narrate":
             assert {layer(name) for name in imported(module) if name.startswith("gdbext")} <= {
-                "gdbext.model", "gdbext.record", "gdbext.narrate"}
+                "gdbext.model", "gdbext.record", "gdbext.verdict", "gdbext.narrate"}
+    assert all(layer(name) != "gdbext.verdict" or name == "gdbext.verdict.judge" for module in MODULES
+               if layer(module) == "gdbext.narrate" for name in imported(module))
     # and what comes from the target becomes HTML in one place
     renderers = [module for module in MODULES if layer(module) == "gdbext.render"]
     assert [module for module in renderers if {"html", "jinja2", "markupsafe"} & {*imported(module)}] == [
@@ -129,7 +131,8 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.frames", "gdbext.narrate.names",
                 "gdbext.narrate.processes", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
                 "gdbext.record", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.output_file",
-                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.schema.read", "gdbext.verdict.graph"}, module
+                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.schema.read", "gdbext.verdict.graph",
+                "gdbext.verdict.judge"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

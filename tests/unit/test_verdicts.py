@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 
 import pytest
 
@@ -12,7 +11,7 @@ from gdbext.launcher.cluster import page as cluster_page
 from gdbext.launcher.processes import family as processes
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.snapshot import Snapshot
-from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
+from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND, status_of
 from gdbext.model import Report
 from gdbext.narrate import names, threads, verdict
 from gdbext.narrate.classes import CRASH, DEADLOCK, OTHER, UNKNOWN
@@ -23,6 +22,7 @@ from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.read import read_document
 from gdbext.schema.write import as_json
+from gdbext.verdict.judge import judge
 from tests.support.fake_page import Page, crash, document_of, look
 from tests.support.fake_report import (
     gil_deadlock,
@@ -54,19 +54,19 @@ def without_deadlock(report: Report) -> Report:
     return dataclasses.replace(report, deadlocks=())
 
 
-#: A report for each verdict, with its class, exit status, and title in text and page.
+#: A report for each verdict, with its class, exit status, and the beginning of its title in text and page.
 VERDICTS = {
-    "recorded deadlock": (gil_deadlock(), DEADLOCK, FOUND, "2 threads wait for each other"),
-    "inferred deadlock": (inferred_deadlock(), DEADLOCK, FOUND, "2 threads wait for each other"),
-    "stopped world": (world_that_does_not_stop(), DEADLOCK, FOUND, "3 threads wait for each other"),
-    "owner gone": (orphaned(), DEADLOCK, FOUND, "1 thread waits for an owner that is gone"),
-    "waits for itself": (waits_for_itself(), DEADLOCK, FOUND, "a thread waits for itself"),
-    "standstill": (standstill(), DEADLOCK, FOUND, "standstill of "),
-    "deadlock beside a doubt": (with_doubt(gil_deadlock()), DEADLOCK, FOUND, "2 threads wait for each other"),
-    "crash": (without_deadlock(crash()), CRASH, FOUND, None),
-    "crash and a doubt": (with_doubt(without_deadlock(crash())), CRASH, FOUND, None),
-    "no verdict": (without_verdict(), UNKNOWN, NO_ANSWER, None),
-    "nothing": (healthy(), OTHER, NOTHING_FOUND, None),
+    "recorded deadlock": (gil_deadlock(), DEADLOCK, FOUND, "DEADLOCK"),
+    "inferred deadlock": (inferred_deadlock(), DEADLOCK, FOUND, "DEADLOCK"),
+    "stopped world": (world_that_does_not_stop(), DEADLOCK, FOUND, "DEADLOCK"),
+    "owner gone": (orphaned(), DEADLOCK, FOUND, "LOCK WITHOUT OWNER"),
+    "waits for itself": (waits_for_itself(), DEADLOCK, FOUND, "DEADLOCK"),
+    "standstill": (standstill(), DEADLOCK, FOUND, "STANDSTILL"),
+    "deadlock beside a doubt": (with_doubt(gil_deadlock()), DEADLOCK, FOUND, "DEADLOCK"),
+    "crash": (without_deadlock(crash()), CRASH, FOUND, "CRASH"),
+    "crash and a doubt": (with_doubt(without_deadlock(crash())), CRASH, FOUND, "CRASH"),
+    "no verdict": (without_verdict(), UNKNOWN, NO_ANSWER, "UNKNOWN"),
+    "nothing": (healthy(), OTHER, NOTHING_FOUND, "COMPUTING"),
 }
 
 
@@ -79,33 +79,27 @@ def page_of(*reports: Report) -> str:
     return Page(html_page(snapshots, "all")).text()
 
 
-def claim_of(words: str) -> str:
-    """The claim of a text about deadlocks: found, unknown or none."""
-    words = words.lower()
-    claims = {"found": re.search(r"(?<!no )deadlock (1:|of|over|between)|standstill", words) is not None,
-              "unknown": "whether there is a deadlock cannot be determined" in words, "none": "no deadlock" in words}
-    (claim,) = [claim for claim, made in claims.items() if made]
-    return claim
-
-
 @pytest.mark.parametrize("name", VERDICTS)
 def test_renderers_agree(name: str) -> None:
     report, kind, status, title = VERDICTS[name]
-    expected = "found" if report.deadlocks else "unknown" if report.no_verdict else "none"
-    answers = {"text": text_of(report), "page": page_of(report), "Dask page": cluster_page.headline(report)}
-    assert {where: claim_of(words) for where, words in answers.items()} == dict.fromkeys(answers, expected)
-    for words in (answers["text"], answers["page"]) if title else ():
-        assert f"Deadlock 1: {title}" in words
+    facts = names.Facts(report)
+    sentence, index = plain(verdict.sentence(facts)), plain(verdict.headline(facts)[1])
+    assert verdict.verdict_title(facts.verdict) == title
+    assert f"{title}: {sentence}.\n" in text_of(report)
+    assert f"{title}{sentence}." in page_of(report)
+    assert index in page_of(report, healthy())
+    made = json.loads(as_json(report))["verdict"] if report.crash is None else document_of(report)["verdict"]
+    assert (made["kind"], made["title"], made["sentence"]) == (facts.verdict.kind, title, sentence)
+    assert status_of(report) == status
     found = classes.signature(report)
-    assert found.kind == kind
-    if kind in (DEADLOCK, UNKNOWN):
-        index = plain(verdict.headline(names.Facts(report))[1])
-        assert claim_of(found.title) == claim_of(index) == expected
-        assert index in page_of(report, healthy())
-    triage = classes.Triage(classes.merge([("process 885", document_of(report))]))
-    assert triage.status == status
-    if expected == "unknown":
-        assert all(WHY in words for words in answers.values())
+    assert (found.kind, found.status) == (kind, status)
+    assert classes.Triage(classes.merge([("process 885", document_of(report))])).status == status
+    if report.deadlocks:
+        dask = cluster_page.headline(report)
+        assert dask.startswith("standstill" if title == "STANDSTILL" else "deadlock")
+        assert found.title.startswith(dask.split()[0])
+    elif report.crash is None:
+        assert "no deadlock" in cluster_page.headline(report) or WHY in cluster_page.headline(report)
 
 
 @pytest.mark.parametrize("name", VERDICTS)
@@ -115,7 +109,7 @@ def test_renderers_use_the_same_words_for_threads_and_locks(name: str) -> None:
     text, made, dot = text_of(report), page_of(report), as_dot(report)
     for deadlock in report.deadlocks:
         for link in verdict.links(deadlock):
-            assert plain(verdict.link_line(facts, deadlock, link)) in text
+            assert deadlock.standstill or plain(verdict.link_line(facts, deadlock, link)) in text
             assert plain(verdict.link_sentence(facts, deadlock, link)) in made
     for thread in report.threads:
         for words in (names.heading([thread]), threads.doing(facts, thread), *threads.holdings(facts, thread)):
@@ -133,21 +127,12 @@ def test_renderers_use_the_same_words_for_threads_and_locks(name: str) -> None:
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_colour_of_a_page_matches_the_verdict(name: str) -> None:
-    report, kind, _, _ = VERDICTS[name]
-    facts = names.Facts(report)
-    colours = {DEADLOCK: "bad", CRASH: "bad", UNKNOWN: "doubt", OTHER: "good"}
-    assert verdict.headline(facts)[0] == colours[kind]
-    assert (verdict.no_deadlock(facts).tone == "good") == (kind == OTHER) or report.deadlocks
-
-
-def test_every_renderer_names_a_standstill() -> None:
-    for words in (text_of(standstill()), page_of(standstill()), page_of(standstill(), healthy()),
-                  classes.signature(standstill()).title, cluster_page.headline(standstill())):
-        assert "standstill" in words
-    # the threads that could act are not known, and no owner is gone
-    for words in (text_of(standstill()), page_of(standstill())):
-        assert "not known" in words
-        assert "nobody" not in words
+    report, *_ = VERDICTS[name]
+    tone = verdict.headline(names.Facts(report))[0]
+    assert tone == {"stuck": "bad", "fine": "good", "doubt": "doubt"}[judge(report).outcome]
+    page = Page(html_page([look(report, "process 885")], "all"))
+    assert {f"block first {tone}"} == {attributes["class"] for _, attributes in page.elements
+                                       if (attributes.get("class") or "").startswith("block first")}
 
 
 def test_process_tree_has_processes_without_a_verdict() -> None:
@@ -174,5 +159,5 @@ def test_document_that_does_not_list_deadlocks_has_no_verdict_anywhere() -> None
     document = json.loads(as_json(healthy(), ["runtimes", "threads", "locks", "problems"]))
     report = read_document(document)
     for words in (text_of(report), page_of(report), cluster_page.headline(report)):
-        assert claim_of(words) == "unknown"
+        assert "cannot be determined" in words
     assert classes.signature(report).kind == UNKNOWN

@@ -11,7 +11,7 @@ from typing import Any
 
 from gdbext.errors import BadDocument
 from gdbext.launcher.snapshots import classes
-from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND
+from gdbext.launcher.status import NO_ANSWER, worst
 from gdbext.model import Report
 from gdbext.narrate import cluster as words
 from gdbext.narrate.classes import DEADLOCK, process_headline
@@ -164,6 +164,5 @@ def class_rows(found: Survey, triage: classes.Triage) -> list[dict[str, Any]]:
 
 
 def status(found: Survey) -> int:
-    """The exit status: 1 where a deadlock was found, else that of a process without a report, else 0."""
-    statuses = {process.status for process in found.processes}
-    return next((one for one in (FOUND, NO_GDB, NO_ANSWER) if one in statuses), NOTHING_FOUND)
+    """The exit status: that of the process which needs attention most."""
+    return worst(process.status for process in found.processes)

@@ -12,14 +12,14 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gdbext.errors import BadDocument
-from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND
+from gdbext.launcher.status import FOUND, NO_ANSWER, NOTHING_FOUND, status_of, worst
 from gdbext.model import RECORDED, Crash, Deadlock, Frame, Lock, PyFrame, Report, Thread, weakest
 from gdbext.narrate import classes as words
-from gdbext.narrate.classes import C_LIBRARY, CRASH, DEADLOCK, KINDS, UNKNOWN, module_of, without_polling
+from gdbext.narrate.classes import C_LIBRARY, CRASH, DEADLOCK, KINDS, module_of, without_polling
 from gdbext.narrate.frames import file_name, frame_line
 from gdbext.narrate.names import Facts
 from gdbext.narrate.verdict import cycle_line
@@ -45,11 +45,12 @@ FrameKey = tuple[str, str, str]
 
 @record
 class Signature:
-    """What happened in a target: one of `KINDS`, a key to compare, and a title."""
+    """What happened in a target: one of `KINDS`, a key to compare, a title, and the exit status for it."""
 
     kind: str
     key: str
     title: str
+    status: int
 
 
 @record
@@ -62,6 +63,7 @@ class Class:
     members: tuple[str, ...]
     representative: str
     document: Json | None = None
+    status: int = NOTHING_FOUND
 
     @property
     def report(self) -> Report | None:
@@ -98,17 +100,16 @@ class Triage:
 
     @property
     def status(self) -> int:
-        """The exit status: 1 where a deadlock or a crash was found, 3 where one cannot be ruled out, else 0."""
-        kinds = {each.kind for each in self.classes}
-        if kinds & {DEADLOCK, CRASH} or self.processes and self.processes["deadlocks"]:
-            return FOUND
-        return NO_ANSWER if self.failures or UNKNOWN in kinds else NOTHING_FOUND
+        """The exit status: that of the target which needs attention most."""
+        across = [FOUND] if self.processes and self.processes["deadlocks"] else []
+        return worst([*across, *(each.status for each in self.classes), *([NO_ANSWER] if self.failures else [])])
 
 
 @dataclass
 class _Group:
     signature: Signature
     members: list[str] = field(default_factory=list)
+    statuses: set[int] = field(default_factory=set)
     best: tuple[int, str] | None = None
     document: Callable[[], Json | None] = lambda: None
 
@@ -123,13 +124,15 @@ class Grouping:
         """Add a target; `classes` calls `document` once at most."""
         group = self._groups.setdefault(signature.key, _Group(signature))
         group.members.append(target)
+        group.statuses.add(signature.status)
         if group.best is None or (threads, target) < group.best:
             group.best, group.document, group.signature = (threads, target), document, signature
 
     def classes(self) -> tuple[Class, ...]:
         """The classes in the order of `KINDS`, the largest class of a kind first."""
         found = [Class(group.signature.kind, key, group.signature.title, tuple(sorted(group.members)), group.best[1],
-                       group.document()) for key, group in self._groups.items() if group.best is not None]
+                       group.document(), worst(group.statuses))
+                 for key, group in self._groups.items() if group.best is not None]
         return tuple(sorted(found, key=lambda each: (KINDS.index(each.kind), -len(each.members), each.title, each.key)))
 
 
@@ -159,7 +162,11 @@ def signature(report: Report) -> Signature:
     else:
         key = sorted({tuple(_collapsed(without_polling(thread.stack))) for thread in report.threads})
     digest = hashlib.sha256(json.dumps([kind, key]).encode()).hexdigest()
-    return Signature(kind, digest[:16], printable(plain(words.title(facts)), 400))
+    if kind in (DEADLOCK, CRASH):
+        status = FOUND
+    else:  # a program that another process killed is judged like one that lives
+        status = status_of(report if report.crash is None else replace(report, crash=None, verdict=None))
+    return Signature(kind, digest[:16], printable(plain(words.title(facts)), 400), status)
 
 
 # -- what counts ---------------------------------------------------------------------------------------------

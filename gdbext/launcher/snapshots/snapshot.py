@@ -29,7 +29,7 @@ from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import why_not_traced
-from gdbext.launcher.status import FOUND, NO_ANSWER, NO_GDB, NOTHING_FOUND, NoGdb, Unreadable
+from gdbext.launcher.status import NO_ANSWER, NO_GDB, OF_OUTCOME, NoGdb, Unreadable
 from gdbext.model import Report
 from gdbext.record import record
 from gdbext.render.escape import printable
@@ -151,8 +151,8 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
                                 "see whether memory, descriptors or room for files have run out")
         return Snapshot(target.name, None, "", None, run.stopped, time.monotonic() - started, str(error),
                     error.hint or None, NO_GDB if isinstance(error, NoGdb) else NO_ANSWER, run.notes)
-    status = FOUND if answer["deadlocks"] or answer["crash"] else NO_ANSWER if answer["no_verdict"] else NOTHING_FOUND
-    problem, hint = answer["incomplete"] or answer["no_verdict"], answer["hint"] or None
+    status = OF_OUTCOME[answer["outcome"]]
+    problem, hint = answer["incomplete"] or answer["unknown"], answer["hint"] or None
     if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"
     return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], run.stopped,

@@ -175,7 +175,7 @@ def _record(file: tuple[str, int, int], seen: Snapshot, state: State) -> Record:
     what = classes.signature(seen.report)
     stored = state.store("\0".join(map(str, file)), seen.document)
     return Record(*file, what.kind, what.key, what.title, len(seen.report.threads), stored, seen.problem, seen.hint,
-                  seen.status, seen.seconds)
+                  what.status, seen.seconds)
 
 
 def _merged(records: Iterable[Record], state: State) -> Triage:
@@ -187,7 +187,7 @@ def _merged(records: Iterable[Record], state: State) -> Triage:
             continue
         if record.problem is not None:
             incomplete.append(_failure(record))
-        grouping.add(record.path, Signature(record.kind, record.key, record.title or ""), record.threads,
+        grouping.add(record.path, Signature(record.kind, record.key, record.title or "", record.status), record.threads,
                      lambda name=record.document: state.read(name))  # type: ignore[misc]
     return Triage(grouping.classes(), tuple(failures), tuple(incomplete))
 

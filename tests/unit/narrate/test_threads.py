@@ -91,7 +91,7 @@ def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
                   for lock in report.locks)
     facts = Facts(replace(report, locks=locks))
     (words,) = holdings(facts, facts.threads[2])
-    assert plain(words).startswith("has not arrived at barrier 0x6000 (inferred: 1 reader counted")
+    assert plain(words).startswith("has not arrived at pthread barrier 0x6000 (inferred: 1 reader counted")
 
 
 def test_place_where_a_lock_was_taken() -> None:
@@ -100,4 +100,4 @@ def test_place_where_a_lock_was_taken() -> None:
     thread = Thread(1, 1, 1, None, holds=(Hold(lock.id, EXCLUSIVE, RECORDED, None, frame),))  # type: ignore[arg-type]
     facts = Facts(replace(healthy(), threads=(thread,), locks=(lock,)))
     assert [plain(words) for words in holdings(facts, thread)] == [
-        "holds mutex 0x8, taken by update at /app/job.py:41"]
+        "holds pthread mutex 0x8, taken at /app/job.py:41 in update"]

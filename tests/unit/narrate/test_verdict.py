@@ -1,33 +1,56 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from gdbext.model import Report
+from gdbext.model.verdict import OUTCOMES, Verdict, VerdictKind
 from gdbext.narrate import verdict
 from gdbext.narrate.names import Facts
 from gdbext.narrate.words import plain
+from gdbext.render.style import Style
+from gdbext.render.text import TextRenderer
+from gdbext.schema.read import read_document
+from gdbext.schema.write import as_json
 from tests.support.fake_page import asyncio, ring
 from tests.support.fake_report import gil_deadlock, healthy, standstill, standstill_of_workers, without_verdict
 
 
-@pytest.mark.parametrize(("report", "tone", "words", "no_deadlock"), [
-    (gil_deadlock(), "bad", "deadlock of 2 threads: the GIL, rwlock in libdrv.so", None),
-    (standstill(), "bad", "standstill of 2 threads: the end of a thread, py-condition jobs of pool", None),
-    (healthy(), "good", "no deadlock", "good"),
+@pytest.mark.parametrize(("report", "tone", "words"), [
+    (gil_deadlock(), "bad", "deadlock of 2 threads: the GIL, pthread rwlock in libdrv.so"),
+    (standstill(), "bad", "standstill of 2 threads: the end of a thread, queue.Queue jobs of pool"),
+    (healthy(), "good",
+     'no deadlock found; thread 1 "MainThread" runs in update job.py:41; 1 thread waits for it'),
     (without_verdict(), "doubt",
-     "whether there is a deadlock cannot be determined (PyPy in libpypy3.9-c.so is not decoded)", "doubt"),
-    (asyncio(), "bad", "cycle of 2 tasks", "plain"),
+     "whether there is a deadlock cannot be determined (PyPy in libpypy3.9-c.so is not decoded)"),
+    (asyncio(), "bad", "cycle of 2 tasks"),
     (replace(gil_deadlock(), deadlocks=gil_deadlock().deadlocks * 5), "bad",
-     "; ".join(["deadlock of 2 threads: the GIL, rwlock in libdrv.so"] * 3) + "; 2 more deadlocks", None),
+     "; ".join(["deadlock of 2 threads: the GIL, pthread rwlock in libdrv.so"] * 3) + "; 2 more deadlocks"),
 ])
-def test_headline(report: Report, tone: str, words: str, no_deadlock: str | None) -> None:
-    facts = Facts(report)
-    found = verdict.headline(facts)
+def test_headline(report: Report, tone: str, words: str) -> None:
+    found = verdict.headline(Facts(report))
     assert (found[0], plain(found[1])) == (tone, words)
-    if no_deadlock is not None:
-        assert verdict.no_deadlock(facts).tone == no_deadlock
+
+
+@pytest.mark.parametrize("kind", OUTCOMES)
+def test_sentence_of_a_verdict_whose_facts_a_document_lacks(kind: VerdictKind) -> None:
+    report = replace(gil_deadlock(), threads=(), locks=(), deadlocks=(), runtimes=(), verdict=Verdict(kind))
+    facts = Facts(report)
+    assert plain(verdict.sentence(facts))
+    assert verdict.next_step(facts) in ("", "gdbext report --children 885")
+    assert TextRenderer(report, Style(False), lambda file, line: None).threads(None, False, "full")
+
+
+def test_verdict_of_a_newer_version() -> None:
+    made = json.loads(as_json(healthy()))
+    made["verdict"]["kind"] = "solar-flare"
+    report = read_document(made)
+    facts = Facts(report)
+    assert (verdict.verdict_title(facts.verdict), facts.verdict.outcome) == ("SOLAR-FLARE", "doubt")
+    assert facts.verdict.ends_by_itself is None
+    assert verdict.headline(facts)[0] == "doubt"
 
 
 def test_headline_of_a_target_without_a_report() -> None:
@@ -56,7 +79,7 @@ def test_deadlocked_threads_with_the_same_wait_are_grouped() -> None:
 def test_deadlock_on_one_line() -> None:
     facts = Facts(gil_deadlock())
     assert plain(verdict.cycle_line(facts, facts.report.deadlocks[0])) == (
-        'thread 1 "MainThread" waits for rwlock in libdrv.so of thread 2 "loader"; '
+        'thread 1 "MainThread" waits for pthread rwlock in libdrv.so of thread 2 "loader"; '
         'thread 2 "loader" waits for the GIL of thread 1 "MainThread"')
     facts = Facts(ring(7))
     assert plain(verdict.cycle_line(facts, facts.report.deadlocks[0])).endswith("; and 3 more")

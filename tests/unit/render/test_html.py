@@ -109,8 +109,8 @@ def test_several_targets_have_an_index() -> None:
     made = page(*several())
     text = made.text("nav")
     assert text.startswith("4 targets")
-    assert "scheduler <b>deadlock of 2 threads: the GIL, rwlock in libdrv.so50.25 s" in text
-    assert "workerno deadlock3" in text
+    assert "scheduler <b>deadlock of 2 threads: the GIL, pthread rwlock in libdrv.so50.25 s" in text
+    assert "workerno deadlock found; thread 1 \"MainThread\" runs in update job.py:41; 1 thread waits for it3" in text
     assert "taskSIGSEGV: read 8 bytes at 0x18: a member of a null pointer" in text
     assert "core.9could not be inspected: not a core" in text
     assert [attributes["class"] for tag, attributes in made.elements if attributes.get("scope") == "row"

@@ -28,11 +28,11 @@ from tests.support.fake_report import (
 
 def test_verdict_comes_first() -> None:
     text = page(look(gil_deadlock(), stopped=0.1234)).text()
-    assert text.index("stopped for 0.12 s") < text.index("Deadlock 1: 2 threads wait for each other")
-    assert text.index("Deadlock 1") < text.index("Wait-for graph") < text.index("5 threads")
-    for words in ('thread 1 "MainThread" waits for rwlock 0x5591e0c0 in libdrv.so \u2192 thread 2 "loader"',
-                  'thread 2 "loader" waits for the GIL \u2192 thread 1 "MainThread"', "Stuck behind it: thread 3",
-                  'waits for rwlock 0x5591e0c0 in libdrv.so to write, write-locked by thread 2 "loader"',
+    assert text.index("stopped for 0.12 s") < text.index("DEADLOCK2 threads wait for each other; 1 more")
+    assert text.index("DEADLOCK2") < text.index("Wait-for graph") < text.index("5 threads")
+    for words in ('thread 1 "MainThread" waits for pthread rwlock 0x5591e0c0 in libdrv.so \u2192 thread 2 "loader"',
+                  'thread 2 "loader" waits for the GIL \u2192 thread 1 "MainThread"', "behind:thread 3 \"reader\"",
+                  'waits for pthread rwlock 0x5591e0c0 in libdrv.so to write, write-locked by thread 2 "loader"',
                   "holds the GIL", "pthread_rwlock_wrlock()", "Table.update /app/job.py:41",
                   "update_table() libdrv.so /src/drv.c:12", "thread 5: unreadable: it runs",
                   "Note: no layout table for CPython 3.11.7", "CPython 3.11.7"):
@@ -40,12 +40,15 @@ def test_verdict_comes_first() -> None:
 
 
 @pytest.mark.parametrize(("report", "words"), [
-    (inferred_deadlock(), "Deadlock 1: 2 threads wait for each other inferred1 reader counted, none recorded"),
-    (orphaned(), "Deadlock 1: 1 thread waits for an owner that is gone recorded"),
+    (inferred_deadlock(), "DEADLOCK2 threads wait for each other."),
+    (inferred_deadlock(), "known: inferred: 1 reader counted, none"),
+    (orphaned(), "LOCK WITHOUT OWNER1 thread waits for an owner that is gone (thread exited)."),
     (orphaned(), "its owner is gone: thread exited (its owner had TID 4242)"),
-    (healthy(), "No deadlock found3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run."),
+    (healthy(), "COMPUTINGno deadlock found; thread 1"),
+    (healthy(), "3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run."),
     (healthy(), 'The GIL is held by thread 1 "MainThread", which runs.'),
-    (without_verdict(), "Whether there is a deadlock cannot be determinedPyPy in libpypy3.9-c.so is not decoded"),
+    (without_verdict(),
+     "UNKNOWNwhether there is a deadlock cannot be determined (PyPy in libpypy3.9-c.so is not decoded)."),
     (world_that_does_not_stop(), "holds stop-the-world 0x104 up: it has not stopped"),
     (world_that_does_not_stop(), "has suspended its critical section of dict object at 0x300"),
     (crash(), 'SIGSEGV (SEGV_MAPERR) in thread 1 "MainThread"read 8 bytes at 0x18: a member of a null pointer'),
@@ -63,17 +66,17 @@ def test_words_of_the_page(report: Report, words: str) -> None:
 
 def test_standstill_and_thread_that_waits_for_itself() -> None:
     made = look(standstill())
-    assert "Deadlock 1: standstill of all 2 threads" in page(made).text()
-    assert "py-condition 0x20 jobs \u2192 not known" in page(made).text().replace(" of pool", "")
+    assert "STANDSTILLall 2 threads wait for what only the others could do." in page(made).text()
+    assert "queue.Queue 0x20 jobs \u2192 not known" in page(made).text().replace(" of pool", "")
     report = gil_deadlock()
     deadlock = replace(report.deadlocks[0], threads=(1,), edges=(Edge(1, RWLOCK, 1),))
-    assert "Deadlock 1: a thread waits for itself" in page(look(replace(report, deadlocks=(deadlock,)))).text()
+    assert "DEADLOCKa thread waits for itself" in page(look(replace(report, deadlocks=(deadlock,)))).text()
 
 
 def test_deadlocked_threads_with_the_same_wait_are_shown_once() -> None:
     text = page(look(standstill_of_workers(100))).text()
-    assert "threads 2-101 wait for py-condition 0x100 jobs" in text
-    assert '100 threads 2-101 ("worker-2" ... "worker-101"), each:waits for py-condition 0x100 jobs' in text
+    assert "threads 2-101 wait for queue.Queue 0x100 jobs" in text
+    assert '100 threads 2-101 ("worker-2" ... "worker-101"), each:waits for queue.Queue 0x100 jobs' in text
     assert "and 99 more like these" not in text
 
 
@@ -82,8 +85,8 @@ def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
     locks = tuple(replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
                   for lock in report.locks)
     text = page(look(replace(report, locks=locks))).text()
-    assert 'waits for barrier 0x6000, 1 of 2 arrived, not arrived: thread 2 "b"' in text
-    assert "has not arrived at barrier 0x6000 (inferred: 1 reader counted" in text
+    assert 'waits for pthread barrier 0x6000, 1 of 2 arrived, not arrived: thread 2 "b"' in text
+    assert "has not arrived at pthread barrier 0x6000 (inferred: 1 reader counted" in text
     assert "holds barrier" not in text
 
 
@@ -96,9 +99,10 @@ def test_few_variables_near_the_fault_are_open() -> None:
 def test_tasks() -> None:
     made = page(look(asyncio()))
     text = made.text("main")
-    assert text.startswith('Cycle of 2 asyncio tasksCycle of tasks that wait for each other, without a timeout: '
+    assert text.startswith('DEADLOCK OF TASKS2 asyncio tasks wait for each other.'
+                           'Cycle of tasks that wait for each other, without a timeout: '
                            '"one" 0x10 -> 0x20 -> "one" 0x10; they continue only if one of them is cancelled.'
-                           'No deadlock of threads found')
+                           'How this is known: derived')
     assert "block good" not in {attributes.get("class") for _, attributes in made.elements}
     for words in ("3 asyncio tasks", 'Event loop 0x1 (_UnixSelectorEventLoop) runs in thread 1 "MainThread"',
                   "Event loop 0x2 (Loop) does not run", '"one" 0x10 waits for 0x20',

@@ -64,13 +64,42 @@ def all_texts(report: Report, colour: bool = False) -> dict[str, str]:
             "none": made.threads(numbers, False, "none")}
 
 
-def test_verdict() -> None:
-    assert renderer(gil_deadlock()).deadlocks() == """\
-Deadlock 1: 2 threads wait for each other (recorded)
+HEADER = "gdbext: /usr/bin/python3.11  PID 885, CPython 3.11.7\n\n"
+VERDICT = HEADER + """\
+DEADLOCK: 2 threads wait for each other; 1 more is stuck behind them.
 
-Thread 1 (LWP 885, TID 1) "MainThread"
-  holds     the GIL
-  waits for rwlock 0x5591e0c0 in libdrv.so to write, write-locked by thread 2 "loader"
+  Thread 1 (LWP 885, TID 1) "MainThread"
+    holds the GIL
+    needs pthread rwlock 0x5591e0c0 in libdrv.so to write, write-locked by thread 2 "loader"
+"""
+
+
+def test_verdict_with_places() -> None:
+    assert renderer(gil_deadlock()).deadlocks("none") == VERDICT + """\
+          in update_table () in libdrv.so at /src/drv.c:12
+          at /app/job.py:41 in update
+            lib.update(self.table)
+
+  Thread 2 (LWP 886, TID 2) "loader"
+    holds pthread rwlock 0x5591e0c0 in libdrv.so
+    needs the GIL, held by thread 1 "MainThread"
+          at /app/job.py:17 in work
+            lock.acquire()
+
+Cycle: thread 1 -> pthread rwlock 0x5591e0c0 in libdrv.so -> thread 2; thread 2 -> the GIL -> thread 1
+
+Stuck behind it: thread 3 "reader" waits for pthread rwlock 0x5591e0c0 in libdrv.so to read, \
+write-locked by thread 2 "loader", at work job.py:17
+
+How this is known: recorded: the locks name their owners
+
+Note: no layout table for CPython 3.11.7; the table for 3.11.2 fits and is used
+Not known: thread 5: unreadable: it runs
+"""
+
+
+def test_verdict_with_the_frames_that_explain_it() -> None:
+    assert renderer(gil_deadlock()).deadlocks().startswith(VERDICT + """\
     #0   pthread_rwlock_wrlock () in libc.so.6
     #1   update_table () in libdrv.so at /src/drv.c:12
     #2   update at /app/job.py:41
@@ -78,37 +107,53 @@ Thread 1 (LWP 885, TID 1) "MainThread"
     #3   main at /app/job.py:90
          ... 1 frame
 
-Thread 2 (LWP 886, TID 2) "loader"
-  holds     rwlock 0x5591e0c0 in libdrv.so
-  waits for the GIL, held by thread 1 "MainThread"
+  Thread 2 (LWP 886, TID 2) "loader"
+    holds pthread rwlock 0x5591e0c0 in libdrv.so
+    needs the GIL, held by thread 1 "MainThread"
          ... 1 frame
     #1   work at /app/job.py:17
              lock.acquire()
          ... 1 frame
 
-Cycle: thread 1 -> rwlock 0x5591e0c0 in libdrv.so -> thread 2; thread 2 -> the GIL -> thread 1
-
-Stuck behind it: thread 3
+Cycle:""")
 
 
-Note: no layout table for CPython 3.11.7; the table for 3.11.2 fits and is used
-Not known: thread 5: unreadable: it runs
-"""
+def test_stacks_follow_the_verdict_once() -> None:
+    text = renderer(gil_deadlock()).threads(None, False, "full")
+    verdict, _, stacks = text.partition("\nThreads:\n")
+    assert verdict.startswith(VERDICT)
+    assert "#0" not in verdict
+    assert stacks.count("update at /app/job.py:41") == 1
+    assert stacks.endswith("Not known: thread 5: unreadable: it runs\n")
 
 
-def test_evidence_is_shown() -> None:
+def test_header_has_what_is_known_of_the_target() -> None:
+    report = gil_deadlock()
+    target = dataclasses.replace(report.target, command_line="python3 app.py\n --fast", host="web-3", time=1795352341,
+                                 paused=0.0912)
+    text = renderer(dataclasses.replace(report, target=target)).deadlocks()
+    assert text.startswith("gdbext: python3 app.py\\x0a --fast  PID 885 on web-3, CPython 3.11.7, "
+                           "2026-11-22 12:59:01Z, paused 0.09 s\n\nDEADLOCK: ")
+    target = dataclasses.replace(target, kind="core", host=None, paused=None, time=float("1e300"))
+    text = renderer(dataclasses.replace(report, target=target)).deadlocks()
+    assert text.startswith("gdbext: python3 app.py\\x0a --fast  core of PID 885, CPython 3.11.7, at an unknown time\n")
+
+
+def test_evidence_is_shown_once() -> None:
     text = renderer(inferred_deadlock()).deadlocks()
     why = "inferred: 1 reader counted, none recorded; 1 thread has the lock's address on the stack"
-    assert f"Deadlock 1: 2 threads wait for each other ({why})" in text
-    assert f'read-locked by thread 2 "b" ({why})' in text
-    assert f"holds     rwlock 0x6000 for reading ({why})" in text
-    assert "recorded)" not in text.replace("none recorded", "")
+    assert f"How this is known:\n  {why}\n  recorded: the locks name their owners\n" in text
+    assert 'read-locked by thread 2 "b"\n' in text
+    assert text.count("inferred") == 1
+    threads = "\n".join(renderer(inferred_deadlock()).thread_list(None, False, "full"))
+    assert f"holds pthread rwlock 0x6000 for reading ({why})" in threads
+    assert threads.count("inferred") == 1
 
 
 def test_colour_does_not_change_the_layout_of_a_cycle() -> None:
     for report in (gil_deadlock(), standstill_of_workers(100, queues=30)):
         assert SGR.sub("", renderer(report, colour=True).deadlocks()) == renderer(report).deadlocks()
-    assert "Cycle: thread 1 -> rwlock" in renderer(gil_deadlock(), colour=True).deadlocks()
+    assert "Cycle: thread 1 -> pthread rwlock" in renderer(gil_deadlock(), colour=True).deadlocks()
 
 
 def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
@@ -116,39 +161,34 @@ def test_thread_that_has_not_arrived_does_not_hold_the_barrier() -> None:
     locks = tuple(dataclasses.replace(lock, kind="barrier", state="1 of 2 arrived") if lock.id == COUNTED else lock
                   for lock in report.locks)
     text = renderer(dataclasses.replace(report, locks=locks)).deadlocks()
-    assert "  has not arrived at barrier 0x6000 (inferred: 1 reader counted" in text
-    assert "holds     barrier" not in text
+    assert "    has not arrived at pthread barrier 0x6000\n" in text
+    assert "holds pthread barrier" not in text
 
 
 def test_owner_that_is_gone() -> None:
     text = renderer(orphaned()).deadlocks()
-    assert "Deadlock 1: 1 thread waits for an owner that is gone" in text
+    assert "LOCK WITHOUT OWNER: 1 thread waits for an owner that is gone (thread exited).\n" in text
     assert "its owner is gone: thread exited (its owner had TID 4242)" in text
-    assert "Wait: thread 1 -> mutex 0x10 accounts in bank -> nobody" in text
+    assert "Wait: thread 1 -> pthread mutex 0x10 accounts in bank -> nobody" in text
 
 
 WORKERS = """\
-100 threads 2-101 ("worker-2" ... "worker-101")
-  each waits for py-condition 0x100 jobs, queue is empty
-    #0   get at /usr/lib/python3.11/queue.py:171
+  100 threads 2-101 ("worker-2" ... "worker-101")
+    each needs queue.Queue 0x100 jobs, queue is empty
 """
 
 
 def test_deadlocked_threads_with_the_same_wait_are_shown_once() -> None:
-    text = renderer(standstill_of_workers(100)).deadlocks()
+    text = renderer(standstill_of_workers(100)).deadlocks("none")
+    assert "STANDSTILL: all 101 threads wait for what only the others could do.\n" in text
     assert WORKERS in text
-    assert ("Wait: thread 1 -> py-condition 0x10 jobs -> not known; "
-            "threads 2-101 -> py-condition 0x100 jobs -> not known\n") in text
     assert len(text.splitlines()) < 20
 
 
 def test_deadlock_of_many_different_threads_is_cut() -> None:
     text = renderer(standstill_of_workers(100, queues=30)).deadlocks()
-    assert text.count("  each waits for py-condition") == 19
-    assert re.search(r"^And \d+ more: threads .*$", text, re.MULTILINE)
-    edges = text.partition("Wait:\n")[2].splitlines()
-    assert len(edges) == 22
-    assert edges[20] == "  and 11 more"
+    assert text.count("    each needs queue.Queue") == 19
+    assert re.search(r"^  And \d+ more: threads .*$", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) < 200
 
 
@@ -165,15 +205,18 @@ def test_readers_of_the_same_lock_are_grouped_in_a_cycle() -> None:
     report = dataclasses.replace(healthy(), threads=threads, locks=locks, deadlocks=(
         Deadlock(tuple(range(1, 52)), RECORDED, edges),))
     text = renderer(report).deadlocks()
-    assert "Cycle: thread 1 -> rwlock 0x1 -> threads 2-51; threads 2-51 -> mutex 0x2 -> thread 1\n" in text
-    assert "  waits for rwlock 0x1 to write, read-locked by threads 2-51\n" in text
-    assert ("50 threads 2-51\n  each holds     rwlock 0x1 for reading\n"
-            "  each waits for mutex 0x2, held by thread 1\n") in text
+    assert ("Cycle: thread 1 -> pthread rwlock 0x1 -> threads 2-51; "
+            "threads 2-51 -> pthread mutex 0x2 -> thread 1\n") in text
+    assert "    needs pthread rwlock 0x1 to write, read-locked by threads 2-51\n" in text
+    assert ("  50 threads 2-51\n    each holds pthread rwlock 0x1 for reading\n"
+            "    each needs pthread mutex 0x2, held by thread 1\n") in text
 
 
 def test_no_deadlock_shows_what_the_threads_do() -> None:
     text = renderer(healthy()).deadlocks()
-    assert "No deadlock found among 3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run." in text
+    assert ('COMPUTING: no deadlock found; thread 1 "MainThread" runs in update job.py:41; '
+            "1 thread waits for it.\n") in text
+    assert "3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run." in text
     assert 'The GIL is held by thread 1 "MainThread", which runs.' in text
 
 
@@ -181,13 +224,13 @@ def test_thread_that_waits_for_itself() -> None:
     report = gil_deadlock()
     deadlock = Deadlock((1,), RECORDED, (Edge(1, "rwlock:0x5591e0c0", 1),))
     text = renderer(dataclasses.replace(report, deadlocks=(deadlock,))).deadlocks()
-    assert "Deadlock 1: a thread waits for itself" in text
+    assert "DEADLOCK: a thread waits for itself.\n" in text
 
 
 def test_gil() -> None:
     text = renderer(gil_deadlock()).gils()
     assert text.startswith("CPython 3.11.7 in libpython3.11.so.1.0 (layout: table)\n")
-    assert '  GIL held by thread 1 "MainThread"\n    which waits for rwlock 0x5591e0c0' in text
+    assert '  GIL held by thread 1 "MainThread"\n    which waits for pthread rwlock 0x5591e0c0' in text
     assert "waited for by thread 2; its holder has been asked to release it" in text
 
 
@@ -218,15 +261,15 @@ def test_stop_the_world() -> None:
 def test_world_that_does_not_stop() -> None:
     text = renderer(world_that_does_not_stop()).deadlocks()
     assert """
-Thread 1 (LWP 885, TID 1) "collector"
-  holds     stop-the-world 0x100: it has requested it
-  waits for stop-the-world 0x104 for the world to stop, 1 not stopped: thread 2 "user"
+  Thread 1 (LWP 885, TID 1) "collector"
+    holds stop-the-world 0x100: it has requested it
+    needs stop-the-world 0x104 for the world to stop, 1 not stopped: thread 2 "user"
 """ in text
     assert """
-  holds     stop-the-world 0x104 up: it has not stopped
-  waits for py-critical-section 0x20a shelf (list), held by thread 3 "sorter"
+    holds stop-the-world 0x104 up: it has not stopped
+    needs critical section 0x20a shelf (list), held by thread 3 "sorter"
 """ in text
-    assert "waits for stop-the-world 0x100 for the world to go on, requested by thread 1 \"collector\"" in text
+    assert "needs stop-the-world 0x100 for the world to go on, requested by thread 1 \"collector\"" in text
 
 
 def test_critical_sections_that_are_suspended() -> None:
@@ -258,9 +301,9 @@ def test_interpreters_that_share_a_gil() -> None:
 def test_locks() -> None:
     report = gil_deadlock()
     text = renderer(report).locks(report.locks)
-    assert 'Rwlock 0x5591e0c0 in libdrv.so, write-locked by thread 2 "loader"' in text
+    assert 'Pthread rwlock 0x5591e0c0 in libdrv.so, write-locked by thread 2 "loader"' in text
     assert "  waited for to write by thread 1\n  waited for to read by thread 3\n" in text
-    assert ("Rwlock 0x6000, read-locked; holders not recorded, candidates: threads 3, 4 "
+    assert ("Pthread rwlock 0x6000, read-locked; holders not recorded, candidates: threads 3, 4 "
             "(2 readers counted, none recorded; 2 threads have the lock's address on the stack)") in text
     assert "no thread waits for it" in text
     assert renderer(report).locks([]).startswith("No thread waits for such a lock.")
@@ -273,9 +316,9 @@ def test_threads_with_the_same_stack_are_shown_once() -> None:
     shown = dataclasses.replace(report, threads=(report.threads[0], *threads))
     numbers = [thread.number for thread in shown.threads]
     text = renderer(shown).threads(numbers, False, "full")
-    assert text.count("work at /app/job.py:17") == 1
+    assert text.partition("Threads:")[2].count("work at /app/job.py:17") == 1
     assert '40 threads 10-49 ("loader"): each waits for the GIL' in text
-    assert renderer(shown).threads(numbers, True, "full").count("work at /app/job.py:17") == 40
+    assert renderer(shown).threads(numbers, True, "full").count("  work at /app/job.py:17") == 40
 
 
 def grouped(names: dict[int, str | None]) -> str:
@@ -284,7 +327,7 @@ def grouped(names: dict[int, str | None]) -> str:
     worker = dataclasses.replace(report.threads[1], holds=(), name=None)
     threads = [dataclasses.replace(worker, number=number, python_name=name) for number, name in names.items()]
     made = renderer(dataclasses.replace(report, threads=tuple(threads)))
-    return made.threads(list(names), False, "none").partition(":")[0]
+    return made.thread_list(list(names), False, "none")[0].partition(":")[0]
 
 
 @pytest.mark.parametrize(("names", "expected"), [
@@ -350,7 +393,7 @@ def test_threads_that_hold_locks_are_not_grouped() -> None:
 
 def test_full_top_and_no_stacks() -> None:
     made = renderer(gil_deadlock())
-    full, top, none = (made.threads([1], False, how).split("Deadlock 1")[0] for how in ("full", "top", "none"))
+    full, top, none = (made.threads([1], False, how).split("Threads:")[1] for how in ("full", "top", "none"))
     assert "#4" in full
     assert "#2" in top
     assert "#3" not in top
@@ -359,14 +402,10 @@ def test_full_top_and_no_stacks() -> None:
 
 
 @pytest.mark.parametrize(("stacks", "frames"), [("full", 2), ("top", 2), ("none", 0)])
-def test_stacks_option_applies_to_deadlocks(stacks: str, frames: int) -> None:
-    text = renderer(standstill_of_workers(100)).threads(None, False, stacks)
-    threads, _, verdict = text.partition("Deadlock 1")
-    assert threads.count("#0 ") == verdict.count("#0 ") == frames
-    assert '100 threads 2-101 ("worker-2" ... "worker-101"): each waits for py-condition 0x100 jobs' in threads
-    top = renderer(gil_deadlock()).threads([1], False, "top").partition("Deadlock 1")[2]
-    assert "#2" in top
-    assert "#3" not in top
+def test_each_stack_is_shown_once(stacks: str, frames: int) -> None:
+    verdict, _, threads = renderer(standstill_of_workers(100)).threads(None, False, stacks).partition("Threads:")
+    assert (verdict.count("#0 "), threads.count("#0 ")) == (0, frames)
+    assert '100 threads 2-101 ("worker-2" ... "worker-101"): each waits for queue.Queue 0x100 jobs' in threads
 
 
 def test_unmerged_stack_shows_the_reason() -> None:
@@ -381,7 +420,8 @@ def test_evidence_of_a_wait() -> None:
     waits = Wait("gil:0", EXCLUSIVE, False, DERIVED, because("runs-take-gil"))
     second = dataclasses.replace(report.threads[1], waits=waits)
     shown = dataclasses.replace(report, threads=(report.threads[0], second))
-    assert "(derived: it runs take_gil, and another thread holds the GIL)" in renderer(shown).deadlocks()
+    text = "\n".join(renderer(shown).thread_list(None, False, "none"))
+    assert "waits for the GIL, held by thread 1 \"MainThread\" (derived: it runs take_gil, and another" in text
 
 
 def test_timed_wait() -> None:
@@ -390,7 +430,8 @@ def test_timed_wait() -> None:
                 why=because("semaphore-has-no-owner"))
     thread = Thread(1, 10, 10, None, status="blocked", waits=Wait(lock.id, EXCLUSIVE, True))
     text = renderer(dataclasses.replace(report, threads=(thread,), locks=(lock,))).threads([1], False, "none")
-    assert "waits for semaphore 0x10, zero (a semaphore has no owner: any thread may post it), with a timeout" in text
+    assert ("waits for POSIX semaphore 0x10, zero (a semaphore has no owner: any thread may post it), "
+            "with a timeout") in text
 
 
 def test_long_stacks_are_cut_in_a_verdict() -> None:
@@ -467,7 +508,7 @@ def with_parts(parts: tuple[Part, ...]) -> TextRenderer:
 
 
 def test_boundaries_are_named_in_stacks() -> None:
-    text = with_parts(called()).threads([1], False, "full")
+    text = with_parts(called()).threads([1], False, "full").partition("Threads:")[2]
     assert text.partition("  #")[2].partition("\n\n")[0] == """\
 0   pthread_mutex_lock () in libc.so.6
   #1   lib.take () in lib.so [Cython]
@@ -482,7 +523,7 @@ def test_boundaries_are_named_in_stacks() -> None:
 
 
 def test_folded_parts_do_not_count_as_first_frames() -> None:
-    text = with_parts(called()).threads([1], False, "top").partition("\n\n")[0]
+    text = with_parts(called()).threads([1], False, "top").partition("Threads:\n\n")[2].partition("\n\n")[0]
     assert "ctypes call of take() (3 frames)\n  #5   handle at" in text
     assert text.endswith("       ... 6 frames, with ctypes callback")
 
@@ -644,7 +685,7 @@ def test_place_where_a_lock_was_taken_has_no_marked_part() -> None:
     taken = PyFrame("take", "take", "/app/job.py", 17, Columns(0, 4, 17))
     first = dataclasses.replace(report.threads[0], holds=(Hold("gil:0", EXCLUSIVE, RECORDED, None, taken),))
     text = renderer(dataclasses.replace(report, threads=(first, *report.threads[1:]))).deadlocks()
-    assert "taken by take at /app/job.py:17\n" in text
+    assert "taken at /app/job.py:17 in take\n" in text
     assert "lock.acquire()" in text
     assert "^" not in text
 

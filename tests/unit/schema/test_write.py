@@ -63,7 +63,8 @@ DOCUMENT = {
     "problems": [{"where": TEXT, "what": ("unreadable", "not recorded", "not applicable", "ambiguous"), "why": TEXT}],
 }
 #: Members that the first version of the schema did not have, by the path of their object.
-GROWN = {"": {"notes", "note_codes", "no_verdict", "no_verdict_code"}, ".problems[]": {"why_code"},
+GROWN = {"": {"notes", "note_codes", "no_verdict", "no_verdict_code", "verdict"},
+         ".target": {"command_line", "host", "time", "paused"}, ".problems[]": {"why_code"},
          ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan", "orphan_code"},
          ".locks[]": {"why", "why_code", "wait_for", "shared", "orphan_code", "orphan_evidence", "foreign_owner"},
@@ -131,7 +132,11 @@ def test_values() -> None:
     made = document(gil_deadlock())
     assert made["schema"] == SCHEMA == "gdbext/1"
     assert made["target"] == {"kind": "live", "pid": 885, "executable": "/usr/bin/python3.11", "architecture": "x86_64",
-                              "libc": "glibc 2.36"}
+                              "libc": "glibc 2.36", "command_line": None, "host": None, "time": None, "paused": None}
+    assert made["verdict"] == {
+        "title": "DEADLOCK", "sentence": "2 threads wait for each other; 1 more is stuck behind them",
+        "ends_by_itself": False, "next": None, "kind": "deadlock", "threads": [1, 2], "behind": [3], "tasks": [],
+        "evidence": "recorded"}
     assert made["deadlocks"] == [
         {"threads": [1, 2], "evidence": "recorded", "why": None, "why_code": None, "stuck_behind": [3],
          "standstill": False,
@@ -184,7 +189,8 @@ def test_orphan_has_no_holder() -> None:
 @pytest.mark.parametrize("parts", [(), ("runtimes",), ("threads", "locks", "problems"), PARTS])
 def test_only_the_parts_asked_for(parts: tuple[str, ...]) -> None:
     made = document(gil_deadlock(), parts)
-    assert set(made) - {"schema", "target", "notes", "note_codes", "no_verdict", "no_verdict_code"} == set(parts)
+    assert set(made) - {"schema", "target", "notes", "note_codes", "no_verdict", "no_verdict_code",
+                        "verdict"} == set(parts)
 
 
 @pytest.mark.parametrize("report", [gil_deadlock(), hostile(gil_deadlock())], ids=["plain", "hostile"])

@@ -22,9 +22,9 @@ def test_headline_names_locks_or_counts_waiting_threads() -> None:
 
     report = Report(INFO, locks=(Lock("mutex:0x1", "mutex", 1, "table in job", "locked"),))
     assert headline(replace(report, deadlocks=(deadlock("mutex:0x1", "gil:0"),))) == (
-        "deadlock between the GIL and mutex table in job (inferred)")
+        "deadlock between the GIL and pthread mutex table in job (inferred)")
     assert headline(replace(report, deadlocks=(deadlock("mutex:0x1"),) * 3)) == (
-        "deadlock over mutex table in job (inferred) and 2 more deadlocks")
+        "deadlock over pthread mutex table in job (inferred) and 2 more deadlocks")
     assert headline(Report(INFO, threads=(thread(1), thread(2)))) == "only waits: no deadlock, all 2 threads wait"
     # an event loop between two waits
     assert headline(Report(INFO, threads=(thread(1, "running", "epoll_wait"),))) == (

@@ -146,12 +146,12 @@ def test_order_and_count_of_edges_do_not_change_the_class() -> None:
 
 
 def test_title_of_a_deadlock() -> None:
-    assert signature(deadlocked()).title == "deadlock of 2 threads: the GIL, rwlock in libdrv.so"
+    assert signature(deadlocked()).title == "deadlock of 2 threads: the GIL, pthread rwlock in libdrv.so"
     assert cycle_text(deadlocked()) == (
-        'thread 1 "MainThread" waits for rwlock in libdrv.so of thread 2 "loader"; '
+        'thread 1 "MainThread" waits for pthread rwlock in libdrv.so of thread 2 "loader"; '
         'thread 2 "loader" waits for the GIL of thread 1 "MainThread"')
     orphan = document(orphaned())
-    assert signature(orphan).title == "deadlock of 1 thread: mutex accounts in bank (thread exited)"
+    assert signature(orphan).title == "deadlock of 1 thread: pthread mutex accounts in bank (thread exited)"
     assert cycle_text(orphan) == 'thread 1 "bank" waits for mutex accounts in bank, thread exited'
 
 
@@ -165,11 +165,11 @@ def test_title_names_locks() -> None:
                                      for at, lock in enumerate(locks, 1)]
     made["deadlocks"][0]["threads"] = [1, 2, 3, 4, 5]
     assert signature(made).title == (
-        "deadlock of 5 threads: the GIL gil:1, the GIL, 2 x mutex, the end of a thread")
+        "deadlock of 5 threads: the GIL gil:1, the GIL, 2 x pthread mutex, the end of a thread")
     assert "thread 3 waits for the end of thread 4" in re.sub(' ".*?"', "", cycle_text(made))
     # one that is not in the document
     made["locks"], made["deadlocks"][0]["edges"] = [], made["deadlocks"][0]["edges"][:1]
-    assert signature(made).title == "deadlock of 5 threads: mutex"
+    assert signature(made).title == "deadlock of 5 threads: pthread mutex"
     made["deadlocks"][0].update(edges=[], threads=list(range(1200)))
     assert signature(made).title == "deadlock of 1,200 threads"
 
@@ -189,7 +189,7 @@ def test_cycle_of_many_threads_is_cut() -> None:
     for number in range(9):
         made["locks"].append({**made["locks"][0], "id": f"rwlock:{number}", "name": f"lock {number}"})
         made["deadlocks"][0]["edges"].append({"waiter": 1, "lock": f"rwlock:{number}", "holder": 2})
-    assert signature(made).title.endswith(", rwlock lock 1, and 7 more")
+    assert signature(made).title.endswith(", pthread rwlock lock 1, and 7 more")
     assert cycle_text(made).endswith("; and 7 more")
 
 
@@ -198,7 +198,7 @@ def test_threads_that_wait_for_the_same_lock_share_a_link() -> None:
     lock = made["deadlocks"][0]["edges"][0]["lock"]
     made["deadlocks"][0]["edges"] = [{"waiter": number, "lock": lock, "holder": None} for number in (1, *range(3, 100))]
     state = next(each["state"] for each in made["locks"] if each["id"] == lock)
-    assert cycle_text(made) == f"threads 1, 3-99 wait for rwlock in libdrv.so, {state}"
+    assert cycle_text(made) == f"threads 1, 3-99 wait for pthread rwlock in libdrv.so, {state}"
 
 
 # -- crashes -------------------------------------------------------------------------------------------------
@@ -387,8 +387,8 @@ def whole() -> Triage:
 def test_text_lists_classes_and_failures() -> None:
     text = classes.text(whole())
     assert text.splitlines()[0] == "15 cores: 2 deadlocked, 3 crashed, 10 neither; 4 classes; 1 could not be read"
-    assert "\n1. 2 x deadlock of 2 threads: the GIL, rwlock in libdrv.so\n" in text
-    assert '\n   thread 1 "MainThread" waits for rwlock in libdrv.so of thread 2 "loader"; thread 2 ' in text
+    assert "\n1. 2 x deadlock of 2 threads: the GIL, pthread rwlock in libdrv.so\n" in text
+    assert '\n   thread 1 "MainThread" waits for pthread rwlock in libdrv.so of thread 2 "loader"; thread 2 ' in text
     assert "2. 3 x crash: SIGSEGV, null-pointer in get (libdrv.so)" in text
     assert "other0, other1, other2, other3 and 5 more" in text
     assert "Not read:\n   cores/x: not a core; name a core" in text

@@ -1,0 +1,277 @@
+"""The verdict of a report: the first explanation of its state that fits. Pure.
+
+Explanations are ordered by how much they explain: proofs that threads cannot continue come first, then threads that
+wait for something outside of the process, then what is not known. "Idle" is last: it is said only if each thread has a
+reason to be where it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from gdbext.model import DERIVED, INFERRED, RESULT_STATES, Deadlock, Lock, PyFrame, Report, Task, Thread, weakest
+from gdbext.model.kinds import kind_of
+from gdbext.model.verdict import Verdict, VerdictKind
+
+#: Waits for the end of a child process, or for a child of a certain group.
+_FOR_CHILDREN = frozenset((
+    "waits-for-any-child", "waits-for-child", "waits-for-child-number", "waits-for-children", "waits-for-group",
+    "waits-for-own-group", "waits-for-pidfd"))
+#: Other waits of a thread that only an event outside of the process ends.
+_OUTSIDE = frozenset((
+    "waits-for-aio", "waits-for-message", "waits-for-room", "waits-for-semaphores", "opens", "wrote-a-part"))
+#: System calls with which event loops and servers wait for work.
+_SERVING = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4", "io_uring_enter"))
+#: Files of the standard library whose functions wait for child processes.
+_WITH_CHILDREN = re.compile(
+    r"(?:^|/)(?:multiprocessing/(?:pool|process|connection|queues|popen_\w+)|concurrent/futures/process|subprocess)"
+    r"\.py$")
+#: The file of the standard library with the workers of a pool of threads, and their function.
+_POOL, _POOL_WORKER = re.compile(r"(?:^|/)concurrent/futures/thread\.py$"), "_worker"
+#: The state of a lock whose waiters wait for the result of a future.
+_RESULT = "result is pending"
+
+
+def verdict_of(report: Report) -> Verdict:
+    """The verdict that a report carries, or else the one that follows from it."""
+    return report.verdict if report.verdict is not None else judge(report)
+
+
+def judge(report: Report) -> Verdict:
+    """The verdict that follows from a report."""
+    scene = _Scene(report)
+    for explain in _EXPLANATIONS:
+        found = explain(scene)
+        if found is not None:
+            return found
+    return Verdict("idle")
+
+
+class _Scene:
+    """A report with what several explanations need."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.threads = {thread.number: thread for thread in report.threads}
+        self.locks = {lock.id: lock for lock in report.locks}
+        self.first = min(self.threads, default=0)
+        self.running = [thread.number for thread in report.threads if thread.status == "running"]
+
+    def lock(self, thread: Thread) -> Lock | None:
+        """The lock inside of the process that a thread waits for."""
+        lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
+        return None if lock is None or kind_of(lock.kind).outside else lock
+
+    def holders(self, thread: Thread) -> list[int]:
+        """The threads that hold the lock that a thread waits for; a wait with a timeout ends without them."""
+        lock = self.lock(thread)
+        if lock is None or thread.waits is None or thread.waits.timed:
+            return []
+        return [holder.thread for holder in lock.holders if holder.thread != thread.number]
+
+    def behind(self, number: int) -> list[int]:
+        """The threads that wait for a thread, directly or behind others."""
+        waiting: dict[int, list[int]] = {}
+        for thread in self.threads.values():
+            for holder in self.holders(thread):
+                waiting.setdefault(holder, []).append(thread.number)
+        found: dict[int, None] = {}
+        left = [number]
+        while left:
+            for waiter in waiting.get(left.pop(), ()):
+                if waiter not in found and waiter != number:
+                    found[waiter] = None
+                    left.append(waiter)
+        return sorted(found)
+
+    def is_served(self, thread: Thread) -> bool:
+        """Whether a thread waits for work that comes from outside, as a server does."""
+        return thread.syscall in _SERVING or (
+            thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
+
+    def waits_outside(self, thread: Thread) -> bool:
+        """Whether only something outside of the process ends the wait of a thread, and no time-out."""
+        if thread.waits is not None:
+            lock = self.locks.get(thread.waits.lock)
+            return lock is not None and kind_of(lock.kind).outside and not thread.waits.timed
+        if thread.blocked_on is not None:
+            return thread.blocked_on.code in _FOR_CHILDREN | _OUTSIDE
+        return False
+
+
+def _crash(scene: _Scene) -> Verdict | None:
+    crash = scene.report.crash
+    return Verdict("crash", (crash.thread,), evidence=crash.fault.evidence) if crash is not None else None
+
+
+def _of_deadlocks(kind: VerdictKind, deadlocks: Iterable[Deadlock]) -> Verdict | None:
+    found = list(deadlocks)
+    if not found:
+        return None
+    threads = dict.fromkeys(number for deadlock in found for number in deadlock.threads)
+    behind = dict.fromkeys(number for deadlock in found for number in deadlock.stuck_behind if number not in threads)
+    return Verdict(kind, tuple(threads), tuple(behind), evidence=weakest([each.evidence for each in found]))
+
+
+def _deadlock(scene: _Scene) -> Verdict | None:
+    return _of_deadlocks("deadlock", (each for each in scene.report.deadlocks
+                                      if not each.standstill and not each.owner_gone))
+
+
+def _task_cycle(scene: _Scene) -> Verdict | None:
+    cycles = scene.report.task_cycles
+    return Verdict("task-cycle", tasks=cycles[0], evidence=DERIVED) if cycles else None
+
+
+def _orphaned_lock(scene: _Scene) -> Verdict | None:
+    return _of_deadlocks("orphaned-lock", (each for each in scene.report.deadlocks if each.owner_gone))
+
+
+def _standstill(scene: _Scene) -> Verdict | None:
+    return _of_deadlocks("standstill", (each for each in scene.report.deadlocks if each.standstill))
+
+
+def _event_loop(scene: _Scene) -> Verdict | None:
+    """A task that runs, in a thread that is blocked: no other task of its loop can run."""
+    for task in scene.report.tasks:
+        thread = scene.threads.get(task.thread) if task.thread is not None else None
+        if task.state != "running" or thread is None or thread.status != "blocked" or _is_requesting(scene, thread):
+            continue
+        if any(scene.threads[number].status == "running" for number in scene.holders(thread)
+               if number in scene.threads):
+            continue  # the call ends when that thread releases the lock
+        return Verdict("event-loop-blocked", (thread.number,), tuple(scene.behind(thread.number)),
+                       (task.address, *_others(scene, task)))
+    return None
+
+
+def _others(scene: _Scene, running: Task) -> list[int]:
+    return [task.address for task in scene.report.tasks
+            if task.loop == running.loop and task.address != running.address and task.state == "pending"]
+
+
+def _is_requesting(scene: _Scene, thread: Thread) -> bool:
+    """Whether a thread only waits for its turn to run Python."""
+    lock = scene.lock(thread)
+    return lock is not None and kind_of(lock.kind).waiters_wake
+
+
+def _blocked_behind(scene: _Scene) -> Verdict | None:
+    """The thread with most others behind it, if it waits for something outside of the process."""
+    best: Verdict | None = None
+    for number, thread in scene.threads.items():
+        behind = scene.behind(number)
+        if not behind or len(behind) <= (len(best.behind) if best is not None else 0):
+            continue
+        joined = all(_only_joins(scene, scene.threads[other]) for other in behind)
+        if scene.waits_outside(thread) and not (joined and scene.is_served(thread)):
+            kind: VerdictKind = "children" if _waits_for_children(scene, thread) else "blocked-behind"
+        elif not joined and _waits_for_event(scene, thread):
+            kind = "blocked-behind"
+        else:
+            continue
+        best = Verdict(kind, (number,), tuple(behind))
+    return best
+
+
+def _only_joins(scene: _Scene, thread: Thread) -> bool:
+    lock = scene.lock(thread)
+    return lock is not None and kind_of(lock.kind).ends_thread
+
+
+def _waits_for_event(scene: _Scene, thread: Thread) -> bool:
+    lock = scene.lock(thread)
+    return lock is not None and thread.waits is not None and not thread.waits.timed and lock.is_event
+
+
+def _waits_for_children(scene: _Scene, thread: Thread) -> bool:
+    if thread.blocked_on is not None and thread.blocked_on.code in _FOR_CHILDREN:
+        return True
+    return _is_with_children(thread)
+
+
+def _is_with_children(thread: Thread) -> bool:
+    return any(isinstance(frame, PyFrame) and _WITH_CHILDREN.search(frame.file) for frame in thread.stack)
+
+
+def _doubt(scene: _Scene) -> Verdict | None:
+    return Verdict("unknown") if scene.report.no_verdict is not None else None
+
+
+def _first_thread(scene: _Scene) -> Verdict | None:
+    """The first thread waits for children or for something else outside; nothing inside of the process keeps it."""
+    first = scene.threads.get(scene.first)
+    if first is None or scene.is_served(first):
+        return None
+    if scene.waits_outside(first):
+        return Verdict("children" if _waits_for_children(scene, first) else "blocked-behind", (first.number,))
+    lock = scene.lock(first)
+    # the first thread waits for a result, and other threads bring the results of child processes
+    if (lock is not None and kind_of(lock.kind).is_event and not lock.holders and first.waits is not None
+            and not first.waits.timed and any(map(_is_with_children, scene.report.threads))):
+        return Verdict("children", (first.number,))
+    return None
+
+
+def _pool(scene: _Scene) -> Verdict | None:
+    """All workers of pools of threads wait for results, and no thread runs that could bring one."""
+    workers = [thread for thread in scene.report.threads if any(
+        isinstance(frame, PyFrame) and frame.function == _POOL_WORKER and _POOL.search(frame.file)
+        for frame in thread.stack)]
+    if not workers or scene.running or not all(_waits_for_result(scene, worker) for worker in workers):
+        return None
+    others = [thread.number for thread in scene.report.threads
+              if thread not in workers and _waits_for_result(scene, thread)]
+    return Verdict("pool", tuple(worker.number for worker in workers), tuple(others), evidence=INFERRED)
+
+
+def _waits_for_result(scene: _Scene, thread: Thread) -> bool:
+    lock = scene.lock(thread)
+    return lock is not None and thread.waits is not None and not thread.waits.timed and lock.state == _RESULT
+
+
+def _result(scene: _Scene) -> Verdict | None:
+    """Threads wait for room in a queue, for its tasks, or for a result, and no thread runs that could bring it."""
+    if scene.running:
+        return None
+    waiting = [(thread, lock) for thread in scene.report.threads
+               if thread.waits is not None and not thread.waits.timed
+               and (lock := scene.lock(thread)) is not None and lock.state in RESULT_STATES]
+    if not waiting:
+        return None
+    _, first = waiting[0]
+    kind: VerdictKind = "blocked-behind" if first.state == _RESULT else "queue"
+    return Verdict(kind, tuple(thread.number for thread, lock in waiting if lock.state == first.state))
+
+
+def _unknown_holder(scene: _Scene) -> Verdict | None:
+    """A thread waits for a locked lock whose holder is not known, and no thread runs that could release it."""
+    if scene.running:
+        return None
+    numbers = []
+    for thread in scene.report.threads:
+        lock = scene.lock(thread)
+        if (lock is not None and thread.waits is not None and not thread.waits.timed and lock.state != "free"
+                and not lock.holders and not lock.is_event and not kind_of(lock.kind).passed_on
+                and lock.state not in RESULT_STATES):
+            numbers.append(thread.number)
+    return Verdict("unknown", tuple(numbers)) if numbers else None
+
+
+def _computing(scene: _Scene) -> Verdict | None:
+    if not scene.running:
+        return None
+    order = sorted(scene.running, key=lambda number: (-len(scene.behind(number)), number))
+    return Verdict("computing", tuple(order), tuple(scene.behind(order[0])))
+
+
+def _unreadable(scene: _Scene) -> Verdict | None:
+    unread = [thread.number for thread in scene.report.threads
+              if thread.status == "unknown" and thread.blocked_on is None and thread.waits is None]
+    return Verdict("unknown", tuple(unread)) if unread or not scene.threads else None
+
+
+_EXPLANATIONS: tuple[Callable[[_Scene], Verdict | None], ...] = (
+    _crash, _deadlock, _task_cycle, _orphaned_lock, _standstill, _event_loop, _blocked_behind, _doubt, _first_thread,
+    _pool, _result, _unknown_holder, _computing, _unreadable)

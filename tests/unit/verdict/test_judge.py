@@ -1,0 +1,188 @@
+"""The verdict that follows from a report: each kind, the healthy states that look alike, and the order of kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gdbext.model import (
+    EXCLUSIVE,
+    RECORDED,
+    EventLoop,
+    Frame,
+    Holder,
+    Lock,
+    PyFrame,
+    Report,
+    TargetInfo,
+    Task,
+    Thread,
+    ThreadStatus,
+    Wait,
+)
+from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import ReasonCode, because
+from gdbext.model.verdict import OUTCOMES, Verdict
+from gdbext.verdict.judge import judge, verdict_of
+from tests.support import fake_page
+from tests.support.fake_report import crashed, gil_deadlock, healthy, orphaned, standstill, without_verdict
+from tests.support.reasons import text
+
+INFO = TargetInfo("live", 885, None, "x86_64", None)
+
+
+def lock(kind: LockKind, address: int, *holders: int, state: str = "locked") -> Lock:
+    return Lock(f"{kind}:{address:#x}", kind, address, None, state,
+                tuple(Holder(holder, EXCLUSIVE, RECORDED) for holder in holders))
+
+
+def thread(number: int, waits: Lock | None = None, *, timed: bool = False, status: ThreadStatus = "blocked",
+           blocked_on: ReasonCode | None = None, syscall: str | None = None, files: tuple[str, ...] = (),
+           function: str = "work") -> Thread:
+    stack: tuple[Frame, ...] = tuple(PyFrame(function, function, file, 1) for file in files)
+    return Thread(number, number, number, None, status=status, syscall=syscall, stack=stack,
+                  waits=Wait(waits.id, EXCLUSIVE, timed) if waits is not None else None,
+                  blocked_on=because(blocked_on) if blocked_on is not None else None)
+
+
+def report(*threads: Thread, locks: tuple[Lock, ...] = ()) -> Report:
+    return Report(INFO, threads=threads, locks=locks)
+
+
+SOCKET = lock("descriptor", 1, state="waiting to read")
+SERVED = lock("descriptor", 2, state="waiting for events")
+HELD_BY_2 = lock("py-lock", 3, 2)
+END_OF_2 = lock("thread-exit", 4, 2)
+EVENT = lock("py-event", 5, state="not set")
+RESULT = lock("py-condition", 6, state="result is pending")
+JOIN = lock("py-condition", 7, state="not all tasks are done")
+EMPTY = lock("py-condition", 8, state="queue is empty")
+UNKNOWN = lock("py-lock", 9)
+FREE = lock("py-lock", 10, state="free")
+GIL_OF_2 = lock("gil", 11, 2, state="held")
+POOL, PROCESSES = "/usr/lib/python3.11/concurrent/futures/thread.py", "/usr/lib/python3.11/multiprocessing/pool.py"
+LOCKS = (SOCKET, SERVED, HELD_BY_2, END_OF_2, EVENT, RESULT, JOIN, EMPTY, UNKNOWN, FREE, GIL_OF_2)
+
+
+@pytest.mark.parametrize(("made", "kind", "threads", "behind"), [
+    (gil_deadlock(), "deadlock", (1, 2), (3,)),
+    (orphaned(), "orphaned-lock", (1,), ()),
+    (standstill(), "standstill", (1, 2), ()),
+    (replace(crashed(), deadlocks=()), "crash", (1,), ()),
+    (replace(without_verdict(), deadlocks=()), "unknown", (), ()),
+    (healthy(), "computing", (1,), (2,)),
+])
+def test_verdicts_of_whole_reports(made: Report, kind: str, threads: tuple[int, ...], behind: tuple[int, ...]) -> None:
+    found = judge(made)
+    assert (found.kind, found.threads, found.behind) == (kind, threads, behind)
+
+
+@pytest.mark.parametrize(("threads", "kind", "numbers", "behind"), [
+    # behind a thread that waits for something outside of the process
+    ([thread(1, HELD_BY_2), thread(2, SOCKET), thread(3, HELD_BY_2)], "blocked-behind", (2,), (1, 3)),
+    ([thread(1, END_OF_2), thread(2, SOCKET)], "blocked-behind", (2,), (1,)),
+    ([thread(1, GIL_OF_2), thread(2, SOCKET)], "blocked-behind", (2,), (1,)),
+    ([thread(1, HELD_BY_2), thread(2, blocked_on="waits-for-child")], "children", (2,), (1,)),
+    ([thread(1, HELD_BY_2), thread(2, SOCKET, files=("/usr/lib/python3.11/subprocess.py",))], "children", (2,), (1,)),
+    # a lock that is kept while its holder waits for an event or serves, but nobody runs who would set it
+    ([thread(1, HELD_BY_2), thread(2, EVENT)], "blocked-behind", (2,), (1,)),
+    ([thread(1, HELD_BY_2), thread(2, SERVED, syscall="epoll_wait")], "blocked-behind", (2,), (1,)),
+    # a server: its first thread only waits for the end of the one that serves
+    ([thread(1, END_OF_2), thread(2, SERVED, syscall="epoll_wait")], "idle", (), ()),
+    ([thread(1, END_OF_2), thread(2, EMPTY)], "idle", (), ()),
+    # a wait that ends by itself keeps nobody
+    ([thread(1, HELD_BY_2, timed=True), thread(2, SOCKET)], "idle", (), ()),
+    ([thread(1, HELD_BY_2), thread(2, SOCKET, timed=True)], "idle", (), ()),
+    ([thread(1, HELD_BY_2), thread(2, blocked_on="sleeps-for")], "idle", (), ()),
+    # the first thread alone
+    ([thread(1, SOCKET), thread(2, EMPTY)], "blocked-behind", (1,), ()),
+    ([thread(1, blocked_on="waits-for-any-child")], "children", (1,), ()),
+    ([thread(1, SERVED, syscall="epoll_wait"), thread(2, SOCKET)], "idle", (), ()),
+    ([thread(1, SERVED, syscall="accept4")], "idle", (), ()),
+    ([thread(1, blocked_on="sleeps-for"), thread(2, EMPTY)], "idle", (), ()),
+    ([thread(1, blocked_on="waits-for-signal"), thread(2, SOCKET)], "idle", (), ()),
+    # a pool of processes: the first thread waits for a result, others read from the children
+    ([thread(1, RESULT), thread(2, SOCKET, files=(PROCESSES,))], "children", (1,), ()),
+    # a result that nobody makes
+    ([thread(1, RESULT), thread(2, SOCKET)], "blocked-behind", (1,), ()),
+    ([thread(1, RESULT), thread(2, EMPTY)], "blocked-behind", (1,), ()),
+    ([thread(1, RESULT), thread(2, status="running")], "computing", (2,), ()),
+    ([thread(1, RESULT, timed=True), thread(2, EMPTY)], "idle", (), ()),
+    # pools of threads
+    ([thread(1, RESULT), thread(2, RESULT, files=("/app/job.py", POOL), function="_worker")], "pool", (2,), (1,)),
+    ([thread(1, RESULT), thread(2, RESULT, files=(POOL,), function="_worker"),
+      thread(3, EMPTY, files=(POOL,), function="_worker")], "blocked-behind", (1, 2), ()),
+    ([thread(1, RESULT), thread(2, RESULT, files=(POOL,), function="_worker"),
+      thread(3, status="running")], "computing", (3,), ()),
+    # queues
+    ([thread(1, JOIN), thread(2, EMPTY), thread(3, SOCKET)], "queue", (1,), ()),
+    ([thread(1, JOIN), thread(2, status="running")], "computing", (2,), ()),
+    ([thread(1, JOIN, timed=True), thread(2, EMPTY)], "idle", (), ()),
+    # a lock whose holder is not known
+    ([thread(1, UNKNOWN), thread(2, SOCKET)], "unknown", (1,), ()),
+    ([thread(1, UNKNOWN), thread(2, status="running")], "computing", (2,), ()),
+    ([thread(1, UNKNOWN, timed=True)], "idle", (), ()),
+    ([thread(1, FREE)], "idle", (), ()),
+    # nothing is wrong
+    ([thread(1, GIL_OF_2), thread(2, status="running"), thread(3, status="running")], "computing", (2, 3), (1,)),
+    ([thread(1, EVENT), thread(2, EMPTY)], "idle", (), ()),
+    ([thread(1, status="unknown", blocked_on="maybe-blocked")], "idle", (), ()),
+    # not everything could be read
+    ([thread(1, EVENT), thread(2, status="unknown")], "unknown", (2,), ()),
+    ([], "unknown", (), ()),
+])
+def test_verdict_without_a_deadlock(threads: list[Thread], kind: str, numbers: tuple[int, ...],
+                                    behind: tuple[int, ...]) -> None:
+    found = judge(report(*threads, locks=LOCKS))
+    assert (found.kind, found.threads, found.behind) == (kind, numbers, behind)
+
+
+def with_task(loop_thread: Thread, *others: Thread) -> Report:
+    tasks = (Task(0x10, "a", 0x1, 1, "running"), Task(0x20, "b", 0x1, 1, "pending"),
+             Task(0x30, "c", 0x2, None, "pending"))
+    return replace(report(loop_thread, *others, locks=LOCKS), tasks=tasks, event_loops=(EventLoop(0x1, "Loop", 1),))
+
+
+def test_event_loop_that_a_task_blocks() -> None:
+    found = judge(with_task(thread(1, SOCKET)))
+    assert (found.kind, found.threads, found.tasks) == ("event-loop-blocked", (1,), (0x10, 0x20))
+    assert judge(with_task(thread(1, blocked_on="sleeps-for"))).kind == "event-loop-blocked"
+
+
+def test_event_loop_whose_task_waits_for_its_turn_or_for_a_running_thread_is_not_blocked() -> None:
+    assert judge(with_task(thread(1, GIL_OF_2), thread(2, status="running"))).kind == "computing"
+    assert judge(with_task(thread(1, HELD_BY_2), thread(2, status="running"))).kind == "computing"
+    assert judge(with_task(thread(1, status="running"))).kind == "computing"
+
+
+def test_proofs_come_before_what_may_end() -> None:
+    """A deadlock beside a doubt, a crash beside a deadlock, a cycle of tasks beside a thread that reads."""
+    assert judge(replace(gil_deadlock(), no_verdict=text("PyPy"))).kind == "deadlock"
+    assert judge(replace(crashed(), deadlocks=gil_deadlock().deadlocks)).kind == "crash"
+    cycle = judge(replace(fake_page.asyncio(), deadlocks=()))
+    assert (cycle.kind, cycle.tasks) == ("task-cycle", (0x10, 0x20))
+    assert judge(replace(report(thread(1, HELD_BY_2), thread(2, SOCKET), locks=LOCKS),
+                         no_verdict=text("PyPy"))).kind == "blocked-behind"
+
+
+def test_a_report_keeps_its_verdict() -> None:
+    kept = Verdict("idle")
+    assert verdict_of(replace(gil_deadlock(), verdict=kept)) is kept
+    assert verdict_of(gil_deadlock()).kind == "deadlock"
+
+
+def test_outcomes() -> None:
+    assert {kind for kind, outcome in OUTCOMES.items() if outcome == "fine"} == {"computing", "idle"}
+    assert {Verdict(kind).ends_by_itself for kind, outcome in OUTCOMES.items() if outcome == "stuck"} == {False}
+    assert {Verdict(kind).ends_by_itself for kind, outcome in OUTCOMES.items()
+            if outcome in ("outside", "fine")} == {True}
+    assert Verdict("unknown").ends_by_itself is None
+
+
+def test_damaged_references_are_ignored() -> None:
+    gone = lock("py-lock", 3, 77)
+    itself = lock("py-rlock", 12, 1)
+    assert judge(report(thread(1, gone), thread(2, SOCKET), locks=(gone, SOCKET))).kind == "idle"
+    assert judge(report(thread(1, itself), locks=(itself,))).kind == "idle"
+    assert judge(report(thread(1, SOCKET), locks=())).kind == "idle"
