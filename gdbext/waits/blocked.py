@@ -122,6 +122,8 @@ class Blocked:
             return SeenWait(because("maybe-blocked", call=call.name), is_known=False)
         if not (call.blocked or slept or is_cut):
             return None
+        if call.name == "sendfile" and not slept:
+            return None  # it is restarted if it is interrupted before it begins
         if call.name == "futex_waitv":
             return self._futex_waitv(seen)
         name = call.name or self._restarted(seen, call.arguments)
