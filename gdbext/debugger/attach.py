@@ -6,6 +6,7 @@ import re
 
 import gdb
 
+from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
 from gdbext.debugger.console import interrupts_blocked
 from gdbext.render.escape import printable
 
@@ -20,7 +21,9 @@ def process(pid: int, why: str) -> None:
 
     :param why: the message if the kernel does not permit it.
     """
+    asleep = read_sleeping_threads(pid)
     _run(f"attach {pid}", f"cannot attach to process {pid}", why)
+    before_pause.keep(asleep)
 
 
 def core(name: str) -> None:

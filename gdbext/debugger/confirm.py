@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import gdb
 
+from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
 from gdbext.debugger.console import execute, interrupts_blocked
 from gdbext.debugger.target import session
 from gdbext.errors import GdbextError, UsageError
@@ -54,6 +55,7 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
         raise GdbextError("interrupted between the two snapshots",
                           f"the process continues to run; `attach {pid}` attaches to it again") from None
     moved = {thread for thread, then, now in zip(watched, before, after) if then is None or then != now}
+    asleep = read_sleeping_threads(pid)
     started = time.monotonic()
     try:
         with interrupts_blocked():
@@ -61,6 +63,7 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
     except gdb.error as error:
         raise GdbextError(f"cannot attach to the process again: {error}",
                           "it may have ended; otherwise attach to it yourself") from None
+    before_pause.keep(asleep)
     for thread in gdb.selected_inferior().threads():
         if thread.is_valid() and thread.ptid[1] == lwp:
             thread.switch()

@@ -25,6 +25,7 @@ from typing import Any
 
 import gdb
 
+from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
 from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.prefetch import Prefetch
 from gdbext.debugger.settings import Settings
@@ -156,6 +157,7 @@ def _take() -> tuple[GdbTarget, Report, GdbextError | None]:
 def _take_attached(pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextError | None]:
     prefetch = Prefetch(pid)
     prefetch.read()
+    asleep = read_sleeping_threads(pid)  # last, since the threads run on
     attached = time.monotonic()
     send({"attached": attached})
     try:
@@ -164,6 +166,7 @@ def _take_attached(pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextErro
         except gdb.error:
             send({"attached": None})
             raise
+        before_pause.keep(asleep)
         prefetch.check()
         target, report, incomplete = _take()
     finally:

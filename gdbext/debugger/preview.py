@@ -14,6 +14,7 @@ from collections import Counter
 from gdbext.elf.headers import iter_entries
 from gdbext.elf.link_map import TAG_AND_VALUE, LinkedFile, linked_files
 from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.asleep import parse_system_call
 from gdbext.inferior.proc import Proc
 
 #: How many threads are inspected, and how many bytes of each stack.
@@ -55,12 +56,10 @@ class Preview:
         except (OSError, ValueError):
             return found
         for task in tasks:
-            fields = self._text(f"task/{task}/syscall").split()
-            try:
-                sp, pc = int(fields[-2], 16), int(fields[-1], 16)
-            except (IndexError, ValueError):  # the thread runs, or has ended
+            call = parse_system_call(self._text(f"task/{task}/syscall").decode("utf-8", "replace"))
+            if call is None:  # the thread runs, or has ended
                 continue
-            words = {pc, *self._stack(sp)}
+            words = {call.program_counter, *self._stack(call.stack_pointer)}
             found.update(word for word in words if low <= word < high and space.find(word) is not None)
         return found
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import gdb
 
 from gdbext import arch
+from gdbext.debugger.before_pause import before_pause
 from gdbext.debugger.console import TARGET_FILES, decoded, output, sysroot
 from gdbext.debugger.lazy import LazySymbols, open_regular
 from gdbext.debugger.types import read_structs
@@ -117,7 +118,7 @@ class GdbTarget:
         self.kind: TargetKind = "core" if connection == "core" else "live"
         self.executable = decoded(lambda: inferior.progspace.filename) or None
         self.architecture = _architecture()
-        self.proc = Proc(self.pid) if connection == "native" else None
+        self.proc = Proc(self.pid, asleep=before_pause.asleep(inferior)) if connection == "native" else None
         self._threads: dict[int, gdb.InferiorThread] = {}
         self._descriptors: dict[str, gdb.RegisterDescriptor] = {}
         self._modules: list[Module] | None = None

@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gdbext.inferior.address_space import Region
+from gdbext.inferior.asleep import Sleep, SystemCall, parse_switches
 from gdbext.record import record
 from gdbext.remembered import remembered
 
@@ -193,16 +194,18 @@ class Proc:
     :param root: the path of /proc.
     :param seconds: time limit of the search through other processes.
     :param unix: reads the connected local sockets.
+    :param asleep: what threads slept in before the process was stopped, by LWP id.
     """
 
     def __init__(self, pid: int, root: str = "/proc", seconds: float = SCAN_SECONDS,
-                 unix: Callable[[], UnixSockets] = unix_sockets) -> None:
+                 unix: Callable[[], UnixSockets] = unix_sockets, asleep: Mapping[int, Sleep] | None = None) -> None:
         self.pid = pid
         #: Whether all processes were searched so far: none was unreadable, and there was time for all.
         self.complete = True
         self._root = root
         self._seconds = seconds
         self._read_unix = unix
+        self._asleep = asleep or {}
         self._inodes: dict[tuple[str, str | None, str | None], list[int]] = {}
         # listeners' ends of connections that are not yet accepted: protocol, local and remote address
         self._queued: set[tuple[str, str | None, str | None]] = set()
@@ -408,6 +411,18 @@ class Proc:
             if len(numbers) >= depth:
                 known[task] = int(numbers[depth - 1])
         return known.get(parent), frozenset(known.values())
+
+    def slept_until_stopped(self, lwp: int, call: SystemCall) -> bool:
+        """Whether a thread slept in a system call until the process was stopped; false if that is not known.
+
+        Its registers must still be those of this call. If the thread was awake in between, it has gone to sleep again,
+        besides the one time when it was stopped.
+        """
+        before = self._asleep.get(lwp)
+        if before is None or before.call != call:
+            return False
+        now = parse_switches(self._read(f"{self.pid}/task/{lwp}/status", _MOST_OF_ONE_DESCRIPTOR) or "")
+        return now is not None and now - before.switches <= 1
 
     def caught_signals(self) -> int | None:
         """The signals with a handler, as a bit mask: bit N - 1 stands for signal N; None if not known."""

@@ -42,7 +42,8 @@ ReasonCode = Literal[
     "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "openmp-worker",
     "openmp-worker-idle", "openmp-worker-in", "tasks-left", "tasks-run", "team-starts-or-ends",
     # waits/: what a thread is blocked on that is not a lock
-    "descriptor", "former-descriptor", "in-timed-wait", "maybe-blocked", "opens", "sleeps", "sleeps-for", "sleeps-more",
+    "descriptor", "former-descriptor", "in-timed-wait", "interrupted-by-the-pause", "maybe-blocked", "opens", "sleeps",
+    "sleeps-for", "sleeps-more",
     "sleeps-until", "waits-for-aio", "waits-for-any-child", "waits-for-child", "waits-for-child-number",
     "waits-for-children", "waits-for-futexes", "waits-for-group", "waits-for-message", "waits-for-own-group",
     "waits-for-pidfd", "waits-for-room", "waits-for-semaphores", "waits-for-signal", "with-timeout", "wrote-a-part",

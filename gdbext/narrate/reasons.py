@@ -167,6 +167,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "descriptor": "{name}",
     "former-descriptor": "the former fd {fd}",
     "in-timed-wait": "is in a timed wait",
+    "interrupted-by-the-pause": "the thread slept in this call until the pause, as the kernel recorded before it",
     "maybe-blocked": "was in {call} when it was stopped; whether it was blocked there is not known",
     "opens": lambda path, access: f"opens {path} to {('read', 'write', 'read and write', 'be used')[access]}",
     "sleeps": "sleeps",

@@ -22,11 +22,11 @@ from gdbext.glibc.futex import decode_futex_waits
 from gdbext.inferior.cache import read_cstring
 from gdbext.inferior.proc import Descriptor, FileLock, address_text
 from gdbext.inferior.protocol import Target
-from gdbext.model import DERIVED
+from gdbext.model import DERIVED, RECORDED
 from gdbext.model.kinds import DESCRIPTOR
 from gdbext.model.reasons import Reason, ReasonCode, because, joined
 from gdbext.threads.code import Code
-from gdbext.threads.cut_short import is_cut_short
+from gdbext.threads.cut_short import has_slept, is_cut_short
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.descriptors import MANY, Descriptors
@@ -65,7 +65,7 @@ _STATES = {
     **dict.fromkeys(("read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg",
                      "mq_timedreceive"), READ),
     **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg",
-                     "mq_timedsend"), WRITE),
+                     "sendfile", "mq_timedsend"), WRITE),
     **dict.fromkeys(("accept", "accept4"), "waiting for a connection"),
     **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), EVENTS),
     **dict.fromkeys(("fsync", "fdatasync"), DISK),
@@ -117,10 +117,13 @@ class Blocked:
         if call is None or seen.futex is not None:
             return None
         is_cut = is_cut_short(self._memory, self._proc, call)
-        if is_cut is None:
+        slept = is_cut is not False and has_slept(self._proc, seen, call)
+        if is_cut is None and not slept:
             return SeenWait(because("maybe-blocked", call=call.name), is_known=False)
-        if not call.blocked and not is_cut:
+        if not (call.blocked or slept or is_cut):
             return None
+        if call.name == "sendfile" and not slept:
+            return None  # it is restarted if it is interrupted before it begins
         if call.name == "futex_waitv":
             return self._futex_waitv(seen)
         name = call.name or self._restarted(seen, call.arguments)
@@ -129,7 +132,9 @@ class Blocked:
         found = self._calls[name](name, call.arguments) if name in self._calls else self._simple(name, call.arguments)
         if found is None:
             return None
-        if is_cut:
+        if slept:
+            found = replace(found, evidence=RECORDED, why=because("interrupted-by-the-pause"))
+        elif is_cut:
             found = replace(found, evidence=DERIVED, why=because("wrote-a-part"))
         return found if call.name is not None else replace(found, syscall=name)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gdbext.inferior.asleep import Sleep
 from gdbext.inferior.proc import Proc, UnixSockets
 
 #: The default mount of descriptors, and its device in the format of the table of locks.
@@ -35,9 +36,9 @@ class FakeProc:
         for table in _TABLES:
             self.write(f"{pid}/net/{table}", "heading\n")
 
-    def proc(self, seconds: float = 10) -> Proc:
+    def proc(self, seconds: float = 10, asleep: Mapping[int, Sleep] | None = None) -> Proc:
         """The process as read by gdbext."""
-        return Proc(self.pid, str(self.root), seconds, lambda: UnixSockets(self.peers, self.queued))
+        return Proc(self.pid, str(self.root), seconds, lambda: UnixSockets(self.peers, self.queued), asleep)
 
     def write(self, path: str, text: str) -> None:
         """Write a file."""
@@ -52,6 +53,15 @@ class FakeProc:
         self.write(f"{pid}/stat", f"{pid} ({name}) S {parent} {parent} 1 0 -1 4194304\n")
         spelled = "\t".join(map(str, numbers or [pid]))
         self.write(f"{pid}/status", f"Name:\t{name}\nPid:\t{pid}\nNSpid:\t{spelled}\nThreads:\t1\n")
+
+    def asleep(self, lwp: int, call: str, *, switches: int = 5, state: str = "S (sleeping)",
+               function: str = "pipe_write") -> None:
+        """Add a thread of the process; `call` is the text of its file `syscall`."""
+        folder = f"{self.pid}/task/{lwp}"
+        self.write(f"{folder}/syscall", call)
+        self.write(f"{folder}/wchan", function)
+        self.write(f"{folder}/status", f"Name:\tserver\nState:\t{state}\nvoluntary_ctxt_switches:\t{switches}\n"
+                                       "nonvoluntary_ctxt_switches:\t3\n")
 
     def open(self, fd: int, link: str, flags: int = 0, *, pid: int | None = None, mount: int = MOUNT,
              inode: int | None = None, more: str = "") -> None:
