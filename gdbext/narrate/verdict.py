@@ -318,6 +318,13 @@ _SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
 }
 
 
+def doubts(facts: Facts) -> Iterator[Words]:
+    """What a verdict leaves open: beside a crash, say, that a deadlock cannot be ruled out."""
+    report = facts.report
+    if report.no_verdict is not None and not report.deadlocks and facts.verdict.kind != "unknown":
+        yield (*capitalised(undecided(report)), ".")
+
+
 def how_known(facts: Facts) -> list[Words]:
     """How the statements of a verdict are known: each evidence with its reason once; empty if it is what was seen."""
     known: dict[tuple[Evidence, Reason | None], None] = {}

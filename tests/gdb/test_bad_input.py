@@ -94,7 +94,7 @@ def test_unknown_python_version_shows_the_native_part(variant: str, tmp_path: Pa
     report.check_lock("end")
     assert report.edges() == set(sample.truth.deadlock)
     assert verdict.status == 1
-    assert "Deadlock 1" in verdict.outputs[0]
+    assert "\nDEADLOCK: " in verdict.outputs[0]
     assert "Python" in check_failure(holder)
 
 
@@ -148,12 +148,12 @@ def test_core_without_executable_is_a_partial_report(kernel_core: tuple[Path, Sa
 
 
 def test_core_without_executable_has_no_verdict(kernel_core: tuple[Path, Sample]) -> None:
-    """"No deadlock" would be wrong: the locks could not be read."""
+    """That nothing is wrong would be wrong: the locks could not be read."""
     core, _ = kernel_core
     session = gdb_session.batch(["-c", core], ["py-deadlocks"])
     assert session.status == 1
     assert "cannot be determined" in session.outputs[0]
-    assert "No deadlock" not in session.outputs[0]
+    assert "no deadlock" not in session.outputs[0]
 
 
 @pytest.mark.parametrize("seed", combinations.seeds(6))

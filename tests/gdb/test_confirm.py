@@ -40,7 +40,7 @@ def test_deadlock_with_the_gil_is_confirmed(tmp_path: Path) -> None:
     with samples.rapids(python, "rwlock", tmp_path, still=False) as sample:
         session = run_confirm(sample)
     assert session.status == 0
-    assert "Deadlock 1: 2 threads wait for each other" in session.outputs[1]
+    assert "DEADLOCK: 2 threads wait for each other" in session.outputs[1]
     assert "was paused for" in session.outputs[1]
 
 

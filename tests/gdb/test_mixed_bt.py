@@ -57,7 +57,7 @@ def test_one_line_leads_from_python_to_the_driver(session: Session) -> None:
     assert re.match(r"#\d+ +drv_alloc \(\) in libdrv\.so", lines[call - 1])
     assert re.match(r"#\d+ +allocate at .*rapids\.py:\d+", lines[call + 1])
     assert lines[-1].startswith("... program start")
-    assert "waits for rwlock" in lines[0]
+    assert "waits for pthread rwlock" in lines[0]
     assert "holds the GIL" in lines[1]
 
 

@@ -24,7 +24,7 @@ def test_musl_locks_have_no_owner_and_no_verdict(static: bool, tmp_path: Path) -
     document = session.document(0)
     assert document["deadlocks"] == []
     assert "cannot be determined" in session.outputs[1]
-    assert "No deadlock" not in session.outputs[1]
+    assert "no deadlock" not in session.outputs[1]
     if not static:
         assert document["target"]["libc"] == "musl"
         assert "musl's locks are not decoded" in str(document["problems"])

@@ -141,7 +141,7 @@ def test_launcher_on_a_process(sample: Sample, tmp_path: Path) -> None:
     done = report("--html", page, "--dot", graph, str(sample.pid))
     assert done.returncode == 1, done.stderr
     assert "lock_\\xff\\xe9 () in lib\\xfd.so" in done.stdout
-    assert "Deadlock 1:" in done.stdout
+    assert "\nDEADLOCK: " in done.stdout
     assert "lib\\xfd.so" in page.read_text()
     assert r"lib\\xfd.so" in graph.read_text()
     assert sample.status(sample.pid, "TracerPid") == "0"
@@ -200,4 +200,4 @@ def check_core(core: Path, *options: str | Path) -> None:
     assert done.returncode == 1, done.stderr
     assert done.stderr == ""
     assert "lock_\\xff\\xe9 () in lib\\xfd.so" in done.stdout
-    assert "Deadlock 1:" in done.stdout
+    assert "\nDEADLOCK: " in done.stdout

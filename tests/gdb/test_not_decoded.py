@@ -37,7 +37,7 @@ def test_holder_of_a_lock_in_compiled_code_is_unknown(kind: str, name: str, tmp_
         seen = report(sample, None if kind == "live" else cores.kernel_core(sample))
     assert [each for each in lock_kinds(seen) if each != "descriptor"] == ["py-lock", "py-lock"]
     assert COMPILED in seen.text
-    assert "No deadlock found" not in seen.text
+    assert "no deadlock found" not in seen.text
     # a core has a crash section, because a signal ended the process
     assert seen.status == (NO_ANSWER if kind == "live" else FOUND)
 
@@ -47,7 +47,7 @@ def test_standstill_of_compiled_code_is_found(name: str, tmp_path: Path) -> None
     with embedding.compiled(name, "alone", tmp_path) as sample:
         seen = report(sample)
     assert lock_kinds(seen) == ["py-lock", "py-lock", "thread-exit"]
-    assert "standstill of all 3 threads" in seen.text
+    assert "STANDSTILL: all 3 threads wait" in seen.text
     assert seen.status == FOUND
 
 
@@ -57,7 +57,8 @@ def test_deadlock_of_recorded_owners_in_compiled_code_is_found(name: str, tmp_pa
         seen = report(sample)
     assert [each for each in lock_kinds(seen) if each != "descriptor"] == ["py-rlock", "py-rlock"]
     # the locks record idents, which new threads may reuse
-    assert "Deadlock 1: 2 threads wait for each other (inferred" in seen.text
+    assert "\nDEADLOCK: 2 threads wait for each other.\n" in seen.text
+    assert "How this is known: inferred: " in seen.text
     assert seen.status == FOUND
 
 
@@ -67,7 +68,7 @@ def test_cpython_in_a_stripped_program_is_not_decoded(kind: str, name: str, tmp_
     with embedding.compiled(name, "lock", tmp_path, bare=True) as sample:
         seen = report(sample, None if kind == "live" else cores.kernel_core(sample))
     assert "cannot be determined (CPython without its symbols in compiled" in seen.text
-    assert "No deadlock found" not in seen.text
+    assert "no deadlock found" not in seen.text
     assert seen.status == (NO_ANSWER if kind == "live" else FOUND)
 
 
@@ -106,6 +107,6 @@ def test_pypy_has_no_verdict(tmp_path: Path) -> None:
     with samples.running([pypy, tmp_path / "abba.py"], tmp_path) as sample:
         wait_until(lambda: all(sample.in_system_call(tid, "futex") for tid in sample.tids()), "all to wait")
         seen = report(sample)
-    assert "Whether there is a deadlock cannot be determined (PyPy in libpypy" in seen.text
+    assert "UNKNOWN: whether there is a deadlock cannot be determined (PyPy in libpypy" in seen.text
     assert "is not decoded" in seen.text
     assert seen.status == NO_ANSWER

@@ -106,8 +106,8 @@ class Session:
                 for thread in self.result.document(3)["threads"]}
 
     def headings(self, index: int) -> list[str]:
-        """The heading of each thread or group with the same stack, before the deadlocks."""
-        text, _, _ = self.result.outputs[index].partition("Deadlock 1:")
+        """The heading of each thread or group with the same stack, after the verdict."""
+        text = self.result.outputs[index].partition("Threads:")[2]
         return [part.splitlines()[0] for part in text.split("\n\n") if part.strip()]
 
     def order(self, index: int) -> list[int]:
@@ -172,7 +172,7 @@ def test_grouped_threads_have_numbers_and_names(session: Session) -> None:
 
 def test_frames_have_the_numbers_of_the_whole_stack(session: Session) -> None:
     document = session.result.document(3)
-    text, _, _ = session.result.outputs[1].partition("Deadlock 1:")
+    text = session.result.outputs[1].partition("Threads:")[2]
     shown = {int(re.findall(r"^Thread (\d+) ", part)[0]): part for part in text.split("\n\n") if part.strip()}
     for thread in document["threads"]:
         part = shown[thread["number"]]
@@ -187,10 +187,9 @@ def test_frames_have_the_numbers_of_the_whole_stack(session: Session) -> None:
 
 
 def test_start_of_threads_is_one_line(session: Session) -> None:
-    text, _, verdict = session.result.outputs[0].partition("Deadlock 1:")
-    for shown in (text, verdict):
-        assert "_bootstrap" not in shown
-        assert re.search(r"^ +\.\.\. thread start \(\d+ frames\)$", shown, re.MULTILINE)
+    verdict, _, text = session.result.outputs[0].partition("Threads:")
+    assert "_bootstrap" not in verdict + text
+    assert re.search(r"^ +\.\.\. thread start \(\d+ frames\)$", text, re.MULTILINE)
     assert "... program start" in text
 
 
@@ -201,7 +200,7 @@ def test_calls_between_languages_are_named(target: str, tmp_path: Path) -> None:
         result = gdb_session.batch(where, ["py-threads-locks", "py-deadlocks", "gil-holder", "lock-owner"],
                                    symbols=symbols)
     assert result.status == 0
-    for text in (result.outputs[0].partition("Deadlock 1:")[0], *result.outputs[1:]):
+    for text in (result.outputs[0].partition("Threads:")[2], *result.outputs[1:]):
         assert "... ctypes call of drv_alloc() (" in text
         assert "libffi" not in text
     threads, verdict = result.outputs[:2]

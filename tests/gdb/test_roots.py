@@ -189,7 +189,7 @@ def test_core_with_wrong_libraries(suite: str, tmp_path: Path) -> None:
     assert document["deadlocks"] == []
     assert "libc" in str(document["problems"])
     assert "cannot be determined" in session.outputs[1]
-    assert "No deadlock" not in session.outputs[1]
+    assert "no deadlock" not in session.outputs[1]
 
 
 @pytest.mark.parametrize("name", interpreters.GDBS)

@@ -155,7 +155,7 @@ def test_standstill_of_many_threads_is_short(name: str, tmp_path: Path) -> None:
 
         def is_still() -> bool:
             sessions.append(gdb_session.batch(["-p", str(pid)], commands, symbols=symbols))
-            return "standstill of all 101 threads" in sessions[-1].outputs[0]
+            return "STANDSTILL: all 101 threads wait" in sessions[-1].outputs[0]
 
         wait_until(is_still, "all threads to wait", seen=lambda: sessions[-1].outputs[0])
         launcher = [sys.executable, "-m", "gdbext"]
