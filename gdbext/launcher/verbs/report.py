@@ -23,9 +23,10 @@ from gdbext.render.escape import printable
 NAME = "report"
 HELP = "why a process hangs, or why a core crashed"
 DESCRIPTION = """\
-Shows why a core crashed, then every thread with its Python and native stack, the
-locks that it holds and waits for, and the deadlocks. A process is paused during the
-snapshot and resumes afterwards; the report says how long it was paused."""
+Shows the verdict: why a process hangs, or why a core crashed. Then every thread with
+its Python and native stack, the locks that it holds, and the lock that it waits for.
+A process is paused during the snapshot and resumes afterwards; the report says how
+long it was paused."""
 EXAMPLES = """\
 examples:
   gdbext report 4711
@@ -34,9 +35,10 @@ examples:
   gdbext report 4711 --html hang.html --dot - > hang.dot
   gdbext report 4711 --children       the process with all its descendants
 
-exit status: 0 nothing wrong found, 1 a deadlock or a crash found, 2 bad usage,
-3 no answer: the target could not be read or the report not be written, 4 no GDB
-or a GDB without Python"""
+exit status: 0 nothing wrong found, 1 a deadlock, a crash or another state that does
+not end by itself, 2 bad usage, 3 no answer: the target could not be read, or the
+report not be written, 4 no GDB or a GDB without Python, 5 a hang that may end when
+something outside of the process happens"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

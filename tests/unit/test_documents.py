@@ -1,0 +1,19 @@
+"""The documents list what a report can say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import gdbext
+from gdbext.launcher.status import OF_OUTCOME
+from gdbext.model.verdict import OUTCOMES
+from gdbext.narrate.verdict import TITLES
+
+DOCS = Path(gdbext.__file__).resolve().parent.parent / "docs"
+
+
+def test_each_kind_of_verdict_has_its_title_and_its_status() -> None:
+    page = (DOCS / "reading-a-report.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([A-Z ]+)` \| `([a-z-]+)` \| (\d) \| ", page, re.MULTILINE)
+    assert rows == [(TITLES[kind], kind, str(OF_OUTCOME[outcome])) for kind, outcome in OUTCOMES.items()]
