@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gdbext.model import RECORDED, Thread
+from gdbext.model import RECORDED, Report, Thread
 from gdbext.model.reasons import Reason
+from gdbext.narrate.names import Facts
+from gdbext.narrate.verdict import sentence, verdict_title
 from gdbext.narrate.words import Foreign, Words, known_by, listed, plural, reason
 
 #: How many processes one line names.
@@ -14,6 +16,9 @@ _MANY = 4
 #: What the processes of a wait have to do with it, by the kind of the wait.
 _RELATIONS = {"pipe": "has its other end in", "socket": "has its other end in", "descriptors": "lead to",
               "lock": "may be released by"}
+
+#: The heading of the tree.
+TREE = "Processes:"
 
 
 class ProcessName(NamedTuple):
@@ -36,6 +41,18 @@ def tree_summary(count: int, across: int, inside: int, unknown: int) -> str:
     """How many processes there are, in deadlocks with each other, with deadlocks inside, and without a verdict."""
     return (f"{plural(count, 'process')}: {across:,} deadlocked with each other, "
             f"{inside:,} with a deadlock of their own" + (f", {unknown:,} without a verdict" if unknown else ""))
+
+
+def process_line(process: ProcessName, report: Report | None, problem: str | None, whole: bool) -> Words:
+    """A process with its verdict.
+
+    :param whole: whether the sentence follows the verdict's title.
+    """
+    if report is None:
+        return (*process_name(process), ": could not be inspected", *((": ", Foreign(problem, 300)) if problem else ()))
+    facts = Facts(report)
+    said: Words = (": ", *sentence(facts)) if whole else ()
+    return (*process_name(process), f": {verdict_title(facts.verdict)}", *said)
 
 
 def deadlock_heading(pids: Sequence[int], evidence: str, why: Reason | None) -> Words:

@@ -35,6 +35,8 @@ try:
 except ImportError as error:
     raise UsageError(f"a page of HTML needs Jinja2, which cannot be imported: {error}", "pip install jinja2") from None
 
+#: Tones in the order in which targets are shown.
+_RANKS = ("bad", "doubt", "good", "plain")
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 _NOTHING = Report(TargetInfo("live", 0, None, "", None))
 #: How many threads of a report are expanded at first.
@@ -100,6 +102,8 @@ class View:
         self.threads = self.facts.threads
         self.states = threads.states(self.facts)
         self.tone, self.headline = verdict.headline(self.facts) if self.seen else verdict.not_seen(self.problem)
+        #: what is wrong comes first, whatever process started it
+        self.rank = _RANKS.index(self.tone)
         #: whether the report has what a verdict rests on
         self.judged = self.seen and (bool(self.threads) or self.report.verdict is not None)
         self._place_of_lock = {lock: place for place, lock in enumerate(self.facts.locks)}

@@ -21,7 +21,7 @@ from gdbext.launcher.snapshots.classes import Failure, Triage
 from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
-from gdbext.launcher.status import NO_GDB, NoGdb
+from gdbext.launcher.status import FOUND, NO_GDB, OUTSIDE, NoGdb
 from gdbext.model.reasons import Reason, joined
 from gdbext.narrate import processes as words
 from gdbext.narrate.classes import DEADLOCK, UNKNOWN
@@ -115,6 +115,8 @@ def snapshot_tree(pid: int, options: Options) -> Tree:
                 tuple(find_deadlocks(scene.waits, scene.dead)), scene.blind)
 
 
+#: How many processes in trouble are listed first.
+_MANY_IN_TROUBLE = 12
 #: A waiting thread, its wait, and the processes that can end it.
 Edge = tuple[Node, Wait, list[int]]
 
@@ -162,6 +164,12 @@ def _process(tree: Tree, pid: int) -> ProcessName:
                        if report is not None else None)
 
 
+def _process_line(tree: Tree, pid: int, whole: bool = False) -> str:
+    seen = tree.snapshots.get(pid)
+    report, problem = (seen.report, seen.problem) if seen is not None else (None, None)
+    return one_line(words.process_line(_process(tree, pid), report, problem, whole))
+
+
 def _wait_line(tree: Tree, node: Node, wait: Wait, pids: Iterable[int]) -> str:
     report = tree.snapshots[node.pid].report
     single = next(iter(wait.holders)) if len(wait.holders) == 1 else None
@@ -177,10 +185,15 @@ def text(tree: Tree, found: Triage) -> str:
              for kind in (DEADLOCK, UNKNOWN)}
     across = {pid for deadlock in tree.deadlocks for pid in deadlock.processes}
     lines = [words.tree_summary(len(tree.parents), len(across), kinds[DEADLOCK], kinds[UNKNOWN])]
+    trouble = [pid for pid, seen in tree.snapshots.items() if seen.status in (FOUND, OUTSIDE)]
+    # those that do not end by themselves first
+    trouble.sort(key=lambda pid: tree.snapshots[pid].status != FOUND)
+    lines += [f"  {_process_line(tree, pid, whole=True)}" for pid in trouble[:_MANY_IN_TROUBLE]]
+    lines += ["", words.TREE]
     depths: dict[int, int] = {}
     for pid, parent in tree.parents.items():
         depths[pid] = depths[parent] + 1 if parent in depths else 0
-        lines.append(f"{'  ' * depths[pid]}  {one_line(words.process_name(_process(tree, pid)))}")
+        lines.append(f"{'  ' * depths[pid]}  {_process_line(tree, pid)}")
     for deadlock in tree.deadlocks:
         lines += ["", one_line(words.deadlock_heading(deadlock.processes, deadlock.evidence, joined(deadlock.why)))]
         lines += [f"  {_wait_line(tree, *each)}" for each in _edges(tree, deadlock)]

@@ -129,11 +129,12 @@ class Grouping:
             group.best, group.document, group.signature = (threads, target), document, signature
 
     def classes(self) -> tuple[Class, ...]:
-        """The classes in the order of `KINDS`, the largest class of a kind first."""
+        """The classes in the order of `KINDS`; those where nothing is wrong last, the largest class of a kind first."""
         found = [Class(group.signature.kind, key, group.signature.title, tuple(sorted(group.members)), group.best[1],
                        group.document(), worst(group.statuses))
                  for key, group in self._groups.items() if group.best is not None]
-        return tuple(sorted(found, key=lambda each: (KINDS.index(each.kind), -len(each.members), each.title, each.key)))
+        return tuple(sorted(found, key=lambda each: (KINDS.index(each.kind), each.status == NOTHING_FOUND,
+                                                     -len(each.members), each.title, each.key)))
 
 
 def merge(documents: Iterable[tuple[str, Json]]) -> tuple[Class, ...]:

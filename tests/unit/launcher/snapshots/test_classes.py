@@ -152,7 +152,7 @@ def test_title_of_a_deadlock() -> None:
         'thread 2 "loader" waits for the GIL of thread 1 "MainThread"')
     orphan = document(orphaned())
     assert signature(orphan).title == "deadlock of 1 thread: pthread mutex accounts in bank (thread exited)"
-    assert cycle_text(orphan) == 'thread 1 "bank" waits for mutex accounts in bank, thread exited'
+    assert cycle_text(orphan) == 'thread 1 "bank" waits for pthread mutex accounts in bank, thread exited'
 
 
 def test_title_names_locks() -> None:
