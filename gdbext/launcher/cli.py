@@ -25,6 +25,7 @@ from gdbext.launcher.snapshots.snapshot import Options, Target
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import printable
 from gdbext.render.output_file import write_private
+from gdbext.render.style import wants_colour
 
 #: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
 VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
@@ -184,6 +185,11 @@ def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
     verb.add_argument("--json", action="store_true",
                       help=f"print one JSON document, schema {schema}, instead of text")
     verb.add_argument("--html", metavar="FILE", help="also write a page for browsers")
+    verb.add_argument("--color", choices=("auto", "always", "never"), default="auto",
+                      help="whether the text is coloured; auto: on a terminal, unless $NO_COLOR or $FORCE_COLOR is set "
+                      "(default: auto)")
+    verb.add_argument("--no-pager", dest="pager", action="store_false",
+                      help="do not show text that is longer than the terminal with $PAGER (default: less -FRX)")
 
 
 def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
@@ -228,13 +234,17 @@ def parse_target(options: argparse.Namespace) -> Target:
 
 def parse_options(options: argparse.Namespace) -> Options:
     """The snapshot options of the command line."""
-    terminal = sys.stdout.isatty()
-    width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else 0
-    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+    width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
     return Options(
         gdb=options.gdb, timeout=getattr(options, "timeout", 60.0), sysroot=options.sysroot,
         search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
-        stacks=getattr(options, "stacks", "full"), colour=bool(colour), width=width or None)
+        stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None)
+
+
+def parse_colour(options: argparse.Namespace) -> bool:
+    """Whether the text is coloured."""
+    chosen = getattr(options, "color", "auto")
+    return wants_colour(sys.stdout.isatty()) if chosen == "auto" else chosen == "always"
 
 
 def write_file(path: str, text: str) -> None:

@@ -129,7 +129,8 @@ def test_the_launcher_runs_without_gdb() -> None:
                 "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.frames", "gdbext.narrate.names",
                 "gdbext.narrate.processes", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
                 "gdbext.record", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.output_file",
-                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.schema.read", "gdbext.verdict.graph"}, module
+                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style", "gdbext.schema.read",
+                "gdbext.verdict.graph"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

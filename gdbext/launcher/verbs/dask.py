@@ -24,14 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.errors import BadDocument, GdbextError, UsageError
-from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, say, seconds, write_file
+from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, parse_colour, say, seconds, write_file
 from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, class_rows, merged, page, shown_targets, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
+from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.classes import bad_document
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, Unreadable
 from gdbext.render.escape import printable
+from gdbext.render.style import Style
 
 NAME = "dask"
 HELP = "why a Dask cluster hangs: every worker, the scheduler and the client"
@@ -78,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.write(json.dumps(as_document(found, triage)) + "\n")
     else:
-        sys.stdout.write(page(found, triage) + "\n")
+        write_report(page(found, triage, Style(parse_colour(options))) + "\n", options.pager)
     if options.html is not None:
         from gdbext.render.html import html_page
 

@@ -17,6 +17,7 @@ from gdbext.launcher.cli import (
     say,
     write_file,
 )
+from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.snapshot import take_snapshot
 from gdbext.render.escape import printable
 
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             sys.stdout.write(json.dumps(seen.document) + "\n")
         elif options.dot != "-":
-            sys.stdout.write(seen.text)
+            write_report(seen.text, options.pager)
         if options.dot is not None:
             write_file(options.dot, seen.dot or "")
         if options.html is not None:

@@ -164,6 +164,22 @@ def test_targets_and_options_are_parsed(targets_and_options: list[tuple[Target, 
     assert options.colour is False, "no terminal"
 
 
+@pytest.mark.parametrize(("arguments", "environment", "colour"), [
+    ([], {}, False), (["--color=always"], {}, True), (["--color=always"], {"NO_COLOR": "1"}, True),
+    ([], {"FORCE_COLOR": "1"}, True), (["--color=never"], {"FORCE_COLOR": "1"}, False),
+    (["--color=auto"], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+])
+def test_option_and_environment_choose_colour(arguments: list[str], environment: dict[str, str], colour: bool,
+                                              targets_and_options: list[tuple[Target, Options]],
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(["report", "5", *arguments]) == 1
+    assert [options.colour for _, options in targets_and_options] == [colour]
+
+
 @pytest.mark.usefixtures("targets_and_options")
 def test_output_is_text_json_or_dot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert cli.main(["report", "5"]) == 1
