@@ -72,6 +72,10 @@ class UsageError(GdbextError):
     """The command line cannot be understood."""
 
 
+class MissingLibrary(UsageError):
+    """A Python library that an option or a verb needs is not installed."""
+
+
 class BadDocument(GdbextError):
     """A JSON document is not as its schema describes it. `path` leads to the bad part, `what` says what is wrong."""
 

@@ -26,14 +26,15 @@ def deadlocked(tmp_path: Path) -> Iterator[Sample]:
         yield sample
 
 
-def at_terminal(*arguments: str, lines: int = 200, variables: Mapping[str, str] | None = None) -> pexpect.spawn[str]:
+def at_terminal(*arguments: str, lines: int = 200,
+                variables: Mapping[str, str] | None = None) -> pexpect.spawn[str]:
     """Run the launcher at a terminal of 100 columns."""
     kept = {name: value for name, value in os.environ.items()
             if name not in ("PAGER", "LESS", "NO_COLOR", "FORCE_COLOR", "PYTHONUNBUFFERED")}
     verb, *rest = arguments
     return pexpect.spawn(sys.executable, ["-m", "gdbext", verb, "--gdb", gdb_session.executable(), *rest], cwd="/",
-                         env={**kept, "TERM": "xterm", "PYTHONPATH": str(CHECKOUT), **(variables or {})}, encoding="utf-8",
-                         codec_errors="backslashreplace", timeout=120, dimensions=(lines, 100))
+                         env={**kept, "TERM": "xterm", "PYTHONPATH": str(CHECKOUT), **(variables or {})},
+                         encoding="utf-8", codec_errors="backslashreplace", timeout=120, dimensions=(lines, 100))
 
 
 def ended(session: pexpect.spawn[str]) -> tuple[str, int | None]:

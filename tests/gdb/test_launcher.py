@@ -273,6 +273,44 @@ def test_core_of_a_script_with_a_shebang_finds_the_interpreter(tmp_path: Path) -
     assert functions == ["give_up", "<module>"]
 
 
+def test_processes_and_cores_by_option(deadlocked: Sample, kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
+    pid = str(deadlocked.pid)
+    for line in ["dump", pid], ["report", "--pid", pid]:
+        ran = launch(*line, "--stacks=none")
+        assert ran.status == 1
+        assert "Deadlock 1: 2 threads wait for each other" in ran.stdout
+        assert f"process {pid} was paused for" in ran.stderr
+    nobody = launch("dump", "--name", "no process has this name, except [l]aunchers")
+    assert nobody.status == 3
+    assert "no process matches" in nobody.complaint()
+    (tmp_path / "4711").symlink_to(kernel_core[0])
+    ran = launch("report", "--core", tmp_path / "4711", "--stacks=none")
+    assert ran.status == 1
+    assert ran.stdout.startswith("SIGABRT in thread 1")
+
+
+def test_processes_by_name(tmp_path: Path) -> None:
+    """Each process whose command line matches has a report; the launcher and the shells that started it match too."""
+    program = tmp_path / "named-for-this-test"
+    shutil.copy(samples.build("abba"), program)
+    with samples.running([program, "rwlock"], tmp_path / "1") as one, samples.running(
+            [program, "mutex"], tmp_path / "2") as two:
+        line = shlex.join(command("report", "--name", "named-for-this-test (rwlock|mutex)", "--stacks=none"))
+        done = subprocess.run(["sh", "-c", f"{line}; exit $?"], env=environment(), cwd="/", text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        as_json = launch("report", "--name", "^named-for-this", "--json")
+        for sample in (one, two):
+            check_unharmed(sample)
+    assert done.returncode == 1, done
+    assert re.findall(r"^process (\d+)$", done.stdout, re.MULTILINE) == sorted([str(one.pid), str(two.pid)], key=int)
+    assert done.stdout.count("Deadlock 1: 2 threads wait for each other") == 2
+    assert re.findall(r"process (\d+) was paused for", done.stderr) == sorted([str(one.pid), str(two.pid)], key=int)
+    assert as_json.status == 1
+    found = [json.loads(line) for line in as_json.stdout.splitlines()]
+    assert {document["target"]["pid"] for document in found} == {one.pid, two.pid}
+    assert all(gdb_session.violations(document) == [] for document in found)
+
+
 # -- the files of a core ------------------------------------------------------------------------------------------
 
 def test_moved_files_of_a_core_are_found(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from gdbext.errors import UsageError
-from gdbext.launcher.cli import parse_options, parse_target, say, write_file
+from gdbext.launcher.cli import parse_options, say, write_file
 from gdbext.launcher.pager import write_report
 from gdbext.launcher.processes.edges import STILL, watch
 from gdbext.launcher.processes.graph import Node, ProcessDeadlock, Wait, find_deadlocks
@@ -23,6 +23,7 @@ from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb
+from gdbext.launcher.targets import parse_target
 from gdbext.model.reasons import Reason, joined
 from gdbext.narrate import processes as words
 from gdbext.narrate.classes import DEADLOCK, UNKNOWN

@@ -8,11 +8,12 @@ import re
 import signal
 import subprocess
 
-from gdbext.launcher.cli import add_snapshot_options, add_target, parse_options, parse_target, say
+from gdbext.launcher.cli import add_snapshot_options, parse_options, say
 from gdbext.launcher.snapshots.finding import environment, find_gdb, probe
 from gdbext.launcher.snapshots.rights import why_not_traced
 from gdbext.launcher.snapshots.snapshot import prepared
 from gdbext.launcher.status import NO_GDB
+from gdbext.launcher.targets import add_target, parse_target
 from gdbext.launcher.verbs.install import source_line
 
 NAME = "attach"

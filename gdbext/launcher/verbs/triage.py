@@ -226,7 +226,7 @@ def find_targets(names: Iterable[str]) -> Iterator[Target]:
 
     A named file counts as a core whatever it contains; the report says if it is not one.
 
-    :raises UsageError: a name is neither.
+    :raises Unreadable: a name is neither.
     """
     seen = set()
     for name in names:
@@ -238,7 +238,7 @@ def find_targets(names: Iterable[str]) -> Iterator[Target]:
         elif path.exists():
             found = [Target(core=path)]
         else:
-            raise UsageError(f"{printable(name)} is not a folder, a file or a PID", "see gdbext triage --help")
+            raise Unreadable(f"{printable(name)} is not a folder, a file or a PID", "see gdbext triage --help")
         for target in found:
             if target.name not in seen:
                 seen.add(target.name)
