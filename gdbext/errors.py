@@ -47,7 +47,7 @@ class CorruptStructure(GdbextError):
 class UnknownLayout(GdbextError):
     """No table, debug offset or debug information contains the offsets of a structure's members."""
 
-    hint = "docs/internals/layouts.md explains how to add a version"
+    hint = "install a later gdbext, which may know it, or add it as the documentation explains under `Layouts`"
 
 
 class RuntimeNotFound(GdbextError):
