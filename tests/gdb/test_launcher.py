@@ -618,11 +618,35 @@ def test_install_writes_an_init_file_that_gdb_reads(tmp_path: Path) -> None:
     assert launch("install", "--write", **home).status == 0
     (file,) = tmp_path.rglob("*gdbinit")
     once = file.read_text()
-    assert f"already loads gdbext:\n  {once}" in launch("install", "--write", **home).stdout
+    indented = "".join(f"  {line}\n" for line in once.splitlines())
+    assert f"already loads gdbext:\n{indented}" in launch("install", "--write", **home).stdout
     assert file.read_text() == once
-    done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "help py-deadlocks"], capture_output=True,
-                          env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120, check=False)
-    assert done.stdout.startswith("Find deadlocks")
+    assert gdb_at_home(home).stdout.startswith("voidFind deadlocks")
+    assert launch("install", "--remove", **home).stdout == f"Removed from {file}, which had nothing else\n"
+    assert 'Undefined command: "py-deadlocks"' in gdb_at_home(home).stderr
+
+
+def gdb_at_home(home: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Have a GDB that reads its init file show a help text."""
+    return subprocess.run([gdb_session.executable(), "-batch", "-ex", "output $existing", "-ex", "help py-deadlocks"],
+                          capture_output=True, env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120,
+                          check=False)
+
+
+def test_init_file_is_silent_after_the_package_has_gone(tmp_path: Path) -> None:
+    """GDB reads the lines before and after."""
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "settings")}
+    package = tmp_path / "lib's folder"
+    shutil.copytree(CHECKOUT / "gdbext", package / "gdbext", ignore=shutil.ignore_patterns("__pycache__"))
+    ran = subprocess.run(command("install", "--write"), env=environment(**{**home, "PYTHONPATH": str(package)}),
+                         cwd="/", text=True, capture_output=True, timeout=120, check=True)
+    assert f"{package}/gdbext/gdbext" in ran.stdout
+    with (tmp_path / ".gdbinit").open("a") as later:
+        later.write("set $existing = 1\n")
+    assert gdb_at_home(home).stdout.startswith("1Find deadlocks")
+    shutil.rmtree(package)
+    gone = gdb_at_home(home)
+    assert (gone.stdout, gone.stderr) == ("1", 'Undefined command: "py-deadlocks".  Try "help".\n')
 
 
 @pytest.mark.parametrize("existing", [None, ".gdbinit", "settings/gdb/gdbinit"])
@@ -639,9 +663,7 @@ def test_install_keeps_the_init_file_that_gdb_reads(existing: str | None, tmp_pa
     if existing is None:
         with file.open("a") as later:
             later.write("set $existing = 1\n")
-    done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "output $existing", "-ex", "help py-deadlocks"],
-                          capture_output=True, env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120,
-                          check=False)
+    done = gdb_at_home(home)
     assert done.stdout.startswith("1Find deadlocks"), done.stderr
 
 

@@ -285,6 +285,7 @@ def test_closed_pipe_is_silent() -> None:
     (["gdbext", "report", "--sta"], ["--stacks"]),
     (["gdbext", "report", "--stacks", ""], ["full", "top", "none"]),
     (["gdbext", "install", "--w"], ["--write"]),
+    (["gdbext", "install", "--r"], ["--remove"]),
     (["gdbext", "completion", "b"], ["bash"]),
     (["gdbext", "report", "1"], None),
     (["gdbext", "dump", "--na"], ["--name", "--namespace"]),
