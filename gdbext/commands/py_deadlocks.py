@@ -5,14 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from gdbext.commands.arguments import JSON, Option, seconds
+from gdbext.commands.arguments import FAIL, JSON, Option, seconds
 from gdbext.commands.base import Command, Result, filter_report
 from gdbext.model import Report
 from gdbext.snapshot import Snapshot
 
 HELP = """Find deadlocks and explain them, thread by thread and lock by lock.
 
-Usage: py-deadlocks [--confirm [SECONDS]] [--json]
+Usage: py-deadlocks [--confirm [SECONDS]] [--fail] [--json]
 
 The command inspects every thread of the process or core, Python or native. The system
 call of a blocked thread identifies the lock that it waits for, and the lock identifies
@@ -30,6 +30,9 @@ leave no other thread).
                        between. GDB detaches and lets the process run for SECONDS
                        (default 1) between the snapshots. The report says how long the
                        process was paused.
+  --fail               Fail after the report if there is a deadlock. With `gdb -batch`,
+                       GDB ends with status 1 then, and with status 3 if that cannot
+                       be determined; otherwise the command is an error.
   --json               Print one JSON document (schema gdbext/1) and nothing else.
 
 Example:
@@ -53,5 +56,5 @@ def _result(report: Report) -> Result:
                   report)
 
 
-OPTIONS = (JSON, Option("--confirm", nargs="?", type=seconds, const=1.0))
+OPTIONS = (JSON, FAIL, Option("--confirm", nargs="?", type=seconds, const=1.0))
 COMMAND = Command("py-deadlocks", HELP, OPTIONS, "nothing", _run, _result)

@@ -6,6 +6,7 @@ import re
 
 import gdb
 
+from gdbext.debugger.batch import end_gdb
 from gdbext.debugger.console import interrupts_blocked
 from gdbext.render.escape import printable
 
@@ -36,4 +37,4 @@ def _run(command: str, failure: str, why: str) -> None:
         message = printable(str(error).strip())
         problem = why if why and _NOT_PERMITTED.search(message) else f"{failure}: {message}"
         gdb.write(f"gdbext attach: {problem}\n", gdb.STDERR)
-        gdb.execute(f"quit {_NO_ANSWER}")
+        end_gdb(_NO_ANSWER)
