@@ -87,3 +87,12 @@ def interrupts_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def without_notification() -> str:
+    """Return a prefix for a command that keeps GDB from printing where the process stopped (GDB 12 and later)."""
+    try:
+        gdb.parameter("suppress-cli-notifications")
+    except RuntimeError:
+        return ""
+    return "with suppress-cli-notifications on -- "

@@ -52,9 +52,9 @@ done
 _INTERRUPTED = f"""
 import gdb, os, subprocess
 def execute(command, *rest, _real=gdb.execute, **options):
-    if not command.startswith("attach"):
+    if "attach " not in command:
         return _real(command, *rest, **options)
-    sender = subprocess.Popen(["sh", "-c", {_SENDER!r}, "sh", str(os.getpid()), command.split()[1]])
+    sender = subprocess.Popen(["sh", "-c", {_SENDER!r}, "sh", str(os.getpid()), command.split()[-1]])
     try:
         return _real(command, *rest, **options)
     finally:
