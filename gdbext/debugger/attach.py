@@ -10,7 +10,7 @@ import re
 import gdb
 
 from gdbext.debugger.batch import end_gdb
-from gdbext.debugger.console import execute, interrupts_blocked, quoted, without_notification
+from gdbext.debugger.console import execute, interrupts_blocked, quoted, silenced
 from gdbext.debugger.one_snapshot import INTERNAL, with_crash
 from gdbext.debugger.settings import settings
 from gdbext.debugger.target import session
@@ -35,7 +35,7 @@ def process(pid: int, executable: str | None, why: str) -> None:
     :param executable: a file that has the symbols.
     :param why: the message if the kernel does not permit it.
     """
-    _load(f"{without_notification()}attach {pid}", executable, f"cannot attach to process {pid}", why)
+    _load(f"attach {pid}", executable, f"cannot attach to process {pid}", why)
     _greet(f"process {pid}")
 
 
@@ -51,7 +51,7 @@ def core(file: str, executable: str | None, name: str) -> None:
 
 def _load(command: str, executable: str | None, failure: str, why: str) -> None:
     try:
-        with interrupts_blocked():
+        with interrupts_blocked(), silenced():
             if executable is not None:
                 execute(f"file {quoted(executable)}")
             execute(command)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import gdb
 
-from gdbext.debugger.console import execute, interrupts_blocked, without_notification
+from gdbext.debugger.console import execute, interrupts_blocked
 from gdbext.debugger.target import session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model import Report
@@ -57,7 +57,7 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
     started = time.monotonic()
     try:
         with interrupts_blocked():
-            execute(f"{without_notification()}attach {pid}")
+            execute(f"{_without_notification()}attach {pid}")
     except gdb.error as error:
         raise GdbextError(f"cannot attach to the process again: {error}",
                           "it may have ended; otherwise attach to it yourself") from None
@@ -67,6 +67,15 @@ def take_two_snapshots(seconds: float) -> tuple[Report, float]:
     with session() as target:
         second = take_snapshot(target).report(lambda thread: False)
     return what_stayed(first, second, moved), paused + time.monotonic() - started
+
+
+def _without_notification() -> str:
+    """Return a prefix for a command that keeps GDB from printing where the process stopped (GDB 12 and later)."""
+    try:
+        gdb.parameter("suppress-cli-notifications")
+    except RuntimeError:
+        return ""
+    return "with suppress-cli-notifications on -- "
 
 
 def _switches(pid: int, lwp: int) -> Sequence[bytes] | None:

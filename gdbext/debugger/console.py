@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -76,6 +77,29 @@ def sysroot() -> str:
 
 
 @contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """Drop all output of GDB, also the place of a stop, which `execute` does not catch."""
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    _flush()
+    try:
+        for number, _ in kept:
+            os.dup2(nowhere, number)
+        yield
+    finally:
+        _flush()
+        for number, copy in kept:
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(nowhere)
+
+
+def _flush() -> None:
+    for stream in (gdb.STDOUT, gdb.STDERR):
+        gdb.flush(stream)
+
+
+@contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
     """Block SIGINT while GDB attaches to a process; GDB gets it afterwards.
 
@@ -87,12 +111,3 @@ def interrupts_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def without_notification() -> str:
-    """Return a prefix for a command that keeps GDB from printing where the process stopped (GDB 12 and later)."""
-    try:
-        gdb.parameter("suppress-cli-notifications")
-    except RuntimeError:
-        return ""
-    return "with suppress-cli-notifications on -- "
