@@ -47,7 +47,7 @@ class CorruptStructure(GdbextError):
 class UnknownLayout(GdbextError):
     """No table, debug offset or debug information contains the offsets of a structure's members."""
 
-    hint = "docs/internals/layouts.md explains how to add a version"
+    hint = "install a later gdbext, which may know it, or add it as the documentation explains under `Layouts`"
 
 
 class RuntimeNotFound(GdbextError):
@@ -70,6 +70,10 @@ class NoTarget(GdbextError):
 
 class UsageError(GdbextError):
     """The command line cannot be understood."""
+
+
+class MissingLibrary(UsageError):
+    """A Python library that an option or a verb needs is not installed."""
 
 
 class BadDocument(GdbextError):

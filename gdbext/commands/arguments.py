@@ -23,6 +23,8 @@ class Option:
 
 
 JSON = Option("--json", action="store_true")
+#: The report decides about success: `debugger.command` implements it.
+FAIL = Option("--fail", action="store_true")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gdbext.commands.arguments import JSON, Option, seconds
+from gdbext.commands.arguments import FAIL, JSON, Option, seconds
 from gdbext.commands.base import Command, Result, filter_report
+from gdbext.errors import GdbextError
 from gdbext.model import Report
 from gdbext.render.tasks import TaskTree
 from gdbext.render.text import TextRenderer
@@ -16,7 +18,7 @@ from gdbext.verdict.judge import verdict_of
 
 HELP = """Show the verdict: what hangs and why, thread by thread and lock by lock.
 
-Usage: py-deadlocks [--confirm [SECONDS]] [--json]
+Usage: py-deadlocks [--confirm [SECONDS]] [--fail] [--json]
 
 The command inspects every thread of the process or core, Python or native. The system
 call of a blocked thread identifies the lock that it waits for, and the lock identifies
@@ -35,6 +37,10 @@ leave no other thread).
                        between. GDB detaches and lets the process run for SECONDS
                        (default 1) between the snapshots. The report says how long the
                        process was paused.
+  --fail               Fail after the report unless nothing is wrong. With `gdb -batch`,
+                       GDB ends with status 1 if the program is stuck, with 5 if its
+                       end depends on something outside, and with 3 if that cannot be
+                       determined; otherwise the command is an error.
   --json               Print one JSON document (schema gdbext/1) and nothing else.
 
 Example:
@@ -43,13 +49,17 @@ Example:
 
   DEADLOCK: 2 threads wait for each other.
   ...
-  Cycle: thread 1 -> rwlock 0x55d2c8f0 in libdrv.so -> thread 2; thread 2 -> the GIL -> thread 1
+  Cycle: thread 1 -> pthread rwlock 0x55d2c8f0 in libdrv.so -> thread 2; thread 2 -> the GIL -> thread 1
 
 Related: py-threads-locks, gil-holder, rwlock-owner."""
 
 
 def _run(snapshot: Snapshot, arguments: Namespace, addresses: Sequence[int]) -> Result:
-    return _result(snapshot.judged_report(lambda thread: False))
+    report = snapshot.judged_report(lambda thread: False)
+    if report.target.kind == "core" and not report.deadlocks:
+        with contextlib.suppress(GdbextError):  # no thread crashed
+            report = replace(report, crash=snapshot.crash(report))
+    return _result(report)
 
 
 def _result(report: Report) -> Result:
@@ -67,5 +77,5 @@ def _result(report: Report) -> Result:
     return Result(shown, parts, text, report)
 
 
-OPTIONS = (JSON, Option("--confirm", nargs="?", type=seconds, const=1.0))
+OPTIONS = (JSON, FAIL, Option("--confirm", nargs="?", type=seconds, const=1.0))
 COMMAND = Command("py-deadlocks", HELP, OPTIONS, "nothing", _run, _result)

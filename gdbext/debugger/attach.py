@@ -1,4 +1,7 @@
-"""Commands of the GDB that `gdbext attach` starts: attach to a process or load a core, or end GDB with an error."""
+"""The beginning of the GDB that `gdbext attach` starts: attach to a process or load a core, and show the verdict.
+
+GDB's own output about files, threads and frames is dropped. If there is no process or core, GDB ends with an error.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,20 @@ import re
 
 import gdb
 
+from gdbext.debugger.batch import end_gdb
 from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
-from gdbext.debugger.console import interrupts_blocked
+from gdbext.debugger.console import execute, interrupts_blocked, quoted, silenced
+from gdbext.debugger.one_snapshot import INTERNAL, with_crash
+from gdbext.debugger.settings import settings
+from gdbext.debugger.target import session
+from gdbext.errors import GdbextError
+from gdbext.narrate import verdict
+from gdbext.narrate.greeting import greeting
+from gdbext.narrate.names import Facts
 from gdbext.render.escape import printable
+from gdbext.render.plain_text import one_line
+from gdbext.render.style import COLOURS, Style
+from gdbext.snapshot import take_snapshot
 
 #: Exit status for no answer; see docs/reference.md.
 _NO_ANSWER = 3
@@ -16,27 +30,58 @@ _NO_ANSWER = 3
 _NOT_PERMITTED = re.compile(r"not permitted|denied")
 
 
-def process(pid: int, why: str) -> None:
+def process(pid: int, executable: str | None, why: str) -> None:
     """Attach to a process; end GDB if that fails.
 
+    :param executable: a file that has the symbols.
     :param why: the message if the kernel does not permit it.
     """
     asleep = read_sleeping_threads(pid)
-    _run(f"attach {pid}", f"cannot attach to process {pid}", why)
+    _load(f"attach {pid}", executable, f"cannot attach to process {pid}", why)
     before_pause.keep(asleep)
+    _greet(f"process {pid}")
 
 
-def core(name: str) -> None:
-    """Load a core; end GDB if that fails."""
-    _run(f"core-file {name}", f"cannot load {name}", "")
+def core(file: str, executable: str | None, name: str) -> None:
+    """Load a core; end GDB if that fails.
+
+    :param file: the path at which GDB can open it, unpacked.
+    :param name: its name for the user.
+    """
+    _load(f"core-file {file}", executable, f"cannot load {printable(name)}", "")
+    _greet(name)
 
 
-def _run(command: str, failure: str, why: str) -> None:
+def _load(command: str, executable: str | None, failure: str, why: str) -> None:
     try:
-        with interrupts_blocked():
-            gdb.execute(command)
-    except gdb.error as error:
+        with interrupts_blocked(), silenced():
+            if executable is not None:
+                execute(f"file {quoted(executable)}")
+            execute(command)
+    except (gdb.error, GdbextError) as error:
         message = printable(str(error).strip())
         problem = why if why and _NOT_PERMITTED.search(message) else f"{failure}: {message}"
         gdb.write(f"gdbext attach: {problem}\n", gdb.STDERR)
-        gdb.execute(f"quit {_NO_ANSWER}")
+        end_gdb(_NO_ANSWER)
+
+
+def _greet(name: str) -> None:
+    """Show the verdict on one line, and what to type next."""
+    crashed = False
+    try:
+        with session() as target:
+            snapshot = take_snapshot(target)
+            report = snapshot.judged_report(lambda thread: False)
+            if target.kind == "core":
+                report = with_crash(snapshot, report)
+        facts = Facts(report)
+        tone = verdict.tone(facts.verdict)
+        words = (verdict.verdict_title(facts.verdict), ": ", *verdict.sentence(facts))
+        crashed = report.crash is not None
+    except (GdbextError, gdb.error, *INTERNAL) as error:  # all of GDB remains useful
+        tone, words = verdict.not_seen(f"{error}")
+    except KeyboardInterrupt:
+        tone, words = verdict.not_seen("interrupted")
+    style = Style(settings().wants_colour)
+    first, *others = map(one_line, greeting(name, words, crashed))
+    gdb.write("\n".join([style.mark(first, tone) if tone in COLOURS else first, *others]) + "\n")

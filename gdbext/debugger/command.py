@@ -9,24 +9,30 @@ from dataclasses import replace
 
 import gdb
 
-from gdbext.commands.arguments import complete, parse
+from gdbext.commands.arguments import FAIL, complete, parse
 from gdbext.commands.base import Command, Result
+from gdbext.debugger.batch import end_gdb, in_batch_mode
 from gdbext.debugger.confirm import take_two_snapshots
 from gdbext.debugger.settings import settings, terminal_width
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget, session
 from gdbext.errors import GdbextError, UsageError
 from gdbext.model.reasons import because
+from gdbext.model.verdict import STATUS_OF_OUTCOME
+from gdbext.narrate.verdict import verdict_title
 from gdbext.render.escape import printable
 from gdbext.render.output_file import write_private
 from gdbext.render.style import Style
 from gdbext.render.text import TextRenderer
 from gdbext.schema.write import as_json
 from gdbext.snapshot import take_snapshot
+from gdbext.verdict.judge import verdict_of
 
 # the operators with which an expression writes to the target, and comparisons
 _OPERATORS = re.compile(r"<<=|>>=|[-+*/%&|^]=|<=|>=|==|!=|\+\+|--|=")
 _COMPARISONS = {"<=", ">=", "==", "!="}
+#: Exit statuses of GDB, those of the launcher (docs/reference.md).
+_NO_ANSWER = STATUS_OF_OUTCOME["doubt"]
 
 _notices_shown: set[str] = set()
 
@@ -42,6 +48,17 @@ class GdbCommand(gdb.Command):
     def invoke(self, argument: str, from_tty: bool) -> None:
         """Run the command."""
         self.dont_repeat()
+        try:
+            self._run_or_fail(argument)
+        except gdb.GdbError as error:
+            # the status of GDB would be that of a deadlock
+            if FAIL.flags[0] in argument.split() and in_batch_mode():
+                gdb.write(f"{error}\n", gdb.STDERR)
+                end_gdb(_NO_ANSWER)
+            raise
+
+    def _run_or_fail(self, argument: str) -> None:
+        """Run the command; any error is a `gdb.GdbError` of one line."""
         name = self._command.name
         try:
             self._run(argument)
@@ -87,6 +104,7 @@ class GdbCommand(gdb.Command):
             except OSError as error:
                 raise UsageError(f"cannot write {printable(path)}: {error.strerror}", "name another file") from None
         _write(text)
+        _fail_if_found(result, arguments)
         if snapshot.incomplete is not None:
             raise snapshot.incomplete
 
@@ -98,6 +116,7 @@ class GdbCommand(gdb.Command):
         with session() as target:
             text = self._render(target, result, arguments)
         _write(text)
+        _fail_if_found(result, arguments)
 
     def _parse(self, argument: str) -> tuple[Namespace, str]:
         if self._command.takes != "address":
@@ -131,6 +150,18 @@ def _write(text: str) -> None:
         gdb.write(text)
     except KeyboardInterrupt:
         raise gdb.GdbError("Quit") from None  # GDB's own message, which not all versions show for an interrupt
+
+
+def _fail_if_found(result: Result, arguments: Namespace) -> None:
+    """With ``--fail``, end a GDB in batch mode or raise an error unless nothing is wrong."""
+    if not getattr(arguments, "fail", False):
+        return
+    verdict = verdict_of(result.whole or result.report)
+    status = STATUS_OF_OUTCOME[verdict.outcome]
+    if status and in_batch_mode():
+        end_gdb(status)
+    if status:
+        raise GdbextError(f"the verdict is {verdict_title(verdict)}", "--fail makes this an error")
 
 
 def _address(target: GdbTarget, expression: str) -> int:

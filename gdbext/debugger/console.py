@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -73,6 +74,29 @@ def quoted(name: str) -> str:
 def sysroot() -> str:
     """Return the setting `sysroot`; `TARGET_FILES` is the target's own file system."""
     return str(gdb.parameter("sysroot") or "")
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """Drop all output of GDB, also the place of a stop, which `execute` does not catch."""
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    _flush()
+    try:
+        for number, _ in kept:
+            os.dup2(nowhere, number)
+        yield
+    finally:
+        _flush()
+        for number, copy in kept:
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(nowhere)
+
+
+def _flush() -> None:
+    for stream in (gdb.STDOUT, gdb.STDERR):
+        gdb.flush(stream)
 
 
 @contextlib.contextmanager

@@ -48,7 +48,8 @@ from gdbext.snapshot import Snapshot, take_snapshot
 from gdbext.verdict.judge import verdict_of
 
 _PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "crash", "problems")
-_INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+#: Mistakes of gdbext, which must not prevent the rest of a report.
+INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 #: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
 #: The interval at which an interrupt is repeated, in seconds.
@@ -123,7 +124,7 @@ def _answer(request: Request, send: _Send) -> None:
         send({"problem": printable(str(error)), "hint": error.hint})
     except gdb.error as error:
         send({"problem": f"GDB says: {printable(str(error))}", "hint": ""})
-    except _INTERNAL as error:
+    except INTERNAL as error:
         send({"problem": f"internal error: {type(error).__name__}: {printable(str(error))}",
               "hint": "please report it"})
 
@@ -150,7 +151,7 @@ def _take() -> tuple[GdbTarget, Report, GdbextError | None]:
     # the stacks of all threads, since the document has them and equal ones are grouped
     report = snapshot.judged_report(lambda thread: True)
     if target.kind == "core":
-        report = _with_crash(snapshot, report)
+        report = with_crash(snapshot, report)
     return target, report, snapshot.incomplete
 
 
@@ -181,12 +182,13 @@ def _take_attached(pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextErro
     return target, replace(report, target=info), incomplete
 
 
-def _with_crash(snapshot: Snapshot, report: Report) -> Report:
+def with_crash(snapshot: Snapshot, report: Report) -> Report:
+    """Add to the report of a core why it crashed, if it did."""
     try:
         return replace(report, crash=snapshot.crash(report))
     except GdbextError:  # no thread crashed
         return report
-    except (gdb.error, *_INTERNAL) as error:
+    except (gdb.error, *INTERNAL) as error:
         problem = Problem("crash", "unreadable", because("text", text=f"{type(error).__name__}: {error}"))
         return replace(report, problems=(*report.problems, problem))
 

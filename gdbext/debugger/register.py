@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import gdb
+
 from gdbext.commands import COMMANDS
+from gdbext.commands.overview import overview
 from gdbext.debugger import decorators, functions, settings
 from gdbext.debugger.at_prompt import AtPrompt
 from gdbext.debugger.command import GdbCommand
 from gdbext.debugger.frame_filter import FrameFilter
+
+
+class _Overview(gdb.Command):
+    """The command `gdbext`, which shows its own help."""
+
+    def __init__(self) -> None:
+        self.__doc__ = overview(COMMANDS)
+        super().__init__("gdbext", gdb.COMMAND_STATUS, gdb.COMPLETE_NONE)
+
+    def invoke(self, argument: str, from_tty: bool) -> None:
+        """Show the help."""
+        gdb.execute("help gdbext")
+
 
 _at_prompt: AtPrompt | None = None
 
@@ -17,6 +33,7 @@ def register() -> None:
     decorators.register()
     for command in COMMANDS:
         GdbCommand(command)
+    _Overview()
     functions.register()
     FrameFilter()
     global _at_prompt

@@ -16,6 +16,7 @@ from gdbext.cpython.values import Limits
 from gdbext.debugger.console import output
 from gdbext.record import record
 from gdbext.render.escape import printable
+from gdbext.render.style import wants_colour
 
 
 @record
@@ -46,10 +47,8 @@ class Settings:
         """Whether reports are coloured now."""
         if self.colour != "auto":
             return self.colour == "on"
-        if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
-            return False
         # by its descriptor, since GDB's Python replaces sys.stdout
-        return bool(gdb.parameter("style enabled")) and os.isatty(1) and sys.flags.interactive == 0
+        return wants_colour(bool(gdb.parameter("style enabled")) and os.isatty(1) and sys.flags.interactive == 0)
 
 
 class _Setting(gdb.Parameter):
@@ -190,7 +189,8 @@ path  Read only files in these folders. The target then cannot have another file
                 "They show where in its function a frame is."),
         _Choice("colour", ("auto", "on", "off"), "whether reports are coloured", """\
 With `auto`, the default, reports are coloured if GDB's own output is (see `show style
-enabled`), the output is a terminal, and the environment variable NO_COLOR is not set.""",
+enabled`) and the output is a terminal. The environment variable NO_COLOR switches
+colours off, FORCE_COLOR switches them on.""",
                 lambda value: f'Colour of reports is "{value}"'
                 + (f" (currently {'on' if settings().wants_colour else 'off'})." if value == "auto" else ".")),
         _Number("locals-depth", (0, 10), new.locals_depth,

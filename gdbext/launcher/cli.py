@@ -1,7 +1,7 @@
 """The console script `gdbext`: its verbs, and the options that they share.
 
 Each verb is a module with NAME, HELP (one line), DESCRIPTION, EXAMPLES, `add_arguments(parser)` and `run(options)`,
-which returns the exit status. They are listed in VERBS.
+which returns the exit status; ALIASES are its other names, if any. They are listed in VERBS.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from types import FrameType, ModuleType
 from typing import IO
 
 from gdbext import __version__
-from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.snapshots.cores import STANDARD_INPUT
-from gdbext.launcher.snapshots.snapshot import Options, Target
+from gdbext.errors import GdbextError, MissingLibrary, UsageError
+from gdbext.launcher.snapshots.snapshot import Options
 from gdbext.launcher.status import BAD_USAGE, NO_ANSWER, NO_GDB, NoGdb
 from gdbext.render.escape import printable
 from gdbext.render.output_file import write_private
+from gdbext.render.style import wants_colour
 
 #: The modules of the verbs in the order of ``--help``. A module imports optional packages in `run` only.
 VERBS = ("report", "attach", "triage", "dask", "install", "doctor", "completion")
@@ -48,25 +48,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the verb that the command line names.
 
     :return: the exit status. After an exception it is never a verdict, but `BAD_USAGE`, `NO_GDB` or `NO_ANSWER`, with
-        one
-        line that says why.
+        one line that says why, below the usage of the verb if an option is wrong.
     """
     name = "gdbext"
+    options: argparse.Namespace | None = None
     try:
         _prepare_streams()
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, _end)
-        options = parser().parse_args(arguments)
+        options = _parse(arguments)
         name = f"gdbext {options.verb}"
         status = int(options.run(options))
         sys.stdout.flush()
         return status
     except SystemExit as end:
         return _ended(name, end)
+    except UsageError as error:
+        usage = "" if options is None or isinstance(error, MissingLibrary) else options.parser.format_usage()
+        return _complain(name, error, BAD_USAGE, usage)
     except GdbextError as error:
-        status = BAD_USAGE if isinstance(error, UsageError) else NO_GDB if isinstance(error, NoGdb) else NO_ANSWER
-        return _complain(name, error, status)
+        return _complain(name, error, NO_GDB if isinstance(error, NoGdb) else NO_ANSWER)
     except BrokenPipeError:  # the reader has closed the pipe
         return NO_ANSWER
     except OSError as error:
@@ -80,6 +82,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         for stream in (sys.stdout, sys.stderr):
             _settle(stream)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line; an error prints the usage of the verb, and ends with `BAD_USAGE`."""
+    options, unknown = parser().parse_known_args(arguments)
+    if unknown:
+        # `parse_args` would print the usage without a verb
+        options.parser.error(f"unknown arguments: {' '.join(printable(each, 300) for each in unknown)}")
+    return options
 
 
 def _prepare_streams() -> None:
@@ -144,11 +155,11 @@ def parser(brief: bool = False) -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"gdbext {__version__}")
     verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
     for module in modules():
-        verb = verbs.add_parser(module.NAME, help=module.HELP, epilog=module.EXAMPLES,
-                                description=module.HELP if brief else module.DESCRIPTION,
+        verb = verbs.add_parser(module.NAME, aliases=getattr(module, "ALIASES", ()), help=module.HELP,
+                                epilog=module.EXAMPLES, description=module.HELP if brief else module.DESCRIPTION,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(verb)
-        verb.set_defaults(run=module.run)
+        verb.set_defaults(run=module.run, parser=verb)
     return made
 
 
@@ -158,16 +169,6 @@ def modules() -> list[ModuleType]:
 
 
 # -- what verbs share -----------------------------------------------------------------------------------------------
-
-def add_target(verb: argparse.ArgumentParser) -> None:
-    """Add the process or core, and the executable of the core."""
-    verb.add_argument("target", metavar="PID|CORE", help="the PID of a process, or a core; ./4711 is a file, - is "
-                      "standard input")
-    verb.add_argument("executable", metavar="EXECUTABLE", nargs="?", type=Path,
-                      help="the executable that made the core, if gdbext does not find it")
-    verb.add_argument("--namespace", metavar="PID", type=int,
-                      help="the target's number is its number in the PID namespace (the container) of process PID")
-
 
 def add_gdb(group: argparse._ActionsContainer, where: str = "") -> None:
     """Add the choice of GDB."""
@@ -185,6 +186,11 @@ def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
     verb.add_argument("--json", action="store_true",
                       help=f"print one JSON document, schema {schema}, instead of text")
     verb.add_argument("--html", metavar="FILE", help="also write a page for browsers")
+    verb.add_argument("--color", choices=("auto", "always", "never"), default="auto",
+                      help="whether the text is coloured; auto: on a terminal, unless $NO_COLOR or $FORCE_COLOR is set "
+                      "(default: auto)")
+    verb.add_argument("--no-pager", dest="pager", action="store_false",
+                      help="do not show text that is longer than the terminal with $PAGER (default: less -FRX)")
 
 
 def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
@@ -209,33 +215,19 @@ def add_text(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--each", action="store_true", help="show each thread by itself, also those with the same stack")
 
 
-def parse_target(options: argparse.Namespace) -> Target:
-    """The target that the command line names.
-
-    :raises GdbextError: it is not in the namespace that the command line names.
-    """
-    if not options.target.isdecimal():
-        if options.namespace is not None:
-            raise UsageError(f"--namespace needs a PID, and {printable(options.target)} is a file", "leave it out")
-        core = STANDARD_INPUT if options.target == "-" else options.target
-        return Target(core=Path(core), executable=options.executable)
-    pid = int(options.target)
-    if options.namespace is not None:
-        from gdbext.launcher.snapshots.containers import in_namespace_of
-
-        pid = in_namespace_of(pid, options.namespace)
-    return Target(pid=pid, executable=options.executable)
-
-
 def parse_options(options: argparse.Namespace) -> Options:
     """The snapshot options of the command line."""
-    terminal = sys.stdout.isatty()
-    width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else 0
-    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+    width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
     return Options(
         gdb=options.gdb, timeout=getattr(options, "timeout", 60.0), sysroot=options.sysroot,
         search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
-        stacks=getattr(options, "stacks", "full"), colour=bool(colour), width=width or None)
+        stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None)
+
+
+def parse_colour(options: argparse.Namespace) -> bool:
+    """Whether the text is coloured."""
+    chosen = getattr(options, "color", "auto")
+    return wants_colour(sys.stdout.isatty()) if chosen == "auto" else chosen == "always"
 
 
 def write_file(path: str, text: str) -> None:
@@ -263,18 +255,20 @@ def say(text: str) -> None:
 
 
 def number(text: str) -> int:
-    """Parse a PID, or a number of things."""
-    value = int(text)
-    if not 1 <= value < 1 << 31:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
+    """Parse a number of things."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{printable(text, 100)} is not a number from 1 on")
+    return int(text)
 
 
 def seconds(text: str) -> float:
     """Parse a time in seconds."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError("must be more than 0 and no more than a day")
+        raise argparse.ArgumentTypeError(f"{printable(text, 100)} is not a number of seconds from 0 to a day (86400)")
     return value
 
 
@@ -293,10 +287,10 @@ def _end(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def _complain(name: str, error: GdbextError, status: int) -> int:
+def _complain(name: str, error: GdbextError, status: int, usage: str = "") -> int:
     hint = f"; {error.hint}" if error.hint else ""
     try:
-        sys.stderr.write(f"{name}: {error}{hint}\n")
+        sys.stderr.write(f"{usage}{name}: {error}{hint}\n")
     except (OSError, ValueError):  # there is no reader
         pass
     return status

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gdbext.errors import GdbextError
 from gdbext.model import Report
+from gdbext.model.verdict import STATUS_OF_OUTCOME
 from gdbext.verdict.judge import verdict_of
 
 #: Nothing wrong was found.
@@ -20,15 +21,13 @@ NO_ANSWER = 3
 NO_GDB = 4
 #: A hang was found that ends only if something outside of the process happens.
 OUTSIDE = 5
-#: The exit status for each outcome of a verdict.
-OF_OUTCOME = {"stuck": FOUND, "outside": OUTSIDE, "fine": NOTHING_FOUND, "doubt": NO_ANSWER}
 #: From several targets, the status that counts most comes first.
 _ORDER = (FOUND, OUTSIDE, NO_GDB, NO_ANSWER, NOTHING_FOUND)
 
 
 def status_of(report: Report) -> int:
     """The exit status for a report."""
-    return OF_OUTCOME[verdict_of(report).outcome]
+    return STATUS_OF_OUTCOME[verdict_of(report).outcome]
 
 
 def worst(statuses: Iterable[int]) -> int:

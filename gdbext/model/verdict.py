@@ -20,6 +20,8 @@ OUTCOMES: Mapping[VerdictKind, Outcome] = {
     "event-loop-blocked": "outside", "blocked-behind": "outside", "children": "outside", "pool": "outside",
     "queue": "outside", "computing": "fine", "idle": "fine", "unknown": "doubt",
 }
+#: The exit status for each outcome, of the launcher and of `py-deadlocks --fail`; see docs/reference.md.
+STATUS_OF_OUTCOME: Mapping[Outcome, int] = {"stuck": 1, "outside": 5, "fine": 0, "doubt": 3}
 _BY_NAME: Mapping[str, Outcome] = {str(kind): outcome for kind, outcome in OUTCOMES.items()}
 
 

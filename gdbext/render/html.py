@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gdbext.errors import UsageError
+from gdbext.errors import MissingLibrary
 from gdbext.model import Local, Report, TargetInfo, Thread
 from gdbext.narrate import crash, gils, graph, locks, tasks, threads, verdict
 from gdbext.narrate.frames import explaining_frames, frame_name, frame_place
@@ -33,7 +33,8 @@ try:
     from jinja2.ext import Extension
     from markupsafe import Markup, escape
 except ImportError as error:
-    raise UsageError(f"a page of HTML needs Jinja2, which cannot be imported: {error}", "pip install jinja2") from None
+    raise MissingLibrary(f"a page of HTML needs Jinja2, which cannot be imported: {error}",
+                         "pip install jinja2") from None
 
 #: Tones in the order in which targets are shown.
 _RANKS = ("bad", "doubt", "good", "plain")

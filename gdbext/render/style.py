@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from typing import Any, NamedTuple
@@ -15,6 +16,18 @@ _CUT = "..."
 _NARROWEST = 40
 #: The extra indentation of continuation lines.
 _HANGING = 4
+
+
+def wants_colour(terminal: bool) -> bool:
+    """Whether output is coloured where the user has not chosen.
+
+    The environment decides: NO_COLOR, then FORCE_COLOR, if they are set and not empty (no-color.org, force-color.org).
+
+    :param terminal: whether it goes to a terminal.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or terminal and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class Style:
@@ -68,6 +81,10 @@ class Style:
         return "\n".join(_wrapped(line, width) for line in text.split("\n"))
 
 
+#: Text without colour, in lines of any length.
+PLAIN = Style()
+
+
 def _wrapped(line: str, width: int) -> str:
     if columns(_SGR.sub("", line)) <= width:
         return line
@@ -94,6 +111,11 @@ def columns(text: str) -> int:
 
 def _columns_of(char: str) -> int:
     return 0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def rows(text: str, width: int) -> int:
+    """How many rows of a terminal a text takes."""
+    return sum(max(1, -(-columns(_SGR.sub("", line)) // width)) for line in text.splitlines())
 
 
 def shorten_path(path: str, room: int) -> str:

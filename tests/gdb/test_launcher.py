@@ -52,9 +52,9 @@ done
 _INTERRUPTED = f"""
 import gdb, os, subprocess
 def execute(command, *rest, _real=gdb.execute, **options):
-    if not command.startswith("attach"):
+    if "attach " not in command:
         return _real(command, *rest, **options)
-    sender = subprocess.Popen(["sh", "-c", {_SENDER!r}, "sh", str(os.getpid()), command.split()[1]])
+    sender = subprocess.Popen(["sh", "-c", {_SENDER!r}, "sh", str(os.getpid()), command.split()[-1]])
     try:
         return _real(command, *rest, **options)
     finally:
@@ -274,6 +274,44 @@ def test_core_of_a_script_with_a_shebang_finds_the_interpreter(tmp_path: Path) -
     assert Path(document["target"]["executable"]).samefile(python)
     functions = [frame["function"] for frame in document["crash"]["stack"] if frame["language"] == "python"]
     assert functions == ["give_up", "<module>"]
+
+
+def test_processes_and_cores_by_option(deadlocked: Sample, kernel_core: tuple[Path, Sample], tmp_path: Path) -> None:
+    pid = str(deadlocked.pid)
+    for line in ["dump", pid], ["report", "--pid", pid]:
+        ran = launch(*line, "--stacks=none")
+        assert ran.status == 1
+        assert "Deadlock 1: 2 threads wait for each other" in ran.stdout
+        assert f"process {pid} was paused for" in ran.stderr
+    nobody = launch("dump", "--name", "no process has this name, except [l]aunchers")
+    assert nobody.status == 3
+    assert "no process matches" in nobody.complaint()
+    (tmp_path / "4711").symlink_to(kernel_core[0])
+    ran = launch("report", "--core", tmp_path / "4711", "--stacks=none")
+    assert ran.status == 1
+    assert ran.stdout.startswith("SIGABRT in thread 1")
+
+
+def test_processes_by_name(tmp_path: Path) -> None:
+    """Each process whose command line matches has a report; the launcher and the shells that started it match too."""
+    program = tmp_path / "named-for-this-test"
+    shutil.copy(samples.build("abba"), program)
+    with samples.running([program, "rwlock"], tmp_path / "1") as one, samples.running(
+            [program, "mutex"], tmp_path / "2") as two:
+        line = shlex.join(command("report", "--name", "named-for-this-test (rwlock|mutex)", "--stacks=none"))
+        done = subprocess.run(["sh", "-c", f"{line}; exit $?"], env=environment(), cwd="/", text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        as_json = launch("report", "--name", "^named-for-this", "--json")
+        for sample in (one, two):
+            check_unharmed(sample)
+    assert done.returncode == 1, done
+    assert re.findall(r"^process (\d+)$", done.stdout, re.MULTILINE) == sorted([str(one.pid), str(two.pid)], key=int)
+    assert done.stdout.count("Deadlock 1: 2 threads wait for each other") == 2
+    assert re.findall(r"process (\d+) was paused for", done.stderr) == sorted([str(one.pid), str(two.pid)], key=int)
+    assert as_json.status == 1
+    found = [json.loads(line) for line in as_json.stdout.splitlines()]
+    assert {document["target"]["pid"] for document in found} == {one.pid, two.pid}
+    assert all(gdb_session.violations(document) == [] for document in found)
 
 
 # -- the files of a core ------------------------------------------------------------------------------------------
@@ -583,11 +621,35 @@ def test_install_writes_an_init_file_that_gdb_reads(tmp_path: Path) -> None:
     assert launch("install", "--write", **home).status == 0
     (file,) = tmp_path.rglob("*gdbinit")
     once = file.read_text()
-    assert f"already loads gdbext:\n  {once}" in launch("install", "--write", **home).stdout
+    indented = "".join(f"  {line}\n" for line in once.splitlines())
+    assert f"already loads gdbext:\n{indented}" in launch("install", "--write", **home).stdout
     assert file.read_text() == once
-    done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "help py-deadlocks"], capture_output=True,
-                          env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120, check=False)
-    assert done.stdout.startswith("Find deadlocks")
+    assert gdb_at_home(home).stdout.startswith("voidFind deadlocks")
+    assert launch("install", "--remove", **home).stdout == f"Removed from {file}, which had nothing else\n"
+    assert 'Undefined command: "py-deadlocks"' in gdb_at_home(home).stderr
+
+
+def gdb_at_home(home: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Have a GDB that reads its init file show a help text."""
+    return subprocess.run([gdb_session.executable(), "-batch", "-ex", "output $existing", "-ex", "help py-deadlocks"],
+                          capture_output=True, env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120,
+                          check=False)
+
+
+def test_init_file_is_silent_after_the_package_has_gone(tmp_path: Path) -> None:
+    """GDB reads the lines before and after."""
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "settings")}
+    package = tmp_path / "lib's folder"
+    shutil.copytree(CHECKOUT / "gdbext", package / "gdbext", ignore=shutil.ignore_patterns("__pycache__"))
+    ran = subprocess.run(command("install", "--write"), env=environment(**{**home, "PYTHONPATH": str(package)}),
+                         cwd="/", text=True, capture_output=True, timeout=120, check=True)
+    assert f"{package}/gdbext/gdbext" in ran.stdout
+    with (tmp_path / ".gdbinit").open("a") as later:
+        later.write("set $existing = 1\n")
+    assert gdb_at_home(home).stdout.startswith("1Find deadlocks")
+    shutil.rmtree(package)
+    gone = gdb_at_home(home)
+    assert (gone.stdout, gone.stderr) == ("1", 'Undefined command: "py-deadlocks".  Try "help".\n')
 
 
 @pytest.mark.parametrize("existing", [None, ".gdbinit", "settings/gdb/gdbinit"])
@@ -604,9 +666,7 @@ def test_install_keeps_the_init_file_that_gdb_reads(existing: str | None, tmp_pa
     if existing is None:
         with file.open("a") as later:
             later.write("set $existing = 1\n")
-    done = subprocess.run([gdb_session.executable(), "-batch", "-ex", "output $existing", "-ex", "help py-deadlocks"],
-                          capture_output=True, env={"PATH": os.environ["PATH"], **home}, text=True, timeout=120,
-                          check=False)
+    done = gdb_at_home(home)
     assert done.stdout.startswith("1Find deadlocks"), done.stderr
 
 

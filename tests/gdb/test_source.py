@@ -439,6 +439,10 @@ def test_settings_at_a_terminal(tmp_path: Path, program: Program) -> None:
         assert "\x1b[1m" not in gdb.command("py-threads-locks")
         gdb.command("python import os; os.environ['TERM'] = 'xterm'")
         assert "currently off" in gdb.command("show gdbext colour")  # the session switches GDB's styles off
+        gdb.command("python os.environ['FORCE_COLOR'] = '1'")
+        assert "currently on" in gdb.command("show gdbext colour")
+        assert "\x1b[1;36mThread 1 (LWP" in gdb.command("py-threads-locks")
+        gdb.command("python del os.environ['FORCE_COLOR']")
         gdb.command("set style enabled on")
         assert "currently on" in SGR.sub("", gdb.command("show gdbext colour"))
         coloured = gdb.command("py-threads-locks")

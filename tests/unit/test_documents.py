@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import gdbext
-from gdbext.launcher.status import OF_OUTCOME
-from gdbext.model.verdict import OUTCOMES
+from gdbext.model.verdict import OUTCOMES, STATUS_OF_OUTCOME
 from gdbext.narrate.verdict import TITLES
 
 DOCS = Path(gdbext.__file__).resolve().parent.parent / "docs"
@@ -16,4 +15,4 @@ DOCS = Path(gdbext.__file__).resolve().parent.parent / "docs"
 def test_each_kind_of_verdict_has_its_title_and_its_status() -> None:
     page = (DOCS / "reading-a-report.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([A-Z ]+)` \| `([a-z-]+)` \| (\d) \| ", page, re.MULTILINE)
-    assert rows == [(TITLES[kind], kind, str(OF_OUTCOME[outcome])) for kind, outcome in OUTCOMES.items()]
+    assert rows == [(TITLES[kind], kind, str(STATUS_OF_OUTCOME[outcome])) for kind, outcome in OUTCOMES.items()]

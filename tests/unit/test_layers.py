@@ -127,12 +127,13 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
                 "gdbext.elf.core_memory", "gdbext.elf.headers", "gdbext.elf.notes", "gdbext.errors",
-                "gdbext.inferior.proc", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons", "gdbext.narrate",
+                "gdbext.inferior.proc", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons",
+                "gdbext.model.verdict", "gdbext.narrate",
                 "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.frames", "gdbext.narrate.names",
                 "gdbext.narrate.processes", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",
                 "gdbext.record", "gdbext.render.escape", "gdbext.render.html", "gdbext.render.output_file",
-                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.schema.read", "gdbext.verdict.graph",
-                "gdbext.verdict.judge"}, module
+                "gdbext.render.plain_text", "gdbext.render.shown", "gdbext.render.style", "gdbext.schema.read",
+                "gdbext.verdict.graph", "gdbext.verdict.judge"}, module
 
 
 # -- members --------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from gdbext.narrate.names import Facts
 from gdbext.narrate.words import plain
 from gdbext.render.escape import printable
 from gdbext.render.shown import Shown
+from gdbext.render.style import PLAIN, Style
 from gdbext.schema.read import read_document
 
 SCHEMA = "gdbext-dask/1"
@@ -104,7 +105,7 @@ def merged(found: Survey) -> classes.Triage:
     return classes.Triage(classes.merge(read), tuple(failures))
 
 
-def page(found: Survey, triage: classes.Triage) -> str:
+def page(found: Survey, triage: classes.Triage, style: Style = PLAIN) -> str:
     """The whole report for people."""
     hosts = {process.host for process in found.processes if process.document is not None}
     lines = [words.summary(printable(found.address), [process.roles for process in found.processes], len(hosts))]
@@ -112,7 +113,7 @@ def page(found: Survey, triage: classes.Triage) -> str:
         lines.append(words.scheduler_problem(printable(found.problem)))
     for each, representative, members in found.class_members(triage):
         title = words.class_title([member.roles for member in members])
-        lines += ["", f"{title}: {printable(str(representative.verdict))}"]
+        lines += ["", f"{title}: {classes.marked(style, each.kind, printable(str(representative.verdict)))}"]
         for process in members[:_MANY_MEMBERS]:
             lines += _member(process, each.kind == DEADLOCK)
         left = len(members) - _MANY_MEMBERS

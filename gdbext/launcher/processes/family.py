@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from gdbext.errors import UsageError
-from gdbext.launcher.cli import parse_options, parse_target, say, write_file
+from gdbext.launcher.cli import parse_options, say, write_file
+from gdbext.launcher.pager import write_report
 from gdbext.launcher.processes.edges import STILL, watch
 from gdbext.launcher.processes.graph import Node, ProcessDeadlock, Wait, find_deadlocks
 from gdbext.launcher.processes.tree import process_tree
@@ -22,6 +23,7 @@ from gdbext.launcher.snapshots.pool import processors, run_all
 from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, take_snapshot
 from gdbext.launcher.status import FOUND, NO_GDB, OUTSIDE, NoGdb
+from gdbext.launcher.targets import parse_target
 from gdbext.model.reasons import Reason, joined
 from gdbext.narrate import processes as words
 from gdbext.narrate.classes import DEADLOCK, UNKNOWN
@@ -69,7 +71,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--children draws no graph for Graphviz", "take --html FILE instead of --dot")
     tree = snapshot_tree(target.pid, parse_options(options))
     found = tree.triage
-    sys.stdout.write((json.dumps(classes.as_document(found)) if options.json else text(tree, found)) + "\n")
+    if options.json:
+        sys.stdout.write(json.dumps(classes.as_document(found)) + "\n")
+    else:
+        write_report(text(tree, found) + "\n", options.pager)
     if options.html is not None:
         from gdbext.render.html import html_page
 

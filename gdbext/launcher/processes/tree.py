@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gdbext.inferior.proc import Proc
-from gdbext.launcher.proc_files import parent_of, state_of
+from gdbext.launcher.proc_files import is_kernel_thread, parent_of, state_of
 from gdbext.model import Report, Thread
 from gdbext.model.reasons import Reason, because
 
+#: How much of a command line is searched, in bytes.
+_COMMAND_LINE = 1 << 20
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) (\S+) (\d+) *(.*)$")
 
 
@@ -84,6 +86,34 @@ def process_tree(pid: int, root: str = "/proc") -> list[tuple[int, int | None]]:
     for parent, _ in found:  # the list grows during the loop
         found += [(child, parent) for child in children.get(parent, ())
                   if state_of(child, root) not in (None, "Z", "X")]
+    return found
+
+
+def find_processes(wanted: re.Pattern[str], root: str = "/proc") -> list[int]:
+    """The processes whose command line or name contains a match, by ascending PID.
+
+    This process and its ancestors do not count: the pattern is in their command lines, as in ``sudo gdbext ...``.
+    Threads of the kernel and processes that have ended do not either.
+    """
+    own = {os.getpid(), *ancestors(os.getpid(), root)}
+    found = []
+    for pid in numbers(root):
+        if pid in own or is_kernel_thread(pid, root) or state_of(pid, root) in (None, "Z", "X"):
+            continue
+        line = (read_text(f"{root}/{pid}/cmdline", _COMMAND_LINE) or "").replace("\0", " ").strip()
+        name = (read_text(f"{root}/{pid}/comm") or "").rstrip("\n")
+        if wanted.search(line) or wanted.search(name):
+            found.append(pid)
+    return found
+
+
+def ancestors(pid: int, root: str = "/proc") -> list[int]:
+    """The parent of a process, its parent, and so on."""
+    found: list[int] = []
+    parent = parent_of(pid, root)
+    while parent and parent not in found:
+        found.append(parent)
+        parent = parent_of(parent, root)
     return found
 
 

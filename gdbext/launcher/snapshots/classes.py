@@ -27,6 +27,7 @@ from gdbext.narrate.words import plain, reason
 from gdbext.record import record
 from gdbext.render.escape import printable
 from gdbext.render.shown import Shown
+from gdbext.render.style import PLAIN, Style
 from gdbext.schema.read import read_document
 
 SCHEMA = "gdbext-triage/1"
@@ -288,11 +289,12 @@ def summary(triage: Triage, what: str = "core") -> str:
     return words.summary(counts, len(triage.classes), len(triage.failures), what)
 
 
-def text(triage: Triage, what: str = "core") -> str:
+def text(triage: Triage, what: str = "core", style: Style = PLAIN) -> str:
     """The whole report, with the merged stacks of the representative of each class."""
     lines = [summary(triage, what)]
     for number, each in enumerate(triage.classes, 1):
-        lines += ["", f"{number}. {len(each.members):,} x {words.with_kind(each.kind, each.title)}"]
+        title = words.with_kind(each.kind, each.title)
+        lines += ["", f"{number}. {len(each.members):,} x {marked(style, each.kind, title)}"]
         shown = ", ".join(printable(member, 300) for member in each.members[:_MANY_MEMBERS])
         left = len(each.members) - _MANY_MEMBERS
         lines.append(f"   {shown}" + (f" and {left:,} more" if left > 0 else ""))
@@ -300,6 +302,11 @@ def text(triage: Triage, what: str = "core") -> str:
         if report is not None:
             lines += [f"   {line}" for line in _representative(each, report)]
     return "\n".join([*lines, *failure_lines(triage, "   ")])
+
+
+def marked(style: Style, kind: str, title: str) -> str:
+    """The title of a class, coloured if it is a deadlock or a crash."""
+    return style.mark(title, "bad") if kind in (DEADLOCK, CRASH) else title
 
 
 def failure_lines(triage: Triage, indent: str) -> Iterator[str]:

@@ -29,8 +29,9 @@ from gdbext.launcher.snapshots.cores import prepare_core
 from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import why_not_traced
-from gdbext.launcher.status import NO_ANSWER, NO_GDB, OF_OUTCOME, NoGdb, Unreadable
+from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable
 from gdbext.model import Report
+from gdbext.model.verdict import STATUS_OF_OUTCOME
 from gdbext.record import record
 from gdbext.render.escape import printable
 from gdbext.render.shown import Shown
@@ -151,7 +152,7 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
                                 "see whether memory, descriptors or room for files have run out")
         return Snapshot(target.name, None, "", None, run.stopped, time.monotonic() - started, str(error),
                     error.hint or None, NO_GDB if isinstance(error, NoGdb) else NO_ANSWER, run.notes)
-    status = OF_OUTCOME[answer["outcome"]]
+    status = STATUS_OF_OUTCOME[answer["outcome"]]
     problem, hint = answer["incomplete"] or answer["unknown"], answer["hint"] or None
     if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"

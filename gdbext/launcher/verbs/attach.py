@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import subprocess
 
-from gdbext.launcher.cli import add_snapshot_options, add_target, parse_options, parse_target, say
+from gdbext.launcher.cli import add_snapshot_options, parse_options, say
 from gdbext.launcher.snapshots.finding import environment, find_gdb, probe
 from gdbext.launcher.snapshots.rights import why_not_traced
 from gdbext.launcher.snapshots.snapshot import prepared
 from gdbext.launcher.status import NO_GDB
+from gdbext.launcher.targets import add_target, parse_target
 from gdbext.launcher.verbs.install import source_line
 
 NAME = "attach"
 HELP = "GDB on a process or core, with gdbext in it"
 DESCRIPTION = """\
 Starts GDB at this terminal, with gdbext loaded, on a process or on a core for which
-the executable and the libraries have been found. The process is paused until
-`continue`, `detach` or `quit`."""
+the executable and the libraries have been found. It begins with the verdict on one
+line. The process is paused until `continue`, `detach` or `quit`."""
 EXAMPLES = """\
 examples:
   gdbext attach 4711
   gdbext attach core.zst --search /mnt/build
   (gdb) py-deadlocks"""
-
-# characters with a meaning in GDB commands
-_SPECIAL = re.compile(r"([\s\"'\\])")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,14 +46,14 @@ def run(options: argparse.Namespace) -> int:
         argv = [gdb, "-q"]
         # GDB 10 and 11 lack this setting, and complain
         asking = (f"set debuginfod enabled {'on' if chosen.debuginfod else 'off'}",) if found.release >= 12 else ()
-        for command in (*asking, *preparation.settings, source_line()):
+        # a file in the current folder that anybody may have written, on which GDB comments
+        for command in ("set auto-load local-gdbinit off", *asking, *preparation.settings, source_line()):
             argv += ["-iex", command]
-        if preparation.executable is not None:
-            argv += ["-ex", "file " + _SPECIAL.sub(r"\\\1", preparation.executable)]
+        executable = preparation.executable
         if target.pid is not None:
-            call = f"process({target.pid}, {'; '.join(why_not_traced(target.pid))!r})"
+            call = f"process({target.pid}, {executable!r}, {'; '.join(why_not_traced(target.pid))!r})"
         else:
-            call = f"core({preparation.core!r})"
+            call = f"core({preparation.core!r}, {executable!r}, {target.name!r})"
         argv += ["-ex", f"python import gdbext.debugger.attach; gdbext.debugger.attach.{call}"]
         for descriptor in preparation.descriptors:
             os.set_inheritable(descriptor, True)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from gdbext.errors import UsageError
+from gdbext.errors import MissingLibrary
 from gdbext.launcher.status import NOTHING_FOUND
 
 NAME = "completion"
@@ -46,14 +46,15 @@ def run(options: argparse.Namespace) -> int:
 def script(shell: str) -> str:
     """The completion script of a shell.
 
-    :raises UsageError: shtab is not installed.
+    :raises MissingLibrary: shtab is not installed.
     """
     from gdbext.launcher.cli import parser
 
     try:
         import shtab
     except ImportError as error:
-        raise UsageError(f"completion needs shtab, which cannot be imported: {error}", "pip install shtab") from None
+        raise MissingLibrary(f"completion needs shtab, which cannot be imported: {error}",
+                             "pip install shtab") from None
     made = parser(brief=True)
     completers = {"FILE": shtab.FILE, "EXECUTABLE": shtab.FILE, "ADDRESS": shtab.FILE, "DIR": shtab.DIRECTORY,
                   "PID": _PIDS, "PID|CORE": _PIDS_AND_FILES, "DIR|CORE|PID": _PIDS_AND_FILES}

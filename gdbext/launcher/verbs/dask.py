@@ -23,15 +23,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gdbext.errors import BadDocument, GdbextError, UsageError
-from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, say, seconds, write_file
+from gdbext.errors import BadDocument, GdbextError, MissingLibrary
+from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, parse_colour, say, seconds, write_file
 from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, class_rows, merged, page, shown_targets, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
+from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots.classes import bad_document
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target
 from gdbext.launcher.status import NO_ANSWER, Unreadable
+from gdbext.launcher.targets import pid
 from gdbext.render.escape import printable
+from gdbext.render.style import Style
 
 NAME = "dask"
 HELP = "why a Dask cluster hangs: every worker, the scheduler and the client"
@@ -57,7 +60,7 @@ _JOBS = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     parser.add_argument("address", metavar="ADDRESS", help="the address of the scheduler, or its scheduler file")
-    parser.add_argument("--client", metavar="PID", type=number, help="the client is this process on this machine")
+    parser.add_argument("--client", metavar="PID", type=pid, help="the client is this process on this machine")
     add_output(parser, SCHEMA)
     group = parser.add_argument_group("snapshot options")
     add_gdb(group, " on every machine")
@@ -78,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.write(json.dumps(as_document(found, triage)) + "\n")
     else:
-        sys.stdout.write(page(found, triage) + "\n")
+        write_report(page(found, triage, Style(parse_colour(options))) + "\n", options.pager)
     if options.html is not None:
         from gdbext.render.html import html_page
 
@@ -99,7 +102,7 @@ def scheduler_address(text: str) -> str:
     try:
         address = json.loads(Path(text).expanduser().read_text(encoding="utf-8"))["address"]
     except OSError as error:
-        raise UsageError(f"{printable(text)} is neither an address nor a file: {error.strerror}",
+        raise Unreadable(f"{printable(text)} is neither an address nor a file: {error.strerror}",
                          "give the scheduler's, such as tcp://127.0.0.1:8786") from None
     except (ValueError, LookupError, TypeError):
         raise GdbextError(f"{printable(text)} is not a scheduler file", "give the address instead") from None
@@ -111,12 +114,12 @@ def scheduler_address(text: str) -> str:
 def import_dask() -> Any:
     """Import the package `distributed`, without its log: the report names the processes that do not answer.
 
-    :raises UsageError: it is not installed.
+    :raises MissingLibrary: it is not installed.
     """
     try:
         import distributed
     except ImportError as error:
-        raise UsageError(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
+        raise MissingLibrary(f"Dask cannot be imported: {error}", "pip install 'gdbext[dask]'") from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     return distributed
 
@@ -125,7 +128,7 @@ async def survey(address: str, options: argparse.Namespace) -> Survey:
     """Take snapshots of all processes of a cluster.
 
     :param address: the scheduler's, in Dask's form: ``tcp://host:8786``.
-    :raises UsageError: Dask is not installed here.
+    :raises MissingLibrary: Dask is not installed here.
     """
     distributed = import_dask()
     warnings.simplefilter("ignore")  # versions may differ

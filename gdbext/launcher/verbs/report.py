@@ -5,22 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 
 from gdbext.errors import UsageError
 from gdbext.launcher.cli import (
     add_output,
     add_snapshot_options,
-    add_target,
     add_text,
     parse_options,
-    parse_target,
     say,
     write_file,
 )
-from gdbext.launcher.snapshots.snapshot import take_snapshot
+from gdbext.launcher.pager import write_report
+from gdbext.launcher.snapshots.progress import Progress
+from gdbext.launcher.snapshots.snapshot import Snapshot, take_snapshot
+from gdbext.launcher.status import NO_GDB, worst
+from gdbext.launcher.targets import add_target, parse_targets
 from gdbext.render.escape import printable
 
 NAME = "report"
+ALIASES = ("dump",)
 HELP = "why a process hangs, or why a core crashed"
 DESCRIPTION = """\
 Shows the verdict: why a process hangs, or why a core crashed. Then every thread with
@@ -34,6 +38,7 @@ examples:
   gdbext report core --sysroot /mnt/image --json | jq .deadlocks
   gdbext report 4711 --html hang.html --dot - > hang.dot
   gdbext report 4711 --children       the process with all its descendants
+  gdbext report --name 'celery.*worker'   every process with such a command line
 
 exit status: 0 nothing wrong found, 1 a deadlock, a crash or another state that does
 not end by itself, 2 bad usage, 3 no answer: the target could not be read, or the
@@ -60,23 +65,47 @@ def run(options: argparse.Namespace) -> int:
         from gdbext.launcher.processes import family
 
         return family.run(options)
-    seen = take_snapshot(parse_target(options), parse_options(options))
-    if seen.document is not None:
-        if options.json:
-            sys.stdout.write(json.dumps(seen.document) + "\n")
-        elif options.dot != "-":
-            sys.stdout.write(seen.text)
-        if options.dot is not None:
-            write_file(options.dot, seen.dot or "")
-        if options.html is not None:
-            from gdbext.render.html import html_page
+    targets, how = parse_targets(options), parse_options(options)
+    progress = Progress(len(targets), name="gdbext report") if len(targets) > 1 else None
+    found: list[Snapshot] = []
+    try:
+        for target in targets:
+            found.append(take_snapshot(target, how))
+            if progress is not None:
+                progress.advance(found[-1].document is None)
+            if found[-1].status == NO_GDB:
+                break
+    except KeyboardInterrupt:
+        _write(found, options)
+        raise
+    finally:
+        if progress is not None:
+            progress.clear()
+    _write(found, options)
+    return worst(seen.status for seen in found)
 
-            write_file(options.html, html_page([seen.for_page()], f"gdbext: {seen.target}"))
+
+def _write(found: Sequence[Snapshot], options: argparse.Namespace) -> None:
+    """Write the reports, and lines about how they were made."""
+    read = [seen for seen in found if seen.document is not None]
+    if options.json:
+        sys.stdout.write("".join(f"{json.dumps(seen.document)}\n" for seen in read))
+    elif options.dot != "-":
+        heading = "{}\n\n" if len(found) > 1 else ""
+        write_report("\n".join(heading.format(seen.target) + seen.text for seen in read), options.pager)
+    if options.dot is not None and read:
+        write_file(options.dot, "".join(seen.dot or "" for seen in read))
+    if options.html is not None and read:
+        from gdbext.render.html import html_page
+
+        title = read[0].target if len(found) == 1 else f"{len(found):,} processes"
+        write_file(options.html, html_page([seen.for_page() for seen in found], f"gdbext: {title}"))
     sys.stdout.flush()
-    for note in seen.notes:
-        say(f"gdbext report: {note}")
-    if seen.stopped is not None:
-        say(f"gdbext report: {seen.target} was paused for {seen.stopped:.2f} s")
-    if seen.problem is not None:
-        say(f"gdbext report: {printable(seen.problem)}" + (f"; {seen.hint}" if seen.hint else ""))
-    return seen.status
+    for seen in found:
+        name = f"{seen.target}: " if len(found) > 1 else ""
+        for note in seen.notes:
+            say(f"gdbext report: {name}{note}")
+        if seen.stopped is not None:
+            say(f"gdbext report: {seen.target} was paused for {seen.stopped:.2f} s")
+        if seen.problem is not None:
+            say(f"gdbext report: {name}{printable(seen.problem)}" + (f"; {seen.hint}" if seen.hint else ""))

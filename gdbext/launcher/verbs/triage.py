@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbext.errors import GdbextError, UsageError
-from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_options, say, write_file
+from gdbext.launcher.cli import add_output, add_snapshot_options, number, parse_colour, parse_options, say, write_file
+from gdbext.launcher.pager import write_report
 from gdbext.launcher.snapshots import classes
 from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Triage
 from gdbext.launcher.snapshots.cores import is_core
@@ -26,6 +27,7 @@ from gdbext.launcher.snapshots.progress import Progress
 from gdbext.launcher.snapshots.snapshot import Options, Snapshot, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.render.escape import printable
+from gdbext.render.style import Style
 
 if TYPE_CHECKING:
     from gdbext.launcher.verbs.dask import RemoteSnapshots
@@ -116,7 +118,10 @@ def _run_with_state(targets: Sequence[Target], how: Options, options: argparse.N
         say(f"gdbext triage: finished snapshots are stored in {printable(str(state.folder))}; continue with --resume")
         raise
     what = "target" if any(target.pid is not None for target in targets) else "core"
-    sys.stdout.write((json.dumps(classes.as_document(found)) if options.json else classes.text(found, what)) + "\n")
+    if options.json:
+        sys.stdout.write(json.dumps(classes.as_document(found)) + "\n")
+    else:
+        write_report(classes.text(found, what, Style(parse_colour(options))) + "\n", options.pager)
     if options.html is not None:
         from gdbext.render.html import html_page
 
@@ -221,7 +226,7 @@ def find_targets(names: Iterable[str]) -> Iterator[Target]:
 
     A named file counts as a core whatever it contains; the report says if it is not one.
 
-    :raises UsageError: a name is neither.
+    :raises Unreadable: a name is neither.
     """
     seen = set()
     for name in names:
@@ -233,7 +238,7 @@ def find_targets(names: Iterable[str]) -> Iterator[Target]:
         elif path.exists():
             found = [Target(core=path)]
         else:
-            raise UsageError(f"{printable(name)} is not a folder, a file or a PID", "see gdbext triage --help")
+            raise Unreadable(f"{printable(name)} is not a folder, a file or a PID", "see gdbext triage --help")
         for target in found:
             if target.name not in seen:
                 seen.add(target.name)

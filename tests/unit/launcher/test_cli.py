@@ -60,23 +60,85 @@ def test_every_verb_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("arguments", [
-    [], ["nonesuch"], ["report"], ["report", "5", "--nonesuch"], ["report", "5", "--timeout", "0"],
+    [], ["nonesuch"], ["report", "5", "--nonesuch"], ["report", "5", "--timeout", "0"],
     ["report", "5", "--timeout", "soon"], ["report", "5", "--search", "/nonexistent"], ["report", "5", "--stacks=all"],
-    ["completion", "fish"],
+    ["report", "1", "2", "3"], ["report", "--pid", "5", "--core", "x"], ["report", "5", "--color=sometimes"],
+    ["install", "--nonesuch"], ["install", "--write", "--remove"], ["completion", "fish"],
 ])
 def test_invalid_command_line_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2
-    assert capsys.readouterr().out == ""
+    check_usage(arguments[0] if arguments and arguments != ["nonesuch"] else "", capsys)
 
 
-@pytest.mark.parametrize("arguments", [["core", "--namespace", "1"], ["5", "--json", "--dot", "-"]])
-def test_options_that_contradict_are_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["report", *arguments]) == 2
+def check_usage(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Check that the only output is the usage of a verb and one line; return the line."""
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert len(captured.err.splitlines()) == 1
+    assert captured.err.startswith(f"usage: gdbext {verb}".rstrip() + " ")
+    *usage, line = captured.err.splitlines()
+    assert all(each.startswith(("usage: ", "  ")) for each in usage)
+    assert line.startswith(f"gdbext {verb}".rstrip() + ": ")
+    return line
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["core", "--namespace", "1"], ["5", "--json", "--dot", "-"], ["5", "6", "--pid", "7"], ["5", "--pid", "7"],
+    ["5", "--name", "x"], ["core", "app", "--core", "x"], ["--name", "x", "--namespace", "1"],
+    ["--core", "x", "--children"], ["5", "--children", "--dot", "x"]])
+def test_options_that_contradict_are_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", *arguments]) == 2
+    assert "; " in check_usage("report", capsys)
+
+
+@pytest.mark.parametrize("verb", ["report", "attach"])
+@pytest.mark.parametrize(("arguments", "complaint"), [
+    (["--pid", "x"], "argument --pid: x is not the number of a process"),
+    (["--pid", "-5"], "argument --pid: -5 is not the number of a process"),
+    (["5", "--namespace", "x"], "argument --namespace: x is not the number of a process"),
+    (["--name", ""], "argument --name: an empty pattern matches every process"),
+    (["--name", "a("], "argument --name: a( is not a regular expression: missing ), unterminated subpattern at "
+                       "position 1"),
+    (["--name", "a{99999999999}"], "argument --name: a{99999999999} is not a regular expression: the repetition number "
+                                   "is too large"),
+])
+def test_invalid_value_is_one_line_after_the_usage(verb: str, arguments: list[str], complaint: str,
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([verb, *arguments])
+    assert ended.value.code == 2
+    assert check_usage(verb, capsys) == f"gdbext {verb}: error: {complaint}"
+
+
+@pytest.fixture
+def fake_gdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GDB that only prints its versions."""
+    gdb = tmp_path / "gdb"
+    gdb.write_text("""#!/bin/sh
+echo 'gdbext-probe:{"version": "13.1", "python": [3, 11, 2], "pygments": null}'
+""")
+    gdb.chmod(0o755)
+    monkeypatch.setenv("GDBEXT_GDB", str(gdb))
+
+
+@pytest.mark.usefixtures("fake_gdb")
+@pytest.mark.parametrize("line", ["report {}", "attach {}", "triage {}", "dask {}", "report --core {}", "dump {}"])
+def test_file_that_does_not_exist_has_the_same_status_in_every_verb(line: str,
+                                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(line.format("/nonexistent").split()) == NO_ANSWER
+    (complaint,) = capsys.readouterr().err.splitlines()
+    assert "/nonexistent" in complaint
+
+
+@pytest.mark.usefixtures("fake_gdb")
+@pytest.mark.parametrize("line", ["report {}", "attach {}", "triage {}", "report --pid {}", "attach --pid {}"])
+@pytest.mark.parametrize("pid", ["0", "4194305", "99999999999999999999"])
+def test_process_that_does_not_exist_has_the_same_status_in_every_verb(pid: str, line: str,
+                                                                       capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(line.format(pid).split()) == NO_ANSWER
+    captured = capsys.readouterr()
+    assert f"there is no process {pid}; `ps -e` lists the processes" in captured.out + captured.err
 
 
 # -- what goes wrong ends with no verdict ---------------------------------------------------------------------------
@@ -164,6 +226,22 @@ def test_targets_and_options_are_parsed(targets_and_options: list[tuple[Target, 
     assert options.colour is False, "no terminal"
 
 
+@pytest.mark.parametrize(("arguments", "environment", "colour"), [
+    ([], {}, False), (["--color=always"], {}, True), (["--color=always"], {"NO_COLOR": "1"}, True),
+    ([], {"FORCE_COLOR": "1"}, True), (["--color=never"], {"FORCE_COLOR": "1"}, False),
+    (["--color=auto"], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+])
+def test_option_and_environment_choose_colour(arguments: list[str], environment: dict[str, str], colour: bool,
+                                              targets_and_options: list[tuple[Target, Options]],
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(["report", "5", *arguments]) == 1
+    assert [options.colour for _, options in targets_and_options] == [colour]
+
+
 @pytest.mark.usefixtures("targets_and_options")
 def test_output_is_text_json_or_dot(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert cli.main(["report", "5"]) == 1
@@ -207,8 +285,15 @@ def test_closed_pipe_is_silent() -> None:
     (["gdbext", "report", "--sta"], ["--stacks"]),
     (["gdbext", "report", "--stacks", ""], ["full", "top", "none"]),
     (["gdbext", "install", "--w"], ["--write"]),
+    (["gdbext", "install", "--r"], ["--remove"]),
     (["gdbext", "completion", "b"], ["bash"]),
     (["gdbext", "report", "1"], None),
+    (["gdbext", "dump", "--na"], ["--name", "--namespace"]),
+    (["gdbext", "report", "--co"], ["--core", "--color"]),
+    (["gdbext", "triage", "--color", ""], ["auto", "always", "never"]),
+    (["gdbext", "dask", "--no-p"], ["--no-pager"]),
+    (["gdbext", "attach", "--core", "f"], ["file", "folder"]),
+    (["gdbext", "report", "--pid", "1s"], []),
     (["gdbext", "triage", "core", "1"], None),
     (["gdbext", "report", "--namespace", "1s"], []),
     (["gdbext", "report", "--sysroot", "f"], ["folder"]),
@@ -236,7 +321,8 @@ def test_zsh_gets_all_verbs_and_options() -> None:
         assert f"\n        {module.NAME}) " in text
     assert '"*--search[' in text
     assert '"--stacks[how much of each stack is shown (default\\: full)]:stacks:(full top none)"' in text
-    assert text.count(":{_pids; _files}") == 3
+    assert text.count(":{_pids; _files}") == 4, "report, its other name dump, attach, triage"
+    assert "\n        dump) " in text
 
 
 def test_completion_without_shtab_says_what_to_install(monkeypatch: pytest.MonkeyPatch,

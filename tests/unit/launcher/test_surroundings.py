@@ -189,7 +189,7 @@ def test_pid_of_another_namespace_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_install_shows_and_writes_the_line(version: str, existing: list[str], written: str, tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch,
                                            capsys: pytest.CaptureFixture[str]) -> None:
-    """The file that this GDB reads; what is in it stays, and it gets one line, once."""
+    """The file that this GDB reads; what is in it stays, and it gets the lines once."""
     home = tmp_path / "home"
     for name in existing:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -204,10 +204,63 @@ def test_install_shows_and_writes_the_line(version: str, existing: list[str], wr
     for _ in range(2):
         assert cli.main(["install", "--gdb", str(gdb), "--write"]) == 0
     file = home / written
-    assert file.read_text() == "set history save on\n" * (written in existing) + install.source_line() + "\n"
+    assert file.read_text() == "set history save on\n" * (written in existing) + install.loading_lines()
     assert "already loads gdbext" in capsys.readouterr().out
     assert {path: text for path, text in before.items() if path != file} == {
         path: path.read_text() for path in home.rglob("*gdbinit") if path != file}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder, and a GDB that reads .gdbinit there."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.setenv("GDBEXT_GDB", str(script(tmp_path / "gdb", f"echo '{GOOD}'")))
+    return tmp_path
+
+
+OTHER_COPY = install.loading_lines().replace(str(finding.HOME), "/other/lib's")
+
+
+@pytest.mark.parametrize("earlier", [install.source_line() + "\n", install.source_line(), OTHER_COPY,
+                                     OTHER_COPY + "set height 0\n" + install.source_line(), OTHER_COPY * 3])
+def test_install_replaces_earlier_lines_where_they_are(earlier: str, home: Path,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
+    file = home / ".gdbinit"
+    file.write_bytes(b"set width 0\xff\n" + earlier.encode())
+    file.chmod(0o600)
+    for _ in range(2):
+        assert cli.main(["install", "--write"]) == 0
+    rest = b"set height 0\n" if "height" in earlier else b""
+    assert file.read_bytes() == b"set width 0\xff\n" + install.loading_lines().encode() + rest
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "in place of earlier ones" in capsys.readouterr().out
+    assert cli.main(["install", "--remove"]) == 0
+    assert file.read_bytes() == b"set width 0\xff\n" + rest
+
+
+def test_remove_leaves_everything_else(home: Path, monkeypatch: pytest.MonkeyPatch,
+                                       capsys: pytest.CaptureFixture[str]) -> None:
+    """It needs no GDB. Lines of the user stay, also those that load another copy."""
+    monkeypatch.setenv("GDBEXT_GDB", "/nonexistent")
+    kept = "set width 0\n# " + install.source_line() + "\nsource /other/gdbext/gdbext\n"
+    (home / ".gdbinit").write_text(install.source_line() + "\n" + kept + OTHER_COPY)
+    (home / "settings" / "gdb").mkdir(parents=True)
+    (home / "settings" / "gdb" / "gdbinit").write_text(install.loading_lines())
+    linked = home / "dotfiles"
+    assert cli.main(["install", "--remove"]) == 0
+    assert (home / ".gdbinit").read_text() == kept
+    assert not (home / "settings" / "gdb" / "gdbinit").exists(), "as an empty file it would hide .gdbinit"
+    assert capsys.readouterr().out == (
+        f"Removed from {home}/settings/gdb/gdbinit, which had nothing else\nRemoved from {home}/.gdbinit\n")
+    linked.write_text(install.loading_lines())
+    (home / "settings" / "gdb" / "gdbinit").symlink_to(linked)
+    assert cli.main(["install", "--remove"]) == 0
+    assert linked.read_text() == ""
+    assert (home / "settings" / "gdb" / "gdbinit").is_symlink()
+    capsys.readouterr()
+    assert cli.main(["install", "--remove"]) == 0
+    assert capsys.readouterr().out.startswith("Nothing to remove: ")
 
 
 def test_install_to_an_unwritable_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

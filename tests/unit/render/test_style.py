@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from gdbext.render.style import Style, columns, excerpt, shorten_path
+from gdbext.render.style import Style, columns, excerpt, rows, shorten_path, wants_colour
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 KINDS = ("bad", "good", "lock", "name", "dim")
@@ -18,6 +18,30 @@ def test_text_is_unchanged_without_colour(kind: str) -> None:
     assert style.mark("text", kind) == "text"
     assert style.source("x = 'y'") == "x = 'y'"
     assert style.notice is None
+
+
+@pytest.mark.parametrize(("environment", "terminal", "wanted"), [
+    ({"TERM": "xterm"}, True, True), ({"TERM": "xterm"}, False, False), ({"TERM": "dumb"}, True, False),
+    ({}, True, False),
+    ({"TERM": "xterm", "NO_COLOR": "1"}, True, False), ({"TERM": "xterm", "NO_COLOR": ""}, True, True),
+    ({"FORCE_COLOR": "1"}, False, True), ({"FORCE_COLOR": ""}, False, False), ({"FORCE_COLOR": "0"}, False, True),
+    ({"TERM": "xterm", "FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+])
+def test_environment_decides_about_colour(environment: Mapping[str, str], terminal: bool, wanted: bool,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TERM", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert wants_colour(terminal) is wanted
+
+
+@pytest.mark.parametrize(("text", "width", "expected"), [
+    ("", 10, 0), ("a\n", 10, 1), ("a\n\nb", 10, 3), ("0123456789\n", 10, 1), ("01234567890\n", 10, 2),
+    ("\x1b[1;31m0123456789\x1b[0m\n", 10, 1), ("\u4e00" * 6, 10, 2),
+])
+def test_rows_of_a_terminal(text: str, width: int, expected: int) -> None:
+    assert rows(text, width) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)

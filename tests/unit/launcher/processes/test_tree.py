@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
-from gdbext.launcher.processes.tree import mappings, process_tree, thread_states
+import pytest
+
+from gdbext.launcher.processes.tree import find_processes, mappings, process_tree, thread_states
 from tests.support.fake_host import Host
 from tests.support.fake_proc import FakeProc
 
@@ -16,6 +20,24 @@ def test_tree_has_descendants_parents_first(tmp_path: Path) -> None:
     assert process_tree(100, str(tmp_path)) == [(100, 1), (200, 100), (300, 100), (250, 200)]
     fake.write("200/stat", "200 (x) Z 100 1 1\n")
     assert [pid for pid, _ in process_tree(100, str(tmp_path))] == [100, 300]
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [
+    ("server", [100, 200, 300]), ("^server$", [100]), (r"python3 .*server\.py", [200, 300]), ("--port 80$", [300]),
+    ("nothing", []), ("kernel", []), ("dead", []), ("^$", [100])])
+def test_processes_are_found_by_command_line_and_name(wanted: str, expected: list[int], tmp_path: Path) -> None:
+    """Those that started gdbext have its arguments in their command lines."""
+    fake = FakeProc(tmp_path)
+    for pid, parent, line in ((200, 1, "python3\0/srv/server.py\0"), (300, 1, "python3\0server.py\0--port\080\0"),
+                              (400, 1, "sudo\0gdbext\0--name\0server\0"), (401, 400, "sh\0-c\0gdbext --name server\0"),
+                              (os.getpid(), 401, "gdbext\0--name\0server\0")):
+        fake.process(pid, "python3", parent)
+        fake.write(f"{pid}/cmdline", line)
+    fake.process(500, "kernel server")
+    fake.write("500/stat", f"500 (kernel server) S 2 0 0 0 -1 {0x00200000}\n")
+    fake.process(501, "dead server")
+    fake.write("501/stat", "501 (dead server) Z 1 1 1 0 -1 4194304\n")
+    assert find_processes(re.compile(wanted), str(tmp_path)) == expected
 
 
 def test_thread_states_have_calls_and_switches(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from gdbext.launcher.snapshots.classes import Failure, Grouping, Signature, Tria
 from gdbext.model import Crash, Fault, MixedStack
 from gdbext.narrate.classes import CRASH, DEADLOCK, KINDS, OTHER, UNKNOWN
 from gdbext.narrate.names import Facts
+from gdbext.render.style import Style
 from gdbext.schema.read import read_document
 from gdbext.schema.write import PARTS, document
 from tests.support.fake_report import HOSTILE, gil_deadlock, healthy, hostile, inferred_deadlock, orphaned
@@ -394,6 +395,14 @@ def test_text_lists_classes_and_failures() -> None:
     assert "Not read:\n   cores/x: not a core; name a core" in text
     assert "Read in part:\n   other1: cut off" in text
     assert text.index("x deadlock of") < text.index("crash:") < text.index("other:")
+
+
+def test_deadlocks_and_crashes_are_coloured() -> None:
+    coloured = classes.text(whole(), style=Style(True))
+    assert "\n1. 2 x \x1b[1;31mdeadlock of 2 threads: the GIL, rwlock in libdrv.so\x1b[0m\n" in coloured
+    assert "\n2. 3 x \x1b[1;31mcrash: SIGSEGV, null-pointer in get (libdrv.so)" in coloured
+    assert coloured.count("\x1b[1;31m") == 2
+    assert coloured.replace("\x1b[1;31m", "").replace("\x1b[0m", "") == classes.text(whole())
 
 
 def test_text_escapes_control_characters() -> None:

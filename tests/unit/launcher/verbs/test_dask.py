@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from gdbext.errors import GdbextError, UsageError
+from gdbext.errors import GdbextError
 from gdbext.launcher import cli
 from gdbext.launcher.snapshots.snapshot import Options, Target
+from gdbext.launcher.status import Unreadable
 from gdbext.launcher.verbs import dask
 from gdbext.schema.write import document
 from tests.support.fake_report import healthy
@@ -24,7 +25,7 @@ def test_scheduler_address_from_text_or_file(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.json"
     file.write_text('{"type": "Scheduler", "address": "tcp://10.0.0.1:8786"}')
     assert dask.scheduler_address(str(file)) == "tcp://10.0.0.1:8786"
-    with pytest.raises(UsageError, match="is neither an address nor a file"):
+    with pytest.raises(Unreadable, match="is neither an address nor a file"):
         dask.scheduler_address("scheduler")
     for text in ("{", "[]", "{}", '{"address": "nowhere"}', '{"address": 8786}'):
         file.write_text(text)
