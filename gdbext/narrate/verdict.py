@@ -245,8 +245,9 @@ def _standstill_sentence(facts: Facts) -> Words:
 
 
 def _tasks_sentence(facts: Facts) -> Words:
-    count = len(facts.verdict.tasks)
-    return ("a task waits for itself" if count == 1 else f"{count:,} asyncio tasks wait for each other",)
+    count, more = len(facts.verdict.tasks), len(facts.report.task_cycles) - 1
+    return ("a task waits for itself" if count == 1 else f"{count:,} asyncio tasks wait for each other",
+            f"; and {plural(more, 'more cycle')} of tasks" if more > 0 else "")
 
 
 def _loop_sentence(facts: Facts) -> Words:

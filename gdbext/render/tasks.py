@@ -28,7 +28,7 @@ class TaskTree:
         self._in_cycle = {address for cycle in report.task_cycles for address in cycle}
 
     def render(self) -> str:
-        """All event loops with their tasks, then the cycles of tasks."""
+        """All event loops with their tasks; cycles of tasks are part of the verdict."""
         lines: list[str] = []
         by_loop: dict[int, list[Task]] = {}
         for task in self._facts.report.tasks:
@@ -37,8 +37,6 @@ class TaskTree:
             lines += self._loop(loop, by_loop.get(loop.address, ()))
         if not self._facts.report.event_loops:
             lines.append(tasks.NO_LOOPS)
-        for cycle in self._facts.report.task_cycles:
-            lines.append(self._say(tasks.cycle([self._facts.tasks[address] for address in cycle])))
         return "\n".join(lines) + "\n"
 
     def _loop(self, loop: EventLoop, own: Sequence[Task]) -> list[str]:

@@ -221,7 +221,7 @@ class TextRenderer:
     def _deadlock(self, deadlock: Deadlock, stacks: str) -> list[str]:
         facts = self.facts
         several = len(facts.report.deadlocks) > 1
-        lines = [f"{verdict.title(deadlock)}:"] if several else []
+        lines = [f"{verdict.title(deadlock)}:"] if several or facts.verdict.kind == "crash" else []
         groups = [facts.known(members) for members in verdict.alike(facts, deadlock)]
         groups = [members for members in groups if members]
         for members in groups[:MANY]:
@@ -256,7 +256,7 @@ class TextRenderer:
             lines += [f"  {self.say(threads.introduction(facts, members))}",
                       *self._explaining(members[0], stacks, "    "), ""]
         lines += self._list("Waiting behind it:", list(verdict.behind_lines(facts)))
-        if facts.verdict.outcome in ("fine", "doubt"):
+        if facts.verdict.outcome != "stuck":
             lines += [*self._lines("", verdict.gil_holders(facts)), verdict.counts(facts.report), ""]
         return lines
 

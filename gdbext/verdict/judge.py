@@ -101,6 +101,12 @@ class _Scene:
 
 
 def _crash(scene: _Scene) -> Verdict | None:
+    """A crash, except if the signal was sent: a program that hung may have been killed for that."""
+    crash = scene.report.crash
+    return _died(scene) if crash is not None and crash.fault.kind != "sent" else None
+
+
+def _died(scene: _Scene) -> Verdict | None:
     crash = scene.report.crash
     return Verdict("crash", (crash.thread,), evidence=crash.fault.evidence) if crash is not None else None
 
@@ -273,5 +279,5 @@ def _unreadable(scene: _Scene) -> Verdict | None:
 
 
 _EXPLANATIONS: tuple[Callable[[_Scene], Verdict | None], ...] = (
-    _crash, _deadlock, _task_cycle, _orphaned_lock, _standstill, _event_loop, _blocked_behind, _doubt, _first_thread,
-    _pool, _result, _unknown_holder, _computing, _unreadable)
+    _crash, _deadlock, _task_cycle, _orphaned_lock, _standstill, _died, _event_loop, _blocked_behind, _doubt,
+    _first_thread, _pool, _result, _unknown_holder, _computing, _unreadable)

@@ -50,14 +50,14 @@ def test_two_line_form_loads_the_commands(home: Path, elsewhere: Path) -> None:
     assert lines == ["directory /path/to/checkout/gdbext", "source gdbext"]
     (home / ".gdbinit").write_text("\n".join(lines).replace("/path/to/checkout", str(CHECKOUT)) + "\n")
     with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
-        assert gdb.command("help py-deadlocks").startswith("Find deadlocks")
+        assert gdb.command("help py-deadlocks").startswith("Show the verdict")
 
 
 def test_file_named_gdbext_in_the_working_directory_is_not_run(home: Path, elsewhere: Path) -> None:
     (elsewhere / "gdbext").write_text("echo this is another file\\n\n")
     with Interactive([], home=home, cwd=elsewhere, read_init=True) as gdb:
         assert "another file" not in gdb.greeting
-        assert gdb.command("help py-deadlocks").startswith("Find deadlocks")
+        assert gdb.command("help py-deadlocks").startswith("Show the verdict")
 
 
 @pytest.fixture

@@ -624,7 +624,7 @@ def test_install_writes_an_init_file_that_gdb_reads(tmp_path: Path) -> None:
     indented = "".join(f"  {line}\n" for line in once.splitlines())
     assert f"already loads gdbext:\n{indented}" in launch("install", "--write", **home).stdout
     assert file.read_text() == once
-    assert gdb_at_home(home).stdout.startswith("voidFind deadlocks")
+    assert gdb_at_home(home).stdout.startswith("voidShow the verdict")
     assert launch("install", "--remove", **home).stdout == f"Removed from {file}, which had nothing else\n"
     assert 'Undefined command: "py-deadlocks"' in gdb_at_home(home).stderr
 
@@ -646,7 +646,7 @@ def test_init_file_is_silent_after_the_package_has_gone(tmp_path: Path) -> None:
     assert f"{package}/gdbext/gdbext" in ran.stdout
     with (tmp_path / ".gdbinit").open("a") as later:
         later.write("set $existing = 1\n")
-    assert gdb_at_home(home).stdout.startswith("1Find deadlocks")
+    assert gdb_at_home(home).stdout.startswith("1Show the verdict")
     shutil.rmtree(package)
     gone = gdb_at_home(home)
     assert (gone.stdout, gone.stderr) == ("1", 'Undefined command: "py-deadlocks".  Try "help".\n')
@@ -667,7 +667,7 @@ def test_install_keeps_the_init_file_that_gdb_reads(existing: str | None, tmp_pa
         with file.open("a") as later:
             later.write("set $existing = 1\n")
     done = gdb_at_home(home)
-    assert done.stdout.startswith("1Find deadlocks"), done.stderr
+    assert done.stdout.startswith("1Show the verdict"), done.stderr
 
 
 def test_doctor() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import cores, gdb_session, interpreters, samples
-from tests.support.gdb_session import Interactive, Result
+from tests.support.gdb_session import Interactive, Result, without_times
 from tests.support.samples import Sample
 
 WORKERS = 12
@@ -250,7 +250,7 @@ def sample(tmp_path: Path) -> Iterator[Sample]:
 def test_output_stops_at_each_page_and_ends_on_quit(command: str, sample: Sample, tmp_path: Path) -> None:
     with Interactive(["-p", str(sample.pid)], home=tmp_path, cwd=tmp_path) as gdb:
         # GDB's output about the threads comes first, so that only the command's output fills pages
-        whole = gdb.command(command)
+        whole = without_times(gdb.command(command))
         thread, frame = gdb.command("thread"), gdb.command("frame")
         for setting in ("set pagination on", "set height 6", "set width 100"):
             gdb.command(setting)
@@ -264,7 +264,7 @@ def test_output_stops_at_each_page_and_ends_on_quit(command: str, sample: Sample
         gdb.command("set height 0")
         gdb.command("set width 0")
         assert (gdb.command("thread"), gdb.command("frame")) == (thread, frame)
-        assert gdb.command(command) == whole
+        assert without_times(gdb.command(command)) == whole
         assert "Traceback" not in gdb.transcript
         assert "Error" not in gdb.transcript
     assert not sample.is_stopped()

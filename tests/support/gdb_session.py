@@ -31,6 +31,8 @@ SCHEMA = CHECKOUT / "docs" / "gdbext-1.schema.json"
 PROMPT = "(gdb-under-test) "
 TIMEOUT = 120.0
 
+_TIMES = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ|(?<=paused )[\d.]+(?= s)|(?<="time": )\d+|(?<="paused": )[\d.]+')
+
 _SETTINGS = (
     "set debuginfod enabled off",
     "set width 0",
@@ -47,6 +49,11 @@ _MARK = "---- command {} ----"
 # text that GDB appends to the output of the last command when it ends
 _DETACHED = re.compile(r"\[Inferior \d+ \(process \d+\) detached\]\n?\Z")
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "COVERAGE_PROCESS_START")
+
+
+def without_times(text: str) -> str:
+    """A report without the time at which it was made, and how long the process was paused."""
+    return _TIMES.sub("...", text)
 
 
 @dataclass(frozen=True)

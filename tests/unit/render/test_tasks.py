@@ -36,6 +36,10 @@ def text(given: Report, stacks: str = "none") -> str:
     return TaskTree(given, renderer, stacks).render()
 
 
+def verdict(given: Report) -> str:
+    return TextRenderer(given, Style(), lambda file, line: None).verdict()
+
+
 def lines(given: Report, stacks: str = "none") -> list[str]:
     return text(given, stacks).splitlines()
 
@@ -100,20 +104,21 @@ def test_cycle_of_tasks() -> None:
     told = lines(given)
     assert told[1:4] == ['  Task "behind" 0x30 waits for the task below', '    Task "a" 0x10 waits for the task below',
                          '      Task "b" 0x20 waits for 1 task; "a" 0x10 in a cycle']
-    assert told[-1] == ("Cycle of tasks that wait for each other, without a timeout: "
-                        '"a" 0x10 -> "b" 0x20 -> "a" 0x10; they continue only if one of them is cancelled.')
+    assert ("\nDEADLOCK OF TASKS: 2 asyncio tasks wait for each other.\n\n"
+            "Cycle of tasks that wait for each other, without a timeout: "
+            '"a" 0x10 -> "b" 0x20 -> "a" 0x10; they continue only if one of them is cancelled.\n') in verdict(given)
 
 
 def test_task_that_waits_for_itself() -> None:
     lock = Awaited(kind="asyncio.Lock", address=0x90, holders=(0x10,))
-    assert lines(report(task(0x10, "a", lock), cycles=((0x10,),)))[-1] == (
-        'Cycle of tasks: "a" 0x10 waits for itself; it continues only if it is cancelled.')
+    assert ('\nCycle of tasks: "a" 0x10 waits for itself; it continues only if it is cancelled.\n'
+            in verdict(report(task(0x10, "a", lock), cycles=((0x10,),))))
 
 
 def test_long_cycle_is_cut() -> None:
     count = 12
     tasks = [task(i, str(i), Awaited(((i + 1) % count,))) for i in range(count)]
-    assert '"7" 0x7 -> "0" 0x0 (4 more between)' in text(report(*tasks, cycles=(tuple(range(count)),)))
+    assert '"7" 0x7 -> "0" 0x0 (4 more between)' in verdict(report(*tasks, cycles=(tuple(range(count)),)))
 
 
 def test_tasks_with_the_same_stack_are_grouped() -> None:

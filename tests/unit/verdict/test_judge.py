@@ -160,6 +160,12 @@ def test_proofs_come_before_what_may_end() -> None:
     """A deadlock beside a doubt, a crash beside a deadlock, a cycle of tasks beside a thread that reads."""
     assert judge(replace(gil_deadlock(), no_verdict=text("PyPy"))).kind == "deadlock"
     assert judge(replace(crashed(), deadlocks=gil_deadlock().deadlocks)).kind == "crash"
+    # a watchdog kills programs that hang
+    killed = replace(crashed(), deadlocks=gil_deadlock().deadlocks)
+    assert killed.crash is not None
+    killed = replace(killed, crash=replace(killed.crash, fault=replace(killed.crash.fault, kind="sent")))
+    assert judge(killed).kind == "deadlock"
+    assert judge(replace(killed, deadlocks=())).kind == "crash"
     cycle = judge(replace(fake_page.asyncio(), deadlocks=()))
     assert (cycle.kind, cycle.tasks) == ("task-cycle", (0x10, 0x20))
     assert judge(replace(report(thread(1, HELD_BY_2), thread(2, SOCKET), locks=LOCKS),
