@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import cores, hosts, interpreters, samples
+from tests.support import clusters, cores, hosts, interpreters, samples
+from tests.support.clusters import Cluster
 from tests.support.hosts import Host
 from tests.support.interpreters import CHECKOUT
-from tests.support.packages import install
 
-# the name of Dask in GDBEXT_REQUIRE
-NAME = "dask-packages"
-# the last release for Python 3.9, and the latest one
-OLD, NEW = "2024.8.0", "2026.8.0"
 # the network that the hosts of a cluster share
 SCHEDULER, WORKERS = "198.51.100.1", ("198.51.100.2", "198.51.100.3")
 # makes a host disappear while a process on it is inspected
@@ -36,84 +29,11 @@ CUTTER = """#!/bin/sh
 ip link set dev eth0 down
 exec sleep infinity
 """
-REQUIREMENTS = [f"distributed=={OLD if sys.version_info < (3, 10) else NEW}"]
-
-
-@functools.cache
-def packages() -> tuple[Path | None, str]:
-    """The folder with Dask for the Python that runs the tests, or the reason why there is none."""
-    folder = samples.cache_directory().parent / NAME / f"{sys.version_info.major}.{sys.version_info.minor}"
-    failure = install(folder, REQUIREMENTS)
-    if failure is not None:
-        return None, f"Dask cannot be installed: {failure}"
-    return folder, ""
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """A running cluster: the address of its scheduler, and what its workers wrote about themselves."""
-
-    sample: samples.Sample
-    variables: dict[str, str]
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The facts that the client wrote to a file."""
-        facts: dict[str, Any] = json.loads((self.sample.directory / "cluster.json").read_text())
-        return facts
-
-    @property
-    def pids(self) -> set[int]:
-        """The process ids of the workers."""
-        return {worker["pid"] for worker in self.facts["workers"]}
-
-    def gdbext(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run `gdbext dask` on the cluster."""
-        return gdbext(self.facts["scheduler"], *options, variables=self.variables)
-
-
-def gdbext(*options: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "gdbext", "dask", *options], cwd=CHECKOUT,
-                          env={**os.environ, **variables}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=120, check=False)
-
-
-def started(directory: Path, options: Sequence[str]) -> Iterator[Cluster]:
-    folder, missing = packages()
-    if folder is None:
-        interpreters.do_without(NAME, missing)
-    variables = {"PYTHONPATH": f"{folder}{os.pathsep}{CHECKOUT}"}
-    argv: list[str | Path] = [
-        Path(sys.executable), samples.SOURCES / "cluster.py", "--driver", samples.build("libdrv.so"), *options]
-    with samples.running(argv, directory, variables=variables) as sample:
-        cluster = Cluster(sample, variables)
-        for worker in cluster.facts["workers"]:
-            for role in ("task", "callbacks"):
-                wait_for_futex(worker["pid"], worker[role])
-        yield cluster
-        pids = cluster.pids
-    # a hung worker notices nothing: the kernel ends it when its nanny ends
-    samples.wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "the workers to end")
-
-
-def wait_for_futex(pid: int, tid: int, proc: Path = Path("/proc")) -> None:
-    path = proc / f"{pid}/task/{tid}/syscall"
-    samples.wait_until(lambda: path.read_text().startswith("202 "), f"thread {tid} of worker {pid} to hang")
-
-
 @pytest.fixture(scope="module")
 def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two deadlocked workers, and one without a nanny in the process of client and scheduler."""
-    yield from started(tmp_path_factory.mktemp("hung"), ["--plain"])
-
-
-def snapshot_at_rest(cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
-    """Take snapshots until one catches every event loop idle, not in one of its periodic tasks."""
-    for _ in range(5):
-        found = cluster.gdbext(*options)
-        if not re.search("threads runs?$", found.stdout, re.MULTILINE):
-            return found
-    raise AssertionError(f"each time some thread ran: {found}")
+    with clusters.started(tmp_path_factory.mktemp("hung"), ["--plain"]) as cluster:
+        yield cluster
 
 
 def running_on(pid: int) -> bool:
@@ -125,7 +45,7 @@ def running_on(pid: int) -> bool:
 
 def test_hung_cluster_is_explained_on_one_page(hung: Cluster, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    found = snapshot_at_rest(hung, "--html", str(page))
+    found = clusters.snapshot_at_rest(hung, "--html", str(page))
     assert found.returncode == 1, found
     lines = found.stdout.splitlines()
     assert lines[0] == (f"Dask cluster {hung.facts['scheduler']}: 1 scheduler, 1 client, 3 workers; "
@@ -197,8 +117,8 @@ def test_machines_without_gdbext_are_named(hung: Cluster, tmp_path: Path) -> Non
 
 
 def test_healthy_cluster_has_no_deadlock(tmp_path: Path) -> None:
-    for cluster in started(tmp_path / "healthy", ["--healthy"]):
-        found = snapshot_at_rest(cluster)
+    with clusters.started(tmp_path / "healthy", ["--healthy"]) as cluster:
+        found = clusters.snapshot_at_rest(cluster)
         assert found.returncode == 0, found
         assert "deadlock between" not in found.stdout
         assert "2 workers: only waits: no deadlock" in found.stdout
@@ -259,7 +179,7 @@ def on_hosts(directory: Path, variables: dict[str, str]) -> Iterator[tuple[dict[
         by_name = {host.name: host for host in begun}
         for worker in facts["workers"]:
             for role in ("task", "callbacks"):
-                wait_for_futex(worker["pid"], worker[role], by_name[worker["host"]].proc)
+                clusters.wait_for_futex(worker["pid"], worker[role], by_name[worker["host"]].proc)
         yield by_name, facts
 
 
@@ -272,9 +192,9 @@ def is_cycle_of(document: dict[str, Any], worker: dict[str, Any]) -> bool:
 
 
 def test_workers_on_several_hosts_are_distinguished(tmp_path: Path) -> None:
-    folder, missing = packages()
+    folder, missing = clusters.packages()
     if folder is None:
-        interpreters.do_without(NAME, missing)
+        interpreters.do_without(clusters.NAME, missing)
     if hosts.missing():
         pytest.skip(hosts.missing())
     variables = {"PYTHONPATH": f"{folder}{os.pathsep}{CHECKOUT}"}
