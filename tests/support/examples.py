@@ -1,37 +1,70 @@
-"""Makes the output that the documents show, from the samples themselves.
+"""Makes the output that the documents show, by the commands themselves.
 
-A document contains a line ``<!-- example: PROGRAM COMMAND -->`` and below it an indented block. The block is the output
-of that command on that program. `scripts/examples` writes the blocks, and a test compares them.
+A document contains a line ``<!-- example: PROGRAM COMMAND -->`` and below it an indented block: the command and its
+output. COMMAND is
+
+- a command of GDB, or several, separated by ``; ``. ``thread "NAME"`` selects the Python thread of that name;
+- or a command line that begins with ``gdbext``, in which words in capitals stand for the program (PID, CORE, ADDRESS).
+
+`` | FILTER`` after COMMAND leaves out lines: a shell command, such as ``head -5`` or ``sed '/^ *#/d'``. The block then
+has a line ``...`` wherever lines are missing. The filter ``json`` lays out a document of JSON instead. ``json N`` shows
+the first N elements of each list, and the beginnings of long strings; ``...`` stands for the rest.
+
+`scripts/examples` writes the blocks, and a test compares them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import os
 import re
+import shlex
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tests.support import crashes, gdb_session, interpreters, openmp, samples
+from tests.support import clusters, cores, crashes, gdb_session, interpreters, openmp, samples
 from tests.support.interpreters import CHECKOUT
 
 PYTHON = "3.11-stripped"
 FREE_THREADED = "3.13t-stripped"
-#: The width to which GDB folds lines in examples.
+#: The width to which lines are folded in examples.
 WIDTH = 116
-_MARK = re.compile(r"<!-- example: (?P<program>[a-z-]+) (?P<command>[^>]+?) -->\n")
+#: The length of the strings that the filter ``json N`` shortens.
+_LONG = 100
+_MARK = re.compile(r"<!-- example: (?P<program>[a-z-]+) (?P<command>.+?)(?: \| (?P<filter>.+?))? -->\n")
+_THREAD = re.compile(r'thread "([^"]+)"')
+# frames have the same names on machines with and without the C library's debug information
+_GDB = """#!/bin/sh
+exec {gdb} -iex 'set debug-file-directory /nonexistent' "$@"
+"""
 #: Differences between two runs of the same program.
 _VARYING = (
     # the innermost frame has a name only where the C library's debug information is installed
     (re.compile(r"#0 +\S+ \(\) in libc\.so\.6( at \S+:\d+)?"), "#0 in libc"),
     (re.compile(r"0x[0-9a-f]{5,}"), "0x..."),
+    (re.compile(r'"(pid|lwp|tid)": \d+'), r'"\1": N'),
+    (re.compile(r'"(version|libc)": "[^"]+"'), r'"\1": "X"'),
     # the kernel decides which thread of a race dies, and the core numbers that one first
     (re.compile(r"\b([Tt]hreads?) \d+\b"), r"\1 N"),
-    (re.compile(r"\b(LWP|PID|process|fd|socket|pipe):?\[?\]? ?\[?\d+"), r"\1 N"),
+    (re.compile(r'"module": "(lib)?python3[^"]*"'), '"module": "python"'),
+    # the compiler's number of a local variable
+    (re.compile(r"\block\.\d+ in locks\b"), "lock.N in locks"),
+    (re.compile(r"\ball \d+ threads\b"), "all N threads"),
+    # workers of Dask are sorted by their ports
+    (re.compile(r"\bpartition-\d+\b"), "partition-N"),
+    (re.compile(r"\b\d+-Dask-Default-Threads-\d+-\d+\b"), "Dask-Default-Threads"),
+    (re.compile(r"(tcp://[0-9.]+):\d+"), r"\1:N"),
+    (re.compile(r"\b(LWP|PID|TID|process|fd|socket|pipe):?\[?\]? ?\[?\d+"), r"\1 N"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
     (re.compile(r"CPython \d+\.\d+\.\d+"), "CPython X"),
     (re.compile(r"\s+"), " "),
@@ -39,88 +72,165 @@ _VARYING = (
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a program gives to inspect: arguments for GDB, and the one for `gdbext report`."""
+class Example:
+    """A marker of a document."""
 
-    gdb_args: list[str | Path]
-    report: str
+    program: str
+    command: str
+    filter: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a program gives to inspect.
+
+    `gdb_args` are GDB's arguments, `words` the meaning of words in a command line. `gdbext` runs a command line.
+    """
+
     directory: Path
+    gdb_args: list[str | Path] = field(default_factory=list)
+    words: Mapping[str, str] = field(default_factory=dict)
+    gdbext: Callable[[Path, Sequence[str]], subprocess.CompletedProcess[str]] | None = None
+
+
+# -- programs ------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _sample(started: contextlib.AbstractContextManager[samples.Sample]) -> Iterator[Target]:
+def _live(started: contextlib.AbstractContextManager[samples.Sample]) -> Iterator[Target]:
     with started as sample:
-        yield Target(["-p", str(sample.pid)], str(sample.pid), sample.directory)
+        yield Target(sample.directory, ["-p", str(sample.pid)], {"PID": str(sample.pid)})
 
 
-def _rapids(directory: Path) -> contextlib.AbstractContextManager[Target]:
-    python, _ = interpreters.use(PYTHON)
-    return _sample(samples.rapids(python, "rwlock", directory))
+def _python(sample: Callable[[Path, Path], contextlib.AbstractContextManager[samples.Sample]], name: str = PYTHON,
+            ) -> Callable[[Path], contextlib.AbstractContextManager[Target]]:
+    return lambda directory: _live(sample(interpreters.use(name)[0], directory))
 
 
-def _cython_openmp(directory: Path) -> contextlib.AbstractContextManager[Target]:
-    return _sample(openmp.start_cython(directory, stripped=True))
+def _rapids(python: Path, directory: Path) -> contextlib.AbstractContextManager[samples.Sample]:
+    return samples.rapids(python, "rwlock", directory)
 
 
 def _free_threaded(scene: str) -> Callable[[Path], contextlib.AbstractContextManager[Target]]:
-    def start(directory: Path) -> contextlib.AbstractContextManager[Target]:
-        python, _ = interpreters.use(FREE_THREADED)
-        return _sample(samples.free_threaded(python, scene, directory, stripped=True))
-    return start
+    return _python(lambda python, directory: samples.free_threaded(python, scene, directory, stripped=True),
+                   FREE_THREADED)
 
 
 def _crash(story: str, name: str) -> Callable[[Path], contextlib.AbstractContextManager[Target]]:
     @contextlib.contextmanager
     def start(directory: Path) -> Iterator[Target]:
         with crashes.crash(story, name, "kernel-core", directory, stripped=False) as crash:
-            yield Target(crash.gdb_args, str(crash.gdb_args[-1]), directory)
+            yield Target(directory, crash.gdb_args, {"CORE": str(crash.gdb_args[-1])})
     return start
+
+
+@contextlib.contextmanager
+def _cores(directory: Path) -> Iterator[Target]:
+    """A folder with four cores of two machines: two of a deadlock, one of another deadlock, and one of a crash."""
+    python, _ = interpreters.use(PYTHON)
+    folder = directory / "cores"
+    for machine in ("node1", "node2"):
+        (folder / machine).mkdir(parents=True)
+    hung = {"node1/core.412": functools.partial(_rapids, python), "node2/core.377": functools.partial(_rapids, python),
+            "node1/core.530": functools.partial(samples.rapids, python, "mutex")}
+    for number, (name, start) in enumerate(hung.items()):
+        with start(directory / str(number)) as sample:
+            cores.kernel_core(sample).rename(folder / name)
+    with crashes.crash("handle", "3.11", "kernel-core", directory / "crash", stripped=False) as crash:
+        os.link(crash.gdb_args[-1], folder / "node2" / "core.391")
+        yield Target(directory)
+
+
+@contextlib.contextmanager
+def _dask(directory: Path) -> Iterator[Target]:
+    with clusters.started(directory, variables={"GDBEXT_GDB": str(_gdb_without_symbols(directory))}) as cluster:
+        yield Target(directory, gdbext=lambda _, arguments: clusters.snapshot_at_rest(cluster, *arguments[2:]))
 
 
 #: Program -> what starts it.
 PROGRAMS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Target]]] = {
-    "rapids": _rapids,
-    "cython-openmp": _cython_openmp,
+    "rapids": _python(_rapids),
+    "twice": _python(lambda python, directory: samples.running([python, samples.SOURCES / "twice.py"], directory)),
+    "readers": lambda directory: _live(samples.locks("locks", ["read-ambiguous"], directory)),
+    "forked": lambda directory: _live(samples.owners(["fork", "left-mutex"], directory)),
+    "cython-openmp": lambda directory: _live(openmp.start_cython(directory, stripped=True)),
     "freethreaded-section": _free_threaded("section-mutex"),
     "freethreaded-world": _free_threaded("guard-world"),
     "crash-race": _crash("race", "3.13t"),
     "crash-handle": _crash("handle", "3.11"),
+    "cores": _cores,
+    "dask": _dask,
 }
 
 
-def documents() -> dict[Path, list[tuple[str, str]]]:
-    """The documents with examples: (program, command) in the order of each document."""
-    found = {}
-    for path in sorted([CHECKOUT / "README.md", *(CHECKOUT / "docs").rglob("*.md")]):
-        examples = [(match["program"], match["command"]) for match in _MARK.finditer(path.read_text(encoding="utf-8"))]
-        if examples:
-            found[path] = examples
-    return found
+# -- output --------------------------------------------------------------------------------------------------
 
 
-def output(program: str, commands: list[str]) -> list[str]:
-    """The output of each command, as the documents show it, with the prompt in the first line.
-
-    A command that begins with ``report`` is one of the command line, any other is one of GDB.
-    """
+def output(program: str, examples: Iterable[Example]) -> dict[Example, str]:
+    """The block of each example of a program, without its indentation; skips the test if the program is missing."""
     with tempfile.TemporaryDirectory(prefix="gdbext-examples-") as folder:
         directory = Path(folder).resolve() / "example"
+        directory.mkdir()
         with PROGRAMS[program](directory) as target:
-            in_gdb = [command for command in commands if not command.startswith("report")]
-            session = gdb_session.batch(target.gdb_args, [f"set width {WIDTH}", *in_gdb], symbols=False)
-            assert session.status == 0, session
-            made = dict(zip(in_gdb, session.outputs[1:]))
-            texts = [f"(gdb) {command}\n{made[command]}" if command in made else _report(command, target)
-                     for command in commands]
-        return [_plain(text, directory) for text in texts]
+            # several examples may filter the output of one command
+            ran = {command: _run(command, target) for command in dict.fromkeys(each.command for each in examples)}
+        return {each: _block(*ran[each.command], each.filter, directory) for each in examples}
 
 
-def _report(command: str, target: Target) -> str:
-    ran = subprocess.run([sys.executable, "-m", "gdbext", "report", target.report, *command.split()[1:]],
-                         cwd=target.directory, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, capture_output=True,
-                         text=True, check=False, timeout=120)
+def _run(command: str, target: Target) -> tuple[str, str]:
+    """The command, with its prompt, and its output."""
+    if not command.startswith("gdbext "):
+        commands = _THREAD.sub(lambda name: f"thread {_thread_number(name[1], target)}", command).split("; ")
+        outputs = _in_gdb(commands, target)
+        if len(commands) == 1:
+            return f"(gdb) {commands[0]}", outputs[0]
+        return "", "\n".join(f"(gdb) {command}\n{output}" for command, output in zip(commands, outputs))
+    arguments = [target.words.get(word, word) for word in shlex.split(command)[1:]]
+    ran = (target.gdbext or _gdbext)(target.directory, arguments)
     assert ran.returncode in (0, 1), ran.stderr
-    return f"$ gdbext report {'PID' if target.report.isdigit() else 'CORE'}\n{ran.stdout}"
+    return f"$ {command}", ran.stdout
+
+
+def _in_gdb(commands: Sequence[str], target: Target) -> tuple[str, ...]:
+    session = gdb_session.batch(target.gdb_args, [f"set width {WIDTH}", *commands], symbols=False)
+    assert session.status == 0, session
+    for index, command in enumerate(commands, 1):
+        if "--json" in command:
+            session.document(index)  # it is one of the schema
+    return session.outputs[1:]
+
+
+def _thread_number(name: str, target: Target) -> int:
+    threads = json.loads(_in_gdb(["py-threads-locks --json --stacks=none"], target)[0])["threads"]
+    (number,) = [thread["number"] for thread in threads if thread["python_name"] == name]
+    return int(number)
+
+
+def _gdbext(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gdbext", *arguments], cwd=directory, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=False, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "XDG_STATE_HOME": str(directory / "state"),
+             "GDBEXT_GDB": str(_gdb_without_symbols(directory))})
+
+
+def _gdb_without_symbols(directory: Path) -> Path:
+    """A GDB that finds no detached symbols."""
+    path = directory / "gdb"
+    path.write_text(_GDB.format(gdb=shlex.quote(shutil.which(gdb_session.executable()) or gdb_session.executable())))
+    path.chmod(0o755)
+    return path
+
+
+def _block(prompt: str, text: str, filtered: str, directory: Path) -> str:
+    text = _plain(text, directory).strip("\n")
+    name, *options = filtered.split()[:2] or [""]
+    if name == "json":
+        text = laid_out(folded(json.loads(text), *map(int, options)))
+    elif filtered:
+        text = shortened(text, filtered)
+    lines = [line for long in text.split("\n") for line in _wrapped(long.rstrip())]
+    return "\n".join([prompt] * bool(prompt) + lines)
 
 
 def _plain(text: str, directory: Path) -> str:
@@ -129,7 +239,89 @@ def _plain(text: str, directory: Path) -> str:
         text = text.replace(str(path), name)
     # a compiled sample may come from the cache of another checkout
     text = re.sub(r"/\S+(?=/tests/samples/)", "/src/gdbext", text)
-    return "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))
+    text = re.sub(r"/[^\s\"]+/samples/[0-9a-f]{16}(?=/)", "/tmp/example", text)
+    text = re.sub(r"/[^\s\"]+/bin(?=/python3)", "/usr/bin", text)
+    return text.replace(f" on {socket.gethostname()})", " on node1)")
+
+
+def shortened(text: str, command: str) -> str:
+    """The lines of a text that a shell command leaves, with a line ``...`` for the missing ones."""
+    ran = subprocess.run(["sh", "-c", command], input=text + "\n", capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"{command}: nothing is left, or {ran.stderr}"
+    lines, kept, at = text.split("\n"), [], 0
+    for line in [*ran.stdout.splitlines(), None]:
+        found = len(lines) if line is None else lines.index(line, at)  # a filter only leaves out lines
+        missing = [other for other in lines[at:found] if other.strip()]
+        if missing:
+            kept.append(f"{re.match(' *', missing[0])[0]}...")  # type: ignore[index]
+        kept += [] if line is None else [line]
+        at = found + 1
+    return "\n".join(kept)
+
+
+def _wrapped(line: str) -> list[str]:
+    """The lines of a long one, folded like those of GDB."""
+    if len(line) <= WIDTH:
+        return [line]
+    begin = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(line.lstrip(), WIDTH, initial_indent=begin, subsequent_indent=begin + " " * 4,
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def folded(value: Any, count: int | None = None) -> Any:
+    """A document with the first elements of each list and the beginnings of long strings.
+
+    :param count: the number of elements; all, and whole strings, by default.
+    """
+    if isinstance(value, dict):
+        return {name: folded(each, count) for name, each in value.items()}
+    if isinstance(value, list):
+        cut = count is not None and len(value) > count
+        return [*(folded(each, count) for each in value[:count]), *([...] if cut else [])]
+    return f"{value[:_LONG]}..." if count is not None and isinstance(value, str) and len(value) > _LONG else value
+
+
+def laid_out(value: Any, column: int = 0) -> str:
+    """JSON on lines of at most `WIDTH` characters, as far as they can be, filled; `...` stands for itself.
+
+    :param column: the column at which the text begins.
+    """
+    if value is ...:
+        return "..."
+    if isinstance(value, dict):
+        opening, closing = "{}"
+        items = [(f"{json.dumps(name)}: ", each) for name, each in value.items()]
+    elif isinstance(value, list):
+        opening, closing = "[]"
+        items = [("", each) for each in value]
+    else:
+        return json.dumps(value)
+    lines = [""]
+    for index, (name, each) in enumerate(items):
+        part = name + laid_out(each, column + 1 + len(name))
+        comma = "," if index < len(items) - 1 else ""
+        # what has several lines begins on a line of its own and ends one
+        if lines[-1] and ("\n" in part + lines[-1] or column + 1 + len(f"{lines[-1]} {part}{comma}") > WIDTH):
+            lines.append("")
+        lines[-1] += f"{' ' * bool(lines[-1])}{part}{comma}"
+    return opening + f"\n{' ' * (column + 1)}".join(lines) + closing
+
+
+# -- documents -----------------------------------------------------------------------------------------------
+
+
+def documents() -> list[Path]:
+    """The documents that may have examples."""
+    return sorted([CHECKOUT / "README.md", *(CHECKOUT / "docs").rglob("*.md")])
+
+
+def examples_by_program() -> dict[str, list[Example]]:
+    """The examples of all documents, each once."""
+    found: dict[str, dict[Example, None]] = {}
+    for path in documents():
+        for example, _, _ in blocks(path.read_text(encoding="utf-8")):
+            found.setdefault(example.program, {})[example] = None
+    return {program: [*examples] for program, examples in found.items()}
 
 
 def comparable(block: str) -> str:
@@ -139,19 +331,21 @@ def comparable(block: str) -> str:
     return block.strip()
 
 
-def blocks(text: str) -> Iterator[tuple[str, str, int, int]]:
-    """Program, command, begin and end of each block of a document; an empty one where none is there yet."""
+def blocks(text: str) -> Iterator[tuple[Example, int, int]]:
+    """Example, begin and end of each block of a document; an empty one where none is there yet."""
     for match in _MARK.finditer(text):
-        block = re.compile(r"\n*((?: {4}.*\n|\n(?= {4}))*)").match(text, match.end())
+        block = re.compile(r"(?:\n* {4}.*\n)*\n*").match(text, match.end())
         assert block is not None
-        yield match["program"], match["command"], match.end(), block.end()
+        yield Example(match["program"], match["command"], match["filter"] or ""), match.end(), block.end()
 
 
-def with_blocks(text: str, made: dict[tuple[str, str], str]) -> str:
+def with_blocks(text: str, made: Mapping[Example, str]) -> str:
     """The document with new blocks; a block that differs only in what varies is left as it is."""
     parts, last = [], 0
-    for program, command, begin, end in blocks(text):
-        new = "".join(f"    {line}\n" if line else "\n" for line in made[program, command].split("\n"))
+    for example, begin, end in blocks(text):
+        if example not in made:
+            continue
+        new = textwrap.indent(made[example], " " * 4) + "\n"
         same = comparable(text[begin:end]) == comparable(new)
         parts += [text[last:begin], text[begin:end] if same else f"\n{new}\n"]
         last = end
