@@ -49,11 +49,15 @@ exec {gdb} -iex 'set debug-file-directory /nonexistent' "$@"
 """
 #: Differences between two runs of the same program.
 _VARYING = (
+    # numbers of another length move the line breaks
+    (re.compile(r"\s+"), " "),
     # the innermost frame has a name only where the C library's debug information is installed
     (re.compile(r"#0 +\S+ \(\) in libc\.so\.6( at \S+:\d+)?"), "#0 in libc"),
     (re.compile(r"0x[0-9a-f]{5,}"), "0x..."),
     (re.compile(r'"(pid|lwp|tid)": \d+'), r'"\1": N'),
     (re.compile(r'"(version|libc)": "[^"]+"'), r'"\1": "X"'),
+    # threads that poll may be awake
+    (re.compile(r"\bsleeps for 0\.0005 s\b"), "runs"),
     # the kernel decides which thread of a race dies, and the core numbers that one first
     (re.compile(r"\b([Tt]hreads?) \d+\b"), r"\1 N"),
     (re.compile(r'"module": "(lib)?python3[^"]*"'), '"module": "python"'),
@@ -67,7 +71,6 @@ _VARYING = (
     (re.compile(r"\b(LWP|PID|TID|process|fd|socket|pipe):?\[?\]? ?\[?\d+"), r"\1 N"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),
     (re.compile(r"CPython \d+\.\d+\.\d+"), "CPython X"),
-    (re.compile(r"\s+"), " "),
 )
 
 

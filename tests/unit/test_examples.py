@@ -73,6 +73,7 @@ def test_another_word_is_a_difference() -> None:
     block = "    (gdb) gil-holder\n    GIL held by thread 1 (LWP 10)\n"
     assert comparable(block) == comparable(block.replace("LWP 10", "LWP 11"))
     assert comparable(block) != comparable(block.replace("held", "free"))
+    assert comparable("    its owner had TID\n        2640, gone\n") == comparable("    its owner had TID 264, gone\n")
     worker = 'worker tcp://127.0.0.1:33101 (PID 70 on node1), partition-0, 0.31 s, thread "1-Dask-Default-Threads-70-0"'
     other = 'worker tcp://127.0.0.1:2 (PID 8 on node1), partition-1, 2 s, thread "0-Dask-Default-Threads-8-0"'
     assert comparable(worker) == comparable(other) != comparable(other.replace("worker", "client"))
