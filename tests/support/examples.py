@@ -64,6 +64,8 @@ _VARYING = (
     # the compiler's number of a local variable
     (re.compile(r"\block\.\d+ in locks\b"), "lock.N in locks"),
     (re.compile(r"\ball \d+ threads\b"), "all N threads"),
+    # on a slow machine: a worker that hangs has not been heard from for ten seconds
+    (re.compile(r"\bsilent for \d+ s, "), ""),
     # workers of Dask are sorted by their ports
     (re.compile(r"\bpartition-\d+\b"), "partition-N"),
     (re.compile(r"\b\d+-Dask-Default-Threads-\d+-\d+\b"), "Dask-Default-Threads"),
