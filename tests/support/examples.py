@@ -43,6 +43,8 @@ WIDTH = 116
 _LONG = 100
 _MARK = re.compile(r"<!-- example: (?P<program>[a-z-]+) (?P<command>.+?)(?: \| (?P<filter>.+?))? -->\n")
 _THREAD = re.compile(r'thread "([^"]+)"')
+#: The line with the command line of a process, and its part after that.
+_FIRST_LINE = re.compile(r"^gdbext: .*?\s(PID \d+ on .*?Z(, paused\s[\d.]+\ss)?)$", re.MULTILINE | re.DOTALL)
 # frames have the same names on machines with and without the C library's debug information
 _GDB = """#!/bin/sh
 exec {gdb} -iex 'set debug-file-directory /nonexistent' "$@"
@@ -54,7 +56,8 @@ _VARYING = (
     # the innermost frame has a name only where the C library's debug information is installed
     (re.compile(r"#0 +\S+ \(\) in libc\.so\.6( at \S+:\d+)?"), "#0 in libc"),
     (re.compile(r"0x[0-9a-f]{5,}"), "0x..."),
-    (re.compile(r'"(pid|lwp|tid)": \d+'), r'"\1": N'),
+    (re.compile(r'"(pid|lwp|tid|time)": \d+'), r'"\1": N'),
+    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "TIME"),
     (re.compile(r'"(version|libc)": "[^"]+"'), r'"\1": "X"'),
     # threads that poll may be awake
     (re.compile(r"\bsleeps for 0\.0005 s\b"), "runs"),
@@ -90,12 +93,14 @@ class Target:
     """What a program gives to inspect.
 
     `gdb_args` are GDB's arguments, `words` the meaning of words in a command line. `gdbext` runs a command line.
+    `arguments` are those of a process.
     """
 
     directory: Path
     gdb_args: list[str | Path] = field(default_factory=list)
     words: Mapping[str, str] = field(default_factory=dict)
     gdbext: Callable[[Path, Sequence[str]], subprocess.CompletedProcess[str]] | None = None
+    arguments: tuple[str, ...] = ()
 
 
 # -- programs ------------------------------------------------------------------------------------------------
@@ -104,7 +109,8 @@ class Target:
 @contextlib.contextmanager
 def _live(started: contextlib.AbstractContextManager[samples.Sample]) -> Iterator[Target]:
     with started as sample:
-        yield Target(sample.directory, ["-p", str(sample.pid)], {"PID": str(sample.pid)})
+        arguments = Path(f"/proc/{sample.pid}/cmdline").read_text().rstrip("\0").split("\0")
+        yield Target(sample.directory, ["-p", str(sample.pid)], {"PID": str(sample.pid)}, arguments=(*arguments,))
 
 
 def _python(sample: Callable[[Path, Path], contextlib.AbstractContextManager[samples.Sample]], name: str = PYTHON,
@@ -179,7 +185,7 @@ def output(program: str, examples: Iterable[Example]) -> dict[Example, str]:
         with PROGRAMS[program](directory) as target:
             # several examples may filter the output of one command
             ran = {command: _run(command, target) for command in dict.fromkeys(each.command for each in examples)}
-        return {each: _block(*ran[each.command], each.filter, directory) for each in examples}
+        return {each: _block(*ran[each.command], each.filter, target) for each in examples}
 
 
 def _run(command: str, target: Target) -> tuple[str, str]:
@@ -227,8 +233,8 @@ def _gdb_without_symbols(directory: Path) -> Path:
     return path
 
 
-def _block(prompt: str, text: str, filtered: str, directory: Path) -> str:
-    text = _plain(text, directory).strip("\n")
+def _block(prompt: str, text: str, filtered: str, target: Target) -> str:
+    text = _plain(text, target).strip("\n")
     name, *options = filtered.split()[:2] or [""]
     if name == "json":
         text = laid_out(folded(json.loads(text), *map(int, options)))
@@ -238,15 +244,18 @@ def _block(prompt: str, text: str, filtered: str, directory: Path) -> str:
     return "\n".join([prompt] * bool(prompt) + lines)
 
 
-def _plain(text: str, directory: Path) -> str:
+def _plain(text: str, target: Target) -> str:
     """The text without what belongs to this machine."""
-    for path, name in ((directory, "/tmp/example"), (CHECKOUT, "/src/gdbext")):
+    # gdbext shortens a command line, and paths have other lengths on other machines
+    line = " ".join(os.path.basename(argument) for argument in target.arguments)
+    text = _FIRST_LINE.sub(lambda found: f"gdbext: {line}  {' '.join(found[1].split())}", text)
+    for path, name in ((target.directory, "/tmp/example"), (CHECKOUT, "/src/gdbext")):
         text = text.replace(str(path), name)
     # a compiled sample may come from the cache of another checkout
     text = re.sub(r"/\S+(?=/tests/samples/)", "/src/gdbext", text)
     text = re.sub(r"/[^\s\"]+/samples/[0-9a-f]{16}(?=/)", "/tmp/example", text)
     text = re.sub(r"/[^\s\"]+/bin(?=/python3)", "/usr/bin", text)
-    return text.replace(f" on {socket.gethostname()})", " on node1)")
+    return re.sub(rf'(?<= on |": "){re.escape(socket.gethostname())}(?=[,)"])', "node1", text)
 
 
 def shortened(text: str, command: str) -> str:

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from gdbext.narrate.verdict import TITLES
 from tests.support import examples
 from tests.support.examples import Example, comparable, folded, laid_out, shortened, with_blocks
 from tests.support.interpreters import CHECKOUT
 
 #: What lines of gdbext's output look like. Every block of the documents has one, so this list stays complete.
 OUTPUT = re.compile(
-    r"""^\ *(Deadlock|Standstill)\ \d+: | ^\ *(Cycle|Wait|Stuck\ behind\ it): | ^\ *Thread\ \d+\ \(LWP\ \d+\)\ "
-        | ^\ *(holds|each\ holds|waits\ for|waits\ to)\ | ^\ *[Tt]hread\ \d+\ ("[^"]*"\ )?waits\ | waits\ for\ the\ GIL
+    rf"""^\ *gdbext:\ .*\ PID\  | ^\ *({"|".join(map(re.escape, TITLES.values()))}): | How\ this\ is\ known:
+        | ^\ *(Deadlock|Standstill)\ \d+: | ^\ *(Cycle|Wait|Stuck\ behind\ it): | ^\ *Thread\ \d+\ \(LWP\ \d+\)\ "
+        | ^\ *(each\ )?(holds|needs|waits\ (for|to))\ | ^\ *[Tt]hread\ \d+\ ("[^"]*"\ )?waits\ | waits\ for\ the\ GIL
         | ^\ *Rwlock\ 0x | ^\ *SIG[A-Z]+\ \(SEGV_ | ^\ *Suspects\ of | ^\ *Instruction: | "schema":\ "gdbext
         | ^\ *CPython\ \d+\.\d+\.\d+,? | ^\ *Dask\ cluster\ | \d+\ (cores?|targets?|processes):\  | \d+\ x\ deadlock
         | its\ owner\ is\ gone | ^\ *\#\d+\ .*\ at\ /\S+\.py:\d+$ | \(recorded\)$""", re.VERBOSE | re.MULTILINE)

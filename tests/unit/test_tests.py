@@ -54,6 +54,7 @@ def test_a_covering_part_has_every_lock_and_target_with_every_interpreter() -> N
 
 #: Tests in tests/unit of more than one module, and what they are of.
 ACROSS = {
+    "test_documents.py": "docs/reading-a-report.md",
     "test_examples.py": "README.md and docs/, and tests/support/examples.py, which makes their output",
     "test_layers.py": "imports of the whole package",
     "test_processor.py": "names of registers, instructions and system calls outside arch/",
