@@ -72,6 +72,8 @@ _VARYING = (
     # workers of Dask are sorted by their ports
     (re.compile(r"\bpartition-\d+\b"), "partition-N"),
     (re.compile(r"\b\d+-Dask-Default-Threads-\d+-\d+\b"), "Dask-Default-Threads"),
+    # where the worker's event loop happened to need the GIL
+    (re.compile(r'(?<="Dask-Default-Threads"), (at|in) .*?(?= How this is known)'), ""),
     (re.compile(r"(tcp://[0-9.]+):\d+"), r"\1:N"),
     (re.compile(r"\b(LWP|PID|TID|process|fd|socket|pipe):?\[?\]? ?\[?\d+"), r"\1 N"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "N s"),

@@ -16,6 +16,7 @@ from gdbext.model import Report
 from gdbext.narrate import cluster as words
 from gdbext.narrate.classes import DEADLOCK, process_headline
 from gdbext.narrate.names import Facts
+from gdbext.narrate.verdict import ALL_THREADS
 from gdbext.narrate.words import plain
 from gdbext.render.escape import printable
 from gdbext.render.shown import Shown
@@ -120,11 +121,15 @@ def page(found: Survey, triage: classes.Triage, style: Style = PLAIN) -> str:
         if left > 0:
             lines.append(f"  and {left:,} more")
         if each.kind == DEADLOCK:
-            text = representative.text
             if len(members) > 1:
                 lines.append(f"  in {printable(each.representative)}:")
-            lines += ["", *(f"  {line}".rstrip() for line in text[text.find("Deadlock 1"):].rstrip().splitlines())]
+            lines += ["", *(f"  {line}".rstrip() for line in _answer(representative.text).splitlines())]
     return "\n".join([*lines, *classes.failure_lines(triage, "  ")])
+
+
+def _answer(text: str) -> str:
+    """The verdict of a report: neither the line about the process above it, nor the stacks of all threads below it."""
+    return text.partition("\n\n")[2].partition(f"\n{ALL_THREADS}\n")[0].rstrip()
 
 
 def _member(process: Process, deadlocked: bool) -> list[str]:
