@@ -134,7 +134,8 @@ def test_variables_of_a_stack_that_cannot_be_merged(tmp_path: Path) -> None:
     assert all(result.startswith("done,variables=") for result in plain)
     names = [{*re.findall(r'name="(\w+)', result)} for result in plain]
     assert len({frozenset(each) for each in names}) == len(commands)
-    assert [{*re.findall(r'name="(\w+)', result)} for result in filtered] == names
+    # frame filters also list variables without a value
+    assert all(own <= {*re.findall(r'name="(\w+)', result)} for own, result in zip(names, filtered))
 
 
 # -- docs/editors.md ------------------------------------------------------------------------------------------
