@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,23 +10,8 @@ import pytest
 
 from tests.support import another_stack, cores, interpreters, roots, samples
 from tests.support.dap import DapSession
+from tests.support.editors import PROGRAM, configurations
 from tests.support.interpreters import CHECKOUT
-
-#: Code without a file, a variable with a non-ASCII value, and values that look like others.
-PROGRAM = '''\
-import json, os
-
-
-def hang():
-    text, number, quoted = "na\\u00efve", 42, 'a "word"'
-    thread = {"tid": os.getpid(), "python_name": "MainThread", "blocked": True, "syscall": "read", "stack": []}
-    print(json.dumps({"sample": "dap", "variant": "", "pid": os.getpid(), "threads": {"main": thread},
-                      "locks": {}, "deadlock": [], "stuck_behind": []}), flush=True)
-    os.read(0, 1)
-
-
-exec(compile("\\nhang()", "made.py", "exec"))
-'''
 
 pytestmark = pytest.mark.parametrize("name", interpreters.GDBS)
 
@@ -299,16 +283,11 @@ VS_CODE = {
 }
 
 
-def documented() -> list[dict[str, Any]]:
-    text = (CHECKOUT / "docs" / "editors.md").read_text(encoding="utf-8")
-    return [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
-
-
 def test_documented_files_of_vs_code(name: str, tmp_path: Path) -> None:
     """The requests are those of VS Code, in its order."""
     gdb = roots.use_gdb(name)
     python, _ = interpreters.use("3.12")
-    extension, launch, _ = documented()
+    extension, launch, _ = configurations()
     (adapter,) = extension["contributes"]["debuggers"]
     process, core = launch["configurations"]
     assert (adapter["runtime"], process["type"], core["type"]) == ("gdb", adapter["type"], adapter["type"])

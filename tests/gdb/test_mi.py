@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gdb.test_dap import PROGRAM, documented
 from tests.support import another_stack, cores, gdb_session, interpreters, roots, samples
+from tests.support.editors import PROGRAM, configurations
 from tests.support.interpreters import CHECKOUT
 
 #: Where each GDB inspects a process, and the default one a core too.
@@ -144,7 +144,7 @@ def test_variables_of_a_stack_that_cannot_be_merged(tmp_path: Path) -> None:
 def test_documented_file_of_vs_code(tmp_path: Path) -> None:
     """The C/C++ extension sends texts that begin with a hyphen as they are, and others as commands of the console."""
     python, _ = interpreters.use("3.12")
-    (case,) = documented()[2]["configurations"]
+    (case,) = configurations()[2]["configurations"]
     assert (case["type"], case["MIMode"]) == ("cppdbg", "gdb")
     texts = [command["text"].replace("/path/to/checkout", str(CHECKOUT)) for command in case["setupCommands"]]
     setup = [text if text.startswith("-") else f"-interpreter-exec console {json.dumps(text)}" for text in texts]
