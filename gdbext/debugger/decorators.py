@@ -55,9 +55,10 @@ def is_for_dap(decorator: object) -> bool:
 class _Variable:
     """A variable as `bt` asks for one; the class `gdb.FrameDecorator.SymValueWrapper` reads variables itself."""
 
-    def __init__(self, name: str, value: str) -> None:
+    def __init__(self, name: str, value: object, kind: str = "") -> None:
         self._name = name
         self._value = value
+        self._kind = kind
 
     def symbol(self) -> str:
         return self._name
@@ -74,13 +75,32 @@ class _DapName(str):
         return str(self)
 
 
+class _DapType:
+    """A `gdb.Type` with another name; that class has no subclasses."""
+
+    def __init__(self, name: str, real: gdb.Type) -> None:
+        self._name = name
+        self._real = real
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
 class _DapText(gdb.Value):
     """A value that is its own pretty-printer and shows plain text; GDB would show a string in quotes."""
 
     text: str
+    kind: str
 
     def to_string(self) -> str:
         return self.text
+
+    @property
+    def type(self) -> Any:  # type: ignore[override]
+        return _DapType(self.kind, super().type)
 
 
 class _DapVariable(_Variable):
@@ -90,8 +110,8 @@ class _DapVariable(_Variable):
         return _DapName(self._name)
 
     def value(self) -> _DapText:
-        found = _DapText(gdb.Value(0).cast(gdb.lookup_type("void")))
-        found.text = self._value
+        found = _DapText(0)  # not a type that GDB would have to find: Rust has no void
+        found.text, found.kind = str(self._value), self._kind
         return found
 
 
@@ -155,7 +175,8 @@ class PythonFrame(FrameDecorator):
         return None
 
     def frame_locals(self) -> Iterator[_Variable] | None:
-        found = [self._variable(printable(each.name, 60), printable(each.value, 400)) for each in self._variables()]
+        found = [self._variable(printable(each.name, 60), printable(each.value, 400), printable(each.type, 60))
+                 for each in self._variables()]
         return iter(found) if found else None
 
     def elided(self) -> None:
@@ -178,17 +199,19 @@ def _is_machine_read() -> bool:
 
 
 class DapPythonFrame(PythonFrame):
-    """A Python frame for DAP. Its function includes the file's name, unless that is an absolute path."""
+    """A Python frame for DAP. Its function includes the file's name if the file is not found.
+
+    :param path: the absolute path of its source file on this machine, if found.
+    """
 
     _variable = _DapVariable
 
-    def __init__(self, base: gdb.Frame, frame: PyFrame, variables: Callable[[], Sequence[Local]] = tuple) -> None:
+    def __init__(self, base: gdb.Frame, frame: PyFrame, path: str | None = None,
+                 variables: Callable[[], Sequence[Local]] = tuple) -> None:
         super().__init__(base, frame, variables=variables)
-        self._path = None
-        if frame.file.startswith("/") and printable(frame.file, _MAX_PATH) == frame.file:
-            self._path = frame.file
-        elif frame.file:
-            # an editor would resolve it in its own folder, and show a different file
+        self._path = path if path is not None and printable(path, _MAX_PATH) == path else None
+        if self._path is None and frame.file:
+            # an editor would show an error, or with a relative path another file in its own folder
             self._function += f" at {self._file}" + (f":{frame.line}" if frame.line is not None else "")
 
     def filename(self) -> str | None:
@@ -196,6 +219,29 @@ class DapPythonFrame(PythonFrame):
 
     def address(self) -> int:
         return self.inferior_frame().pc()
+
+
+class SafeArguments(FrameDecorator):
+    """A native frame whose arguments include one that the compiler has removed or made a constant.
+
+    For such an argument GDB/MI repeats one step forever if a frame filter is enabled (GDB 13.1 to 18.1 gdb/python/
+    py-framefilter.c, enumerate_args: `continue` without the next item). This class gives it as a name and a value,
+    which GDB shows in the same way.
+    """
+
+    def frame_args(self) -> Any:
+        return _arguments(self.inferior_frame())
+
+
+def _arguments(frame: gdb.Frame) -> list[Any] | None:
+    found = FrameVars(frame).fetch_frame_args()
+    return [_Variable(each.symbol().print_name, each.symbol().value(frame)) if _is_removed(each.symbol()) else each
+            for each in found] or None
+
+
+def _is_removed(symbol: gdb.Symbol) -> bool:
+    # those that mi_should_print of GDB's gdb/mi/mi-cmd-stack.c rejects, as far as arguments can be of such a class
+    return symbol.addr_class in (gdb.SYMBOL_LOC_CONST, gdb.SYMBOL_LOC_CONST_BYTES, gdb.SYMBOL_LOC_OPTIMIZED_OUT)
 
 
 class FallbackFrame(FrameDecorator):
@@ -214,7 +260,7 @@ class FallbackFrame(FrameDecorator):
         return self.inferior_frame().find_sal().line or None
 
     def frame_args(self) -> Any:
-        return FrameVars(self.inferior_frame()).fetch_frame_args() or None
+        return _arguments(self.inferior_frame())
 
     def frame_locals(self) -> Any:
         return FrameVars(self.inferior_frame()).fetch_frame_locals() or None
@@ -230,35 +276,41 @@ class DapFallbackFrame(FallbackFrame):
 
 
 class NativeFrames:
-    """Decorates native frames. Remembers by code address which of them need a `FallbackFrame`."""
+    """Decorates native frames. Remembers by code address which of them need a decorator of their own."""
 
     def __init__(self) -> None:
-        self._plain: dict[tuple[int, int], bool] = {}
+        self._known: dict[tuple[int, int], type[FrameDecorator] | None] = {}
 
     def decorate(self, base: Decorator) -> Decorator:
-        """Replace a decorator that cannot return the frame's names."""
+        """Replace a decorator that cannot return the frame's names, or with whose arguments GDB never ends."""
         frame = base.inferior_frame()
         try:
             # calls that were inlined at the same address have different names
             key = (frame.pc(), frame.type()) if frame.type() != gdb.INLINE_FRAME else None
-            plain = self._plain.get(key) if key is not None else None
-            if plain is None:
-                plain = _is_plain(frame)
-                if key is not None and len(self._plain) < _MAX_NAMES:
-                    self._plain[key] = plain
+            if key is not None and key in self._known:
+                found = self._known[key]
+            else:
+                found = _own_decorator(frame)
+                if key is not None and len(self._known) < _MAX_NAMES:
+                    self._known[key] = found
         except gdb.error:  # GDB reports it when it prints the frame
             return base
-        if plain:
+        if found is None:
             return base
-        return DapFallbackFrame(frame) if is_for_dap(base) else FallbackFrame(frame)
+        if is_for_dap(base):
+            return DapFallbackFrame(frame) if found is FallbackFrame else base
+        return found(frame)
 
 
-def _is_plain(frame: gdb.Frame) -> bool:
+def _own_decorator(frame: gdb.Frame) -> type[FrameDecorator] | None:
     try:
         FrameDecorator(frame).filename()  # of GDB's own decorator, whichever other filters have replaced it
-        return bool(frame.name())
+        if not frame.name():
+            return FallbackFrame
+        arguments = FrameVars(frame).fetch_frame_args()
+        return SafeArguments if any(_is_removed(each.symbol()) for each in arguments) else None
     except UnicodeDecodeError:
-        return False
+        return FallbackFrame
 
 
 class WithPythonFrames(FrameDecorator):

@@ -124,6 +124,16 @@ def _limit(caller: FrameType | None) -> int | None:
     return None
 
 
+def _count_inner(frame: gdb.Frame) -> int:
+    """Return how many frames a frame has called, without inlined ones."""
+    inner = 0
+    newer: gdb.Frame | None = frame.newer()
+    while newer is not None:
+        inner += not is_inlined(newer)
+        newer = newer.newer()
+    return inner
+
+
 def _note(text: str) -> PyFrame:
     return PyFrame(text, text, "", None)
 
@@ -131,7 +141,7 @@ def _note(text: str) -> PyFrame:
 class _Stack:
     """Decorates the frames of one stack."""
 
-    def __init__(self, merged: MergedStack, source: Callable[[str, int], str | None],
+    def __init__(self, merged: MergedStack, source: SourceFiles,
                  native: Callable[[Decorator], Decorator]) -> None:
         self._merged = merged
         self._source = source
@@ -146,7 +156,7 @@ class _Stack:
             return self._variables[index] if index < len(self._variables) else ()
 
         if is_for_dap(base):
-            return DapPythonFrame(base.inferior_frame(), python, variables)
+            return DapPythonFrame(base.inferior_frame(), python, self._source.own_path(python.file), variables)
         text = self._source(python.file, python.line) if python.line is not None else None
         return PythonFrame(base.inferior_frame(), python, indented, text, variables)
 
@@ -156,6 +166,9 @@ class _Stack:
         apart = self._merged.apart
         for base in itertools.islice(frames, 1):
             frame = base.inferior_frame()
+            if frame.newer() is not None:  # the variables of one frame, in GDB/MI
+                yield self._native(base)
+                continue
             if is_for_dap(base):  # editors do not show elided frames
                 yield self._native(base)
                 yield DapPythonFrame(frame, note)
@@ -172,10 +185,14 @@ class _Stack:
     def replace_frames(self, frames: Iterator[Decorator]) -> Iterator[Decorator]:
         """Replace the interpreter's frames by the Python frames that they run."""
         merged = self._merged
-        index = shown = 0
+        index = start = shown = 0
         inlined: list[Decorator] = []  # GDB shows inlined calls before the frame that they are a part of
-        for base in frames:
+        for number, base in enumerate(frames):
             frame = base.inferior_frame()
+            if number == 0:
+                # not the innermost frame if GDB/MI lists the variables of one
+                index = start = _count_inner(frame)
+                shown = sum(len(python) for place, python in merged.python.items() if place < start)
             if is_inlined(frame):
                 inlined.append(base)
                 continue
@@ -187,9 +204,8 @@ class _Stack:
                 for i, python in enumerate(merged.python[index]):
                     yield self._python(base, python, i > 0, shown)
                     shown += 1
-            elif index not in merged.hidden:
-                yield from inlined
-                yield self._native(base)
+            elif index not in merged.hidden or index == start > 0:  # GDB asks for the first one by its number
+                yield from map(self._native, [*inlined, base])
             inlined.clear()
             index += 1
-        yield from inlined
+        yield from map(self._native, inlined)

@@ -10,6 +10,7 @@ from gdbext.debugger import decorators, functions, settings
 from gdbext.debugger.at_prompt import AtPrompt
 from gdbext.debugger.command import GdbCommand
 from gdbext.debugger.frame_filter import FrameFilter
+from gdbext.debugger.in_editor import InEditor, is_in_editor
 
 
 class _Overview(gdb.Command):
@@ -25,6 +26,7 @@ class _Overview(gdb.Command):
 
 
 _at_prompt: AtPrompt | None = None
+_in_editor: InEditor | None = None
 
 
 def register() -> None:
@@ -36,6 +38,8 @@ def register() -> None:
     _Overview()
     functions.register()
     FrameFilter()
-    global _at_prompt
+    global _at_prompt, _in_editor
     if _at_prompt is None:  # unlike commands, a second event handler would not replace the first
         _at_prompt = AtPrompt()
+    if _in_editor is None and is_in_editor():
+        _in_editor = InEditor()

@@ -25,7 +25,8 @@ class Settings:
 
     `colour` is ``auto``, ``on`` or ``off``. For the values of variables, `locals_depth` limits the levels of
     containers, `locals_items` the items of each, and `locals_width` the characters of a value. With `load_all` GDB
-    reads the symbols of all libraries in spite of `set auto-solib-add off`.
+    reads the symbols of all libraries in spite of `set auto-solib-add off`. With `verdict_in_editors` an editor shows
+    the verdict when it attaches.
     """
 
     source_path: tuple[str, ...] = ()
@@ -36,6 +37,7 @@ class Settings:
     locals_items: int = 10
     locals_width: int = 80
     load_all: bool = False
+    verdict_in_editors: bool = True
 
     @property
     def limits(self) -> Limits:
@@ -211,7 +213,11 @@ on-stacks  Read the symbols of libraries with frames on stacks: when a command o
            the default.
 all        Read the symbols of all libraries at the first command of gdbext.""", lambda value: (
             f'The setting for libraries whose symbols are read is "{value}"'
-            + (" (no effect: auto-solib-add is on)." if gdb.parameter("auto-solib-add") else "."))))
+            + (" (no effect: auto-solib-add is on)." if gdb.parameter("auto-solib-add") else "."))),
+        _Choice("verdict-in-editors", ("on", "off"), "whether an editor shows the verdict when it attaches", """\
+With `on`, the default, an editor that uses the Debug Adapter Protocol shows one line in
+its debug console: once for each process that it attaches to, and for each core.""",
+                lambda value: f'Whether an editor shows the verdict when it attaches is "{value}".'))
     _parameters.update((setting.name, setting) for setting in made)
 
 
@@ -219,10 +225,10 @@ def settings() -> Settings:
     """Return the current values."""
     if not _parameters:
         return Settings()
-    path, source, context_lines, colour, depth, items, width, load_symbols = (
+    path, source, context_lines, colour, depth, items, width, load_symbols, verdict = (
         setting.kept for setting in _parameters.values())
     return Settings(tuple(path.split(":")) if path else (), source == "any", context_lines, colour, depth, items, width,
-                    load_symbols == "all")
+                    load_symbols == "all", verdict == "on")
 
 
 def terminal_width() -> int | None:

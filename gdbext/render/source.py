@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 
 from gdbext.render.escape import printable
-from gdbext.render.source_access import SourceAccess
+from gdbext.render.source_access import Contents, SourceAccess
 
 #: Limits: bytes of one file, bytes of all files of a report, and the number of files searched for.
 MAX_SOURCE, MAX_TOTAL, MAX_FILES = 8 << 20, 32 << 20, 2_000
@@ -77,6 +77,7 @@ class SourceFiles:
         self._get_since = functools.cache(since)
         self._what = what
         self._files: dict[str, SourceLines | None] = {}
+        self._own_paths: dict[str, str | None] = {}
         # by device and inode: a file may have many names
         self._contents: dict[tuple[int, int], SourceLines] = {}
         self._left = MAX_TOTAL
@@ -93,6 +94,18 @@ class SourceFiles:
             self._files[path] = self._load(path)
         lines = self._files[path]
         return lines[line - 1] if lines is not None and 0 < line <= len(lines) else None
+
+    def own_path(self, path: str) -> str | None:
+        """The path in the debugger's own file system of the file that `__call__` reads, or None if it reads none."""
+        if path not in self._own_paths:
+            if len(self._own_paths) >= MAX_FILES:
+                return None
+            found = self._find(path, 0) if path.endswith(_SUFFIXES) else None
+            self._own_paths[path] = None if found is None else self._own_path(*found[1:])
+        return self._own_paths[path]
+
+    def _own_path(self, folder: str | None, name: str) -> str | None:
+        return self._access.own_path(name) if folder is None else f"{folder}/{name}"
 
     def notes(self) -> list[str]:
         """Notes about the requested files, one line each."""
@@ -113,21 +126,28 @@ class SourceFiles:
         if not path.endswith(_SUFFIXES):
             return None
         limit = min(MAX_SOURCE, self._left)
+        place = self._find(path, limit)
+        if place is None:
+            self._missing.append(path)
+            return None
+        found = place[0]
+        if found.data is not None:
+            if not limit:
+                self._not_read = True
+                return None
+            self._left -= len(found.data)
+            self._contents[found.identity] = SourceLines(found.data)
+        if self._is_newer(found.changed):
+            self._newer.append(path)
+        return self._contents[found.identity]
+
+    def _find(self, path: str, limit: int) -> tuple[Contents, str | None, str] | None:
+        """Find a file in its possible places; see `_places` for the last two values."""
         for folder, name in self._places(path):
             found = (self._access.named(name, limit, self._contents) if folder is None else
                      self._access.below(folder, name, limit, self._contents))
-            if found is None:
-                continue
-            if found.data is not None:
-                if not limit:
-                    self._not_read = True
-                    return None
-                self._left -= len(found.data)
-                self._contents[found.identity] = SourceLines(found.data)
-            if self._is_newer(found.changed):
-                self._newer.append(path)
-            return self._contents[found.identity]
-        self._missing.append(path)
+            if found is not None:
+                return found, folder, name
         return None
 
     def _places(self, path: str) -> Iterator[tuple[str | None, str]]:

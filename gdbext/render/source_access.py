@@ -95,11 +95,20 @@ class SourceAccess:
         """
         return _read_regular(f"{folder}/{name}", limit, known, below=folder if self._user is not None else None)
 
+    def own_path(self, path: str) -> str | None:
+        """Translate an absolute path in the target's file system to one in the debugger's own; None if that fails."""
+        try:
+            return path if self._is_here() else _inside(self._root, path)
+        except OSError:
+            return None
+
+    def _is_here(self) -> bool:
+        return not self._root or os.path.samestat(os.stat(f"{self._root}/"), os.stat("/"))
+
     def _read(self, path: str, limit: int, known: Collection[tuple[int, int]], public: bool = False) -> Contents | None:
         if not self._root or public:
             # below another root directory, public access cannot be checked
-            is_here = not self._root or os.path.samestat(os.stat(f"{self._root}/"), os.stat("/"))
-            return _read_regular(path, limit, known, public=public) if is_here else None
+            return _read_regular(path, limit, known, public=public) if self._is_here() else None
         root = os.open(f"{self._root}/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             return self._read_inside(root, path, limit, known)

@@ -28,12 +28,16 @@ class DapSession:
     :param home: a directory that is GDB's home and gets its standard error.
     :param load: when false, gdbext is not loaded.
     :param variables: further environment variables of GDB.
+    :param options: further options of GDB.
+    :param init: whether GDB reads the init file in its home.
     """
 
-    def __init__(self, gdb: Path, home: Path, *, load: bool = True, variables: Sequence[tuple[str, str]] = ()) -> None:
-        argv = [str(gdb), "-nx", "-q", "-i=dap", *gdb_session.settings(symbols=True)]
+    def __init__(self, gdb: Path, home: Path, *, load: bool = True, variables: Sequence[tuple[str, str]] = (),
+                 options: Sequence[str] = (), init: bool = False) -> None:
+        argv = [str(gdb), *([] if init else ["-nx"]), "-q", "-i=dap", *gdb_session.settings(symbols=True)]
         if load:
             argv += ["-iex", gdb_session.LOAD]
+        argv += options
         self._errors = home / "dap-errors"
         with open(self._errors, "wb") as errors:
             self._process = subprocess.Popen(
@@ -63,27 +67,55 @@ class DapSession:
         self._process.stdin.close()
         self._process.stdout.close()
 
-    def attach(self, pid: int) -> None:
-        """Begin the session and attach to a process."""
+    def attach(self, pid: int | None = None, **arguments: Any) -> None:
+        """Begin the session and attach to a process, or to what the arguments of the request name."""
         self.request("initialize", adapterID="gdbext-tests", supportsVariableType=True, supportsMemoryReferences=True)
-        # GDB answers only after `configurationDone`
-        attached = self._send("attach", {"pid": pid})
+        self.start("attach", **(arguments if pid is None else {"pid": pid, **arguments}))
+
+    def start(self, command: str, **arguments: Any) -> None:
+        """Send a request that GDB answers only after `configurationDone`: ``attach`` or ``launch``."""
+        number = self.send(command, arguments)
         self.request("configurationDone")
-        self._answer(attached, "attach")
+        self.answer(number, command)
+
+    def wait_for(self, event: str, count: int = 1) -> dict[str, Any]:
+        """Wait until an event has arrived `count` times in all; return its last body."""
+        deadline = time.monotonic() + gdb_session.TIMEOUT
+        while True:
+            found = [each for each in self.events if each.get("event") == event]
+            if len(found) >= count:
+                body: dict[str, Any] = found[-1].get("body", {})
+                return body
+            self.events.append(self._receive(deadline))
+
+    def console(self, count: int) -> list[str]:
+        """Wait for lines in the debug console, except those of commands that were typed there; return them."""
+        deadline = time.monotonic() + gdb_session.TIMEOUT
+        while len(self._lines()) < count:
+            self.events.append(self._receive(deadline))
+        # GDB does what it has put off before it answers a second request
+        self.request("threads")
+        self.request("threads")
+        return self._lines()
+
+    def _lines(self) -> list[str]:
+        return [each["body"]["output"] for each in self.events
+                if each.get("event") == "output" and each["body"]["category"] == "console"]
 
     def request(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Send a request and return the body of the response.
 
         :raises AssertionError: the request fails, or there is no response in time.
         """
-        return self._answer(self._send(command, arguments), command)
+        return self.answer(self.send(command, arguments), command)
 
     def disconnect(self) -> None:
         """Detach from the process and wait for GDB to end."""
         self.request("disconnect", terminateDebuggee=False)
         self._process.wait(gdb_session.TIMEOUT)
 
-    def _send(self, command: str, arguments: dict[str, Any]) -> int:
+    def send(self, command: str, arguments: dict[str, Any]) -> int:
+        """Send a request and return its number, for `answer`."""
         self._number += 1
         message = {"seq": self._number, "type": "request", "command": command, "arguments": arguments}
         body = json.dumps(message).encode()
@@ -92,7 +124,8 @@ class DapSession:
         self._process.stdin.flush()
         return self._number
 
-    def _answer(self, number: int, command: str) -> dict[str, Any]:
+    def answer(self, number: int, command: str) -> dict[str, Any]:
+        """Wait for the response to a request and return its body."""
         deadline = time.monotonic() + gdb_session.TIMEOUT
         while True:
             message = self._receive(deadline)

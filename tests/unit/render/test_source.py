@@ -225,6 +225,41 @@ def test_links_below_another_root_stay_inside(tmp_path: Path) -> None:
         assert read(path, 1) is None, path
 
 
+@pytest.mark.parametrize("path", ["/opt/app/job.py", "/srv/absolute/job.py", "/srv/relative/job.py",
+                                  "/../opt/app/job.py"])
+def test_own_path_in_another_root_is_that_of_the_file(tmp_path: Path, path: str) -> None:
+    """Links are resolved: outside that root, an absolute one would lead elsewhere."""
+    root = tmp_path / "root"
+    here = put(root / "opt" / "app" / "job.py", "inside")
+    (root / "srv").mkdir()
+    (root / "srv" / "absolute").symlink_to("/opt/app")
+    (root / "srv" / "relative").symlink_to("../opt/app")
+    files = SourceFiles(access=SourceAccess(str(root)))
+    assert files.own_path(path) == here
+    assert files.own_path("/opt/app/other.py") is None
+    assert SourceFiles(access=SourceAccess("/proc/self/root")).own_path(here) == here
+
+
+def test_own_path_follows_the_order_of_places(tmp_path: Path) -> None:
+    named, copy = put(tmp_path / "app" / "job.py"), put(tmp_path / "src" / "app" / "job.py")
+    bare = put(tmp_path / "bare" / "job.py")
+    (tmp_path / "folder.py").mkdir()
+    other = put(tmp_path / "job.txt")
+    assert SourceFiles().own_path(named) == named
+    assert SourceFiles([str(tmp_path / "src")]).own_path(named) == copy
+    assert SourceFiles([str(tmp_path / "bare")]).own_path(named) == named
+    assert SourceFiles([str(tmp_path / "bare")], anywhere=False).own_path(named) == bare
+    assert SourceFiles(anywhere=False).own_path(named) is None
+    assert [SourceFiles().own_path(path) for path in ("job.py", other, str(tmp_path / "folder.py"), "")] == [None] * 4
+
+
+def test_own_paths_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MAX_FILES", 2)
+    files = SourceFiles()
+    paths = [put(tmp_path / f"{index}.py") for index in range(3)]
+    assert [files.own_path(path) for path in (*paths, paths[0])] == [*paths[:2], None, paths[0]]
+
+
 # -- newer files ----------------------------------------------------------------------------------------------
 
 def test_each_newer_file_is_one_note(tmp_path: Path) -> None:
