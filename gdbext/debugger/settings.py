@@ -25,7 +25,8 @@ class Settings:
 
     `colour` is ``auto``, ``on`` or ``off``. For the values of variables, `locals_depth` limits the levels of
     containers, `locals_items` the items of each, and `locals_width` the characters of a value. With `load_all` GDB
-    reads the symbols of all libraries in spite of `set auto-solib-add off`.
+    reads the symbols of all libraries in spite of `set auto-solib-add off`. With `object_names` an object that has a
+    lock is named by the value of an attribute.
     """
 
     source_path: tuple[str, ...] = ()
@@ -36,6 +37,7 @@ class Settings:
     locals_items: int = 10
     locals_width: int = 80
     load_all: bool = False
+    object_names: bool = True
 
     @property
     def limits(self) -> Limits:
@@ -211,7 +213,14 @@ on-stacks  Read the symbols of libraries with frames on stacks: when a command o
            the default.
 all        Read the symbols of all libraries at the first command of gdbext.""", lambda value: (
             f'The setting for libraries whose symbols are read is "{value}"'
-            + (" (no effect: auto-solib-add is on)." if gdb.parameter("auto-solib-add") else "."))))
+            + (" (no effect: auto-solib-add is on)." if gdb.parameter("auto-solib-add") else "."))),
+        _Choice("object-names", ("on", "off"), "whether an object that has a lock is named by one of its values", """\
+on   A lock in an attribute of a Python object is shown with the value of the object's
+     attribute `name`, `id`, `path`, `key`, `title` or `uuid`, for example
+     "src.lock of Account 'alice'". This is the default.
+off  No such value is read. Reports then do not contain it.""", lambda value: {
+            "on": "An object that has a lock is named by one of its values.",
+            "off": "An object that has a lock is not named by its values."}[value]))
     _parameters.update((setting.name, setting) for setting in made)
 
 
@@ -219,10 +228,10 @@ def settings() -> Settings:
     """Return the current values."""
     if not _parameters:
         return Settings()
-    path, source, context_lines, colour, depth, items, width, load_symbols = (
+    path, source, context_lines, colour, depth, items, width, load_symbols, object_names = (
         setting.kept for setting in _parameters.values())
     return Settings(tuple(path.split(":")) if path else (), source == "any", context_lines, colour, depth, items, width,
-                    load_symbols == "all")
+                    load_symbols == "all", object_names == "on")
 
 
 def terminal_width() -> int | None:

@@ -345,6 +345,7 @@ SHOWN = {
     "locals-width": "The number of characters shown of a variable's value is 80.",
     "load-symbols": 'The setting for libraries whose symbols are read is "on-stacks" '
                     "(no effect: auto-solib-add is on).",
+    "object-names": "An object that has a lock is named by one of its values.",
 }
 GOOD = {
     "source-path": (f"{CHECKOUT}/gdbext:/:{CHECKOUT}/gdbext/",
@@ -357,6 +358,7 @@ GOOD = {
     "locals-width": ("10000", "The number of characters shown of a variable's value is 10000."),
     "load-symbols": ("all", 'The setting for libraries whose symbols are read is "all" '
                      "(no effect: auto-solib-add is on)."),
+    "object-names": ("off", "An object that has a lock is not named by its values."),
 }
 BAD = {
     "source-path": ("/:/nonexistent", "gdbext source-path: /nonexistent is not a folder; the path stays "
@@ -368,6 +370,7 @@ BAD = {
     "locals-items": ("0", "gdbext locals-items must be from 1 to 1000, not 0; it stays 1"),
     "locals-width": ("9", "gdbext locals-width must be from 10 to 10000, not 9; it stays 10000"),
     "load-symbols": ("none", 'Undefined item: "none".'),
+    "object-names": ("some", 'Undefined item: "some".'),
 }
 
 
