@@ -195,7 +195,7 @@ class PythonLocks:
 def _seen_lock(lock: PyLock) -> SeenLock:
     # a thread in pthread_join waits for the same lock
     address = lock.address if not kind_of(lock.kind).ends_thread else lock.owner or 0
-    return SeenLock(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock,
+    return SeenLock(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock, why=lock.why,
                     known_by=frozenset((lock.address,)))
 
 

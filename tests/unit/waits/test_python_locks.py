@@ -243,3 +243,22 @@ def test_object_without_a_telling_value(program: Program, attributes: dict[str, 
     program.waiter(lock, variables=[("self", program.python.instance("Account", True, lock=lock, **attributes))])
     assert (lock_of(program.look(), lock).name, lock_of(program.look(), lock).of_object) == (
         "self.lock of Account", None)
+
+
+# -- queues ---------------------------------------------------------------------------------------------------
+
+def test_numbers_of_a_queue_that_a_thread_waits_for(program: Program) -> None:
+    python = program.python
+    done, private = python.condition(python.lock()), python.lock()
+    jobs = python.instance("Queue", all_tasks_done=done, unfinished_tasks=python.integer(2), maxsize=python.integer(0),
+                           queue=python.builtin("collections.deque", "PyVarObject", ob_size=1))
+    frame = program.frame(variables=[("jobs", jobs)])
+    for function, file, variables in (("join", "/usr/lib/python3/queue.py", [("self", jobs)]),
+                                      ("wait", THREADING, [("self", done), ("waiter", private)])):
+        code = python.code(function, 1, variables=[name for name, _ in variables], file=file)
+        frame = python.fill(python.frame(code, frame), [value for _, value in variables], (), program.globals)
+    program.sleeps(program.thread(frame), private)
+    lock = lock_of(program.look(), done)
+    assert (lock.kind, lock.name, lock.state) == ("py-condition", "jobs", "not all tasks are done")
+    assert lock.why is not None
+    assert explain(lock.why) == "2 unfinished tasks, 1 queued; a condition has no owner: any thread may notify it"
