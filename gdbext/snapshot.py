@@ -35,9 +35,10 @@ from gdbext.waits.recognisers import find_waits
 from gdbext.waits.seen import SeenWait
 
 
-def take_snapshot(target: TargetWithTypes) -> Snapshot:
+def take_snapshot(target: TargetWithTypes, object_names: bool = True) -> Snapshot:
     """Read the threads, what each of them waits for, and which threads hold it.
 
+    :param object_names: whether the objects that have locks are named by values of their attributes.
     :raises GdbextError: all threads are running, or the architecture is not supported.
     """
     memory, findings = target.memory, Findings()
@@ -54,7 +55,7 @@ def take_snapshot(target: TargetWithTypes) -> Snapshot:
         threads = find_restarted_waits(memory, library.layouts, code, threads, sites)
     gone = GoneOwners(target, library.layouts, threads)
     python = read_python_side(target, code, threads, gone, findings)
-    context = read_context(target, code, library, threads, sites, python, findings)
+    context = read_context(target, code, library, threads, sites, python, findings, object_names)
     waits = find_waits(context)
     return Snapshot(context, waits, find_locks(context, waits, gone))
 

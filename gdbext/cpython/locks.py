@@ -12,12 +12,14 @@ from dataclasses import replace
 
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.parking_lot import is_linked
-from gdbext.errors import CorruptStructure
+from gdbext.errors import CorruptStructure, if_unreadable
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import Reason, because
 from gdbext.record import record
+from gdbext.remembered import remembered
 
 #: Since 3.15 a ``PyThread_type_lock`` points to a ``PyMutex``, before that to a ``sem_t`` (Python/thread_pthread.h).
 _LOCKS_ARE_MUTEXES = (3, 15)
@@ -26,6 +28,8 @@ _HAPPENED = 1  # bit of a PyEvent (Include/internal/pycore_lock.h)
 _RUNNING = 3  # THREAD_HANDLE_RUNNING (Modules/_threadmodule.c)
 _RECURSIVE = 0  # RECURSIVE_MUTEX (Modules/_multiprocessing/semaphore.c)
 _MASK64 = (1 << 64) - 1
+#: What a `queue.Queue`, or a `LifoQueue` or `PriorityQueue`, keeps its items in: objects whose size is their length.
+_CONTAINERS = frozenset(("collections.deque", "list"))
 #: Largest plausible number of parties of a barrier.
 _MAX_PARTIES = 1 << 20
 
@@ -37,7 +41,7 @@ class PyLock:
     `words` are the addresses of the futex words, or parking places, that the waiting threads sleep on. `owner` is the
     ``pthread_self()`` of the recorded owner, or of the thread to join; None if none is recorded. `guard` is an inner
     object that the waiting threads sleep in, or that protects the lock. `shared` locks are for several processes, and
-    only record owners in this one.
+    only record owners in this one. `why` is more about the state.
     """
 
     kind: LockKind
@@ -50,6 +54,7 @@ class PyLock:
     guard: int = 0
     name: str | None = None
     shared: bool = False
+    why: Reason | None = None
 
 
 class LockReader:
@@ -95,13 +100,30 @@ class LockReader:
         :param condition: ``PyObject *``.
         """
         if "Queue" in self._objects.type_names(address):
-            for name, state in (("not_empty", "queue is empty"), ("not_full", "queue is full"),
-                                ("all_tasks_done", "not all tasks are done")):
+            for name, waits, state in (("not_empty", "get", "queue is empty"), ("not_full", "put", "queue is full"),
+                                       ("all_tasks_done", "join", "not all tasks are done")):
                 if self._objects.attribute(address, name) == condition:
-                    return PyLock("py-condition", condition, self._objects.type_name(address), state, guard=condition)
+                    return PyLock("py-condition", condition, self._objects.type_name(address), state, guard=condition,
+                                  why=self._queue_counts(address, waits))
             return None
         lock = self.decode(address)
         return lock if lock is not None and lock.guard == condition else None
+
+    @remembered
+    @if_unreadable(None)
+    def _queue_counts(self, address: int, waits: str) -> Reason | None:
+        """The numbers of a `queue.Queue`; None if one of them is of another type than the module gives it.
+
+        :param waits: the method that a thread waits in.
+        """
+        found = self._members(address, "unfinished_tasks", "maxsize", "queue")
+        if not found or not _CONTAINERS.intersection(self._objects.type_names(found[2])):
+            return None
+        unfinished, maxsize = self._number(found[0]), self._number(found[1])
+        if unfinished is None or maxsize is None or unfinished < 0:
+            return None
+        return because("queue-counts", waits=waits, unfinished=unfinished, maxsize=maxsize,
+                       queued=self._objects.size(found[2]))
 
     # -- written in C ----------------------------------------------------------------------------------------
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
 from gdbext.cpython.objects import Objects
+from gdbext.cpython.values import ValueReader
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.remembered import remembered
 
@@ -17,22 +19,34 @@ _MAX_VARIABLES = 256
 _MAX_GLOBALS = 4096
 
 
+class Name(NamedTuple):
+    """The name of an object: an expression of a frame.
+
+    `object` is the object of which it is an attribute or item (``PyObject *``, or 0), `of_class` whether the attribute
+    is one of that object's class, which all its instances share.
+    """
+
+    text: str
+    object: int = 0
+    of_class: bool = False
+
+
 class Names:
     """Finds names of objects of one runtime; the globals of a module are read once."""
 
-    def __init__(self, objects: Objects, frames: FrameReader, locks: LockReader) -> None:
+    def __init__(self, objects: Objects, frames: FrameReader, locks: LockReader, values: ValueReader) -> None:
         self._objects = objects
         self._frames = frames
         self._locks = locks
+        self._values = values
 
-    def find(self, stack: Sequence[RawFrame], wanted: Sequence[int]) -> tuple[str, int] | None:
+    def find(self, stack: Sequence[RawFrame], wanted: Sequence[int]) -> Name | None:
         """The name of one of several objects in the innermost frame that refers to one; None if no near frame does.
 
         The name of an attribute of ``self`` includes the class (``self._lock of Pool``), that of a global variable the
         module (``accounts of bank``).
 
         :param wanted: ``PyObject *``; earlier ones are preferred.
-        :return: the name, and the object of which it is an attribute or item (``PyObject *``, or 0).
         """
         for raw in stack[:_MAX_FRAMES]:
             try:
@@ -64,33 +78,33 @@ class Names:
                         parts.setdefault(item, part)
         return module, {**parts, **names}
 
-    def _in_frame(self, raw: RawFrame, wanted: Sequence[int]) -> dict[int, tuple[str, int]]:
-        """The best name in a frame for each of the objects, and the object of which it is an attribute or item."""
-        found: dict[int, tuple[str, int]] = {}
+    def _in_frame(self, raw: RawFrame, wanted: Sequence[int]) -> dict[int, Name]:
+        """The best name in a frame for each of the objects."""
+        found: dict[int, Name] = {}
         variables = [pair for pair in self._frames.variables(raw)[:_MAX_VARIABLES] if not pair[0].startswith(".")]
         mine = next((value for name, value in variables if name == "self"), 0)
         if mine and mine not in wanted:
             kind = self._objects.type_name(mine)
-            for name, value in self._reachable(mine):
+            for name, value, of_class in self._reachable(mine):
                 for address in (value, self._inside(value)):
                     if address in wanted:
-                        found.setdefault(address, (f"self.{name} of {kind}", mine))
+                        found.setdefault(address, Name(f"self.{name} of {kind}", mine, of_class))
         module, names = self.globals_of(self._frames.globals(raw))
         if module == "__main__":
             module = raw.frame.file.rpartition("/")[2].partition(".py")[0] or module
         for value in wanted:
             if value in names:
-                found.setdefault(value, (f"{names[value]} of {module}", 0))
+                found.setdefault(value, Name(f"{names[value]} of {module}"))
         for name, value in variables:
             for address in (value, self._inside(value)):
                 if address in wanted and name != "self":
-                    found.setdefault(address, (name, 0))
+                    found.setdefault(address, Name(name))
         if not any(value in found for value in wanted):
             for name, value in variables:
                 if value != mine and value not in wanted:
-                    for inner, item in self._reachable(value, name):
+                    for inner, item, of_class in self._reachable(value, name):
                         if item in wanted:
-                            found.setdefault(item, (inner, value))
+                            found.setdefault(item, Name(inner, value, of_class))
         return found
 
     @if_unreadable(0)
@@ -99,19 +113,21 @@ class Names:
         lock = self._locks.decode(address)
         return 0 if lock is None else lock.guard or lock.address
 
-    def _reachable(self, address: int, name: str = "") -> Iterator[tuple[str, int]]:
-        """(name, value) of the items of an object, its attributes, those of its class, and the items of all these."""
-        yield from self._parts(address, name)
+    def _reachable(self, address: int, name: str = "") -> Iterator[tuple[str, int, bool]]:
+        """(name, value, whether it is its class's) of an object's items and attributes, and of the items of these."""
+        for path, item in self._parts(address, name):
+            yield path, item, False
         try:
-            attributes = list(itertools.islice(self._objects.attributes(address), _MAX_VARIABLES))
+            attributes = [(*pair, False) for pair in itertools.islice(self._values.attributes(address), _MAX_VARIABLES)]
             for namespace in self._objects.class_namespaces(address):
-                attributes += self._named(namespace, _MAX_VARIABLES)
+                attributes += [(*pair, True) for pair in self._named(namespace, _MAX_VARIABLES)]
         except GdbextError:
             return
-        for attribute, value in attributes:
+        for attribute, value, of_class in attributes:
             path = f"{name}.{attribute}" if name else attribute
-            yield path, value
-            yield from self._parts(value, path)
+            yield path, value, of_class
+            for inner, item in self._parts(value, path):
+                yield inner, item, of_class
 
     def _named(self, namespace: int, limit: int) -> Iterator[tuple[str, int]]:
         return itertools.islice(self._objects.named_items(namespace), limit)

@@ -157,6 +157,31 @@ class ValueReader:
                 raise
         return self._classes[kind.address]
 
+    def attributes(self, address: int) -> Iterator[tuple[str, int]]:
+        """(name, value) of the attributes of an object in `__slots__` and `__dict__`; see `Objects.attributes`."""
+        kind = self.kind(self._objects.type_address(address))
+        if self._has_slots(kind.address):
+            yield from self.in_slots(address, kind)
+        yield from self._objects.attributes(address)
+
+    def in_slots(self, address: int, kind: _Kind) -> Iterator[tuple[str, int]]:
+        """(name, value) of the readable attributes of an object in `__slots__`."""
+        for name, offset in self.class_of(kind).slots:
+            try:
+                value = read_u64(self._memory, address + offset)
+            except GdbextError:
+                continue
+            if value:
+                yield name, value
+
+    @remembered
+    def _has_slots(self, kind: int) -> bool:
+        """Whether a class written in Python or one of its bases has `__slots__`: their number is the type's size.
+
+        To find their names, all attributes of all these classes have to be read.
+        """
+        return any(self._objects.read_member("PyVarObject", base, "ob_size") for base in self._objects.base_types(kind))
+
     def _read_class(self, address: int) -> _Class:
         slots: dict[str, int] = {}
         special = dict.fromkeys(("__dataclass_fields__", "_fields", "_member_map_"), 0)
@@ -445,13 +470,7 @@ class _Writer:
 
     def _attributes(self, address: int, kind: _Kind) -> Iterator[tuple[str, int]]:
         """(name, value) of the readable attributes of an object in `__slots__` and `__dict__`."""
-        for name, offset in self._reader.class_of(kind).slots:
-            try:
-                value = read_u64(self._memory, address + offset)
-            except GdbextError:
-                continue
-            if value:
-                yield name, value
+        yield from self._reader.in_slots(address, kind)
         try:
             for pair in self._objects.attributes(address):
                 self._reads -= 1

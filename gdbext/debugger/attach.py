@@ -70,7 +70,7 @@ def _greet(name: str) -> None:
     crashed = False
     try:
         with session() as target:
-            snapshot = take_snapshot(target)
+            snapshot = take_snapshot(target, settings().object_names)
             report = snapshot.judged_report(lambda thread: False)
             if target.kind == "core":
                 report = with_crash(snapshot, report)

@@ -58,7 +58,10 @@ _AGAIN = 0.1
 
 @record
 class Request:
-    """The launcher's request. `parent` is its PID, `settings` are GDB commands to begin with."""
+    """The launcher's request. `parent` is its PID, `settings` are GDB commands to begin with.
+
+    `object_names` says whether the objects that have locks are named by values of their attributes.
+    """
 
     parent: int
     pid: int | None
@@ -69,6 +72,7 @@ class Request:
     stacks: str
     colour: bool
     width: int | None
+    object_names: bool
 
 
 _Send = Callable[[Mapping[str, Any]], None]
@@ -118,7 +122,7 @@ def _answer(request: Request, send: _Send) -> None:
     gc.disable()  # as in `target.session`; GDB ends afterwards
     try:
         _load(request)
-        found = _take() if request.pid is None else _take_attached(request.pid, send)
+        found = _take(request) if request.pid is None else _take_attached(request, request.pid, send)
         send(_reply(request, *found))  # the process runs on while the text is written
     except GdbextError as error:
         send({"problem": printable(str(error)), "hint": error.hint})
@@ -145,9 +149,9 @@ def _load(request: Request) -> None:
         execute(f"core-file {request.core}")
 
 
-def _take() -> tuple[GdbTarget, Report, GdbextError | None]:
+def _take(request: Request) -> tuple[GdbTarget, Report, GdbextError | None]:
     target = GdbTarget()
-    snapshot = take_snapshot(target)
+    snapshot = take_snapshot(target, request.object_names)
     # the stacks of all threads, since the document has them and equal ones are grouped
     report = snapshot.judged_report(lambda thread: True)
     if target.kind == "core":
@@ -155,7 +159,7 @@ def _take() -> tuple[GdbTarget, Report, GdbextError | None]:
     return target, report, snapshot.incomplete
 
 
-def _take_attached(pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextError | None]:
+def _take_attached(request: Request, pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextError | None]:
     prefetch = Prefetch(pid)
     prefetch.read()
     asleep = read_sleeping_threads(pid)  # last, since the threads run on
@@ -169,7 +173,7 @@ def _take_attached(pid: int, send: _Send) -> tuple[GdbTarget, Report, GdbextErro
             raise
         before_pause.keep(asleep)
         prefetch.check()
-        target, report, incomplete = _take()
+        target, report, incomplete = _take(request)
     finally:
         _set_interrupts(False)  # nothing but the end of GDB may come before the detach
         try:

@@ -26,7 +26,7 @@ class Settings:
     `colour` is ``auto``, ``on`` or ``off``. For the values of variables, `locals_depth` limits the levels of
     containers, `locals_items` the items of each, and `locals_width` the characters of a value. With `load_all` GDB
     reads the symbols of all libraries in spite of `set auto-solib-add off`. With `verdict_in_editors` an editor shows
-    the verdict when it attaches.
+    the verdict when it attaches. With `object_names` an object that has a lock is named by the value of an attribute.
     """
 
     source_path: tuple[str, ...] = ()
@@ -38,6 +38,7 @@ class Settings:
     locals_width: int = 80
     load_all: bool = False
     verdict_in_editors: bool = True
+    object_names: bool = True
 
     @property
     def limits(self) -> Limits:
@@ -217,7 +218,14 @@ all        Read the symbols of all libraries at the first command of gdbext.""",
         _Choice("verdict-in-editors", ("on", "off"), "whether an editor shows the verdict when it attaches", """\
 With `on`, the default, an editor that uses the Debug Adapter Protocol shows one line in
 its debug console: once for each process that it attaches to, and for each core.""",
-                lambda value: f'Whether an editor shows the verdict when it attaches is "{value}".'))
+                lambda value: f'Whether an editor shows the verdict when it attaches is "{value}".'),
+        _Choice("object-names", ("on", "off"), "whether an object that has a lock is named by one of its values", """\
+on   A lock in an attribute of a Python object is shown with the value of the object's
+     attribute `name`, `id`, `path`, `key`, `title` or `uuid`, for example
+     "src.lock of Account 'alice'". This is the default.
+off  No such value is read. Reports then do not contain it.""", lambda value: {
+            "on": "An object that has a lock is named by one of its values.",
+            "off": "An object that has a lock is not named by its values."}[value]))
     _parameters.update((setting.name, setting) for setting in made)
 
 
@@ -225,10 +233,10 @@ def settings() -> Settings:
     """Return the current values."""
     if not _parameters:
         return Settings()
-    path, source, context_lines, colour, depth, items, width, load_symbols, verdict = (
+    path, source, context_lines, colour, depth, items, width, load_symbols, verdict, object_names = (
         setting.kept for setting in _parameters.values())
     return Settings(tuple(path.split(":")) if path else (), source == "any", context_lines, colour, depth, items, width,
-                    load_symbols == "all", verdict == "on")
+                    load_symbols == "all", verdict == "on", object_names == "on")
 
 
 def terminal_width() -> int | None:

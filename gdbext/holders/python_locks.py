@@ -17,7 +17,7 @@ from gdbext.cpython.taken import TakenLock
 from gdbext.errors import GdbextError
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
-from gdbext.model.reasons import because
+from gdbext.model.reasons import because, joined
 from gdbext.remembered import remembered
 from gdbext.threads.threads import Threads
 from gdbext.waits.python_locks import PythonLocks, Reader
@@ -97,7 +97,8 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
         return None
     kind = kind_of(lock.kind)
     if kind.no_owner is not None:
-        return replace(found, why=because(kind.no_owner))
+        no_owner = because(kind.no_owner)
+        return replace(found, why=no_owner if lock.why is None else joined((lock.why, no_owner)))
     if not lock.locked:
         return replace(found, why=because("lock-about-to-be-taken"))
     all_passed_on = context.waits.parked.passed_on

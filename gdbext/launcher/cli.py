@@ -181,6 +181,12 @@ def add_timeout(group: argparse._ActionsContainer) -> None:
                        help="how long a snapshot may take; the process then resumes (default: 60)")
 
 
+def add_object_names(group: argparse._ActionsContainer) -> None:
+    """Add the choice whether reports contain values of objects that have locks."""
+    group.add_argument("--no-object-names", action="store_false", dest="object_names",
+                       help="do not name an object that has a lock by one of its values (Account 'alice')")
+
+
 def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
     """Add JSON instead of text, and HTML in addition."""
     verb.add_argument("--json", action="store_true",
@@ -206,6 +212,7 @@ def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True) ->
                        "be given several times")
     group.add_argument("--debuginfod", action="store_true",
                        help="let GDB ask the servers of $DEBUGINFOD_URLS for symbols")
+    add_object_names(group)
 
 
 def add_text(verb: argparse.ArgumentParser) -> None:
@@ -221,7 +228,8 @@ def parse_options(options: argparse.Namespace) -> Options:
     return Options(
         gdb=options.gdb, timeout=getattr(options, "timeout", 60.0), sysroot=options.sysroot,
         search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
-        stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None)
+        stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None,
+        object_names=options.object_names)
 
 
 def parse_colour(options: argparse.Namespace) -> bool:

@@ -221,6 +221,15 @@ class Waiter:
 
 
 @record
+class NamedObject:
+    """An object by its type and by the attribute whose value, as text, tells it from others of that type."""
+
+    type: str
+    attribute: str
+    value: str
+
+
+@record
 class Lock:
     """A lock with its state, holders and waiters.
 
@@ -245,6 +254,8 @@ class Lock:
     shared: bool = False
     #: the TID that a shared lock records as its owner, where it is not a thread of this process
     foreign_owner: int | None = None
+    #: the object that has the lock in an attribute, if a value tells it from others of its type
+    of_object: NamedObject | None = None
 
     @property
     def is_event(self) -> bool:

@@ -37,7 +37,7 @@ ReasonCode = Literal[
     # waits/: Python locks
     "asked-to-stop", "in-critical-section", "in-no-critical-section", "in-several-critical-sections",
     "in-several-with-blocks", "in-with-block", "maybe-left-with-block", "not-all-stopped", "owner-ident-compiled",
-    "owner-ident-reused", "requester-unknown",
+    "owner-ident-reused", "queue-counts", "requester-unknown",
     # waits/: OpenMP
     "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "openmp-worker",
     "openmp-worker-idle", "openmp-worker-in", "tasks-left", "tasks-run", "team-starts-or-ends",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdbext.model.kinds import kind_of, name_of_kind
 from gdbext.narrate.frames import short_place
 from gdbext.narrate.locks import held_at_arrow, wait_mode
-from gdbext.narrate.names import RANGE, Facts, lock_name, names_of, number_list
+from gdbext.narrate.names import RANGE, Facts, lock_name, names_of, number_list, program_name
 from gdbext.narrate.words import Foreign, Words, reason
 
 #: The title of a drawing, and its description for screen readers.
@@ -106,5 +106,5 @@ def lock_lines(facts: Facts, lock_id: str) -> list[Words]:
         return [lock_name(facts, lock)]
     lines: list[Words] = [(f"{name_of_kind(lock.kind, lock.state)} {lock.address:#x}",)]
     if lock.name:
-        lines.append((Foreign(lock.name),))
+        lines.append(program_name(lock))
     return [*lines, ("owner gone: ", reason(lock.orphan)) if lock.orphan else (lock.state,)]

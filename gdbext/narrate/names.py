@@ -127,7 +127,16 @@ def _lock_words(facts: Facts, lock: Lock) -> Words:
     if kind.title is not None:
         return (kind.title if facts.single_gil else f"{kind.title} {lock.id}",)
     return (f"{name_of_kind(lock.kind, lock.state)} {lock.address:#x}",
-            *((" ", Foreign(lock.name)) if lock.name else ()))
+            *((" ", *program_name(lock)) if lock.name else ()))
+
+
+def program_name(lock: Lock) -> Words:
+    """A lock's name in the program, and the object that has it: ``src.lock of Account 'alice'``."""
+    name, found = lock.name or "", lock.of_object
+    if found is None:
+        return (Foreign(name),)
+    kind = () if name.endswith(f" of {found.type}") else (" of ", Foreign(found.type, 60))
+    return (Foreign(name), *kind, " ", Foreign(found.value, 60))
 
 
 def lock_of_id(facts: Facts, lock_id: str) -> Words:

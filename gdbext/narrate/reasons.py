@@ -66,6 +66,15 @@ def _with_why(text: str, why: str | None) -> str:
     return text if why is None else f"{text} ({why})"
 
 
+def _counts(waits: str, unfinished: int, maxsize: int, queued: int) -> str:
+    """What a thread in `join`, `put` or `get` of a queue waits for, in numbers.
+
+    Programs that never call `join` need not call `task_done` either; unfinished tasks then mean nothing.
+    """
+    unfinished_tasks = f"{unfinished} unfinished task{'s' if unfinished != 1 else ''}, "
+    return {"join": unfinished_tasks, "put": f"maxsize {maxsize}, "}.get(waits, "") + f"{queued} queued"
+
+
 def _compiled(threads: Sequence[int], more: int) -> str:
     named = ", ".join(map(str, threads)) + (" ..." if more else "")
     waiting = f"thread {named} waits" if len(threads) == 1 else f"threads {named} wait"
@@ -147,6 +156,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "owner-ident-compiled": "its owner has the ident of thread {thread}, whose code is compiled and cannot be searched",
     "owner-ident-reused": "its owner has the ident of thread {thread}, but no frame of that thread refers to the lock: "
                           "the owner may be an earlier thread that had the ident",
+    "queue-counts": _counts,
     "requester-unknown": "the requesting thread is not known",
 
     "all-arrived": "all threads have arrived and are about to wake up",

@@ -183,12 +183,13 @@ def _write_thread(thread: Thread) -> dict[str, Any]:
 
 _HOLDER = shape(model.Holder, thread=NUMBER, mode=_MODE, evidence=_EVIDENCE, why=REASON_OR_NONE, taken_at=_TAKEN_AT)
 _WAITER = shape(model.Waiter, thread=NUMBER, mode=_MODE)
+_NAMED_OBJECT = shape(model.NamedObject, type=TEXT, attribute=TEXT, value=TEXT)
 # a newer report may have kinds that the table of kinds does not contain yet
 _LOCK = shape(
     model.Lock, id=TEXT, kind=TEXT, address=ADDRESS, name=TEXT_OR_NONE, state=TEXT, holders=each(_HOLDER),
     waiters=each(_WAITER), candidates=NUMBERS, orphan=REASON_OR_NONE,
     orphan_evidence=optional(_EVIDENCE, model.RECORDED), wait_for=one_of(model.WaitFor), shared=FLAG,
-    foreign_owner=optional(NUMBER_OR_NONE), why=REASON_OR_NONE)
+    foreign_owner=optional(NUMBER_OR_NONE), why=REASON_OR_NONE, of_object=optional(or_none(_NAMED_OBJECT)))
 _EDGE = shape(
     model.Edge, waiter=NUMBER, lock=TEXT, holder=NUMBER_OR_NONE, evidence=optional(_EVIDENCE, model.RECORDED),
     why=optional(REASON_OR_NONE))

@@ -47,8 +47,11 @@ class Context:
 
 
 def read_context(target: Target, code: Code, library: CLibrary, threads: Threads, sites: Sites, python: PythonSide,
-                 findings: Findings) -> Context:
-    """Read where threads are parked, and make the readers of everything else."""
+                 findings: Findings, object_names: bool = True) -> Context:
+    """Read where threads are parked, and make the readers of everything else.
+
+    :param object_names: see `PythonLocks`.
+    """
     sleepers: dict[int, int] = {}
     for seen in threads:
         if seen.futex is not None:
@@ -59,5 +62,5 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
                                    threads.number_of_tid)
     parked = read_parked(target.memory, threads, python, findings)
     return Context(target, code, library, threads, sites, python, findings, parked,
-                   PythonLocks(target.memory, threads, python, parked), OpenMP(target, code, threads),
+                   PythonLocks(target.memory, threads, python, parked, object_names), OpenMP(target, code, threads),
                    Blocked(target, code, sites), words, {})

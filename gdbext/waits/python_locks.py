@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.naming import Names
+from gdbext.cpython.object_names import ObjectNames
 from gdbext.cpython.taken import TakenLocks
+from gdbext.cpython.values import ValueReader
 from gdbext.cpython.waited import DEPTH, WaitedLocks
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError, if_unreadable
@@ -39,7 +41,9 @@ class Reader:
         self.layouts = python.runtime.layouts
         self.frames = python.frames
         self.locks = LockReader(memory, self.layouts, python.objects)
-        self.names = Names(python.objects, self.frames, self.locks)
+        values = ValueReader(memory, self.layouts, python.objects)
+        self.names = Names(python.objects, self.frames, self.locks, values)
+        self.object_names = ObjectNames(python.objects, values)
         self.waited = WaitedLocks(memory, self.layouts, python.objects, self.frames, self.locks, python.interpreters,
                                   pthreads)
         self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
@@ -53,13 +57,18 @@ class Reader:
 
 
 class PythonLocks:
-    """The locks of Python programs that threads wait for."""
+    """The locks of Python programs that threads wait for.
 
-    def __init__(self, memory: Memory, threads: Threads, side: PythonSide, parked: ParkedWaits) -> None:
+    :param object_names: whether the objects that have the locks are named by values of their attributes.
+    """
+
+    def __init__(self, memory: Memory, threads: Threads, side: PythonSide, parked: ParkedWaits,
+                 object_names: bool = True) -> None:
         self._memory = memory
         self._threads = threads
         self._side = side
         self._parked = parked
+        self._object_names = object_names
         self._readers: dict[int, Reader] = {}
         # by id: the lock, and the number of threads that were searched for its name
         self._found: dict[str, SeenLock] = {}
@@ -101,7 +110,10 @@ class PythonLocks:
         if found.name is None and not kind_of(lock.kind).ends_thread:
             named = reader.names.find(stack[index:], path)
             if named is not None:
-                found = replace(found, name=named[0], known_by=found.known_by.union([named[1]] if named[1] else []))
+                found = replace(found, name=named.text,
+                                known_by=found.known_by.union([named.object] if named.object else []))
+                if self._object_names and named.object and not named.of_class:
+                    found = replace(found, of_object=reader.object_names.find(named.object))
         self._searched[found.id] = self._searched.get(found.id, 0) + 1
         self._found[found.id] = found
         self._by_word[(id(reader), word)] = found.id
@@ -150,7 +162,7 @@ class PythonLocks:
             for reader, stack in self.stacks(number):
                 named = reader.names.find(stack, [address])
                 if named is not None:
-                    return named[0]
+                    return named.text
         return None
 
     def at(self, address: int) -> SeenLock | None:
@@ -183,7 +195,7 @@ class PythonLocks:
 def _seen_lock(lock: PyLock) -> SeenLock:
     # a thread in pthread_join waits for the same lock
     address = lock.address if not kind_of(lock.kind).ends_thread else lock.owner or 0
-    return SeenLock(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock,
+    return SeenLock(lock.kind, address, lock.state, name=lock.name, elsewhere=lock.shared, python=lock, why=lock.why,
                     known_by=frozenset((lock.address,)))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from gdbext.cpython.locks import PyLock
-from gdbext.model import EXCLUSIVE, RECORDED, Evidence, Holder, Lock, Mode, PyFrame, Waiter
+from gdbext.model import EXCLUSIVE, RECORDED, Evidence, Holder, Lock, Mode, NamedObject, PyFrame, Waiter
 from gdbext.model.kinds import LockKind, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, joined
 from gdbext.record import record
@@ -39,7 +39,8 @@ class SeenLock:
     counts but does not record, `find_holders` the way to find them. With `elsewhere` the owner may be in another
     process. `mode` is that of the waiting thread. A thread that `repeats` its timed waits waits forever.
 
-    For a Python lock, `python` is the lock object, and `known_by` are the objects that refer to it. `guards` is the
+    For a Python lock, `python` is the lock object, and `known_by` are the objects that refer to it. `of_object` is the
+    object that has the lock in an attribute. `guards` is the
     object (``PyObject *``) that the lock belongs to and the name of its type. The id of a GIL has a `number` in place
     of the address.
     """
@@ -65,6 +66,7 @@ class SeenLock:
     known_by: frozenset[int] = frozenset()
     guards: tuple[int, str] | None = None
     number: int | None = None
+    of_object: NamedObject | None = None
 
     @cached_property
     def id(self) -> str:
@@ -75,7 +77,7 @@ class SeenLock:
         """The lock for the report."""
         return Lock(self.id, self.kind, self.address, self.name, self.state, self.holders, tuple(waiters),
                     self.candidates, self.orphan, kind_of(self.kind).wait_for, self.orphan_evidence, self.why,
-                    self.elsewhere, self.foreign_owner)
+                    self.elsewhere, self.foreign_owner, self.of_object)
 
 
 @record
@@ -105,5 +107,6 @@ def merge(ways: Sequence[SeenLock]) -> SeenLock:
         whys = tuple(dict.fromkeys(lock.why for lock in ways if lock.why is not None))[:_MOST_REASONS]
         return replace(first, state=" or ".join(dict.fromkeys(lock.state for lock in ways)),
                        why=joined(whys))
-    return replace(first, name=next((lock.name for lock in ways if lock.name is not None), None),
+    named = next((lock for lock in ways if lock.name is not None), first)
+    return replace(first, name=named.name, of_object=named.of_object,
                    known_by=frozenset().union(*(lock.known_by for lock in ways)))

@@ -81,6 +81,23 @@ def check_locks(seen: Snapshot) -> None:
     seen.owner.check_lock(next(iter(seen.truth.locks)))
 
 
+def test_numbers_of_queues(seen: Snapshot) -> None:
+    check_queues(seen)
+
+
+def check_queues(seen: Snapshot) -> None:
+    found = {}
+    for name in seen.truth.locks:
+        code = seen.report.lock(name)["why_code"]
+        for each in code["arguments"]["reasons"] if code is not None and code["code"] == "several" else ():
+            if each["code"] == "queue-counts":
+                found[name] = [each["arguments"][key] for key in ("waits", "unfinished", "maxsize", "queued")]
+    assert found == seen.more["queues"]
+    if "outbox" in found:
+        assert [seen.report.lock(name)["why"].partition("; ")[0] for name in ("inbox", "outbox", "outbox-done")] == [
+            "0 queued", "maxsize 1, 1 queued", "2 unfinished tasks, 1 queued"]
+
+
 def test_places_where_locks_were_taken(seen: Snapshot) -> None:
     check_places(seen)
 
@@ -147,6 +164,7 @@ def test_python_of_debian(name: str, variant: str, tmp_path: Path) -> None:
         core.unlink()
     for seen in snapshots:
         check_locks(seen)
+        check_queues(seen)
         check_places(seen)
         check_waits(seen)
         check_deadlocks(seen)

@@ -346,6 +346,7 @@ SHOWN = {
     "load-symbols": 'The setting for libraries whose symbols are read is "on-stacks" '
                     "(no effect: auto-solib-add is on).",
     "verdict-in-editors": 'Whether an editor shows the verdict when it attaches is "on".',
+    "object-names": "An object that has a lock is named by one of its values.",
 }
 GOOD = {
     "source-path": (f"{CHECKOUT}/gdbext:/:{CHECKOUT}/gdbext/",
@@ -359,6 +360,7 @@ GOOD = {
     "load-symbols": ("all", 'The setting for libraries whose symbols are read is "all" '
                      "(no effect: auto-solib-add is on)."),
     "verdict-in-editors": ("off", 'Whether an editor shows the verdict when it attaches is "off".'),
+    "object-names": ("off", "An object that has a lock is not named by its values."),
 }
 BAD = {
     "source-path": ("/:/nonexistent", "gdbext source-path: /nonexistent is not a folder; the path stays "
@@ -371,6 +373,7 @@ BAD = {
     "locals-width": ("9", "gdbext locals-width must be from 10 to 10000, not 9; it stays 10000"),
     "load-symbols": ("none", 'Undefined item: "none".'),
     "verdict-in-editors": ("maybe", 'Undefined item: "maybe".'),
+    "object-names": ("some", 'Undefined item: "some".'),
 }
 
 

@@ -167,5 +167,7 @@ def test_standstill_of_many_threads_is_short(name: str, tmp_path: Path) -> None:
     for text in texts[:5]:
         assert '100 threads 2-101 ("worker-0" ... "worker-99")' in text
     assert "; threads 2-101 wait for py-condition jobs" in texts[5]
+    for text in texts[1:5]:
+        assert "not all tasks are done (1 unfinished task, 0 queued; a condition has no owner" in " ".join(text.split())
     assert "#0" not in texts[2]
     assert {tuple(thread["stack"]) for thread in sessions[-1].document(4)["threads"]} == {()}

@@ -3,10 +3,12 @@
 `pylocks.py waits` hangs in many ways that are not deadlocks, `pylocks.py deadlocks` in many that are. Prints one JSON
 line about itself, see tests/support/samples.py, and writes further facts to the file more.json:
 
-    {"names": {LOCK: NAME}, "taken": {LOCK: [FUNCTION, LINE]}, "timed": [ROLE]}
+    {"names": {LOCK: NAME}, "taken": {LOCK: [FUNCTION, LINE]}, "timed": [ROLE],
+     "queues": {LOCK: [METHOD, UNFINISHED, MAXSIZE, QUEUED]}}
 
 `names` are the program's names of the locks, `taken` says which `with` statement took a lock, `timed` which
-threads wait with a timeout. Lines are looked up in this file: `#: NAME` marks the one that takes the lock of that name.
+threads wait with a timeout, `queues` in which method of a queue a thread waits for a lock, and the queue's numbers.
+Lines are looked up in this file: `#: NAME` marks the one that takes the lock of that name.
 Runs on CPython 3.6 and later.
 """
 
@@ -46,6 +48,7 @@ LOCKS = {}  # type: dict[str, dict[str, object]]
 NAMES = {}  # type: dict[str, str]
 TAKEN = {}  # type: dict[str, tuple[str, int]]
 TIMED = []  # type: list[str]
+QUEUES = {}  # type: dict[str, tuple[str, int, int, int]]
 EDGES = []  # type: list[tuple[str, str, str]]
 BEHIND = []  # type: list[str]
 
@@ -146,7 +149,7 @@ class Office:
         self.chairs = threading.BoundedSemaphore(1)
         self.meeting = threading.Barrier(3)
         self.inbox = queue.Queue()  # type: queue.Queue[int]
-        self.outbox = queue.Queue(1)  # type: queue.Queue[int]
+        self.outbox = queue.LifoQueue(1)  # type: queue.Queue[int]
         self.tray: Any = getattr(queue, "SimpleQueue", queue.Queue)()  # since 3.7
         self.answer = concurrent.futures.Future()  # type: concurrent.futures.Future[int]
 
@@ -183,8 +186,10 @@ class Office:
 
     def send_mail(self) -> None:
         self.outbox.put(1)
-        stand("sender")
+        self.outbox.get()  # never done
         self.outbox.put(2)
+        stand("sender")
+        self.outbox.put(3)
 
     def see_mail_read(self) -> None:
         stand("boss")
@@ -228,6 +233,9 @@ class Office:
              known_as=known("outbox"))
         tell("tray", "py-condition", id(getattr(self.tray, "not_empty", self.tray)), "queue is empty", ["typist"],
              known_as=known("tray"))
+        QUEUES.update({"inbox": ("get", 0, 0, 0), "outbox": ("put", 2, 1, 1), "outbox-done": ("join", 2, 1, 1)})
+        if isinstance(self.tray, queue.Queue):
+            QUEUES["tray"] = ("get", 0, 0, 0)
         tell("answer", "py-condition", id(self.answer), "result is pending", ["asker"], known_as=known("answer"))
 
 
@@ -512,6 +520,8 @@ def files() -> None:
     pool = concurrent.futures.ThreadPoolExecutor(1)
     pool.submit(enrol, "idle", "futex").result()
     work = pool._work_queue
+    if isinstance(work, queue.Queue):
+        QUEUES["work"] = ("get", 1, 0, 0)  # the pool never calls task_done
     tell("work", "py-condition", id(getattr(work, "not_empty", work)), "queue is empty", ["idle"],
          known_as="work_queue")
     files.kept = pool  # type: ignore[attr-defined]
@@ -804,7 +814,7 @@ def quarrels() -> None:
 def say(variant: str) -> None:
     until(lambda: set(PEOPLE) <= STANDING)
     with open("more.json", "w") as file:
-        json.dump({"names": NAMES, "taken": TAKEN, "timed": TIMED}, file)
+        json.dump({"names": NAMES, "taken": TAKEN, "timed": TIMED, "queues": QUEUES}, file)
     truth = {
         "sample": "pylocks",
         "variant": variant,

@@ -57,6 +57,7 @@ class FakePython:
         self.memory = memory
         self.build = Builder(memory, self.layouts, heap)
         self._types: dict[str, int] = {}
+        self._slots: list[int] = []
         self.runtime_address = 0
         self.module = Module("", ())
 
@@ -235,12 +236,14 @@ class FakePython:
         """A class written in Python, without `__dict__`; `builtin` makes its instances."""
         at = self.type_object(name, tp_flags=_HEAPTYPE, tp_base=self.type_object(base))
         self.build.put("PyTypeObject", at, tp_dict=self.namespace(**namespace))
+        self.build.put("PyVarObject", at, ob_size=sum(value in self._slots for value in namespace.values()))
         return self.build.put("PyObject", at, ob_type=self.type_object(metaclass))
 
     def slot(self, offset: int, kind: int = 16) -> int:
         """The descriptor of a name in `__slots__`; the kind is ``T_OBJECT_EX``."""
         member = self.build.new("PyMemberDef", type=kind, offset=offset)
-        return self.builtin("member_descriptor", "PyMemberDescrObject", d_member=member)
+        self._slots.append(self.builtin("member_descriptor", "PyMemberDescrObject", d_member=member))
+        return self._slots[-1]
 
     # -- locks -----------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from gdbext.model import (
     Local,
     Lock,
     MixedStack,
+    NamedObject,
     NativeFrame,
     Operand,
     Part,
@@ -223,8 +224,8 @@ def asyncio() -> Report:
     stack = (PyFrame("work", "Job.work", "/app/job.py", 5, Columns(4, 17, 6), "coroutine"),
              NativeFrame("epoll_wait", "libc.so.6", 0x7F00), NativeFrame("start_thread", "libc.so.6", 0x7F10))
     why = because("in-with-block")
-    held = Lock("py-lock:0x70", "py-lock", 0x70, "table of job", "locked",
-                (Holder(1, EXCLUSIVE, DERIVED, why, stack[0]),))
+    held = Lock("py-lock:0x70", "py-lock", 0x70, "table.lock", "locked",
+                (Holder(1, EXCLUSIVE, DERIVED, why, stack[0]),), of_object=NamedObject("Table", "name", "'orders'"))
     lock = Awaited(kind="asyncio.Lock", address=0x90, name="lock", holders=(0x10,))
     tasks = (Task(0x10, "a", 0x7000, 1, "pending", stack[:1], Awaited((0x20,), 2, timed=True), (0x20,)),
              Task(0x20, None, 0x7000, None, "running", (), lock))

@@ -261,7 +261,8 @@ class Surveyor:
 
 def wanted(process: Process, options: argparse.Namespace) -> dict[str, Any]:
     """The argument of `snapshot_here`."""
-    return as_json(Target(pid=process.pid), Options(gdb=options.gdb, timeout=options.timeout))
+    return as_json(Target(pid=process.pid), Options(gdb=options.gdb, timeout=options.timeout,
+                                                          object_names=options.object_names))
 
 
 async def snapshot_from_here(process: Process, options: argparse.Namespace) -> None:

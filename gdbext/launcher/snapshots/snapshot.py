@@ -85,7 +85,7 @@ class Options:
     `gdb` is a file or a name on ``$PATH``; `timeout` is in seconds. `sysroot` is the folder that holds the target's
     files under their own paths, `search` are folders that may hold them anywhere. With `debuginfod` GDB asks servers
     for symbols. `each` shows each thread by itself, `stacks` is ``full``, ``top`` or ``none``, `width` is the columns
-    of a line.
+    of a line. With `object_names` an object that has a lock is named by the value of an attribute.
     """
 
     gdb: str | None = None
@@ -97,6 +97,7 @@ class Options:
     stacks: str = "full"
     colour: bool = False
     width: int | None = None
+    object_names: bool = True
 
 
 @record
@@ -211,6 +212,7 @@ class _Run:
                 "parent": os.getpid(), "pid": target.pid, "core": preparation.core,
                 "executable": preparation.executable, "settings": settings(options, preparation),
                 "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
+                "object_names": options.object_names,
             }).encode())
             request.seek(0)
             start = _START.format(home=str(HOME), request=request.fileno(), answer=answer.fileno())

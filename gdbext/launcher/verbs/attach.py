@@ -49,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
         # a file in the current folder that anybody may have written, on which GDB comments
         for command in ("set auto-load local-gdbinit off", *asking, *preparation.settings, source_line()):
             argv += ["-iex", command]
+        if not chosen.object_names:
+            argv += ["-iex", "set gdbext object-names off"]
         executable = preparation.executable
         if target.pid is not None:
             call = f"process({target.pid}, {executable!r}, {'; '.join(why_not_traced(target.pid))!r})"

@@ -24,7 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from gdbext.errors import BadDocument, GdbextError, MissingLibrary
-from gdbext.launcher.cli import add_gdb, add_output, add_timeout, number, parse_colour, say, seconds, write_file
+from gdbext.launcher.cli import (
+    add_gdb,
+    add_object_names,
+    add_output,
+    add_timeout,
+    number,
+    parse_colour,
+    say,
+    seconds,
+    write_file,
+)
 from gdbext.launcher.cluster.page import SCHEMA, Survey, as_document, class_rows, merged, page, shown_targets, status
 from gdbext.launcher.cluster.remote import ADDRESS, Sent, as_json
 from gdbext.launcher.cluster.survey import Surveyor, Unanswered, answer_of, survey_from_here
@@ -69,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--jobs", metavar="N", type=number, default=_JOBS,
                        help=f"how many snapshots are taken on one machine at a time (default: {_JOBS})")
     add_timeout(group)
+    add_object_names(group)
     group.add_argument("--connect-timeout", metavar="SECONDS", type=seconds, default=10.0,
                        help="how long the scheduler, or a nanny, may take to answer (default: 10)")
 

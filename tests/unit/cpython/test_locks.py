@@ -9,6 +9,7 @@ from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.objects import Objects
 from gdbext.errors import GdbextError
 from gdbext.model.kinds import LockKind
+from gdbext.model.reasons import Reason, because
 from tests.support import combinations
 from tests.support.fake_memory import FakeMemory, NoiseMemory
 from tests.support.fake_python import VERSIONS, FakePython, cpython_layouts
@@ -266,6 +267,39 @@ def test_queue(python: FakePython) -> None:
         lock = reader(python).waited_through(at, condition)
         assert lock == PyLock("py-condition", condition, "Queue", state, guard=condition)
     assert reader(python).waited_through(at, python.condition(mutex)) is None
+
+
+def queue_counts(python: FakePython, waits: str, **attributes: int) -> Reason | None:
+    """The numbers of a queue for a thread that waits in one of its methods."""
+    condition = python.condition(python.lock())
+    member = {"get": "not_empty", "put": "not_full", "join": "all_tasks_done"}[waits]
+    lock = reader(python).waited_through(python.instance("Queue", True, **{member: condition}, **attributes), condition)
+    assert lock is not None
+    return lock.why
+
+
+@pytest.mark.parametrize("kind", ["deque", "list"])
+@pytest.mark.parametrize("waits", ["get", "put", "join"])
+def test_counts_of_a_queue(python: FakePython, waits: str, kind: str) -> None:
+    items = (python.builtin("collections.deque", "PyVarObject", ob_size=3) if kind == "deque" else
+             python.list_object(*[python.integer(1)] * 3))
+    why = queue_counts(python, waits, unfinished_tasks=python.integer(5), maxsize=python.integer(-1), queue=items)
+    assert why == because("queue-counts", waits=waits, unfinished=5, maxsize=-1, queued=3)
+
+
+@pytest.mark.parametrize("change", ["no queue", "set", "negative size", "negative count", "float", "damaged"])
+def test_counts_of_a_queue_that_are_not_certain(python: FakePython, change: str) -> None:
+    attributes = {"unfinished_tasks": python.integer(5), "maxsize": python.integer(0), "queue": python.list_object()}
+    if change == "no queue":
+        del attributes["queue"]
+    attributes.update({
+        "set": {"queue": python.set_object()},
+        "negative size": {"queue": python.builtin("collections.deque", "PyVarObject", ob_size=-1)},
+        "negative count": {"unfinished_tasks": python.integer(-1)},
+        "float": {"maxsize": python.builtin("float", "PyFloatObject", ob_fval=1)},
+        "damaged": {"unfinished_tasks": 0xDEAD_0000},
+    }.get(change, {}))
+    assert queue_counts(python, "join", **attributes) is None
 
 
 def test_rlock_in_python(python: FakePython) -> None:

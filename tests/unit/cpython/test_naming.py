@@ -6,8 +6,9 @@ import pytest
 
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
-from gdbext.cpython.naming import Names
+from gdbext.cpython.naming import Name, Names
 from gdbext.cpython.objects import Objects
+from gdbext.cpython.values import ValueReader
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_python import VERSIONS, FakePython
 
@@ -22,7 +23,8 @@ def stack_of(python: FakePython, *frames: int) -> tuple[Names, list[RawFrame]]:
     reader = FrameReader(python.memory, python.layouts, objects)
     tstate = python.build.new("PyThreadState")
     python.innermost(tstate, frames[0])
-    return Names(objects, reader, LockReader(python.memory, python.layouts, objects)), reader.raw(tstate)
+    values = ValueReader(python.memory, python.layouts, objects)
+    return Names(objects, reader, LockReader(python.memory, python.layouts, objects), values), reader.raw(tstate)
 
 
 def frame(python: FakePython, variables: Sequence[tuple[str, int]] = (), previous: int = 0, namespace: int = 0,
@@ -35,7 +37,7 @@ def frame(python: FakePython, variables: Sequence[tuple[str, int]] = (), previou
 def named(python: FakePython, wanted: Sequence[int], *frames: int) -> str | None:
     names, stack = stack_of(python, *frames)
     found = names.find(stack, wanted)
-    return found[0] if found is not None else None
+    return found.text if found is not None else None
 
 
 def test_variable(python: FakePython) -> None:
@@ -48,14 +50,23 @@ def test_attribute_of_self(python: FakePython) -> None:
     pool = python.instance("Pool", _lock=lock)
     variables = [("self", pool), ("mine", lock)]
     names, stack = stack_of(python, frame(python, variables))
-    assert names.find(stack, [lock]) == ("self._lock of Pool", pool)
+    assert names.find(stack, [lock]) == Name("self._lock of Pool", pool)
 
 
 def test_attribute_of_another_object(python: FakePython) -> None:
     lock = python.lock()
     job = python.instance("Job", ready=lock)
     names, stack = stack_of(python, frame(python, [("job", job)]))
-    assert names.find(stack, [lock]) == ("job.ready", job)
+    assert names.find(stack, [lock]) == Name("job.ready", job)
+
+
+def test_attribute_in_slots(python: FakePython) -> None:
+    lock = python.lock()
+    at = python.build.alloc(64)
+    python.build.put("PyObject", at, ob_type=python.class_object("Job", ready=python.slot(32), done=python.slot(40)))
+    python.memory.u64(at + 32, lock)
+    names, stack = stack_of(python, frame(python, [("job", at)]))
+    assert names.find(stack, [lock]) == Name("job.ready", at)
 
 
 @pytest.mark.parametrize(("module", "name"), [("shop", "accounts of shop"), ("__main__", "accounts of bank")])
@@ -134,8 +145,9 @@ def test_attribute_of_a_class(python: FakePython) -> None:
     lock = python.lock()
     pool = python.instance("Pool", size=python.integer(1))
     kind = class_of(python, "Pool", lock=lock)
-    assert named(python, [lock], frame(python, [("self", pool)])) == "self.lock of Pool"
-    assert named(python, [lock], frame(python, [("pool", pool)])) == "pool.lock"
+    for variable, name in (("self", "self.lock of Pool"), ("pool", "pool.lock")):
+        names, stack = stack_of(python, frame(python, [(variable, pool)]))
+        assert names.find(stack, [lock]) == Name(name, pool, of_class=True)
     assert named(python, [lock], frame(python, [("cls", kind)])) == "cls.lock"
     namespace = python.namespace(__name__=python.string("bank"), Pool=kind)
     assert named(python, [lock], frame(python, namespace=namespace)) == "Pool.lock of bank"

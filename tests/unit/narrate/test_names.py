@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.model import Thread
-from gdbext.narrate.names import names_of, number_list
+from gdbext.model import Lock, NamedObject, Thread
+from gdbext.narrate.names import names_of, number_list, program_name
 from gdbext.narrate.words import Marked, capitalised, listed, plain, plural
+from gdbext.render.plain_text import one_line as shown
 
 
 @pytest.mark.parametrize(("numbers", "text"), [
@@ -32,3 +33,20 @@ def test_capitalised_and_listed() -> None:
     assert plain(capitalised((Marked("lock", ("the GIL",)), " is held"))) == "The GIL is held"
     assert plain(listed([("a",), ("b", "c")])) == "a, bc"
     assert listed([]) == ()
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    ("dst.lock", "dst.lock of Account 'alice'"),
+    ("self.lock of Account", "self.lock of Account 'alice'"),
+    ("self.lock of MyAccount", "self.lock of MyAccount of Account 'alice'"),
+])
+def test_name_of_a_lock_of_an_object(name: str, text: str) -> None:
+    alice = NamedObject("Account", "name", "'alice'")
+    assert plain(program_name(Lock("py-lock:0x10", "py-lock", 0x10, name, "locked", of_object=alice))) == text
+    assert plain(program_name(Lock("py-lock:0x10", "py-lock", 0x10, name, "locked"))) == name
+
+
+def test_values_of_objects_are_escaped_and_cut_where_they_are_shown() -> None:
+    odd = NamedObject("\x1b[31m", "name", "x" * 500)
+    words = program_name(Lock("py-lock:0x10", "py-lock", 0x10, "lock", "locked", of_object=odd))
+    assert shown(words) == "lock of \\x1b[31m " + "x" * 60 + "..."

@@ -89,3 +89,10 @@ def test_reasons_in_arguments_become_sentences() -> None:
 ])
 def test_joined_reasons(codes: tuple[ReasonCode, ...], expected: Reason | None) -> None:
     assert joined([because(code) for code in codes]) == expected
+
+
+@pytest.mark.parametrize(("waits", "unfinished", "text"), [
+    ("join", 2, "2 unfinished tasks, 1 queued"), ("join", 1, "1 unfinished task, 1 queued"),
+    ("put", 2, "maxsize 10, 1 queued"), ("get", 2, "1 queued"), ("of a later version", 2, "1 queued")])
+def test_counts_of_a_queue(waits: str, unfinished: int, text: str) -> None:
+    assert explain(because("queue-counts", waits=waits, unfinished=unfinished, maxsize=10, queued=1)) == text

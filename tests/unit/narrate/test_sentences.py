@@ -34,7 +34,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "launcher/verbs/install.py": ("",),
     # commands of GDB and of a shell
     "launcher/snapshots/snapshot.py": ("set ", "python import sys;", "Operation not permitted"),
-    "launcher/verbs/attach.py": ("python import gdbext", "set auto-load"),
+    "launcher/verbs/attach.py": ("python import gdbext", "set auto-load", "set gdbext "),
     "launcher/verbs/completion.py": ("_gdbext_pids() {",),
 }
 _WORD = re.compile(r"[A-Za-z][a-z']+(?=[\s,.;:?!)]|$)")

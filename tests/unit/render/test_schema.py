@@ -42,9 +42,9 @@ ALL = (*PARTS, "tasks", "crash")
 #: Members that were added later, by object: documents of older versions lack them.
 LATER = {("gil", "orphan"), ("threads", "unmerged"), ("threads", "parts"), ("threads", "critical_sections"),
          ("stack", "locals"), ("taken_at", "qualified_name"), ("taken_at", "columns"), ("taken_at", "kind"),
-         ("locks", "orphan_evidence"), ("locks", "foreign_owner"), ("edges", "evidence"), ("edges", "why"),
-         ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"), ("crash", "parts"),
-         *(("target", name) for name in ("command_line", "host", "time", "paused"))}
+         ("locks", "orphan_evidence"), ("locks", "foreign_owner"), ("locks", "of_object"),
+         ("edges", "evidence"), ("edges", "why"), ("awaits", "kind"), ("awaits", "address"), ("awaits", "name"),
+         ("crash", "parts"), *(("target", name) for name in ("command_line", "host", "time", "paused"))}
 #: Reports that together contain every possible member.
 RICH = ("asyncio", "world", "crashed")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, Holder, Lock, Wait
+from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, Holder, Lock, NamedObject, Wait
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from gdbext.snapshot import take_snapshot
@@ -196,3 +196,69 @@ def test_noise_where_a_lock_should_be(version: str) -> None:
     for i in range(8):
         program.waiter(noise + 64 * i if i % 2 else program.python.lock(), variables=[("lock", noise + 64 * i)])
     assert program.look().deadlocks == ()
+
+
+# -- the objects that have the locks --------------------------------------------------------------------------
+
+def transfer(program: Program) -> tuple[int, int]:
+    """Two threads that wait for the locks of each other's accounts, both as ``dst.lock``; the locks."""
+    python = program.python
+    locks = [python.lock(), python.lock()]
+    accounts = [python.instance("Account", lock=lock, name=python.string(name))
+                for lock, name in zip(locks, ("alice", "bob"))]
+    for src, dst in ((0, 1), (1, 0)):
+        program.waiter(locks[dst], [locks[src]], variables=[("src", accounts[src]), ("dst", accounts[dst])])
+    return locks[0], locks[1]
+
+
+def test_locks_of_two_objects_with_names(program: Program) -> None:
+    alice, bob = transfer(program)
+    report = program.look()
+    assert len(report.deadlocks) == 1
+    found = {lock.address: (lock.name, lock.of_object) for lock in report.locks if lock.kind == "py-lock"}
+    assert found == {alice: ("dst.lock", NamedObject("Account", "name", "'alice'")),
+                     bob: ("dst.lock", NamedObject("Account", "name", "'bob'"))}
+
+
+def test_objects_are_not_named_if_that_is_not_wanted(program: Program) -> None:
+    alice, _ = transfer(program)
+    report = take_snapshot(program.target, object_names=False).report(lambda thread: False)
+    assert (lock_of(report, alice).name, lock_of(report, alice).of_object) == ("dst.lock", None)
+    assert {lock.of_object for lock in report.locks} == {None}
+
+
+def test_lock_of_a_class_is_of_no_object(program: Program) -> None:
+    python = program.python
+    lock = python.lock()
+    account = python.instance("Account", name=python.string("alice"))
+    python.build.put("PyTypeObject", python.type_object("Account"), tp_dict=python.namespace(lock=lock))
+    program.waiter(lock, variables=[("self", account)])
+    assert (lock_of(program.look(), lock).name, lock_of(program.look(), lock).of_object) == (
+        "self.lock of Account", None)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"name": 0xDEAD_0000}], ids=["no name", "damaged name"])
+def test_object_without_a_telling_value(program: Program, attributes: dict[str, int]) -> None:
+    lock = program.python.lock()
+    program.waiter(lock, variables=[("self", program.python.instance("Account", True, lock=lock, **attributes))])
+    assert (lock_of(program.look(), lock).name, lock_of(program.look(), lock).of_object) == (
+        "self.lock of Account", None)
+
+
+# -- queues ---------------------------------------------------------------------------------------------------
+
+def test_numbers_of_a_queue_that_a_thread_waits_for(program: Program) -> None:
+    python = program.python
+    done, private = python.condition(python.lock()), python.lock()
+    jobs = python.instance("Queue", all_tasks_done=done, unfinished_tasks=python.integer(2), maxsize=python.integer(0),
+                           queue=python.builtin("collections.deque", "PyVarObject", ob_size=1))
+    frame = program.frame(variables=[("jobs", jobs)])
+    for function, file, variables in (("join", "/usr/lib/python3/queue.py", [("self", jobs)]),
+                                      ("wait", THREADING, [("self", done), ("waiter", private)])):
+        code = python.code(function, 1, variables=[name for name, _ in variables], file=file)
+        frame = python.fill(python.frame(code, frame), [value for _, value in variables], (), program.globals)
+    program.sleeps(program.thread(frame), private)
+    lock = lock_of(program.look(), done)
+    assert (lock.kind, lock.name, lock.state) == ("py-condition", "jobs", "not all tasks are done")
+    assert lock.why is not None
+    assert explain(lock.why) == "2 unfinished tasks, 1 queued; a condition has no owner: any thread may notify it"

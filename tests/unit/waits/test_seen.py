@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gdbext.model import EXCLUSIVE, INFERRED, Holder, Waiter
+from gdbext.model import EXCLUSIVE, INFERRED, Holder, NamedObject, Waiter
 from gdbext.model.reasons import because
 from gdbext.waits.seen import SeenLock, held_by, merge
 
@@ -24,7 +24,10 @@ def test_merge_of_a_descriptor_keeps_each_state_and_reason() -> None:
 
 
 def test_merge_of_a_lock_takes_the_first_name_and_all_objects() -> None:
+    alice, bob = (NamedObject("Account", "name", name) for name in ("'alice'", "'bob'"))
     ways = [SeenLock("py-lock", 5, "locked", known_by=frozenset((1,))),
-            SeenLock("py-lock", 5, "locked", name="lock", known_by=frozenset((2,))),
-            SeenLock("py-lock", 5, "locked", name="other")]
-    assert (merge(ways).name, merge(ways).known_by) == ("lock", frozenset((1, 2)))
+            SeenLock("py-lock", 5, "locked", name="lock", known_by=frozenset((2,)), of_object=alice),
+            SeenLock("py-lock", 5, "locked", name="other", of_object=bob)]
+    merged = merge(ways)
+    assert (merged.name, merged.of_object, merged.known_by) == ("lock", alice, frozenset((1, 2)))
+    assert merge(ways[:1] + ways[:1]).of_object is None

@@ -91,6 +91,14 @@ def test_worker_takes_a_snapshot_of_a_core(tmp_path: Path, monkeypatch: pytest.M
     assert cluster.cancelled == []
 
 
+@pytest.mark.parametrize(("options", "is_sent"), [(Options(), False), (Options(object_names=False), True)])
+def test_worker_of_an_earlier_version_gets_no_option_that_it_lacks(options: Options, is_sent: bool) -> None:
+    cluster = Cluster(SEEN)
+    dask.RemoteSnapshots(cluster).take_snapshot(Target(core=Path("/core")), options)
+    assert ("'object_names': False" in cluster.sent[0]) == is_sent
+    assert ("object_names" in cluster.sent[0]) == is_sent
+
+
 @pytest.mark.parametrize(("answer", "problem", "hint"), [
     ({"problem": "gdbext is not installed", "hint": "install it"}, "gdbext is not installed", "install it"),
     (RuntimeError("no worker"), "the task failed: RuntimeError: no worker", None),
