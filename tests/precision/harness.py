@@ -65,7 +65,7 @@ STOP = signal.SIGUSR2
 #: The name of the core that `looks_at` makes of a process that goes on.
 GCORE = "gcore"
 #: The time without a change after which a program counts as stuck, in seconds.
-STILL = 1.0
+STILL = 0.5
 #: The longest time for which a program runs between two snapshots, in seconds.
 PAUSE = 0.01
 
