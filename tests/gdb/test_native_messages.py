@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,21 +74,39 @@ def last_words(
 
     :param options: GDB options to find the files of another place.
     """
-    script = directory / "look.py"
-    with samples.running(argv, directory, place=place, variables=variables) as sample:
-        address = sample.truth.variant if sample.truth.variant.startswith("0x") else "0"
-        script.write_text(f"OBJECT = {address}\n{SCRIPT}")
-        sample.send("\n")
-        os.waitid(os.P_PID, sample.pid, os.WEXITED | os.WNOWAIT)
-        # the process is already dead, so the signal that this sends has no effect
-        core = cores.kernel_core(sample)
-    executable = place.outside(Path(argv[0]))
-    executable = executable if executable.exists() else Path(argv[0])
-    session = gdb_session.batch([*options, executable, core], [f"source {script}"], symbols=False)
-    core.unlink()
+    (found,) = last_words_of_stories(argv[0], {"": argv[1:]}, directory, place=place, options=options,
+                                     variables=variables)
+    return found[1]
+
+
+def last_words_of_stories(
+    program: str | Path, stories: Mapping[str, Sequence[str | Path]], directory: Path, *, place: Place = HERE,
+    options: Sequence[str] = (), variables: dict[str, str] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Decode the last messages of each run of a program; one GDB reads all cores.
+
+    :param stories: the arguments of each run.
+    """
+    commands = []
+    written = []
+    for story, arguments in stories.items():
+        script = directory / story / "look.py"
+        with samples.running([program, *arguments], directory / story, place=place, variables=variables) as sample:
+            address = sample.truth.variant if sample.truth.variant.startswith("0x") else "0"
+            script.write_text(f"OBJECT = {address}\n{SCRIPT}")
+            sample.send("\n")
+            os.waitid(os.P_PID, sample.pid, os.WEXITED | os.WNOWAIT)
+            # the process is already dead, so the signal that this sends has no effect
+            written.append(cores.kernel_core(sample))
+        commands += [f"core-file {written[-1]}", f"source {script}"]
+    executable = place.outside(Path(program))
+    executable = executable if executable.exists() else Path(program)
+    session = gdb_session.batch([*options, executable], commands, symbols=False)
+    for core in written:
+        core.unlink()
     assert session.status == 0, session
-    document: dict[str, Any] = session.document(0)
-    return document
+    for number, story in enumerate(stories):
+        yield story, session.document(2 * number + 1)
 
 
 # -- C++ ------------------------------------------------------------------------------------------------------
@@ -162,8 +180,8 @@ def test_handled_cxx_exceptions_are_not_reported(tmp_path: Path) -> None:
 def test_cxx_exception_of_other_libraries(suite: str, tmp_path: Path) -> None:
     root = roots.use(suite)
     program = samples.compiled("messages-cc", "messages.cc", CXX, LINKS["shared"], strip=True, place=root.place)
-    for story in ("derived", "own-string", "filesystem", "nested"):
-        found = last_words([program, story], tmp_path / story, place=root.place, options=root.sysroot)
+    stories = {story: [story] for story in ("derived", "own-string", "filesystem", "nested")}
+    for story, found in last_words_of_stories(program, stories, tmp_path, place=root.place, options=root.sysroot):
         check_thrown(found, story)
 
 
@@ -225,8 +243,9 @@ def test_text_of_other_glibcs(suite: str, tmp_path: Path) -> None:
     root = roots.use(suite)
     program = samples.compiled("messages-c", "messages.c", C, strip=True, place=root.place)
     # every text is stored at the same place
-    for story in ABORTED if combinations.LONG else ("assert", "double-free", "smashed"):
-        found = last_words([program, story], tmp_path / story, place=root.place, options=root.sysroot)
+    chosen = ABORTED if combinations.LONG else ("assert", "double-free", "smashed")
+    stories = {story: [story] for story in chosen}
+    for story, found in last_words_of_stories(program, stories, tmp_path, place=root.place, options=root.sysroot):
         check_aborted(found, story)
 
 
@@ -292,8 +311,9 @@ HANDLED = f"{PYTHON}import faulthandler\nfaulthandler.enable()\n{FATAL['PyEval_R
                                   "3.13t", "debian"])
 def test_fatal_error(name: str, tmp_path: Path) -> None:
     python, _ = interpreters.use(name)
-    for story, (code, message, is_format) in FATAL.items():
-        found = last_words([python, "-c", PYTHON + code], tmp_path / story)
+    stories = {story: ["-c", PYTHON + code] for story, (code, _, _) in FATAL.items()}
+    for story, found in last_words_of_stories(python, stories, tmp_path):
+        _, message, is_format = FATAL[story]
         (error,) = found["fatal"]
         assert error["function"] in (story, f"_{story}")
         assert message in error["message"], story

@@ -62,8 +62,10 @@ NATIVE = "native"
 LOOKS, LONG_LOOKS = 10, 50
 #: Stops a program for a snapshot; GDB keeps it to itself, and no program uses it.
 STOP = signal.SIGUSR2
+#: The name of the core that `looks_at` makes of a process that goes on.
+GCORE = "gcore"
 #: The time without a change after which a program counts as stuck, in seconds.
-STILL = 1.0
+STILL = 0.5
 #: The longest time for which a program runs between two snapshots, in seconds.
 PAUSE = 0.01
 
@@ -158,6 +160,7 @@ class Running:
     threads: Mapping[str, int]
     listens: bool
     symbols: bool
+    executable: str
 
     def role(self, lwp: int) -> str:
         """The role of a thread, or a text with its number if the program has not named it."""
@@ -247,7 +250,7 @@ def running(program: Program, python: str, directory: Path) -> Iterator[Running]
         _, hard_limit = resource.prlimit(answer["pid"], resource.RLIMIT_CORE)
         resource.prlimit(answer["pid"], resource.RLIMIT_CORE, (hard_limit, hard_limit))
         yield Running(program, process, directory, answer["pid"], answer["threads"], answer.get("listens", False),
-                      symbols)
+                      symbols, os.readlink(f"/proc/{answer['pid']}/exe"))
     finally:
         # its children too
         with contextlib.suppress(ProcessLookupError):
@@ -314,7 +317,6 @@ def look_at_core(target: Running) -> Json:
     """
     path = target.directory / "core"
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-    executable = os.readlink(f"/proc/{target.pid}/exe")
     if "/" in pattern or pattern.startswith("|"):
         made = gdb_session.batch(["-p", str(target.pid)], [f"generate-core-file {path}"], load=False)
         assert path.exists(), f"no core was made\n{made}"
@@ -324,8 +326,19 @@ def look_at_core(target: Running) -> Json:
         found = sorted(target.directory.glob(f"{pattern.partition('%')[0]}*"))
         assert len(found) == 1, f"which is the core? {found}"
         path = found[0]
-    document = _one_look([executable, path], target.symbols)
-    path.unlink()
+    return _look_at_file(target, path)
+
+
+def look_at_gcore(target: Running) -> Json:
+    """One snapshot of the core that `looks_at` made."""
+    path = target.directory / GCORE
+    assert path.exists(), f"no core was made\n{_tail(target.directory / 'gdb')}"
+    return _look_at_file(target, path)
+
+
+def _look_at_file(target: Running, core: Path) -> Json:
+    document = _one_look([target.executable, core], target.symbols)
+    core.unlink()
     return document
 
 
@@ -345,7 +358,7 @@ def _one_look(gdb_args: list[str | Path], symbols: bool) -> Json:
 
 
 def looks_at(target: Running, number: int) -> Iterator[Json]:
-    """Take snapshots of a process, which runs for a random time between them, and one of a core at the end.
+    """Take snapshots of a process, which runs for a random time between them, and make a core at the end.
 
     One GDB stays attached for all snapshots, because it takes half a second to read the symbols; the harness stops
     the process, which takes a few milliseconds.
@@ -359,9 +372,8 @@ def looks_at(target: Running, number: int) -> Iterator[Json]:
     with tempfile.TemporaryDirectory(prefix="gdbext-home-") as home, open(reading) as pipe:
         with open(writing, "w") as other_end, open(target.directory / "gdb", "w") as output:
             variables = {"PRECISION_LOOKS": str(number), "PRECISION_SIGNAL": STOP.name, "PRECISION_PIPE": str(writing)}
-            core = target.directory / "gcore"
             if target.program.core:
-                variables["PRECISION_CORE"] = str(core)
+                variables["PRECISION_CORE"] = str(target.directory / GCORE)
             session = subprocess.Popen(
                 argv, env={**gdb_session.environment(Path(home)), **variables}, stdin=subprocess.DEVNULL,
                 stdout=output, stderr=output, pass_fds=[other_end.fileno()], start_new_session=True,
@@ -390,10 +402,6 @@ def looks_at(target: Running, number: int) -> Iterator[Json]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(session.pid, signal.SIGKILL)
             session.wait()
-    if target.program.core:
-        assert core.exists(), f"no core was made\n{_tail(target.directory / 'gdb')}"
-        yield _one_look([os.readlink(f"/proc/{target.pid}/exe"), core], target.symbols)
-        core.unlink()
 
 
 def _tail(path: Path) -> str:

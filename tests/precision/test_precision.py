@@ -35,7 +35,10 @@ def test_verdict(
         if program.expect == "healthy":
             for document in harness.looks_at(target, LONG_LOOKS if combinations.LONG else LOOKS):
                 score.add(document["target"]["kind"], *harness.judge(program, roles, document))
+            # before GDB reads the core, because a busy program takes the processor from it
             target.end()
+            if program.core:
+                score.add("core", *harness.judge(program, roles, harness.look_at_gcore(target)))
         else:
             target.wait_until_stuck()
             score.add("live", *harness.judge(program, roles, harness.look_live(target)))

@@ -21,6 +21,7 @@ REGISTERS = {name for name in _GENERAL if len(name) > 2 or name.startswith("r")}
 MNEMONICS = (_MODIFIES | _READS | _WRITES | {"lea", "movq", "movl", "endbr64", "int3", "ud2", "jne", "jbe", "leave",
                                             "callq", "retq", "cmpq", "(bad)"}) - {
     "add", "and", "call", "cmp", "div", "in", "ins", "not", "or", "out", "pop", "push", "str", "sub", "test"}
+NAMES = REGISTERS | MNEMONICS
 #: The first bytes of instructions that code is searched for: call, jmp, lea, mov, syscall, endbr64, int3.
 OPCODES = re.compile(rb"^[(?:=\[]*(?:[\xe8\xe9\xcc]|\xff[\x15\x25]|\x48[\x8d\x8b\x89\xc7]|\x0f\x05|\xf3\x0f\x1e\xfa)"
                      rb"|\\x(?:e[89]|cc|ff\\x[12]5|48\\x(?:8[9bd]|c7)|f3\\x0f\\x1e\\xfa)")
@@ -39,10 +40,12 @@ def named(source: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Constant):
             value = node.value
             is_code = isinstance(value, bytes) and OPCODES.search(value) is not None
-            is_name = isinstance(value, str) and value.lstrip("%") in REGISTERS | MNEMONICS
-            written = ast.get_source_segment(source, node) or ""
-            if is_code or is_name or type(value) is int and value in OPCODE_NUMBERS and written.startswith("0x"):
-                yield node.lineno, written
+            is_name = isinstance(value, str) and value.lstrip("%") in NAMES
+            # get_source_segment splits the whole source into lines, so only these few are looked up
+            if is_code or is_name or type(value) is int and value in OPCODE_NUMBERS:
+                written = ast.get_source_segment(source, node) or ""
+                if is_code or is_name or written.startswith("0x"):
+                    yield node.lineno, written
         elif isinstance(node, ast.ImportFrom):
             whole = [f"{node.module}.{alias.name}" for alias in node.names]
             if any(name.startswith("gdbext.arch.x86_64") for name in whole):
