@@ -305,9 +305,10 @@ def test_processes_by_name(tmp_path: Path) -> None:
         for sample in (one, two):
             check_unharmed(sample)
     assert done.returncode == 1, done
-    assert re.findall(r"^gdbext: .* PID (\d+) on ", done.stdout, re.MULTILINE) == sorted([str(one.pid), str(two.pid)], key=int)
+    pids = sorted([str(one.pid), str(two.pid)], key=int)
+    assert re.findall(r"^gdbext: .* PID (\d+) on ", done.stdout, re.MULTILINE) == pids
     assert done.stdout.count("DEADLOCK: 2 threads wait for each other") == 2
-    assert re.findall(r"process (\d+) was paused for", done.stderr) == sorted([str(one.pid), str(two.pid)], key=int)
+    assert re.findall(r"process (\d+) was paused for", done.stderr) == pids
     assert as_json.status == 1
     found = [json.loads(line) for line in as_json.stdout.splitlines()]
     assert {document["target"]["pid"] for document in found} == {one.pid, two.pid}
