@@ -23,6 +23,7 @@ from gdbext.render.escape import printable
 from gdbext.render.plain_text import one_line
 from gdbext.render.style import COLOURS, Style
 from gdbext.snapshot import take_snapshot
+from gdbext.verdict.judge import verdict_of
 
 #: Exit status for no answer; see docs/reference.md.
 _NO_ANSWER = 3
@@ -77,7 +78,7 @@ def _greet(name: str) -> None:
         facts = Facts(report)
         tone = verdict.tone(facts.verdict)
         words = (verdict.verdict_title(facts.verdict), ": ", *verdict.sentence(facts))
-        crashed = report.crash is not None
+        crashed = verdict_of(report).kind == "crash"
     except (GdbextError, gdb.error, *INTERNAL) as error:  # all of GDB remains useful
         tone, words = verdict.not_seen(f"{error}")
     except KeyboardInterrupt:

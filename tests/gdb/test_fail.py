@@ -30,7 +30,7 @@ def test_deadlock_ends_gdb_with_status_1_after_the_report(options: str, deadlock
     if options == "--json":
         assert violations(json.loads(report)) == []
     else:
-        assert "\nDEADLOCK: 2 threads wait for each other.\n" in report
+        assert "\nDEADLOCK: 2 threads wait for each other; 1 more is stuck behind them.\n" in report
     assert not deadlocked.is_stopped()
     assert all(deadlocked.status(tid, "TracerPid") == "0" for tid in deadlocked.tids())
 
@@ -70,7 +70,7 @@ def test_batch_mode_is_that_of_gdb_and_not_of_the_program(deadlocked: Sample, tm
     """GDB in an interactive session shows an error of one line, and stays."""
     with Interactive(["-p", str(deadlocked.pid)], home=tmp_path, cwd=tmp_path) as gdb:
         text = gdb.command("py-deadlocks --fail")
-        assert "\nDEADLOCK: 2 threads wait for each other.\n" in text.replace("\r", "")
+        assert "\nDEADLOCK: 2 threads wait for each other; 1 more is stuck behind them.\n" in text.replace("\r", "")
         assert text.splitlines()[-1] == "py-deadlocks: the verdict is DEADLOCK; --fail makes this an error"
         assert "= 2" in gdb.command("print 1 + 1")
     with Interactive(["--args", "/bin/true", "-batch"], home=tmp_path, cwd=tmp_path) as gdb:

@@ -281,7 +281,7 @@ def test_processes_and_cores_by_option(deadlocked: Sample, kernel_core: tuple[Pa
     for line in ["dump", pid], ["report", "--pid", pid]:
         ran = launch(*line, "--stacks=none")
         assert ran.status == 1
-        assert "Deadlock 1: 2 threads wait for each other" in ran.stdout
+        assert "DEADLOCK: 2 threads wait for each other" in ran.stdout
         assert f"process {pid} was paused for" in ran.stderr
     nobody = launch("dump", "--name", "no process has this name, except [l]aunchers")
     assert nobody.status == 3
@@ -305,9 +305,10 @@ def test_processes_by_name(tmp_path: Path) -> None:
         for sample in (one, two):
             check_unharmed(sample)
     assert done.returncode == 1, done
-    assert re.findall(r"^process (\d+)$", done.stdout, re.MULTILINE) == sorted([str(one.pid), str(two.pid)], key=int)
-    assert done.stdout.count("Deadlock 1: 2 threads wait for each other") == 2
-    assert re.findall(r"process (\d+) was paused for", done.stderr) == sorted([str(one.pid), str(two.pid)], key=int)
+    pids = sorted([str(one.pid), str(two.pid)], key=int)
+    assert re.findall(r"^gdbext: .* PID (\d+) on ", done.stdout, re.MULTILINE) == pids
+    assert done.stdout.count("DEADLOCK: 2 threads wait for each other") == 2
+    assert re.findall(r"process (\d+) was paused for", done.stderr) == pids
     assert as_json.status == 1
     found = [json.loads(line) for line in as_json.stdout.splitlines()]
     assert {document["target"]["pid"] for document in found} == {one.pid, two.pid}

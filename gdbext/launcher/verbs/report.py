@@ -91,8 +91,7 @@ def _write(found: Sequence[Snapshot], options: argparse.Namespace) -> None:
     if options.json:
         sys.stdout.write("".join(f"{json.dumps(seen.document)}\n" for seen in read))
     elif options.dot != "-":
-        heading = "{}\n\n" if len(found) > 1 else ""
-        write_report("\n".join(heading.format(seen.target) + seen.text for seen in read), options.pager)
+        write_report("\n".join(seen.text for seen in read), options.pager)
     if options.dot is not None and read:
         write_file(options.dot, "".join(seen.dot or "" for seen in read))
     if options.html is not None and read:

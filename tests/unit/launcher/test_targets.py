@@ -67,7 +67,7 @@ def test_name_reports_on_each_process_in_turn(statuses: tuple[int, ...], status:
     assert seen == [7, 8, 9][:taken]
     captured = capsys.readouterr()
     read = [pid for pid, each in zip(seen, statuses) if each in (NOTHING_FOUND, FOUND)]
-    assert captured.out == "\n".join(f"process {pid}\n\ntext of {pid}\n" for pid in read)
+    assert captured.out == "\n".join(f"text of {pid}\n" for pid in read)
     failed = [pid for pid, each in zip(seen, statuses) if each not in (NOTHING_FOUND, FOUND)]
     name = "process {}: " if len(seen) > 1 else ""
     assert [line for line in captured.err.splitlines() if "it ended" in line] == [
