@@ -86,8 +86,10 @@ class _Scene:
         return sorted(found)
 
     def is_served(self, thread: Thread) -> bool:
-        """Whether a thread waits for work that comes from outside, as a server does."""
-        return thread.syscall in _SERVING or (
+        """Whether a thread waits for work that comes from outside: as a server does, or from its standard input."""
+        lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
+        reads_input = lock is not None and kind_of(lock.kind).outside and lock.address == 0
+        return reads_input or thread.syscall in _SERVING or (
             thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
 
     def waits_outside(self, thread: Thread) -> bool:
@@ -208,7 +210,7 @@ def _doubt(scene: _Scene) -> Verdict | None:
 def _first_thread(scene: _Scene) -> Verdict | None:
     """The first thread waits for children or for something else outside; nothing inside of the process keeps it."""
     first = scene.threads.get(scene.first)
-    if first is None or scene.is_served(first):
+    if first is None or scene.is_served(first) or scene.running:
         return None
     if scene.waits_outside(first):
         return Verdict("children" if _waits_for_children(scene, first) else "blocked-behind", (first.number,))

@@ -48,7 +48,7 @@ def test_no_verdict_ends_gdb_with_status_3(tmp_path: Path) -> None:
     program = tmp_path / "own-abba"
     shutil.copy(samples.build("abba"), program)
     with samples.running([program, "mutex"], tmp_path / "run") as sample:
-        core = cores.kernel_core(sample)
+        core = cores.gdb_core(sample)
     program.unlink()
     result = batch(["-c", core], ["py-deadlocks --fail", "echo reached"])
     assert result.status == 3

@@ -51,6 +51,7 @@ def report(*threads: Thread, locks: tuple[Lock, ...] = ()) -> Report:
 
 
 SOCKET = lock("descriptor", 1, state="waiting to read")
+INPUT = lock("descriptor", 0, state="waiting to read")
 SERVED = lock("descriptor", 2, state="waiting for events")
 HELD_BY_2 = lock("py-lock", 3, 2)
 END_OF_2 = lock("thread-exit", 4, 2)
@@ -62,7 +63,7 @@ UNKNOWN = lock("py-lock", 9)
 FREE = lock("py-lock", 10, state="free")
 GIL_OF_2 = lock("gil", 11, 2, state="held")
 POOL, PROCESSES = "/usr/lib/python3.11/concurrent/futures/thread.py", "/usr/lib/python3.11/multiprocessing/pool.py"
-LOCKS = (SOCKET, SERVED, HELD_BY_2, END_OF_2, EVENT, RESULT, JOIN, EMPTY, UNKNOWN, FREE, GIL_OF_2)
+LOCKS = (SOCKET, INPUT, SERVED, HELD_BY_2, END_OF_2, EVENT, RESULT, JOIN, EMPTY, UNKNOWN, FREE, GIL_OF_2)
 
 
 @pytest.mark.parametrize(("made", "kind", "threads", "behind"), [
@@ -97,6 +98,9 @@ def test_verdicts_of_whole_reports(made: Report, kind: str, threads: tuple[int, 
     ([thread(1, HELD_BY_2), thread(2, blocked_on="sleeps-for")], "idle", (), ()),
     # the first thread alone
     ([thread(1, SOCKET), thread(2, EMPTY)], "blocked-behind", (1,), ()),
+    ([thread(1, SOCKET), thread(2, status="running")], "computing", (2,), ()),
+    ([thread(1, INPUT), thread(2, EMPTY)], "idle", (), ()),
+    ([thread(1, HELD_BY_2), thread(2, INPUT)], "blocked-behind", (2,), (1,)),
     ([thread(1, blocked_on="waits-for-any-child")], "children", (1,), ()),
     ([thread(1, SERVED, syscall="epoll_wait"), thread(2, SOCKET)], "idle", (), ()),
     ([thread(1, SERVED, syscall="accept4")], "idle", (), ()),
