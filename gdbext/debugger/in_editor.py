@@ -7,7 +7,6 @@ output that is just printed becomes output of the program (GDB 16.3 and 18.1 gdb
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import gdb
 
@@ -66,10 +65,9 @@ class InEditor:
 def _report() -> Report:
     with session() as target:
         snapshot = take_snapshot(target)
-        report = snapshot.report(lambda thread: False)
+        report = snapshot.judged_report(lambda thread: False)
         if target.kind != "core":
             return report
-        try:
-            return replace(report, crash=snapshot.crash(report))
-        except GdbextError:  # no thread crashed
-            return report
+        from gdbext.debugger.one_snapshot import with_crash  # what it imports is not needed otherwise
+
+        return with_crash(snapshot, report)
