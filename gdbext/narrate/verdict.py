@@ -305,7 +305,9 @@ def _not_known(facts: Facts) -> Words:
         return ("no thread could be read",) if not report.threads else ("the cause cannot be determined",)
     waiting = [number for number in numbers if (thread := facts.threads.get(number)) is not None and thread.waits]
     if not waiting:
-        return (f"{plural(len(numbers), 'thread')} could not be read: ", *_several(facts, numbers))
+        if len(numbers) == 1:
+            return _first(facts)
+        return (f"it is not known what {plural(len(numbers), 'thread')} do: ", *_several(facts, numbers))
     more = len(waiting) - 1
     return (*_first(facts), f"; {plural(more, 'more thread')} wait{'s' if more == 1 else ''} for such a lock"
             if more else "", "; its holder is not known")

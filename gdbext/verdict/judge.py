@@ -166,8 +166,10 @@ def _is_requesting(scene: _Scene, thread: Thread) -> bool:
 
 
 def _blocked_behind(scene: _Scene) -> Verdict | None:
-    """The thread with most others behind it, if it waits for something outside of the process."""
+    """The thread with most others behind it, if it waits for something outside of the process and no thread runs."""
     best: Verdict | None = None
+    if scene.running:
+        return None
     for number, thread in scene.threads.items():
         behind = scene.behind(number)
         if not behind or len(behind) <= (len(best.behind) if best is not None else 0):
@@ -275,8 +277,7 @@ def _computing(scene: _Scene) -> Verdict | None:
 
 
 def _unreadable(scene: _Scene) -> Verdict | None:
-    unread = [thread.number for thread in scene.report.threads
-              if thread.status == "unknown" and thread.blocked_on is None and thread.waits is None]
+    unread = [thread.number for thread in scene.report.threads if thread.status == "unknown" and thread.waits is None]
     return Verdict("unknown", tuple(unread)) if unread or not scene.threads else None
 
 

@@ -52,7 +52,7 @@ def test_no_verdict_ends_gdb_with_status_3(tmp_path: Path) -> None:
     program.unlink()
     result = batch(["-c", core], ["py-deadlocks --fail", "echo reached"])
     assert result.status == 3
-    assert "Whether there is a deadlock cannot be determined" in result.outputs[0]
+    assert "UNKNOWN: whether there is a deadlock cannot be determined" in result.outputs[0]
     assert len(result.outputs) == 1
 
 

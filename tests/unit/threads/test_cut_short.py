@@ -88,7 +88,9 @@ def test_part_written_in_a_core_is_not_known(core: FakeTarget, call: str) -> Non
     thread = returned(core, 99, *WRITES[call])
     assert (thread.status, thread.syscall, thread.waits) == ("unknown", call, None)
     assert said(thread.blocked_on) == UNSURE.format(call)
-    assert rendered(core).startswith(f"Thread 1 (LWP {thread.lwp}) {UNSURE.format(call)}\n")
+    text = rendered(core)
+    assert f"\nUNKNOWN: thread 1 {UNSURE.format(call)}.\n" in text
+    assert f"\nThread 1 (LWP {thread.lwp}) {UNSURE.format(call)}\n" in text
 
 
 @pytest.mark.parametrize(("call", "arguments", "name"), [

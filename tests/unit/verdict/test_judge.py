@@ -82,6 +82,7 @@ def test_verdicts_of_whole_reports(made: Report, kind: str, threads: tuple[int, 
 @pytest.mark.parametrize(("threads", "kind", "numbers", "behind"), [
     # behind a thread that waits for something outside of the process
     ([thread(1, HELD_BY_2), thread(2, SOCKET), thread(3, HELD_BY_2)], "blocked-behind", (2,), (1, 3)),
+    ([thread(1, HELD_BY_2), thread(2, SOCKET), thread(3, status="running")], "computing", (3,), ()),
     ([thread(1, END_OF_2), thread(2, SOCKET)], "blocked-behind", (2,), (1,)),
     ([thread(1, GIL_OF_2), thread(2, SOCKET)], "blocked-behind", (2,), (1,)),
     ([thread(1, HELD_BY_2), thread(2, blocked_on="waits-for-child")], "children", (2,), (1,)),
@@ -131,8 +132,9 @@ def test_verdicts_of_whole_reports(made: Report, kind: str, threads: tuple[int, 
     # nothing is wrong
     ([thread(1, GIL_OF_2), thread(2, status="running"), thread(3, status="running")], "computing", (2, 3), (1,)),
     ([thread(1, EVENT), thread(2, EMPTY)], "idle", (), ()),
-    ([thread(1, status="unknown", blocked_on="maybe-blocked")], "idle", (), ()),
     # not everything could be read
+    ([thread(1, status="unknown", blocked_on="maybe-blocked")], "unknown", (1,), ()),
+    ([thread(1, status="unknown"), thread(2, status="running")], "computing", (2,), ()),
     ([thread(1, EVENT), thread(2, status="unknown")], "unknown", (2,), ()),
     ([], "unknown", (), ()),
 ])

@@ -399,7 +399,7 @@ def test_text_lists_classes_and_failures() -> None:
 
 def test_deadlocks_and_crashes_are_coloured() -> None:
     coloured = classes.text(whole(), style=Style(True))
-    assert "\n1. 2 x \x1b[1;31mdeadlock of 2 threads: the GIL, rwlock in libdrv.so\x1b[0m\n" in coloured
+    assert "\n1. 2 x \x1b[1;31mdeadlock of 2 threads: the GIL, pthread rwlock in libdrv.so\x1b[0m\n" in coloured
     assert "\n2. 3 x \x1b[1;31mcrash: SIGSEGV, null-pointer in get (libdrv.so)" in coloured
     assert coloured.count("\x1b[1;31m") == 2
     assert coloured.replace("\x1b[1;31m", "").replace("\x1b[0m", "") == classes.text(whole())
