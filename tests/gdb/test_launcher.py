@@ -15,10 +15,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,6 +24,7 @@ from gdbext.launcher.snapshots import snapshot as snapshots
 from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
 from tests.support import cores, gdb_session, interpreters, samples
 from tests.support.interpreters import CHECKOUT
+from tests.support.launcher import command, environment, launch
 from tests.support.report import Report
 from tests.support.samples import Sample
 
@@ -76,46 +75,6 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.c_char_p(program), 0, 0) == 0, os.strerror(ctypes.get_errno())
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-
-
-@dataclass(frozen=True)
-class Ran:
-    """The result of a finished launcher."""
-
-    stdout: str
-    stderr: str
-    status: int
-
-    def document(self) -> dict[str, Any]:
-        """The only JSON document that it printed, checked by the schema."""
-        document: dict[str, Any] = json.loads(self.stdout)
-        assert gdb_session.violations(document) == []
-        return document
-
-    def complaint(self) -> str:
-        """Its only line of output, which is an error."""
-        assert self.stdout == ""
-        assert re.fullmatch(r"gdbext \w+: .+; .+\n", self.stderr), self.stderr
-        return self.stderr
-
-
-def command(*arguments: str | Path, gdb: str | Path = "") -> list[str]:
-    verb, *rest = map(str, arguments)
-    return [sys.executable, "-m", "gdbext", verb, "--gdb", str(gdb or gdb_session.executable()), *rest]
-
-
-def environment(**variables: str) -> dict[str, str]:
-    """Environment variables for the launcher, without PYTHONUNBUFFERED, which hides errors of buffered output."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    return {**kept, "PYTHONPATH": str(CHECKOUT), "TERM": "dumb", **variables}
-
-
-def launch(*arguments: str | Path, gdb: Path | str = "", by: Sequence[str] = (), **variables: str) -> Ran:
-    """Run a verb; `by` is a command prefix that reduces the launcher's rights."""
-    done = subprocess.run([*by, *command(*arguments, gdb=gdb)], env=environment(**variables), cwd="/", text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
-    assert "Traceback" not in done.stderr, done.stderr
-    return Ran(done.stdout, done.stderr, done.returncode)
 
 
 def slow_gdb(folder: Path, before: str = "pass") -> Path:

@@ -1,0 +1,163 @@
+"""The verdict on real programs that hang as programs do, and on some that do not: process and core."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support import gdb_session, interpreters
+from tests.support.launcher import launch
+from tests.support.samples import SOURCES, wait_until
+
+
+class Expected(NamedTuple):
+    """The verdict's kind, the exit status of `gdbext report`, and the beginning of the verdict's line."""
+
+    kind: str
+    status: int
+    line: str
+
+
+HANGS = {
+    "deadlock": Expected("deadlock", 1, r"DEADLOCK: 2 threads wait for each other; 1 more is stuck behind them\."),
+    "orphaned": Expected("orphaned-lock", 1, r"LOCK WITHOUT OWNER: 1 thread waits for an owner that is gone \("),
+    "standstill": Expected("standstill", 1, r"STANDSTILL: all 101 threads wait for what only the others could do\."),
+    "event_loop": Expected("event-loop-blocked", 5, (
+        r'EVENT LOOP BLOCKED: task ".*" 0x[0-9a-f]+ blocks its event loop, and 6 other tasks cannot run: thread 1 ')),
+    "behind": Expected("blocked-behind", 5, r'BLOCKED: 1 thread waits behind another: thread 2 "fetcher" '),
+    "child": Expected("children", 5, r'WAITS FOR CHILD PROCESSES: thread 1 "MainThread" waits for '),
+    "children": Expected("children", 5, r'WAITS FOR CHILD PROCESSES: thread 1 "MainThread" waits for '),
+    "pool": Expected("pool", 5, r"POOL EXHAUSTED: all 2 workers of the pool wait for results, "),
+    "full_queue": Expected("queue", 5, r'QUEUE BLOCKED: thread 1 "MainThread" waits for queue\.Queue .* is full'),
+    "unknown": Expected("unknown", 3, r'UNKNOWN: thread 1 "MainThread" waits for threading\.Lock .*not known\.'),
+    "computing": Expected("computing", 0, r'COMPUTING: no deadlock found; thread \d "worker" runs in work hangs\.py'),
+    "idle": Expected("idle", 0, r"NOTHING WRONG FOUND: no deadlock found; all 2 threads wait for work, "),
+    "sleeping": Expected("idle", 0, r"NOTHING WRONG FOUND: the only thread sleeps"),
+}
+
+
+@contextlib.contextmanager
+def running(python: Path, variant: str) -> Iterator[int]:
+    """Run a program until its threads do not move any more; give the PID to inspect."""
+    with subprocess.Popen([python, SOURCES / "hangs.py", variant], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          start_new_session=True) as process:
+        assert process.stdout is not None
+        try:
+            pid = int(process.stdout.readline())
+            if variant != "computing":
+                wait_until(lambda: is_still(pid), f"{variant} to come to rest")
+            yield pid
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def switches(pid: int) -> dict[str, str]:
+    """How often each thread slept, if all threads sleep."""
+    texts = {task.name: (task / "status").read_text() for task in Path(f"/proc/{pid}/task").iterdir()}
+    if any("State:\tS" not in text for text in texts.values()):
+        return {}
+    return {name: text.partition("voluntary_ctxt_switches:\t")[2] for name, text in texts.items()}
+
+
+def is_still(pid: int) -> bool:
+    """Whether as many threads sleep as a moment before; the threads of a pool of processes wake up regularly."""
+    before = switches(pid)
+    time.sleep(0.2)
+    return len(before) > 0 and len(switches(pid)) == len(before)
+
+
+def check(expected: Expected, text: str, document: dict[str, Any], live: bool) -> None:
+    header, empty, line = text.splitlines()[:3]
+    # GDB's gcore leaves the arguments out
+    start = r"gdbext: .*hangs\.py \w+  PID \d+ on \S+, " if live else r"gdbext: \S+  core of PID \d+, "
+    assert re.match(start, header), header
+    assert "CPython 3." in header
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", header), header
+    assert empty == ""
+    assert re.match(expected.line, line), line
+    verdict = document["verdict"]
+    assert verdict["kind"] == expected.kind
+    assert line.startswith(f"{verdict['title']}: ")
+    assert verdict["ends_by_itself"] == {0: True, 1: False, 3: None, 5: True}[expected.status]
+    assert gdb_session.violations(document) == []
+
+
+@pytest.mark.parametrize("variant", HANGS)
+def test_verdict(variant: str, tmp_path: Path) -> None:
+    expected = HANGS[variant]
+    python, symbols = interpreters.use("3.12" if sorted(HANGS).index(variant) % 2 else "3.11-stripped")
+    with running(python, variant) as pid:
+        page = tmp_path / "page.html"
+        ran = launch("report", str(pid), "--html", page)
+        assert ran.status == expected.status, ran.stdout
+        check(expected, ran.stdout, launch("report", str(pid), "--json").document(), live=True)
+        assert re.search(r", paused \d+\.\d\d s\n", ran.stdout)
+        assert ran.stdout.count("\nThreads:\n") == 1
+        title = re.escape(expected.line.partition(":")[0])
+        assert re.search(rf'<section class="block first (bad|doubt|good)"><h2>{title}</h2>', page.read_text())
+        if expected.status == 5:
+            assert '<section class="block first doubt">' in page.read_text()
+        core = tmp_path / "core"
+        commands = [f"gcore {core}", "py-deadlocks --json"]
+        session = gdb_session.batch(["-p", str(pid)], commands, symbols=symbols)
+        assert session.document(1)["verdict"]["kind"] == expected.kind
+    of_core = launch("report", core, python)
+    assert of_core.status == expected.status, of_core.stdout
+    check(expected, of_core.stdout, launch("report", core, python, "--json").document(), live=False)
+
+
+def test_children_are_the_next_step() -> None:
+    python, _ = interpreters.use("3.12")
+    with running(python, "children") as pid:
+        ran = launch("report", str(pid))
+        assert f"\nNext: gdbext report --children {pid}\n" in ran.stdout
+        tree = launch("report", str(pid), "--children")
+    lines = tree.stdout.splitlines()
+    assert tree.status == 1
+    assert lines[0] == "3 processes: 0 deadlocked with each other, 2 with a deadlock of their own"
+    # the hung children come before their parent
+    assert re.fullmatch(r'  process \d+ ".*": (STANDSTILL|LOCK WITHOUT OWNER): .*', lines[1])
+    assert re.fullmatch(rf'  process {pid} ".*": WAITS FOR CHILD PROCESSES: thread 1 .*', lines[3])
+    assert lines[5] == "Processes:"
+    assert re.fullmatch(rf'  process {pid} ".*": WAITS FOR CHILD PROCESSES', lines[6])
+    assert json.dumps(lines[7]).startswith('"    process ')
+
+
+def test_standstill_of_many_threads_fits_two_screens() -> None:
+    python, _ = interpreters.use("3.12")
+    with running(python, "standstill") as pid:
+        text = launch("report", str(pid)).stdout
+        without = launch("report", str(pid), "--stacks=none").stdout
+    assert len(text.splitlines()) <= 60
+    assert max(map(len, text.splitlines())) <= 200
+    assert len(without.splitlines()) <= 40
+    assert "#0" not in without
+
+
+def test_own_code_stands_out() -> None:
+    python, _ = interpreters.use("3.12")
+    with running(python, "child") as pid:
+        text = launch("report", str(pid)).stdout
+    verdict = text.partition("\nThreads:\n")[0]
+    assert re.search(r"^ +at \S*hangs\.py:\d+ in child$", verdict, re.MULTILINE)
+    assert re.search(r"^ +process\.wait\(\)$", verdict, re.MULTILINE)
+    assert re.search(r"^ +\.\.\. subprocess \(\d frames\)$", verdict, re.MULTILINE)
+
+
+def test_locks_of_one_name_are_told_apart() -> None:
+    python, _ = interpreters.use("3.12")
+    with running(python, "deadlock") as pid:
+        text = launch("report", str(pid)).stdout
+    verdict = text.partition("\nThreads:\n")[0]
+    assert "of Account 'alice'" in verdict
+    assert "of Account 'bob'" in verdict
