@@ -464,6 +464,11 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
     reported = [[(roles[edge["waiter"]], kinds[edge["lock"]],
                   None if edge["holder"] is None else roles[edge["holder"]]) for edge in deadlock["edges"]]
                 for deadlock in document["deadlocks"]]
+    verdict = document["verdict"]
+    # cycles of tasks are no deadlocks of threads
+    says_stuck = verdict["ends_by_itself"] is False and verdict["kind"] != "task-cycle"
+    if says_stuck != bool(reported):
+        return FALSE, f"the verdict is {verdict['kind']}, and reported are {reported}"
     if program.expect != "deadlock":
         return (FALSE, f"reported {reported}") if reported else (RIGHT, None)
     members = {waiter for waiter, _, _ in program.edges}

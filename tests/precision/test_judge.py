@@ -29,6 +29,7 @@ def document(*deadlocks: Sequence[tuple[str, str, str | None]], behind: tuple[st
     """
     kinds = {kind for edges in deadlocks for _, kind, _ in edges}
     return {
+        "verdict": {"kind": "deadlock" if deadlocks else "idle", "ends_by_itself": not deadlocks},
         "threads": [{"number": NUMBERS[role], "lwp": lwp} for lwp, role in THREADS.items()],
         "locks": [{"id": f"{kind}:0x1", "kind": kind, "orphan": orphan} for kind in kinds],
         "deadlocks": [
@@ -114,6 +115,14 @@ def test_deadlock_in_another_program_is_false(tmp_path: Path, expect: str) -> No
     other = program(tmp_path, f'{{"expect": "{expect}"}}')
     assert judge(other, THREADS, document()) == (RIGHT, None)
     assert judge(other, THREADS, document(CYCLE))[0] == FALSE
+
+
+def test_verdict_that_says_something_else_is_false(deadlocked: Program, tmp_path: Path) -> None:
+    stuck = {"kind": "standstill", "ends_by_itself": False}
+    assert judge(deadlocked, THREADS, {**document(), "verdict": stuck})[0] == FALSE
+    assert judge(deadlocked, THREADS, {**document(CYCLE), "verdict": document()["verdict"]})[0] == FALSE
+    healthy = program(tmp_path, '{"expect": "healthy"}')
+    assert judge(healthy, THREADS, {**document(), "verdict": stuck})[0] == FALSE
 
 
 def test_worst_snapshot_counts() -> None:
