@@ -34,6 +34,7 @@ from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
 from gdbext.model import Problem, Report
 from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
 from gdbext.narrate.verdict import sentence
 from gdbext.narrate.words import plain
 from gdbext.record import record
@@ -211,7 +212,8 @@ def _reply(request: Request, target: GdbTarget, report: Report, incomplete: Gdbe
     verdict = verdict_of(report)
     return {
         "document": document(report, _PARTS), "text": text, "dot": as_dot(report), "outcome": verdict.outcome,
-        "unknown": plain(sentence(renderer.facts)) if verdict.outcome == "doubt" else None,
+        "unknown": explain(report.no_verdict) if report.no_verdict is not None else (
+            plain(sentence(renderer.facts)) if verdict.outcome == "doubt" else None),
         "incomplete": None if incomplete is None else str(incomplete),
         "hint": "" if incomplete is None else incomplete.hint,
     }

@@ -277,7 +277,10 @@ def _computing(scene: _Scene) -> Verdict | None:
 
 
 def _unreadable(scene: _Scene) -> Verdict | None:
-    unread = [thread.number for thread in scene.report.threads if thread.status == "unknown" and thread.waits is None]
+    unread = [thread.number for thread in scene.report.threads
+              if thread.status == "unknown" and thread.waits is None
+              # a worker that may have been blocked in a call has a reason to be there
+              and (thread.blocked_on is None or thread.number == scene.first)]
     return Verdict("unknown", tuple(unread)) if unread or not scene.threads else None
 
 

@@ -121,7 +121,7 @@ def test_call_cut_short_is_blocked_as_recorded_before_the_pause(name: str, tmp_p
 
 
 def test_call_cut_short_in_interactive_gdb(tmp_path: Path) -> None:
-    attach = "python import gdbext.debugger.attach; gdbext.debugger.attach.process({}, '')"
+    attach = "python import gdbext.debugger.attach; gdbext.debugger.attach.process({}, None, '')"
     with running([native()], tmp_path) as program:
         program.wait_until_blocked()
         session = gdb_session.batch([], [attach.format(program.pid), "py-threads-locks --json", KEPT,

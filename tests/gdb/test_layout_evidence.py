@@ -46,7 +46,7 @@ def test_stripped_unknown_minor_version_is_refused(tmp_path: Path) -> None:
     assert session.status == 1
     (line,) = session.error_lines("py-deadlocks")
     assert "no layout for CPython 3.12." in line
-    assert "docs/internals/layouts.md" in line
+    assert "as the documentation explains under `Layouts`" in line
     assert "cannot be determined" in session.outputs[1]
 
 

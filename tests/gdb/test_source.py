@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support import cores, gdb_session, interpreters, samples
-from tests.support.gdb_session import Interactive, Result
+from tests.support.gdb_session import Interactive, Result, without_times
 from tests.support.interpreters import CHECKOUT
 from tests.support.samples import Sample
 
@@ -216,7 +216,7 @@ def test_running_part_is_underlined(program: Program) -> None:
 def test_colour(program: Program) -> None:
     session = program.run("py-threads-locks --each", "set gdbext colour on", "py-threads-locks --each",
                           "set gdbext colour off", "py-threads-locks --each")
-    plain, coloured, again = (session.outputs[index] for index in (0, 2, 4))
+    plain, coloured, again = (without_times(session.outputs[index]) for index in (0, 2, 4))
     assert plain == again
     assert "\x1b" not in plain
     notice = r"\ANote: pygments cannot be imported by GDB's Python .*\n"

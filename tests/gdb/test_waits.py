@@ -71,7 +71,8 @@ def test_wait_for_a_pool_result_is_not_an_event(name: str) -> None:
         # until then they may wait for the GIL or for a lock of the pool
         wait_until(lambda: states() == dict.fromkeys(WAITERS, "result is pending"), "all to wait for their results",
                    seen=lambda: found[-1])
-        waiting = [line for line in sessions[-1].outputs[1].splitlines() if "hread" in line.split("(")[0]]
+        waiting = [line for line in sessions[-1].outputs[1].partition("\nThreads:\n")[2].splitlines()
+                   if "hread" in line.split("(")[0]]
         places = [place for place, line in enumerate(waiting) if "result is pending" in line]
         assert len(places) == len(WAITERS)
         assert max(places) < min(place for place, line in enumerate(waiting) if "queue is empty" in line)
@@ -166,7 +167,7 @@ def test_standstill_of_many_threads_is_short(name: str, tmp_path: Path) -> None:
     assert [max(map(len, text.splitlines())) > 200 or len(text.splitlines()) > 80 for text in texts] == [False] * 6
     for text in texts[:5]:
         assert '100 threads 2-101 ("worker-0" ... "worker-99")' in text
-    assert "; threads 2-101 wait for py-condition jobs" in texts[5]
+    assert "; threads 2-101 wait for queue.Queue jobs" in texts[5]
     for text in texts[1:5]:
         assert "not all tasks are done (1 unfinished task, 0 queued; a condition has no owner" in " ".join(text.split())
     assert "#0" not in texts[2]

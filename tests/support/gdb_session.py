@@ -51,6 +51,12 @@ _DETACHED = re.compile(r"\[Inferior \d+ \(process \d+\) detached\]\n?\Z")
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "COVERAGE_PROCESS_START")
 
 
+def timeless(document: dict[str, Any] | None) -> dict[str, Any]:
+    """A document without the time at which it was made, and how long the process was paused."""
+    assert document is not None
+    return {**document, "target": {**document["target"], "time": None, "paused": None}}
+
+
 def without_times(text: str) -> str:
     """A report without the time at which it was made, and how long the process was paused."""
     return _TIMES.sub("...", text)

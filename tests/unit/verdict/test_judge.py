@@ -134,6 +134,7 @@ def test_verdicts_of_whole_reports(made: Report, kind: str, threads: tuple[int, 
     ([thread(1, EVENT), thread(2, EMPTY)], "idle", (), ()),
     # not everything could be read
     ([thread(1, status="unknown", blocked_on="maybe-blocked")], "unknown", (1,), ()),
+    ([thread(1, EVENT), thread(2, status="unknown", blocked_on="maybe-blocked")], "idle", (), ()),
     ([thread(1, status="unknown"), thread(2, status="running")], "computing", (2,), ()),
     ([thread(1, EVENT), thread(2, status="unknown")], "unknown", (2,), ()),
     ([], "unknown", (), ()),
