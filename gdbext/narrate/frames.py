@@ -34,7 +34,11 @@ def numbered(parts: Sequence[Part]) -> Iterator[tuple[int, Part]]:
 
 
 def explaining_frames(thread: Thread) -> set[int]:
-    """The indexes of the frames that explain what a thread does: named native ones and the innermost Python ones."""
+    """The indexes of the frames that explain what a thread does: named native ones and the innermost Python ones.
+
+    Python frames of libraries are among them only if the program has none of its own.
+    """
+    has_own = any(isinstance(frame, PyFrame) and library_of(frame) is None for frame in thread.stack)
     entries = list(numbered(parts_of(thread)))
     last_python = max((index for index, part in entries if part.text is None
                        and isinstance(part.frames[0], PyFrame)), default=len(thread.stack))
@@ -45,8 +49,9 @@ def explaining_frames(thread: Thread) -> set[int]:
             continue
         frame = part.frames[0]
         if isinstance(frame, PyFrame):
-            python += 1
-            wanted = python <= _VERDICT_FRAMES
+            is_own = not has_own or library_of(frame) is None
+            python += is_own
+            wanted = is_own and python <= _VERDICT_FRAMES
         else:
             glue = frame.function is None or (frame.module is not None and _GLUE.match(frame.module) is not None)
             native += not glue
@@ -118,6 +123,8 @@ def left_out(parts: Sequence[Part]) -> Words:
     count = sum(len(part.frames) for part in parts)
     if not count:
         return ()
+    if all(library_of(frame) is not None for part in parts for frame in part.frames):
+        return libraries([frame for part in parts for frame in part.frames])
     texts = [part.text for part in parts if part.text is not None]
     if len(texts) == len(parts):
         return (*listed([(Foreign(text, 200),) for text in texts]), f" ({plural(count, 'frame')})" if count > 1 else "")

@@ -170,7 +170,7 @@ def header(report: Report) -> Words:
         parts.append((utc(target.time),))
     if target.paused is not None:
         parts.append((f"paused {target.paused:.2f} s",))
-    return ("gdbext: ", *((Foreign(program, 160), "  ") if program else ()), *listed(parts))
+    return ("gdbext: ", *((Foreign(program, 100), "  ") if program else ()), *listed(parts))
 
 
 def utc(seconds: float) -> str:

@@ -37,7 +37,8 @@ def test_python_not_running(variant: str, name: str, tmp_path: Path) -> None:
     assert "finalised" in problem["why"]
     assert report.document["deadlocks"] == []
     assert session.document(1)["deadlocks"] == []
-    assert session.outputs[2].partition("\n\n")[2].startswith("NOTHING WRONG FOUND: the only thread waits to read from fd 0, ")
+    verdict = session.outputs[2].partition("\n\n")[2]
+    assert verdict.startswith("NOTHING WRONG FOUND: the only thread waits to read from fd 0, ")
     assert "not initialised" in session.outputs[4], "in the text too"
     row = report.thread("main")
     assert (row["tstate"], row["python_state"], row["syscall"]) == (None, None, "read")

@@ -3,7 +3,18 @@ from __future__ import annotations
 import pytest
 
 from gdbext.model import Frame, NativeFrame, Part, PyFrame, Thread
-from gdbext.narrate.frames import explaining_frames, frame_line, frame_name, frame_place, left_out, short_place
+from gdbext.narrate.frames import (
+    explaining_frames,
+    frame_line,
+    frame_name,
+    frame_place,
+    left_out,
+    libraries,
+    library_of,
+    own_frame,
+    own_place,
+    short_place,
+)
 from gdbext.narrate.words import plain
 
 PYTHON = PyFrame("f", "C.f", "/a/b.py", 4)
@@ -41,3 +52,34 @@ def test_summary_of_omitted_frames() -> None:
     assert plain(left_out([call, start])) == "ctypes call, thread start (3 frames)"
     assert plain(left_out([call, start, Part((NATIVE,))])) == "4 frames, with ctypes call"
     assert left_out([]) == ()
+
+
+OWN = PyFrame("view", "view", "/srv/app.py", 7)
+LIBRARIES = (PyFrame("wait", "Event.wait", "/usr/lib/python3.11/threading.py", 1),
+             PyFrame("send", "Session.send", "/venv/lib/python3.11/site-packages/requests/sessions.py", 2),
+             PyFrame("urlopen", "urlopen", "/venv/lib/python3.11/site-packages/urllib3/pool.py", 3))
+SERVER = PyFrame("handle", "handle", "/usr/lib/python3/dist-packages/gunicorn/sync.py", 4)
+
+
+@pytest.mark.parametrize(("file", "library"), [
+    ("/usr/lib/python3.11/queue.py", "queue"), ("/usr/lib/python3.11/asyncio/tasks.py", "asyncio"),
+    ("<frozen importlib._bootstrap>", "importlib"), ("/usr/lib/python312.zip/json/decoder.py", "json"),
+    ("/v/lib/python3.11/site-packages/flask/app.py", "flask"), ("/v/lib64/python3.9/site-packages/six.py", "six"),
+    ("/srv/app.py", None), ("/srv/lib/app.py", None), ("<stdin>", None), ("app.py", None), ("", None)])
+def test_library_of_a_frame(file: str, library: str | None) -> None:
+    assert library_of(PyFrame("f", "f", file, 1)) == library
+
+
+def test_frames_of_libraries_do_not_explain_a_thread_that_has_code_of_its_own() -> None:
+    thread = Thread(1, 1, 1, None, stack=(*LIBRARIES, OWN, SERVER))
+    assert explaining_frames(thread) == {3}
+    assert own_frame(thread) == (OWN, list(LIBRARIES))
+    assert plain(left_out([Part((frame,)) for frame in LIBRARIES])) == "threading, requests, urllib3 (3 frames)"
+    assert plain(libraries([SERVER] * 9)) == "gunicorn (9 frames)"
+
+
+def test_frames_of_libraries_explain_a_thread_without_other_code() -> None:
+    thread = Thread(1, 1, 1, None, stack=LIBRARIES)
+    assert explaining_frames(thread) == {0, 1, 2}
+    assert own_frame(thread) == (LIBRARIES[0], [])
+    assert own_place(thread) == "wait threading.py:1"
