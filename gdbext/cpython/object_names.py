@@ -1,4 +1,4 @@
-"""Finds the value that tells an object from others of its type: its name, number, path or key."""
+"""Finds the value that distinguishes an object from others of its type: its name, number, path or key."""
 
 from __future__ import annotations
 

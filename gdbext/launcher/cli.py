@@ -40,8 +40,8 @@ examples:
 
 exit status: 0 nothing wrong found, 1 a deadlock, a crash or another state that does
 not end by itself, 2 bad usage, 3 no answer: the target could not be read, or the
-report not be written, 4 no GDB or a GDB without Python, 5 a hang that may end when
-something outside of the process happens"""
+report could not be written, 4 no GDB or a GDB without Python, 5 a hang that may end
+when something outside of the process happens"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

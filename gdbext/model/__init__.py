@@ -222,7 +222,7 @@ class Waiter:
 
 @record
 class NamedObject:
-    """An object by its type and by the attribute whose value, as text, tells it from others of that type."""
+    """An object: its type, and the attribute whose value, as text, distinguishes it from others of that type."""
 
     type: str
     attribute: str
@@ -254,7 +254,7 @@ class Lock:
     shared: bool = False
     #: the TID that a shared lock records as its owner, where it is not a thread of this process
     foreign_owner: int | None = None
-    #: the object that has the lock in an attribute, if a value tells it from others of its type
+    #: the object that has the lock in an attribute, if a value distinguishes it from others of its type
     of_object: NamedObject | None = None
 
     @property

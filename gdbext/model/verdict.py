@@ -1,4 +1,4 @@
-"""What is wrong with a target, or why nothing is: one value for the whole report."""
+"""The verdict: what is wrong with a target, or that nothing is, or that this cannot be determined."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gdbext.record import record
 VerdictKind = Literal[
     "crash", "deadlock", "task-cycle", "orphaned-lock", "standstill", "event-loop-blocked", "blocked-behind",
     "children", "pool", "queue", "computing", "idle", "unknown"]
-#: ``stuck`` does not end by itself, ``outside`` may end when something outside of the process happens, ``fine`` is no
-#: hang, and ``doubt`` is not known.
+#: ``stuck``: it does not end by itself. ``outside``: it may end when something outside of the process happens.
+#: ``fine``: the program does not hang. ``doubt``: this cannot be determined.
 Outcome = Literal["stuck", "outside", "fine", "doubt"]
 
 OUTCOMES: Mapping[VerdictKind, Outcome] = {
@@ -27,11 +27,10 @@ _BY_NAME: Mapping[str, Outcome] = {str(kind): outcome for kind, outcome in OUTCO
 
 @record
 class Verdict:
-    """The verdict of a report.
+    """The verdict of a report: its kind, the threads and tasks that it is about, and its weakest evidence.
 
-    `threads` are those that it is about: the first one is the one to look at first. `behind` are further threads that
-    wait for these. `tasks` are the addresses of asyncio tasks that it is about. `evidence` is None where the verdict
-    is what the threads do, and rests on no inference.
+    `threads` contains the most important thread first. `behind` are further threads that wait for these. `tasks` are
+    addresses of asyncio tasks. `evidence` is None if the verdict only says what the threads do.
     """
 
     kind: VerdictKind
@@ -42,7 +41,7 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether what it describes ends by itself; ``doubt`` for a kind of a newer version."""
+        """The outcome of its kind; ``doubt`` for a kind of a newer version."""
         return _BY_NAME.get(self.kind, "doubt")
 
     @property

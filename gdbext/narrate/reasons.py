@@ -253,7 +253,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
 
     "deadlocks-dropped": _dropped,
     "every-thread-waits": "every thread of the process waits, without a timeout, for something that only another of "
-                          "do",
+                          "them could do",
     "more-unreadable": "{count} more",
     "no-other-thread": lambda owner_unknown: (
         "the process has no other thread that could release the lock"

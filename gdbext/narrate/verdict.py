@@ -129,8 +129,10 @@ def counts(report: Report) -> str:
     others = [thread for thread in report.threads if thread.waits is None or thread.waits.lock not in on_locks]
     blocked = sum(thread.status == "blocked" for thread in others)
     running = sum(thread.status == "running" for thread in others)
-    return (f"{plural(len(report.threads), 'thread')}: {len(report.threads) - len(others):,} wait for a lock or "
-            f"event, {blocked:,} are in other system calls, {running:,} run.")
+    waiting = len(report.threads) - len(others)
+    return (f"{plural(len(report.threads), 'thread')}: {waiting:,} {'waits' if waiting == 1 else 'wait'} for a lock or "
+            f"event, {blocked:,} {'is in another system call' if blocked == 1 else 'are in other system calls'}, "
+            f"{running:,} {'runs' if running == 1 else 'run'}.")
 
 
 def gil_holders(facts: Facts) -> Iterator[Words]:
@@ -322,14 +324,17 @@ _SENTENCES: Mapping[str, Callable[[Facts], Words]] = {
 
 
 def doubts(facts: Facts) -> Iterator[Words]:
-    """What a verdict leaves open: beside a crash, say, that a deadlock cannot be ruled out."""
+    """What a verdict leaves open: for example, in a program that crashed, whether there was a deadlock too."""
     report = facts.report
     if report.no_verdict is not None and not report.deadlocks and facts.verdict.kind != "unknown":
         yield (*capitalised(undecided(report)), ".")
 
 
 def how_known(facts: Facts) -> list[Words]:
-    """How the statements of a verdict are known: each evidence with its reason once; empty if it is what was seen."""
+    """How the statements of a verdict are known: each evidence with its reason, once.
+
+    Empty if the verdict only says what the threads do.
+    """
     known: dict[tuple[Evidence, Reason | None], None] = {}
     for deadlock in facts.report.deadlocks:
         if deadlock.standstill:

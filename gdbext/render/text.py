@@ -255,7 +255,8 @@ class TextRenderer:
         for members in _alike(facts, concerned)[:_CONCERNED]:
             lines += [f"  {self.say(threads.introduction(facts, members))}",
                       *self._explaining(members[0], stacks, "    "), ""]
-        lines += self._list("Waiting behind it:", list(verdict.behind_lines(facts)))
+        them = "it" if len(concerned) == 1 else "them"
+        lines += self._list(f"Waiting behind {them}:", list(verdict.behind_lines(facts)))
         if facts.verdict.outcome != "stuck":
             lines += [*self._lines("", verdict.gil_holders(facts)), verdict.counts(facts.report), ""]
         return lines

@@ -1,8 +1,8 @@
-"""The verdict of a report: the first explanation of its state that fits. Pure.
+"""Finds the verdict of a report: the first explanation in `_EXPLANATIONS` that fits. Pure.
 
-Explanations are ordered by how much they explain: proofs that threads cannot continue come first, then threads that
-wait for something outside of the process, then what is not known. "Idle" is last: it is said only if each thread has a
-reason to be where it is.
+Proofs that threads cannot continue come first, so that no weaker explanation hides one. Then come threads that block
+others while they wait for something outside of the process, and then the reasons why there is no verdict. "Idle" is
+last: it is the verdict only if each thread has a reason to be where it is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RESULT = "result is pending"
 
 
 def verdict_of(report: Report) -> Verdict:
-    """The verdict that a report carries, or else the one that follows from it."""
+    """The verdict that a report contains, or else the one that follows from it."""
     return report.verdict if report.verdict is not None else judge(report)
 
 
@@ -64,7 +64,7 @@ class _Scene:
         return None if lock is None or kind_of(lock.kind).outside else lock
 
     def holders(self, thread: Thread) -> list[int]:
-        """The threads that hold the lock that a thread waits for; a wait with a timeout ends without them."""
+        """The other threads that hold the lock that a thread waits for; none if the wait has a timeout."""
         lock = self.lock(thread)
         if lock is None or thread.waits is None or thread.waits.timed:
             return []
@@ -86,14 +86,14 @@ class _Scene:
         return sorted(found)
 
     def is_served(self, thread: Thread) -> bool:
-        """Whether a thread waits for work that comes from outside: as a server does, or from its standard input."""
+        """Whether a thread waits for work: as a server does, for its standard input, or for a signal."""
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
         reads_input = lock is not None and kind_of(lock.kind).outside and lock.address == 0
         return reads_input or thread.syscall in _SERVING or (
             thread.blocked_on is not None and thread.blocked_on.code == "waits-for-signal")
 
     def waits_outside(self, thread: Thread) -> bool:
-        """Whether only something outside of the process ends the wait of a thread, and no time-out."""
+        """Whether only something outside of the process ends the wait of a thread, which has no timeout."""
         if thread.waits is not None:
             lock = self.locks.get(thread.waits.lock)
             return lock is not None and kind_of(lock.kind).outside and not thread.waits.timed
@@ -103,7 +103,7 @@ class _Scene:
 
 
 def _crash(scene: _Scene) -> Verdict | None:
-    """A crash, except if the signal was sent: a program that hung may have been killed for that."""
+    """A crash, unless the signal was sent: a program may have been killed because it hung."""
     crash = scene.report.crash
     return _died(scene) if crash is not None and crash.fault.kind != "sent" else None
 
@@ -141,14 +141,14 @@ def _standstill(scene: _Scene) -> Verdict | None:
 
 
 def _event_loop(scene: _Scene) -> Verdict | None:
-    """A task that runs, in a thread that is blocked: no other task of its loop can run."""
+    """A task runs in a thread that is blocked, so no other task of its loop can run."""
     for task in scene.report.tasks:
         thread = scene.threads.get(task.thread) if task.thread is not None else None
         if task.state != "running" or thread is None or thread.status != "blocked" or _is_requesting(scene, thread):
             continue
         if any(scene.threads[number].status == "running" for number in scene.holders(thread)
                if number in scene.threads):
-            continue  # the call ends when that thread releases the lock
+            continue  # that thread will release the lock, so the call will end
         return Verdict("event-loop-blocked", (thread.number,), tuple(scene.behind(thread.number)),
                        (task.address, *_others(scene, task)))
     return None
@@ -166,7 +166,10 @@ def _is_requesting(scene: _Scene, thread: Thread) -> bool:
 
 
 def _blocked_behind(scene: _Scene) -> Verdict | None:
-    """The thread with most others behind it, if it waits for something outside of the process and no thread runs."""
+    """A thread with others behind it waits for something outside of the process, and no thread runs.
+
+    Of several such threads, the one with most others behind it.
+    """
     best: Verdict | None = None
     if scene.running:
         return None
@@ -210,7 +213,7 @@ def _doubt(scene: _Scene) -> Verdict | None:
 
 
 def _first_thread(scene: _Scene) -> Verdict | None:
-    """The first thread waits for children or for something else outside; nothing inside of the process keeps it."""
+    """The first thread waits for child processes, or for something else outside of the process."""
     first = scene.threads.get(scene.first)
     if first is None or scene.is_served(first) or scene.running:
         return None
@@ -225,7 +228,7 @@ def _first_thread(scene: _Scene) -> Verdict | None:
 
 
 def _pool(scene: _Scene) -> Verdict | None:
-    """All workers of pools of threads wait for results, and no thread runs that could bring one."""
+    """All workers of the pools of threads wait for results, and no thread runs that could make one."""
     workers = [thread for thread in scene.report.threads if any(
         isinstance(frame, PyFrame) and frame.function == _POOL_WORKER and _POOL.search(frame.file)
         for frame in thread.stack)]
@@ -242,7 +245,7 @@ def _waits_for_result(scene: _Scene, thread: Thread) -> bool:
 
 
 def _result(scene: _Scene) -> Verdict | None:
-    """Threads wait for room in a queue, for its tasks, or for a result, and no thread runs that could bring it."""
+    """Threads wait for room in a queue, for the end of its tasks, or for a result, and no thread runs."""
     if scene.running:
         return None
     waiting = [(thread, lock) for thread in scene.report.threads

@@ -26,7 +26,7 @@ def why_not_traced(pid: int) -> tuple[str, str]:
                 "a process has one tracer at a time: end that one first")
     owner = (status_field(pid, "Uid") or "").split()
     if owner and os.geteuid() != 0 and set(owner[:3]) != {str(os.geteuid())}:
-        return f"{what}: it is user {owner[0]}'s, you are user {os.geteuid()}", "use sudo, or be that user"
+        return f"{what}: it belongs to user {owner[0]}, you are user {os.geteuid()}", "use sudo, or be that user"
     if not has_capability(CAP_SYS_PTRACE):
         scope = ptrace_scope()
         if scope == 3:

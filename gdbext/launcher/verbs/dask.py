@@ -60,8 +60,10 @@ EXAMPLES = """examples:
   gdbext dask tls://scheduler:8786                  certificates as Dask is configured
   gdbext dask tcp://scheduler:8786 --package /shared/gdbext
 
-exit status: 0 no deadlock found, 1 a deadlock found, 2 bad usage or no Dask here,
-3 no deadlock found and a process could not be read, 4 the same for lack of a GDB"""
+exit status: 0 nothing wrong found, 1 a deadlock or another state that does not end by
+itself, 2 bad usage or no Dask here, 3 a process could not be read, 4 a machine lacks
+GDB or its Python, 5 a hang that may end when something outside of the process happens;
+of several processes, the first of 1, 5, 4, 3, 0 that occurs"""
 
 #: The default of ``--jobs``.
 _JOBS = 4

@@ -48,9 +48,10 @@ examples:
   gdbext triage cores/ --state /var/tmp/triage --resume
   gdbext triage /shared/cores --dask tcp://scheduler:8786
 
-exit status: 0 nothing wrong found, 1 a deadlock or a crash found, 2 bad usage,
-3 a target could not be read and nothing was found in the others, 4 no GDB or a GDB
-without Python"""
+exit status: 0 nothing wrong found, 1 a deadlock, a crash or another state that does
+not end by itself, 2 bad usage, 3 a target could not be read, 4 no GDB or a GDB without
+Python, 5 a hang that may end when something outside of the process happens; of
+several targets, the first of 1, 5, 4, 3, 0 that occurs"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

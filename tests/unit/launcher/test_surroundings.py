@@ -98,7 +98,7 @@ def test_environment_of_gdb_has_no_python_variables(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(("status", "uid", "scope", "why", "remedy"), [
     ({"TracerPid": "77"}, 0, None, r"already traced by process 77 \(gdb\)", "end that one"),
-    ({"Uid": "0\t0\t0\t0"}, 1000, 0, "it is user 0's, you are user 1000", "sudo"),
+    ({"Uid": "0\t0\t0\t0"}, 1000, 0, "it belongs to user 0, you are user 1000", "sudo"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 1, "ptrace_scope is 1", "ptrace_scope=0"),
     ({"Uid": "1000\t1000\t1000\t1000"}, 1000, 3, "ptrace_scope is 3", "core"),
     ({"Uid": "0\t0\t0\t0", "Seccomp": "2"}, 0, None, "from inside this container", "--cap-add=SYS_PTRACE"),

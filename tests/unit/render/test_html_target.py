@@ -45,7 +45,7 @@ def test_verdict_comes_first() -> None:
     (orphaned(), "LOCK WITHOUT OWNER1 thread waits for an owner that is gone (thread exited)."),
     (orphaned(), "its owner is gone: thread exited (its owner had TID 4242)"),
     (healthy(), "COMPUTINGno deadlock found; thread 1"),
-    (healthy(), "3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run."),
+    (healthy(), "3 threads: 1 waits for a lock or event, 1 is in another system call, 1 runs."),
     (healthy(), 'The GIL is held by thread 1 "MainThread", which runs.'),
     (without_verdict(),
      "UNKNOWNwhether there is a deadlock cannot be determined (PyPy in libpypy3.9-c.so is not decoded)."),

@@ -216,7 +216,7 @@ def test_no_deadlock_shows_what_the_threads_do() -> None:
     text = renderer(healthy()).deadlocks()
     assert ('COMPUTING: no deadlock found; thread 1 "MainThread" runs in update job.py:41; '
             "1 thread waits for it.\n") in text
-    assert "3 threads: 1 wait for a lock or event, 1 are in other system calls, 1 run." in text
+    assert "3 threads: 1 waits for a lock or event, 1 is in another system call, 1 runs." in text
     assert 'The GIL is held by thread 1 "MainThread", which runs.' in text
 
 

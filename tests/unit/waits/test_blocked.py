@@ -457,7 +457,7 @@ def test_text(live: FakeTarget, fake: FakeProc) -> None:
                  "Thread 4 (LWP 103) sleeps for 100 s\n",
                  "Thread 5 (LWP 104) waits for events of fd 8, with a timeout; what it refers to cannot be read\n",
                  "Thread 6 (LWP 105) is in the system call getpid\n",
-                 "7 threads: 1 wait for a lock or event, 6 are in other system calls, 0 run."):
+                 "7 threads: 1 waits for a lock or event, 6 are in other system calls, 0 run."):
         assert line in text
 
 
