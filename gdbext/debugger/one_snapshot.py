@@ -53,6 +53,8 @@ _PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "crash", "proble
 INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 #: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
+#: How many characters of a source line the answer has.
+_SOURCE_LINE = 1_000
 #: The interval at which an interrupt is repeated, in seconds.
 _AGAIN = 0.1
 
@@ -199,7 +201,15 @@ def with_crash(snapshot: Snapshot, report: Report) -> Report:
 
 
 def _reply(request: Request, target: GdbTarget, report: Report, incomplete: GdbextError | None) -> dict[str, Any]:
-    style, source = Style(request.colour, request.width), source_files(target, Settings())
+    style, files = Style(request.colour, request.width), source_files(target, Settings())
+    lines: dict[tuple[str, int], str] = {}
+
+    def source(path: str, line: int) -> str | None:
+        text = files(path, line)
+        if text:
+            lines[path, line] = text[:_SOURCE_LINE]
+        return text
+
     renderer = TextRenderer(report, style, source)
     crash = tasks = ""
     if report.crash is not None:
@@ -208,10 +218,12 @@ def _reply(request: Request, target: GdbTarget, report: Report, incomplete: Gdbe
     if report.event_loops:
         tasks = TaskTree(report, renderer, request.stacks).render()
     text = renderer.threads(None, request.each, request.stacks, crash, tasks)
-    text = style.wrap(text + "".join(f"Note: {note}\n" for note in source.notes()))
+    text = style.wrap(text + "".join(f"Note: {note}\n" for note in files.notes()))
     verdict = verdict_of(report)
     return {
         "document": document(report, _PARTS), "text": text, "dot": as_dot(report), "outcome": verdict.outcome,
+        # the launcher has no right to read files that the target names, so a page shows the lines of the text
+        "source": [[*place, line] for place, line in lines.items()], "source_notes": files.notes(),
         "unknown": explain(report.no_verdict) if report.no_verdict is not None else (
             plain(sentence(renderer.facts)) if verdict.outcome == "doubt" else None),
         "incomplete": None if incomplete is None else str(incomplete),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdbext.model.kinds import kind_of, name_of_kind
-from gdbext.narrate.frames import short_place
+from gdbext.narrate.frames import own_place
 from gdbext.narrate.locks import held_at_arrow, wait_mode
 from gdbext.narrate.names import RANGE, Facts, lock_name, names_of, number_list, program_name
 from gdbext.narrate.words import Foreign, Words, reason
@@ -89,7 +89,7 @@ def _with_same_arrows(arrows: Mapping[int, Sequence[Arrow]]) -> list[list[int]]:
 def thread_lines(facts: Facts, members: Sequence[int]) -> list[Words]:
     """The lines of a box of threads: numbers, names, and their common place."""
     threads = facts.known(members)
-    places = {short_place(thread.stack) for thread in threads}
+    places = {own_place(thread) for thread in threads}
     place = places.pop() if len(places) == 1 else None
     title = number_list(sorted(members))
     lines: list[Words] = [(title if len(members) == 1 else f"{len(members):,} {title}",)]

@@ -12,21 +12,33 @@ import base64
 import collections
 import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdbext.errors import MissingLibrary
-from gdbext.model import Local, Report, TargetInfo, Thread
+from gdbext.model import Columns, Frame, Local, MixedStack, NativeFrame, Part, PyFrame, Report, TargetInfo, Thread
 from gdbext.narrate import crash, gils, graph, locks, tasks, threads, verdict
-from gdbext.narrate.frames import explaining_frames, frame_name, frame_place
+from gdbext.narrate.frames import (
+    explaining_frames,
+    frame_name,
+    frame_place,
+    left_out,
+    library_of,
+    numbered,
+    parts_of,
+)
 from gdbext.narrate.names import MANY, Facts, heading, lock_name
 from gdbext.narrate.threads import STATES, Group
 from gdbext.narrate.words import Foreign, Marked, Word, Words, plain, plural, reason
+from gdbext.record import record
 from gdbext.render.escape import printable
 from gdbext.render.html_graph import Graph, Node
 from gdbext.render.shown import Shown
+from gdbext.render.source_excerpts import pieces
 
 try:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -70,6 +82,31 @@ def html_page(targets: Sequence[Shown], title: str, classes: Sequence[Mapping[st
     return page.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
+@record
+class Entry:
+    """An entry of a stack: a frame, or several frames that `words` stand for.
+
+    `index` is that of the (first) frame in the stack. `inside` are the frames of folded parts, as entries. `source` is
+    the source line, in the pieces before, inside and after its running part.
+    """
+
+    index: int
+    frame: Frame | None = None
+    name: str = ""
+    note: str = ""
+    source: tuple[str, str, str] | None = None
+    variables: Sequence[Local] = ()
+    words: Words = ()
+    inside: Sequence[Entry] = ()
+
+
+class Stack(NamedTuple):
+    """The entries of a stack, and how many outermost frames are omitted."""
+
+    entries: Sequence[Entry]
+    omitted: int = 0
+
+
 class Budget:
     """The number of characters that stacks of the page may still take."""
 
@@ -80,6 +117,11 @@ class Budget:
         """How many innermost frames of a stack with `count` frames are shown."""
         inner = _INNER if self._left > -_STACKS else _INNERMOST
         return count if count <= inner + 1 or count * _FRAME <= self._left else inner
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether only frames are shown, without what explains them."""
+        return self._left <= 0
 
     def spend(self, made: str) -> str:
         """Count the size of a rendered stack, and return the stack."""
@@ -107,6 +149,8 @@ class View:
         self.rank = _RANKS.index(self.tone)
         #: whether the report has what a verdict rests on
         self.judged = self.seen and (bool(self.threads) or self.report.verdict is not None)
+        self._source = shown.source
+        self.source_notes = shown.source_notes
         self._place_of_lock = {lock: place for place, lock in enumerate(self.facts.locks)}
 
     def thread_anchor(self, number: object) -> str | None:
@@ -148,10 +192,66 @@ class View:
             yield group, important and opened < _OPEN and len(self.threads) <= MANY
             opened += important
 
-    @staticmethod
-    def variables(thread: Thread) -> dict[int, Sequence[Local]]:
-        """The variables of a thread, by index of the frame."""
-        return dict(enumerate(thread.variables or ()))
+    def source(self, file: str, line: int | None, columns: Columns | None = None) -> tuple[str, str, str] | None:
+        """A source line, in the pieces before, inside and after its running part; None without one."""
+        text = self._source.get((file, line)) if line is not None else None
+        return pieces(text, line, columns) if line is not None and text and text.strip() else None
+
+    def holdings(self, thread: Thread,
+                 chosen: set[str] | None = None) -> Iterator[tuple[Words, tuple[str, ...] | None]]:
+        """The locks that a thread holds, with the source lines that acquired them; if `chosen` is given, only those."""
+        for hold in thread.holds:
+            taken = hold.taken_at
+            for words in threads.holdings(self.facts, replace(thread, holds=(hold,)), chosen):
+                yield words, self.source(taken.file, taken.line) if taken is not None else None
+
+    def _entry(self, index: int, part: Part, with_source: bool, variables: Mapping[int, Sequence[Local]]) -> Entry:
+        (frame,) = part.frames
+        named = replace(frame, function=part.name) if part.name and isinstance(frame, NativeFrame) else frame
+        source = self.source(frame.file, frame.line, frame.columns) if with_source and isinstance(
+            frame, PyFrame) else None
+        return Entry(index, frame, frame_name(named), part.note or "", source, variables.get(index, ()))
+
+    def explaining(self, thread: Thread) -> Stack:
+        """The frames of a thread that explain a verdict, with the source lines of the program's own code."""
+        chosen, entries = explaining_frames(thread), list[Entry]()
+        for is_chosen, group in itertools.groupby(numbered(parts_of(thread)), lambda each: each[0] in chosen):
+            found = list(group)
+            if is_chosen:
+                entries += [self._entry(index, part, library_of(part.frames[0]) is None, {}) for index, part in found]
+            else:
+                entries.append(Entry(found[0][0], words=left_out([part for _, part in found])))
+        return Stack(entries)
+
+    def whole(self, parts: Sequence[Part], variables: Mapping[int, Sequence[Local]], budget: Budget) -> Stack:
+        """A whole stack, or its innermost frames if the page would become too large."""
+        count = sum(part.text is None for part in parts)
+        shown, brief = budget.frames(count), budget.is_spent
+        entries, taken = list[Entry](), 0
+        for index, part in numbered(parts):
+            if taken >= shown < count:
+                return Stack(entries, sum(len(each.frames) for each in parts) - index)
+            if part.text is None:
+                entries.append(self._entry(index, part, not brief, variables))
+                taken += 1
+            else:
+                inside = [self._entry(index + at, Part((frame,)), False, variables)
+                          for at, frame in enumerate(part.frames) if not brief]
+                entries.append(Entry(index, words=left_out([part]), inside=inside))
+        return Stack(entries)
+
+    def thread_stack(self, thread: Thread, budget: Budget) -> Stack:
+        """The whole stack of a thread."""
+        return self.whole(parts_of(thread), dict(enumerate(thread.variables or ())), budget)
+
+    def crash_stack(self, stack: MixedStack, budget: Budget) -> Stack:
+        """The whole stack of a crash, with its variables."""
+        parts = stack.parts or [Part((frame,)) for frame in stack.frames]
+        return self.whole(parts, stack.variables, budget)
+
+    def frames_stack(self, frames: Sequence[Frame], budget: Budget) -> Stack:
+        """A stack of frames that nothing is known about."""
+        return self.whole([Part((frame,)) for frame in frames], {}, budget)
 
     def graph(self) -> Graph | None:
         """The drawing of the wait-for graph; None if it is empty."""
@@ -227,7 +327,6 @@ def _environment() -> Environment:
     made.filters.update(cut=lambda text, limit: printable(str(text), limit), number=lambda count: f"{count:,}",
                         px=lambda pixels: f"{pixels:.1f}")
     made.globals.update(crash_words=crash, gils=gils, graph=graph, locks=locks, tasks=tasks, threads=threads,
-                        verdict=verdict, frame_name=frame_name, frame_place=frame_place,
-                        explaining_frames=explaining_frames, heading=heading, lock_name=lock_name, plural=plural,
+                        verdict=verdict, frame_place=frame_place, heading=heading, lock_name=lock_name, plural=plural,
                         reason=reason, STATES=STATES, NEWLINE=Markup("\n"))
     return made

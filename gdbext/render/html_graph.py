@@ -8,15 +8,20 @@ from typing import NamedTuple
 
 from gdbext.narrate.graph import LEGEND
 from gdbext.render.escape import printable
-from gdbext.render.style import columns
+from gdbext.render.style import columns, excerpt
 
-#: The maximum number of nodes that are drawn, and of layers that are drawn side by side; more are stacked.
-_NODES, _BESIDE = 90, 4
+#: The maximum number of nodes that are drawn.
+_NODES = 90
+#: The width of the page in pixels. Layers are drawn side by side if they fit, else one below the other.
+_PAGE = 1_260
 #: Sizes in pixels: the width of a character and the height of a line of 12-pixel monospace text, padding inside nodes,
-#: gaps between nodes and between layers.
-_CHAR, _LINE, _PAD, _GAP, _BETWEEN = 7.3, 16, 9, 22, 118
-#: The maximum width of a node's text, in columns.
-_TEXT = 32
+#: gaps between nodes and between stacked layers, the least gap between layers side by side and what it has beside the
+#: text of an arrow, and the width of a character of that text.
+_CHAR, _LINE, _PAD, _GAP, _BELOW, _BETWEEN, _BESIDE, _SMALL = 7.3, 16, 9, 22, 59, 70, 24, 6.7
+#: The maximum width of a node's text in columns, and of how many lines one line becomes.
+_TEXT, _LINES = 30, 3
+#: Characters after which a long name may be broken.
+_BREAKS = " /._:,(-"
 
 #: along the layers and inside a layer, or x and y
 _Point = tuple[float, float]
@@ -26,7 +31,8 @@ _Point = tuple[float, float]
 class Node:
     """A box for a thread or process (`kind` is ``thread``), or for the awaited lock (``lock``).
 
-    `anchor` is the id of an element of the page. The other fields are set by the layout.
+    `anchor` is the id of an element of the page; `cut` is the whole text if it does not fit. The other fields are set
+    by the layout.
     """
 
     key: str
@@ -41,9 +47,13 @@ class Node:
     #: the upper left corner
     x: float = 0
     y: float = 0
+    cut: str | None = None
 
     def __post_init__(self) -> None:
-        self.lines = [_shortened(line) for line in self.lines]
+        whole = [printable(line) for line in self.lines]
+        self.lines = [piece for line in whole for piece in _broken(line)]
+        if any(columns(line) > _TEXT * _LINES // 2 for line in whole):
+            self.cut = "\n".join(whole)
 
     @property
     def width(self) -> float:
@@ -98,13 +108,16 @@ class _Arrow:
     kind: str
 
 
-def _shortened(line: str) -> str:
-    safe = printable(line)
-    if columns(safe) <= _TEXT:
-        return safe
-    while columns(safe) > _TEXT - 3:
-        safe = safe[:-1 - max(0, (len(safe) - _TEXT) // 2)]
-    return safe + "..."
+def _broken(line: str) -> list[str]:
+    """A line in several that fit, broken behind words and parts of names; the last one may be cut."""
+    made: list[str] = []
+    while columns(line) > _TEXT and len(made) < _LINES - 1:
+        fitting = excerpt(line, _TEXT + 3).text[:-3]
+        end = max(fitting.rfind(char) for char in _BREAKS) + 1
+        piece = fitting if end < len(fitting) // 2 else fitting[:end]
+        made.append(piece.rstrip())
+        line = line[len(piece):].lstrip()
+    return [*made, excerpt(line, _TEXT).text]
 
 
 class Graph:
@@ -137,7 +150,7 @@ class Graph:
             before[end].append(start)
         parts: list[tuple[list[Curve], list[Node]]] = []
         seen, drawn = set[str](), 0
-        width = height = 0.0
+        width = height = left = top = 0.0
         # deadlocked nodes first
         for key in sorted(self._nodes, key=lambda key: not self._nodes[key].bad):
             if key in seen or drawn >= _NODES:
@@ -147,12 +160,15 @@ class Graph:
             drawn += len(component)
             layers = self._layers(component, after, before)
             inside = [arrow for arrow in self._arrows.values() if arrow.start in component and arrow.end in component]
-            curves, part_width, part_height = self._component(layers, inside, height)
-            parts.append((curves, [node for layer in layers for node in layer if node.lines]))
-            width, height = max(width, part_width), height + part_height + _GAP
+            size, place = self._component(layers, inside)
+            if left + size[0] > _PAGE:  # the next row
+                left, top = 0.0, height + _GAP
+            parts.append((place(left, top), [node for layer in layers for node in layer if node.lines]))
+            width, height = max(width, left + size[0]), max(height, top + size[1])
+            left += size[0] + 2 * _GAP
         kinds = {arrow.kind for arrow in self._arrows.values()} | {"bad" for node in self._nodes.values() if node.bad}
         legend = {kind: text for kind, text in LEGEND.items() if kind in kinds}
-        return Drawing(width, height - _GAP, parts, legend, len(self._nodes) - drawn)
+        return Drawing(width, height, parts, legend, len(self._nodes) - drawn)
 
     def _layers(self, component: Sequence[str], after: Mapping[str, Sequence[str]],
                 before: Mapping[str, Sequence[str]]) -> list[list[Node]]:
@@ -189,19 +205,18 @@ class Graph:
             layers[layer - least].append(self._nodes[key])
         return layers
 
-    def _component(self, layers: list[list[Node]], arrows: Sequence[_Arrow],
-                   top: float) -> tuple[list[Curve], float, float]:
-        """Lay out one connected part below `top`; return its curves, width and height."""
-        stacked = len(layers) > _BESIDE  # layers one below the other
+    def _component(self, layers: list[list[Node]],
+                   arrows: Sequence[_Arrow]) -> tuple[_Point, Callable[[float, float], list[Curve]]]:
+        """Lay out one connected part; return its size, and what puts it at a place and makes its curves."""
+        between = max(_BETWEEN, *(columns(arrow.text) * _SMALL + _BESIDE for arrow in arrows)) if arrows else _BETWEEN
+        thick = [max(node.width for node in layer) for layer in layers]
+        stacked = sum(thick) + between * (len(layers) - 1) > _PAGE  # layers one below the other
 
         def size(node: Node) -> tuple[float, float]:
             """The extent along the layers, and inside the layer."""
             if node.kind == "bend":
                 return 0, 8
             return (node.height, node.width) if stacked else (node.width, node.height)
-
-        def position(depth: float, place: float) -> _Point:
-            return (place + 1, depth + 1 + top) if stacked else (depth + 1, place + 1 + top)
 
         beside: dict[int, list[Node]] = {id(node): [] for layer in layers for node in layer}
         ways: list[list[Node]] = []
@@ -218,17 +233,27 @@ class Graph:
                 beside[id(one)].append(other)
                 beside[id(other)].append(one)
         _arrange(layers, beside, lambda node: size(node)[1])
-        depth, between = 0.0, _BETWEEN / 2 if stacked else _BETWEEN
+        depth = 0.0
         for layer in layers:
-            thick = max(size(node)[0] for node in layer)
+            most = max(size(node)[0] for node in layer)
             for node in layer:
-                node.depth = depth + (thick - size(node)[0]) / 2
-                node.x, node.y = position(node.depth, node.place)
-            depth += thick + between
-        depth -= between
+                node.depth = depth + (most - size(node)[0]) / 2
+            depth += most + (_BELOW if stacked else between)
+        depth -= _BELOW if stacked else between
         breadth = max(node.place + size(node)[1] for layer in layers for node in layer)
         width, height = (breadth, depth) if stacked else (depth, breadth)
-        return list(_curves(arrows, ways, size, position)), width + 2, height + 2
+
+        def put(left: float, top: float) -> list[Curve]:
+            def position(depth: float, place: float) -> _Point:
+                x, y = (place, depth) if stacked else (depth, place)
+                return x + 1 + left, y + 1 + top
+
+            for layer in layers:
+                for node in layer:
+                    node.x, node.y = position(node.depth, node.place)
+            return list(_curves(arrows, ways, size, position))
+
+        return (width + 2, height + 2), put
 
 
 def _curves(arrows: Sequence[_Arrow], ways: Sequence[Sequence[Node]], size: Callable[[Node], _Point],

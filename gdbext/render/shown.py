@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+
 from gdbext.model import Report
 from gdbext.record import record
 
@@ -10,7 +13,8 @@ from gdbext.record import record
 class Shown:
     """A target on a page: its report, or the problem that prevented one and a hint.
 
-    `stopped` is the time for which the target was paused, in seconds; `parent` is its parent in the index.
+    `stopped` is the time for which the target was paused, in seconds; `parent` is its parent in the index. `source` has
+    lines of source files by file and line number, and `source_notes` says what is missing or uncertain in them.
     """
 
     target: str
@@ -19,3 +23,5 @@ class Shown:
     hint: str | None = None
     stopped: float | None = None
     parent: str | None = None
+    source: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    source_notes: tuple[str, ...] = ()

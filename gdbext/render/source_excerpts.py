@@ -72,6 +72,17 @@ class SourceExcerpts:
                 " " * (len(start) + columns(before)) + "^" * columns(inside)]
 
 
+def pieces(text: str, line: int, columns: Columns | None) -> tuple[str, str, str]:
+    """A stripped source line, escaped: what is before its running part, the part, and what is after it.
+
+    Without a part, all of it is before.
+    """
+    part = _part(text, line, columns) if columns is not None else None
+    body, part = excerpt(text.strip(), _SOURCE_WIDTH, part)
+    start, end = part or (len(body), len(body))
+    return printable(body[:start]), printable(body[start:end]), printable(body[end:])
+
+
 def _part(text: str, line: int, columns: Columns) -> tuple[int, int] | None:
     """The start and end of the running part in the stripped line, in characters; None if it is the whole line.
 

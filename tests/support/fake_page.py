@@ -50,7 +50,7 @@ ELEMENTS = {
     "div",
     "h1", "h2", "h3", "p", "ul", "ol", "li", "b", "i", "strong", "span", "bdi", "kbd", "code", "pre", "table", "thead",
     "tbody", "tr", "th", "td", "details", "summary", "label", "input", "button", "output", "svg", "defs", "marker",
-    "path", "g", "rect", "text",
+    "path", "g", "rect", "text", "mark",
 }
 ATTRIBUTES = {
     "lang", "charset", "http-equiv", "content", "name", "class", "href", "id", "tabindex", "scope", "for", "type",

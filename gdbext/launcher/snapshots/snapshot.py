@@ -19,6 +19,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
@@ -107,7 +108,8 @@ class Snapshot:
     `document` has schema ``gdbext/1``, None without an answer. `stopped` is how long the process was paused, None for a
     core and where GDB did not attach; `seconds` is how long the snapshot took; both in seconds. `problem` says what
     went wrong and `hint` what to do; there may be a document of the part that could be read. `notes` name the files
-    that were used. `status` is an exit status of the launcher.
+    that were used. `status` is an exit status of the launcher. `source` has the source lines of the text by file and
+    line number, `source_notes` what the text says about them.
     """
 
     target: str
@@ -120,6 +122,8 @@ class Snapshot:
     hint: str | None
     status: int
     notes: tuple[str, ...] = ()
+    source: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    source_notes: tuple[str, ...] = ()
 
     @functools.cached_property
     def report(self) -> Report | None:
@@ -131,7 +135,8 @@ class Snapshot:
 
     def for_page(self) -> Shown:
         """The snapshot as `render.html` takes it."""
-        return Shown(self.target, self.report, self.problem, stopped=self.stopped)
+        return Shown(self.target, self.report, self.problem, stopped=self.stopped, source=self.source,
+                     source_notes=self.source_notes)
 
 
 def take_snapshot(target: Target, options: Options) -> Snapshot:
@@ -158,7 +163,8 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"
     return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], run.stopped,
-                time.monotonic() - started, problem, hint, status, run.notes)
+                time.monotonic() - started, problem, hint, status, run.notes,
+                {(file, line): text for file, line, text in answer["source"]}, tuple(answer["source_notes"]))
 
 
 @contextlib.contextmanager
