@@ -19,7 +19,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
@@ -108,8 +107,8 @@ class Snapshot:
     `document` has schema ``gdbext/1``, None without an answer. `stopped` is how long the process was paused, None for a
     core and where GDB did not attach; `seconds` is how long the snapshot took; both in seconds. `problem` says what
     went wrong and `hint` what to do; there may be a document of the part that could be read. `notes` name the files
-    that were used. `status` is an exit status of the launcher. `source` has the source lines of the text by file and
-    line number, `source_notes` what the text says about them.
+    that were used. `status` is an exit status of the launcher. `source` has the source lines of the text, each
+    after its file and line number; `source_notes` is what the text says about them.
     """
 
     target: str
@@ -122,7 +121,7 @@ class Snapshot:
     hint: str | None
     status: int
     notes: tuple[str, ...] = ()
-    source: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    source: tuple[tuple[str, int, str], ...] = ()
     source_notes: tuple[str, ...] = ()
 
     @functools.cached_property
@@ -135,7 +134,8 @@ class Snapshot:
 
     def for_page(self) -> Shown:
         """The snapshot as `render.html` takes it."""
-        return Shown(self.target, self.report, self.problem, stopped=self.stopped, source=self.source,
+        source = {(file, line): text for file, line, text in self.source}
+        return Shown(self.target, self.report, self.problem, stopped=self.stopped, source=source,
                      source_notes=self.source_notes)
 
 
@@ -164,7 +164,7 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
         hint = "name it after the core, or a folder that has it: --search DIR"
     return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], run.stopped,
                 time.monotonic() - started, problem, hint, status, run.notes,
-                {(file, line): text for file, line, text in answer["source"]}, tuple(answer["source_notes"]))
+                tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]))
 
 
 @contextlib.contextmanager
