@@ -116,6 +116,17 @@
       else query.blur();
     }
   });
+  // paper has no way to open an entry; those of many threads stay as they are
+  let closed = [];
+  window.addEventListener("beforeprint", () => {
+    const few = threads.length <= 40 ? ", details.thread" : "";
+    closed = Array.from(document.querySelectorAll("details.target, details.part" + few)).filter((each) => !each.open);
+    for (const each of closed) each.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const each of closed) each.open = false;
+    closed = [];
+  });
   window.addEventListener("hashchange", reveal);
   // following the same link again fires no hashchange event
   document.addEventListener("click", (event) => {
