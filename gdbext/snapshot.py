@@ -186,7 +186,7 @@ class Snapshot:
         target = self._target
         origin = target.origin()
         info = TargetInfo(target.kind, target.pid, target.executable, target.architecture, self._library.name,
-                          origin.command_line, origin.host, origin.time)
+                          origin.command_line, origin.host, origin.time, None, *(target.core_kept() or (None, None)))
         waiters = {gil.id: [waiter.thread for waiter in gil.waiters] for gil in self.gils()}
         return Report(info, self._python.runtimes(waiters), tuple(threads), tuple(locks.values()), deadlocks,
                       (*self._findings.problems, *not_interleaved), tuple(self._findings.notes),

@@ -372,6 +372,9 @@ class TargetInfo:
     time: float | None = None
     #: how long the process was paused, in seconds, once that is known
     paused: float | None = None
+    #: of a truncated core, how many bytes there are, and how many there would be; else None
+    kept: int | None = None
+    whole: int | None = None
 
 
 @record

@@ -166,6 +166,8 @@ def header(report: Report) -> Words:
     parts: list[Words] = []
     place: Words = (" on ", Foreign(target.host)) if target.host else ()
     parts.append((f"PID {target.pid}" if target.kind == "live" else f"core of PID {target.pid}", *place))
+    if target.kept is not None and target.whole is not None:
+        parts.append((f"truncated: only {target.kept:,} of {target.whole:,} bytes are there",))
     parts += [(f"CPython {runtime.version}" + ("" if runtime.build == "default" else f" {runtime.build}"),)
               for runtime in report.runtimes[:_MANY_THREADS]]
     if target.time is not None:

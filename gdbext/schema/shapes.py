@@ -139,7 +139,7 @@ _SECONDS_OR_NONE = optional(or_none(SECONDS))
 _TARGET = shape(
     model.TargetInfo, kind=one_of(model.TargetKind), pid=NUMBER, executable=TEXT_OR_NONE, architecture=TEXT,
     libc=TEXT_OR_NONE, command_line=optional(TEXT_OR_NONE), host=optional(TEXT_OR_NONE), time=_SECONDS_OR_NONE,
-    paused=_SECONDS_OR_NONE)
+    paused=_SECONDS_OR_NONE, kept=optional(NUMBER_OR_NONE), whole=optional(NUMBER_OR_NONE))
 _GIL = shape(
     model.Gil, lock=Codec(lambda value: TEXT_OR_NONE.read(value) or "", lambda lock: lock or None), address=ADDRESS,
     state=one_of(model.GilStatus), holder=NUMBER_OR_NONE, evidence=_EVIDENCE, waiters=NUMBERS,

@@ -397,6 +397,7 @@ def test_truncated_core_reports_no_existing_file_as_missing(kernel_core: tuple[P
     why = (f"the core is truncated: {int(size * part):,} of {size:,} bytes are there, without the dynamic linker's "
            "list of libraries")
     assert ran.status == 1
+    assert f", truncated: only {int(size * part):,} of {size:,} bytes are there, " in ran.stdout.splitlines()[0]
     assert f"\nMissing: {why}; so nothing in " in ran.stdout
     assert f"Whether there is a deadlock cannot be determined ({why})" in ran.stdout
     assert "not found" not in ran.stdout

@@ -201,7 +201,8 @@ def standstill() -> Report:
 
 def part_of_a_report() -> Report:
     """A report that says where it comes from, and lacks what its verdict rests on."""
-    target = dataclasses.replace(INFO, command_line="python3 job.py", host="web-3", time=1795352341, paused=0.091)
+    target = dataclasses.replace(INFO, command_line="python3 job.py", host="web-3", time=1795352341, paused=0.091,
+                                 kept=1000, whole=2000)
     return dataclasses.replace(gil_deadlock(), target=target, deadlocks=(), verdict=Verdict(
         "event-loop-blocked", (1,), (2,), (0x10,), DERIVED))
 

@@ -137,6 +137,9 @@ def test_header_has_what_is_known_of_the_target() -> None:
     target = dataclasses.replace(target, kind="core", host=None, paused=None, time=float("1e300"))
     text = renderer(dataclasses.replace(report, target=target)).deadlocks()
     assert text.startswith("gdbext: python3 app.py\\x0a --fast  core of PID 885, CPython 3.11.7, at an unknown time\n")
+    target = dataclasses.replace(target, kept=1_000_000, whole=2_000_000)
+    text = renderer(dataclasses.replace(report, target=target)).deadlocks()
+    assert "  core of PID 885, truncated: only 1,000,000 of 2,000,000 bytes are there, CPython " in text
 
 
 def test_evidence_is_shown_once() -> None:

@@ -64,7 +64,7 @@ DOCUMENT = {
 }
 #: Members that the first version of the schema did not have, by the path of their object.
 GROWN = {"": {"notes", "note_codes", "no_verdict", "no_verdict_code", "verdict"},
-         ".target": {"command_line", "host", "time", "paused"}, ".problems[]": {"why_code"},
+         ".target": {"command_line", "host", "time", "paused", "kept", "whole"}, ".problems[]": {"why_code"},
          ".runtimes[]": {"module", "finalizing"},
          ".runtimes[].interpreters[].gil": {"lock", "address", "drop_requested", "orphan", "orphan_code"},
          ".locks[]": {"why", "why_code", "wait_for", "shared", "orphan_code", "orphan_evidence", "foreign_owner",
@@ -133,7 +133,8 @@ def test_values() -> None:
     made = document(gil_deadlock())
     assert made["schema"] == SCHEMA == "gdbext/1"
     assert made["target"] == {"kind": "live", "pid": 885, "executable": "/usr/bin/python3.11", "architecture": "x86_64",
-                              "libc": "glibc 2.36", "command_line": None, "host": None, "time": None, "paused": None}
+                              "libc": "glibc 2.36", "command_line": None, "host": None, "time": None, "paused": None,
+                              "kept": None, "whole": None}
     assert made["verdict"] == {
         "title": "DEADLOCK", "sentence": "2 threads wait for each other; 1 more is stuck behind them",
         "ends_by_itself": False, "next": None, "kind": "deadlock", "threads": [1, 2], "behind": [3], "tasks": [],
