@@ -123,7 +123,7 @@ def left_out(parts: Sequence[Part]) -> Words:
     count = sum(len(part.frames) for part in parts)
     if not count:
         return ()
-    if all(library_of(frame) is not None for part in parts for frame in part.frames):
+    if all(part.text is None and library_of(frame) is not None for part in parts for frame in part.frames):
         return libraries([frame for part in parts for frame in part.frames])
     texts = [part.text for part in parts if part.text is not None]
     if len(texts) == len(parts):

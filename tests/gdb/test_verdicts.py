@@ -79,7 +79,7 @@ def is_still(pid: int) -> bool:
 def check(expected: Expected, text: str, document: dict[str, Any], live: bool) -> None:
     header, empty, line = text.splitlines()[:3]
     # GDB's gcore leaves the arguments out
-    start = r"gdbext: .*hangs\.py \w+  PID \d+ on \S+, " if live else r"gdbext: \S+  core of PID \d+, "
+    start = r"gdbext: .*hangs\.py \w+(\.\.\.)?  PID \d+ on \S+, " if live else r"gdbext: \S+  core of PID \d+, "
     assert re.match(start, header), header
     assert "CPython 3." in header
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", header), header

@@ -465,8 +465,8 @@ def judge(program: Program, threads: Mapping[int, str], document: Json) -> tuple
                   None if edge["holder"] is None else roles[edge["holder"]]) for edge in deadlock["edges"]]
                 for deadlock in document["deadlocks"]]
     verdict = document["verdict"]
-    # cycles of tasks are no deadlocks of threads
-    says_stuck = verdict["ends_by_itself"] is False and verdict["kind"] != "task-cycle"
+    # cycles of tasks are no deadlocks of threads, and a core is that of a program that was killed
+    says_stuck = verdict["ends_by_itself"] is False and verdict["kind"] not in ("task-cycle", "crash")
     if says_stuck != bool(reported):
         return FALSE, f"the verdict is {verdict['kind']}, and reported are {reported}"
     if program.expect != "deadlock":
