@@ -72,7 +72,7 @@ class Context:
 class Recogniser:
     """One row: `functions` are the public names of the functions in which a thread blocks on this kind.
 
-    A kind that `needs_name` is recognised only if one of them is on the stack: its words look like those of others.
+    A kind that `needs_name` is recognised only if one of them is on the stack: words of other kinds are similar.
     """
 
     kind: LockKind
