@@ -149,9 +149,7 @@ def crash() -> Report:
     """A crash with every part that a report can have."""
     report = gil_deadlock()
     frames = (NativeFrame("Data::get", "libdrv.so", 0x10, "/src/drv.cc", 32), NativeFrame(None, "libffi.so.8", 0x20),
-              PyFrame("fetch", "Store.fetch", "/app/job.py", 7),
-              NativeFrame("call", "app", 0x30, "/src/app.c", 9, inlined=True),
-              NativeFrame("main", "app", 0x30, "/src/app.c", 21))
+              PyFrame("fetch", "Store.fetch", "/app/job.py", 7))
     fault = Fault("SIGSEGV", "SEGV_MAPERR", "null-member", text("read 8 bytes at 0x18: a member of a null pointer"),
                   address=0x18, access="read", size=8, pc=0x10, instruction="mov 0x18(%rdi),%rax",
                   operands=(Operand("%rdi", 0, because("null"), (because(
