@@ -40,6 +40,7 @@ _WITHOUT_ROW = {
     "spin-lock": "`pthread_spin_lock`, awake",
     "py-lock": "`threading.Lock`",
     "py-rlock": "`threading.RLock`, handlers of `logging`",
+    "py-fast-rlock": "`FastRLock` of Cython code: `fastrlock`, `h5py`, `lupa`, CuPy",
     "py-import": "`import`",
     "py-buffered-io": "files",
     "py-mutex": "`PyMutex_Lock`",

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from gdbext.cpython.locks import PyLock
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.holders.proven import ProvenReaders
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
-from gdbext.model.kinds import THREAD_EXIT, id_of_lock
+from gdbext.model.kinds import FAST_RLOCK, THREAD_EXIT, id_of_lock
 from gdbext.model.reasons import Reason, because
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
@@ -50,6 +51,19 @@ class HolderFinder:
         :param waiters: numbers of the threads that wait for it.
         """
         return self._ways[lock.find_holders or MENTIONS](lock, waiters)
+
+    def is_in_code_of(self, number: int, lock: PyLock) -> bool:
+        """Whether a thread is in compiled code that has a lock object, of a kind that such code takes.
+
+        It has a frame in the extension that defines the object's type, and that object on its stack.
+        """
+        if lock.kind != FAST_RLOCK:
+            return False
+        # the name of a type is MODULE.TYPE, that of the module's file is MODULE.TAG.so
+        file = lock.type_name.rpartition(".")[0].rpartition(".")[2] + "."
+        modules = (self._code.module(pc) for pc, _ in self._threads[number].native(self._code))
+        return (any(module is not None and module.name.startswith(file) for module in modules)
+                and number in self._mentions.threads_with(lock.address))
 
     def _one_inside(self, lock: SeenLock, inside: Collection[int], where: str) -> SeenLock:
         """The lock with the thread that is inside code for which only one thread can hold the lock."""

@@ -13,13 +13,14 @@ from gdbext.record import record
 
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "py-lock", "py-rlock", "py-mutex",
+    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
     "futex", "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"
 DESCRIPTOR: Final = "descriptor"
+FAST_RLOCK: Final = "py-fast-rlock"
 FUTEX: Final = "futex"
 GIL: Final = "gil"
 RWLOCK: Final = "rwlock"
@@ -128,6 +129,9 @@ KINDS: Mapping[LockKind, Kind] = {
         own_threads_only=True, may_await_signal=True),
     "py-rlock": Kind(
         "recorded", name="threading.RLock",
+        records_owner=True, own_threads_only=True),
+    "py-fast-rlock": Kind(
+        "recorded: the ident of the thread; inferred where that thread is in compiled code", name="FastRLock",
         records_owner=True, own_threads_only=True),
     "py-import": Kind(
         "recorded: the lock of a module while it is imported", name="import lock",

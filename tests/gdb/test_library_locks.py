@@ -1,0 +1,44 @@
+"""Threads that hang in locks of libraries: who holds them, on the process and on cores, with and without symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, gdb_session, interpreters, packages, samples
+from tests.support.report import Report
+from tests.support.samples import SOURCES, Sample
+
+
+def targets(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
+    """GDB's arguments for the process and for cores of it, each with a name."""
+    yield "live", ["-p", str(sample.pid)]
+    for name, make in (("gcore", cores.gdb_core), ("kernel core", cores.kernel_core)):
+        core = make(sample)
+        yield name, [sample.executable, core]
+        core.unlink()
+
+
+def inspect(sample: Sample, *, symbols: bool) -> None:
+    """Compare the waits, locks and deadlocks that each snapshot reports with the truth."""
+    for name, where in targets(sample):
+        session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=symbols, directory=sample.directory)
+        assert session.status == 0, name
+        report = Report(session.document(0), sample.truth)
+        assert report.document["problems"] == [], name
+        for lock in sample.truth.locks:
+            report.check_lock(lock)
+        for role in sample.truth.threads:
+            report.check_thread(role)
+        assert report.edges() == set(sample.truth.deadlock), name
+
+
+@pytest.mark.parametrize("name", ["3.11", "3.13-stripped"])
+def test_fast_rlocks(name: str, tmp_path: Path) -> None:
+    """FastRLock of fastrlock and of lupa: taken by Python code, by compiled code, and by a thread that has ended."""
+    python, symbols = interpreters.use(name)
+    folder = packages.use_locks(name.partition("-")[0])
+    with samples.running([python, SOURCES / "fast_rlocks.py"], tmp_path, variables={"PYTHONPATH": str(folder)}) as sample:
+        inspect(sample, symbols=symbols)
