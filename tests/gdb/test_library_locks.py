@@ -40,5 +40,6 @@ def test_fast_rlocks(name: str, tmp_path: Path) -> None:
     """FastRLock of fastrlock and of lupa: taken by Python code, by compiled code, and by a thread that has ended."""
     python, symbols = interpreters.use(name)
     folder = packages.use_locks(name.partition("-")[0])
-    with samples.running([python, SOURCES / "fast_rlocks.py"], tmp_path, variables={"PYTHONPATH": str(folder)}) as sample:
+    variables = {"PYTHONPATH": str(folder)}
+    with samples.running([python, SOURCES / "fast_rlocks.py"], tmp_path, variables=variables) as sample:
         inspect(sample, symbols=symbols)

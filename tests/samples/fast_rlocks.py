@@ -67,7 +67,11 @@ def opposite_order() -> list[tuple[str, str, str]]:
             with second:
                 pass
 
-    threading.Thread(target=lambda: (enrol("red"), take("red", "blue", red, blue)), name="red", daemon=True).start()
+    def take_red() -> None:
+        enrol("red")
+        take("red", "blue", red, blue)
+
+    threading.Thread(target=take_red, name="red", daemon=True).start()
     start("blue", lambda: take("blue", "red", blue, red))
     tell("red.lock", "py-fast-rlock", red, ["blue"], "red", "recorded")
     tell("blue.lock", "py-fast-rlock", blue, ["red"], "blue", "recorded")
