@@ -13,8 +13,8 @@ from gdbext.record import record
 
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "py-lock", "py-rlock", "py-fast-rlock",
-    "py-mutex", "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io",
+    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "qt-mutex",
+    "qt-recursive-mutex", "qt-semaphore", "qt-call", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io",
     "stop-the-world", "futex", "descriptor"]
 
 #: Kinds that are named outside of this table.
@@ -40,6 +40,8 @@ class Kind:
     title: str | None = None
     #: the words before the holders, if not "held by"; empty where the title contains it
     held: str | None = None
+    #: the verb between a holder and the lock
+    holds: str = "holds"
     #: whether a waiter needs ``all`` holders to release it or ``any`` one of them
     wait_for: Literal["all", "any"] = "all"
     #: whether the lock itself names its owner
@@ -122,6 +124,15 @@ KINDS: Mapping[LockKind, Kind] = {
         gathers=True, is_event=True),
     "openmp-lock": Kind(
         "inferred: the only thread inside the critical section, candidates otherwise", name="OpenMP lock"),
+    "qt-mutex": Kind("not recorded: candidates only", name="QMutex", own_threads_only=True),
+    "qt-recursive-mutex": Kind(
+        "recorded: the ident of the thread", name="QRecursiveMutex", records_owner=True, own_threads_only=True),
+    "qt-semaphore": Kind(
+        "none: any thread may release it", name="QSemaphore", wait_for="any", no_owner="semaphore-has-no-owner",
+        is_event=True),
+    "qt-call": Kind(
+        "derived: the thread that has the event of the call in its queue; inferred: the thread that handles it",
+        name="blocking queued call", held="to be run by", holds="is to run", own_threads_only=True),
     "spin-lock": Kind(
         "not recorded: candidates only", name="spin lock", spins=True),
     "py-lock": Kind(

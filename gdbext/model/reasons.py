@@ -41,6 +41,8 @@ ReasonCode = Literal[
     # waits/: OpenMP
     "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "openmp-worker",
     "openmp-worker-idle", "openmp-worker-in", "tasks-left", "tasks-run", "team-starts-or-ends",
+    # waits/: Qt
+    "qt-call-handled", "qt-call-queued", "qt-call-unknown",
     # waits/: what a thread is blocked on that is not a lock
     "descriptor", "former-descriptor", "in-timed-wait", "interrupted-by-the-pause", "maybe-blocked", "opens", "sleeps",
     "sleeps-for", "sleeps-more",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, gdb_session, interpreters, packages, samples
+from tests.support import cores, debian_packages, gdb_session, interpreters, locks, packages, samples
 from tests.support.report import Report
 from tests.support.samples import SOURCES, Sample
 
@@ -43,3 +43,26 @@ def test_fast_rlocks(name: str, tmp_path: Path) -> None:
     variables = {"PYTHONPATH": str(folder)}
     with samples.running([python, SOURCES / "fast_rlocks.py"], tmp_path, variables=variables) as sample:
         inspect(sample, symbols=symbols)
+
+
+CXX = ("-O2", "-std=gnu++20", "-w", "-fPIC", "-pthread")
+QT_SCENES = ("mutex", "recursive", "semaphore", "queued", "handled", "end")
+
+
+@pytest.mark.parametrize("build", ["symbols", "stripped"])
+@pytest.mark.parametrize("major", [5, 6])
+def test_qt(major: int, build: str, tmp_path: Path) -> None:
+    """Mutexes, the end of a QThread, and blocking queued calls that wait or are handled."""
+    root = debian_packages.use("qt")
+    library = debian_packages.libraries(root)
+    headers = root / "usr/include" / library.name / f"qt{major}"
+    stripped = build == "stripped"
+    program = samples.compiled(
+        f"qt{major}-locks", "qt_locks.cc", (*CXX, *(() if stripped else ("-g",)), f"-I{headers}"),
+        (str(library / f"libQt{major}Core.so.{major}"), "-Wl,--allow-shlib-undefined", "-lstdc++"), strip=stripped)
+    variables = {"LD_LIBRARY_PATH": str(library)}
+    with samples.running([program, *QT_SCENES], tmp_path, variables=variables) as sample:
+        found = {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=not stripped,
+                                                                      directory=sample.directory))
+                 for name, where in targets(sample)}
+    locks.fail_over(found)
