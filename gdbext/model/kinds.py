@@ -13,9 +13,9 @@ from gdbext.record import record
 
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "qt-mutex",
-    "qt-recursive-mutex", "qt-semaphore", "qt-call", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io",
-    "stop-the-world", "futex", "descriptor"]
+    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "qt-mutex", "qt-recursive-mutex",
+    "qt-semaphore", "qt-call", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section", "py-event",
+    "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world", "futex", "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"

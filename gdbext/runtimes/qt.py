@@ -3,8 +3,8 @@
 Where Qt moved members between releases, the structure is found by what it must contain: a `QObject` and its private
 data point to each other, and the data of a thread has the thread's `QThread` and, after it, its ``pthread_self()``.
 
-Sources: Qt 5.15.8, 6.4.2 and 6.12.0 src/corelib/thread/{qmutex_linux.cpp,qmutex_p.h,qthread_p.h,qwaitcondition_unix.cpp,
-qfutex_p.h}, src/corelib/kernel/{qobject_p.h,qcoreapplication.cpp}; offsets compared with memory of each release.
+Sources: Qt 5.15.8, 6.4.2 and 6.12.0 src/corelib/thread/{qmutex_linux.cpp,qmutex_p.h,qthread_p.h,qfutex_p.h,
+qwaitcondition_unix.cpp}, src/corelib/kernel/{qobject_p.h,qcoreapplication.cpp}; compared with memory of each release.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MUTEX_STATES = {0: False, 1: True, MUTEX_WAITED_FOR: True}
 # `QRecursiveMutexPrivate`)
 _OWNER = 16
 # what Qt 5 has before that mutex: ``recursive`` (bool), ``owner``, ``count`` of further locks by the owner
-_RECURSIVE = struct.Struct("<?7xQIxxxx")
+_RECURSIVE = struct.Struct("<B7xQIxxxx")
 _MAX_COUNT = 1 << 22
 #: From ``QWaitConditionPrivate`` to its condition variable: a pthread mutex is before it.
 _CONDITION = 40

@@ -1,4 +1,4 @@
-"""Threads that hang in locks of libraries: who holds them, on the process and on cores, with and without symbols."""
+"""Threads that hang in locks of libraries: holders and deadlocks, on the process and on cores, with symbols and without."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ struct Clerk : QThread {
 
 Clerk *clerk;
 
-/* Joins the clerk, who wants what it has locked. */
+/* Joins the clerk, which wants what this thread has locked. */
 void *lead(void *) {
     std::lock_guard<std::mutex> guard(ledger);
     is_locked = true;

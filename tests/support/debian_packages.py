@@ -60,7 +60,8 @@ def _unpack(store: Path, whole: Sequence[str], alone: Sequence[str]) -> str | No
     if alone:
         commands.append((*apt, "download", *alone))
     for command in commands:
-        made = subprocess.run(command, cwd=archives, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        made = subprocess.run(command, cwd=archives, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False)
         if made.returncode:
             return made.stderr.strip()[-300:]
     for package in archives.glob("*.deb"):
