@@ -1,4 +1,4 @@
-"""Threads that hang in locks of libraries: holders and deadlocks, on the process and on cores, with symbols and without."""
+"""Threads that hang in locks of libraries: holders and deadlocks, on processes and cores, with and without symbols."""
 
 from __future__ import annotations
 

@@ -125,6 +125,8 @@ def ident_of_another_thread() -> None:
     owner = threading.Thread(target=lock.acquire)
     owner.start()
     owner.join()
+    # its stack is used again when the kernel has ended it
+    until(lambda: not os.path.exists(f"/proc/self/task/{owner.native_id}"))
 
     def stranger() -> None:
         stand("stranger")
