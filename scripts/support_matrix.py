@@ -37,6 +37,7 @@ _WITHOUT_ROW = {
     "gil": "the GIL's own wait",
     "openmp-barrier": "futex calls of libgomp itself",
     "openmp-lock": "futex calls of libgomp itself",
+    "boost-shared-mutex": "`boost::shared_mutex::lock`, `lock_shared`, `lock_upgrade`",
     "qt-mutex": "`QMutex::lock`, Qt 5 and 6",
     "qt-recursive-mutex": "`QRecursiveMutex::lock`",
     "qt-semaphore": "`QSemaphore::acquire`",

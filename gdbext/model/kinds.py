@@ -13,9 +13,10 @@ from gdbext.record import record
 
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "qt-mutex", "qt-recursive-mutex",
-    "qt-semaphore", "qt-call", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex", "py-critical-section", "py-event",
-    "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world", "futex", "descriptor"]
+    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "boost-shared-mutex", "qt-mutex",
+    "qt-recursive-mutex", "qt-semaphore", "qt-call", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
+    "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
+    "futex", "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"
@@ -124,6 +125,9 @@ KINDS: Mapping[LockKind, Kind] = {
         gathers=True, is_event=True),
     "openmp-lock": Kind(
         "inferred: the only thread inside the critical section, candidates otherwise", name="OpenMP lock"),
+    "boost-shared-mutex": Kind(
+        "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
+        own_threads_only=True),
     "qt-mutex": Kind("not recorded: candidates only", name="QMutex", own_threads_only=True),
     "qt-recursive-mutex": Kind(
         "recorded: the ident of the thread", name="QRecursiveMutex", records_owner=True, own_threads_only=True),

@@ -30,6 +30,7 @@ _OWNERLESS = {
     "once-flag": "a _PyOnceFlag", "openmp-lock": "an OpenMP lock", "py-mutex": "a PyMutex",
     "python-lock": "a lock of this kind", "qt-mutex": "a QMutex",
     "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
+    "shared-mutex": "a boost::shared_mutex",
     "spin-lock": "a spin lock", "stdio": "the lock",
 }
 _PLACES = {
@@ -144,6 +145,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "lock-about-to-be-taken": "it is free and about to be acquired",
     "lock-unreadable": "it cannot be read: {error}",
     "records-no-owner": lambda what: f"{_OWNERLESS[what]} records no owner",
+    "readers-counted": _counted,
     "ordered-section": "the thread in the ordered section, and the next to enter it, are not recorded",
 
     "asked-to-stop": "attached, and asked to stop",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -45,24 +45,43 @@ def test_fast_rlocks(name: str, tmp_path: Path) -> None:
         inspect(sample, symbols=symbols)
 
 
+BUILDS = ("symbols", "stripped")
 CXX = ("-O2", "-std=gnu++20", "-w", "-fPIC", "-pthread")
 QT_SCENES = ("mutex", "recursive", "semaphore", "queued", "handled", "end")
 
 
-@pytest.mark.parametrize("build", ["symbols", "stripped"])
+def compile_and_inspect(source: str, name: str, scenes: Sequence[str], headers: Path, library: Path, file: str,
+                        build: str, directory: Path) -> None:
+    """Compile scenes with a library of `debian_packages`, and inspect them.
+
+    :param file: name of the shared library that they are linked with.
+    """
+    symbols = build == "symbols"
+    program = samples.compiled(name, source, (*CXX, *(("-g",) if symbols else ()), f"-I{headers}"),
+                               (str(library / file), "-Wl,--allow-shlib-undefined", "-lstdc++"), strip=not symbols)
+    with samples.running([program, *scenes], directory, variables={"LD_LIBRARY_PATH": str(library)}) as sample:
+        found = {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=symbols,
+                                                                      directory=sample.directory))
+                 for name, where in targets(sample)}
+    locks.fail_over(found)
+
+
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("major", [5, 6])
 def test_qt(major: int, build: str, tmp_path: Path) -> None:
     """Mutexes, the end of a QThread, and blocking queued calls that wait or are handled."""
     root = debian_packages.use("qt")
     library = debian_packages.libraries(root)
     headers = root / "usr/include" / library.name / f"qt{major}"
-    stripped = build == "stripped"
-    program = samples.compiled(
-        f"qt{major}-locks", "qt_locks.cc", (*CXX, *(() if stripped else ("-g",)), f"-I{headers}"),
-        (str(library / f"libQt{major}Core.so.{major}"), "-Wl,--allow-shlib-undefined", "-lstdc++"), strip=stripped)
-    variables = {"LD_LIBRARY_PATH": str(library)}
-    with samples.running([program, *QT_SCENES], tmp_path, variables=variables) as sample:
-        found = {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=not stripped,
-                                                                      directory=sample.directory))
-                 for name, where in targets(sample)}
-    locks.fail_over(found)
+    compile_and_inspect("qt_locks.cc", f"qt{major}-locks", QT_SCENES, headers, library, f"libQt{major}Core.so.{major}",
+                        build, tmp_path)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_shared_mutex_of_boost(build: str, tmp_path: Path) -> None:
+    """A waiter on each of its condition variables; the holders are only counted."""
+    root = debian_packages.use("boost")
+    library = debian_packages.libraries(root)
+    file = next(library.glob("libboost_thread.so.*")).name
+    compile_and_inspect("boost_locks.cc", "boost-locks", ("written", "shared", "upgraded"), root / "usr/include",
+                        library, file, build, tmp_path)
