@@ -35,6 +35,7 @@ _SEVERAL = {
 #: Kinds without a row of `KINDS`, and why.
 _WITHOUT_ROW = {
     "gil": "the GIL's own wait",
+    "allocator-lock": "`malloc` and `free` of tcmalloc",
     "openmp-barrier": "futex calls of libgomp itself",
     "openmp-lock": "futex calls of libgomp itself",
     "boost-shared-mutex": "`boost::shared_mutex::lock`, `lock_shared`, `lock_upgrade`",

@@ -13,8 +13,8 @@ from gdbext.record import record
 
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "boost-shared-mutex", "qt-mutex",
-    "qt-recursive-mutex", "qt-semaphore", "qt-call", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
+    "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "boost-shared-mutex",
+    "qt-mutex", "qt-recursive-mutex", "qt-semaphore", "qt-call", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
     "futex", "descriptor"]
 
@@ -112,6 +112,9 @@ KINDS: Mapping[LockKind, Kind] = {
         held="run by", own_threads_only=True),
     "malloc-arena": Kind(
         "inferred: the only thread in the allocator with this arena, candidates otherwise", name="malloc arena"),
+    "allocator-lock": Kind(
+        "inferred: the only thread inside the allocator, candidates otherwise", name="lock of tcmalloc",
+        own_threads_only=True),
     "condvar": Kind(
         "none: any thread may signal it; the mutex that belongs to it is a lock of its own", name="condition variable",
         wait_for="any", no_owner="condvar-has-no-owner", is_event=True,

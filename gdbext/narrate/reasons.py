@@ -36,6 +36,7 @@ _OWNERLESS = {
 _PLACES = {
     "allocator": "the allocator with this arena", "critical-section": "the critical section",
     "initialiser": "its initialiser", "static-initialiser": "the initialiser of the static variable",
+    "tcmalloc": "tcmalloc",
 }
 
 

@@ -85,3 +85,18 @@ def test_shared_mutex_of_boost(build: str, tmp_path: Path) -> None:
     file = next(library.glob("libboost_thread.so.*")).name
     compile_and_inspect("boost_locks.cc", "boost-locks", ("written", "shared", "upgraded"), root / "usr/include",
                         library, file, build, tmp_path)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("name", ["tcmalloc", "jemalloc"])
+def test_signal_handler_inside_an_allocator(name: str, build: str, tmp_path: Path) -> None:
+    """The thread waits for the lock that it has: tcmalloc's spin lock, or jemalloc's mutex."""
+    library = min(debian_packages.libraries(debian_packages.use("malloc")).glob(f"lib{name}*.so.*"))
+    symbols = build == "symbols"
+    flags = ("-O2", "-pthread", "-rdynamic", *(("-g",) if symbols else ()))
+    program = samples.compiled("allocator", "allocator.c", flags, ("-ldl",), strip=not symbols)
+    with samples.running([program, name], tmp_path, variables={"LD_PRELOAD": str(library)}) as sample:
+        found = {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=symbols,
+                                                                      directory=sample.directory))
+                 for name, where in targets(sample)}
+    locks.fail_over(found)
