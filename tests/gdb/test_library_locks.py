@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import cores, debian_packages, gdb_session, interpreters, locks, packages, samples
+from tests.support.debian_packages import Library
 from tests.support.report import Report
 from tests.support.samples import SOURCES, Sample
 
@@ -46,57 +47,49 @@ def test_fast_rlocks(name: str, tmp_path: Path) -> None:
 
 
 BUILDS = ("symbols", "stripped")
-CXX = ("-O2", "-std=gnu++20", "-w", "-fPIC", "-pthread")
+CXX = ("-O2", "-std=gnu++20", "-Wno-missing-field-initializers", "-fPIC", "-pthread")
+BOOST_SCENES = ("written", "shared", "upgraded")
 QT_SCENES = ("mutex", "recursive", "semaphore", "queued", "handled", "end")
 
 
-def compile_and_inspect(source: str, name: str, scenes: Sequence[str], headers: Path, library: Path, file: str,
-                        build: str, directory: Path) -> None:
-    """Compile scenes with a library of `debian_packages`, and inspect them.
-
-    :param file: name of the shared library that they are linked with.
-    """
-    symbols = build == "symbols"
-    program = samples.compiled(name, source, (*CXX, *(("-g",) if symbols else ()), f"-I{headers}"),
-                               (str(library / file), "-Wl,--allow-shlib-undefined", "-lstdc++"), strip=not symbols)
-    with samples.running([program, *scenes], directory, variables={"LD_LIBRARY_PATH": str(library)}) as sample:
-        found = {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=symbols,
-                                                                      directory=sample.directory))
-                 for name, where in targets(sample)}
+def inspect_scenes(sample: Sample, build: str) -> None:
+    """Compare each snapshot of a program with scenes with its truth."""
+    found = {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=build == "symbols",
+                                                                  directory=sample.directory))
+             for name, where in targets(sample)}
     locks.fail_over(found)
 
 
+def compiled(source: str, name: str, build: str, library: Library, options: Sequence[str]) -> Path:
+    return samples.compiled(name, source, (*CXX, *(("-g",) if build == "symbols" else ()), *library.flags),
+                            (*options, "-lstdc++", "-ldl"), strip=build == "stripped")
+
+
 @pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("major", [5, 6])
-def test_qt(major: int, build: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["qt5", "qt6"])
+def test_qt(name: str, build: str, tmp_path: Path) -> None:
     """Mutexes, the end of a QThread, and blocking queued calls that wait or are handled."""
-    root = debian_packages.use("qt")
-    library = debian_packages.libraries(root)
-    headers = root / "usr/include" / library.name / f"qt{major}"
-    compile_and_inspect("qt_locks.cc", f"qt{major}-locks", QT_SCENES, headers, library, f"libQt{major}Core.so.{major}",
-                        build, tmp_path)
+    library = debian_packages.library(name)
+    program = compiled("qt_locks.cc", f"{name}-locks", build, library, library.options)
+    with samples.running([program, *QT_SCENES], tmp_path, variables=library.variables) as sample:
+        inspect_scenes(sample, build)
 
 
 @pytest.mark.parametrize("build", BUILDS)
 def test_shared_mutex_of_boost(build: str, tmp_path: Path) -> None:
     """A waiter on each of its condition variables; the holders are only counted."""
-    root = debian_packages.use("boost")
-    library = debian_packages.libraries(root)
-    file = next(library.glob("libboost_thread.so.*")).name
-    compile_and_inspect("boost_locks.cc", "boost-locks", ("written", "shared", "upgraded"), root / "usr/include",
-                        library, file, build, tmp_path)
+    library = debian_packages.library("boost")
+    program = compiled("boost_locks.cc", "boost-locks", build, library, library.options)
+    with samples.running([program, *BOOST_SCENES], tmp_path, variables=library.variables) as sample:
+        inspect_scenes(sample, build)
 
 
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("name", ["tcmalloc", "jemalloc"])
 def test_signal_handler_inside_an_allocator(name: str, build: str, tmp_path: Path) -> None:
     """The thread waits for the lock that it has: tcmalloc's spin lock, or jemalloc's mutex."""
-    library = min(debian_packages.libraries(debian_packages.use("malloc")).glob(f"lib{name}*.so.*"))
-    symbols = build == "symbols"
-    flags = ("-O2", "-pthread", "-rdynamic", *(("-g",) if symbols else ()))
-    program = samples.compiled("allocator", "allocator.c", flags, ("-ldl",), strip=not symbols)
-    with samples.running([program, name], tmp_path, variables={"LD_PRELOAD": str(library)}) as sample:
-        found = {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=symbols,
-                                                                      directory=sample.directory))
-                 for name, where in targets(sample)}
-    locks.fail_over(found)
+    library = debian_packages.library(name)
+    flags = ("-O2", "-pthread", "-rdynamic", *(("-g",) if build == "symbols" else ()))
+    program = samples.compiled("allocator", "allocator.c", flags, ("-ldl",), strip=build == "stripped")
+    with samples.running([program, name], tmp_path, variables={"LD_PRELOAD": str(library.path)}) as sample:
+        inspect_scenes(sample, build)

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import interpreters, samples
@@ -19,6 +20,14 @@ _PACKAGES = {
     "qt": (("libqt5core5a", "libqt6core6"), ("qtbase5-dev", "qt6-base-dev")),
     "boost": (("libboost-thread-dev",), ()),
     "malloc": (("libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0"), ()),
+}
+#: By name: the folder, the shared library, and the folder of headers for this machine, if there is one.
+_LIBRARIES = {
+    "qt5": ("qt", "libQt5Core.so.5", "qt5"),
+    "qt6": ("qt", "libQt6Core.so.6", "qt6"),
+    "boost": ("boost", "libboost_thread.so.*", ""),
+    "jemalloc": ("malloc", "libjemalloc.so.*", ""),
+    "tcmalloc": ("malloc", "libtcmalloc_minimal.so.*", ""),
 }
 
 
@@ -40,9 +49,29 @@ def use(folder: str) -> Path:
     return store
 
 
-def libraries(root: Path) -> Path:
-    """The folder of the shared libraries in an unpacked root."""
-    return root / "usr/lib" / f"{os.uname().machine}-linux-gnu"
+@dataclass(frozen=True)
+class Library:
+    """A shared library of an unpacked folder: `path`, and compiler options to find its headers and to link with it."""
+
+    path: Path
+    flags: tuple[str, ...]
+    options: tuple[str, ...]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables with which a program finds the library."""
+        return {"LD_LIBRARY_PATH": str(self.path.parent)}
+
+
+def library(name: str) -> Library:
+    """A library of `_LIBRARIES`; skips or fails the test without it."""
+    folder, pattern, headers = _LIBRARIES[name]
+    root = use(folder)
+    machine = f"{os.uname().machine}-linux-gnu"
+    path = min((root / "usr/lib" / machine).glob(pattern))
+    include = root / "usr/include"
+    return Library(path, (f"-isystem{include / machine / headers if headers else include}",),
+                   ("-xnone", str(path), "-Wl,--allow-shlib-undefined"))
 
 
 def _unpack(store: Path, whole: Sequence[str], alone: Sequence[str]) -> str | None:
