@@ -268,12 +268,12 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment = {**kept, "MALLOC_ARENA_MAX": "1"} if program.core else kept
     if python == NATIVE:
-        flags, options = program.flags, ()
-        if program.library:
-            linked = debian_packages.library(program.library)
+        linked = debian_packages.library(program.library) if program.library else None
+        if linked is None:
+            binary = _compile(program.name, program.path, program.flags)
+        else:
             environment |= linked.variables
-            flags, options = (*flags, *linked.flags), linked.options
-        binary = _compile(program.name, program.path, flags, options)
+            binary = _compile(program.name, program.path, (*program.flags, *linked.flags), linked.options)
         return [str(binary)], environment, True
     path, symbols = interpreters.use(python)
     if program.packages:
