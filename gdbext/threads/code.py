@@ -89,7 +89,8 @@ class Code:
             function = public_name(symbol.function) if symbol.function else None
             module = self._ranges.find(pc)
             name = module.name if module is not None else (self._unknown_file(pc) or "").rpartition("/")[2] or None
-            known = self._frames[(pc, index == 0)] = NativeFrame(function, name, pc, symbol.file, symbol.line)
+            known = self._frames[(pc, index == 0)] = NativeFrame(
+                function, name, pc, symbol.file, symbol.line, symbol.inlined)
         return known
 
     def function_range(self, pc: int) -> tuple[int, int] | None:
