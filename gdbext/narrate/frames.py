@@ -95,11 +95,22 @@ _NOT_EXPLAINING = re.compile(r"^(?:libc|libpthread|ld-linux|ld-musl|libpython|py
 _RUNTIME = re.compile(r"^lib(?:gomp|iomp5?|omp)[-.\d]")
 
 
+#: Functions that the headers of the C++ library define.
+_CXX_LIBRARY = re.compile(r"^(?:std|__gnu_cxx)::|^__gthread_")
+
+
 def inlined_calls(frame: Frame) -> Sequence[InlinedCall]:
-    """The inlined functions of a native frame, innermost first; none of the C library, the interpreter and OpenMP."""
-    if isinstance(frame, PyFrame) or frame.module is None:
+    """The inlined functions of a native frame that are shown, innermost first.
+
+    None of the C library, the interpreter and OpenMP; of functions of the C++ library that call each other, the one
+    that other code called.
+    """
+    if isinstance(frame, PyFrame) or any(each.match(frame.module or "libc.")
+                                         for each in (_NOT_EXPLAINING, _GLUE, _RUNTIME)):
         return ()
-    return () if any(each.match(frame.module) for each in (_NOT_EXPLAINING, _GLUE, _RUNTIME)) else frame.inlined
+    callers = [*(call.function for call in frame.inlined[1:]), frame.function or ""]
+    return [call for call, caller in zip(frame.inlined, callers)
+            if not (_CXX_LIBRARY.match(call.function) and _CXX_LIBRARY.match(caller))]
 
 
 def native_caller(thread: Thread) -> NativeFrame | None:

@@ -20,7 +20,7 @@ from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Module, Symbol, Target, ThreadRef
 from gdbext.model import NativeFrame
 from gdbext.model.reasons import Reason, ReasonCode, because, because_of
-from gdbext.runtimes.names import cython_name, public_name
+from gdbext.runtimes.names import cython_name, public_name, short_name
 from gdbext.threads.findings import Findings
 
 #: Most native frames of one thread.
@@ -33,8 +33,8 @@ _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Inclu
 
 
 def _as_in_source(frame: NativeFrame) -> NativeFrame:
-    """A frame of Cython's code whose inlined calls have their names in the source, without Cython's own helpers."""
-    calls = [replace(call, function=cython_name(call.function, frame.module) or call.function)
+    """A frame whose inlined calls have the names that a person knows, without Cython's own helpers."""
+    calls = [replace(call, function=cython_name(call.function, frame.module) or short_name(call.function))
              for call in frame.inlined if not call.function.startswith("__Pyx_")]
     # the body of a function is inlined into its wrapper, which has the same name
     if calls and calls[-1].function == cython_name(frame.function or "", frame.module):

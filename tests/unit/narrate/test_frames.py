@@ -94,8 +94,18 @@ def test_frames_of_libraries_explain_a_thread_without_other_code() -> None:
 ])
 def test_inlined_calls_are_shown_except_those_of_runtimes(module: str | None, shown: bool) -> None:
     calls = (InlinedCall("lock", "lock.h", 3),)
-    assert inlined_calls(NativeFrame("g", module, 1, "g.c", 3, calls)) == (calls if shown else ())
+    assert tuple(inlined_calls(NativeFrame("g", module, 1, "g.c", 3, calls))) == (calls if shown else ())
     assert inlined_calls(PYTHON) == ()
+
+
+def test_inlined_calls_within_the_cxx_library_are_shown_by_their_outermost() -> None:
+    names = ["__gthread_mutex_lock", "std::mutex::lock", "std::lock_guard<...>::lock_guard", "drv::enter",
+             "std::invoke", "std::call_once"]
+    frame = NativeFrame("work", "libdrv.so", 1, inlined=tuple(InlinedCall(name) for name in names))
+    assert [call.function for call in inlined_calls(frame)] == [
+        "std::lock_guard<...>::lock_guard", "drv::enter", "std::call_once"]
+    within = NativeFrame("std::thread::join", "libstdc++.so.6", 1, inlined=(InlinedCall("std::mutex::lock"),))
+    assert not inlined_calls(within)
 
 
 def test_function_of_the_program_that_waits_in_the_c_library() -> None:
