@@ -22,8 +22,10 @@ from gdbext.threads.function_code import iter_branches
 
 #: Bounds: bytes of one function, callees that are analysed, depth of calls, separate parts of one function,
 #: rounds of the analysis for each block.
-_MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH, _MAX_PARTS, _MAX_ROUNDS = 1 << 14, 200, 4, 4, 24
+_MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH, _MAX_PARTS, _MAX_ROUNDS = 1 << 14, 200, 6, 4, 24
 _MAX_TABLE = 512
+#: Most bytes of a function that does nothing but return a constant, as __gthread_active_p without optimisation.
+_MAX_CONSTANT = 32
 #: Most bytes of one function, and most functions, that are searched for calls.
 _MAX_SEARCH, _MAX_SEARCHED = 1 << 20, 5000
 
@@ -210,7 +212,7 @@ class Effect:
 
     `acquires` are locks that it holds when it returns; `guards` are words of memory that contain the address of such a
     lock then. It may release `releases`, and any lock if `releases_unknown`. With an `attempt` it holds that lock if
-    its result is zero (True) or is not (False).
+    its result is zero (True) or is not (False). `result` is its result if that is always the same.
     """
 
     acquires: Mapping[Value, frozenset[int]] = field(default_factory=dict)
@@ -218,6 +220,7 @@ class Effect:
     releases: tuple[Value, ...] = ()
     releases_unknown: bool = False
     attempt: Attempt | None = None
+    result: int | None = None
 
 
 NO_EFFECT = Effect()
@@ -233,16 +236,15 @@ class LockFlow:
 
     :param effects: the effects of the functions that acquire and release locks, by address. They change no memory but
         the lock.
-    :param also: other functions of which code must be analysed that calls them.
     """
 
-    def __init__(self, target: Target, code: Code, effects: Mapping[int, Effect], also: Iterable[int] = ()) -> None:
+    def __init__(self, target: Target, code: Code, effects: Mapping[int, Effect]) -> None:
         self._target = target
         self._memory = target.memory
         self.code = code
         self.cpu = code.cpu
         self._known = dict(effects)
-        self._primitives = frozenset((*effects, *also))
+        self._primitives = frozenset(effects)
         self.primitive_effects = [*effects.values()]
         self._functions: dict[int, _Function | None] = {}
         self._relevant: dict[tuple[int, int], bool] = {}
@@ -318,7 +320,9 @@ class LockFlow:
 
     def _effect_of(self, address: int, depth: int) -> Effect:
         found = self.code.function_range(address)
-        if found is None or found[0] != address or not self.is_relevant(address, depth):
+        if found is None or found[0] != address:
+            return NO_EFFECT
+        if not self.is_relevant(address, depth) and found[1] - found[0] > _MAX_CONSTANT:
             return NO_EFFECT
         self._callees += 1
         if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
@@ -499,6 +503,8 @@ class _Function:
         if not self._exits:
             return NO_EFFECT if not self._released else _ANY
         attempts = {self._attempt(state) for state in self._exits}
+        results = {state.values.get(state.cpu.RESULT) for state in self._exits}
+        result = results.pop() if len(results) == 1 else None
         acquires: Held | None = None
         guards: Held | None = None
         for state in self._exits:
@@ -511,7 +517,8 @@ class _Function:
                          if value is not None and self._is_passed(value))
         unknown = any(value is None or not self._is_passed(value) for value in self._released)
         return Effect(acquires or {}, guards or {}, releases, unknown,
-                      attempts.pop() if len(attempts) == 1 else None)
+                      attempts.pop() if len(attempts) == 1 else None,
+                      result.offset if result is not None and result.base == CONSTANT else None)
 
     def _attempt(self, state: State) -> Attempt | None:
         """The attempt whose result a function returns."""
@@ -550,10 +557,12 @@ class _Function:
             value = self._source(compared, instruction, state, "compared")
             state.flags(value.offset == 0 if value.base == CONSTANT else None,
                         value.base if not value.offset else None)
-        elif limit == 0 and part is not None:
+        elif limit == 0 and part is not None and part[1]:
             # a result narrower than the register, whose upper part means nothing
             known = state.values.get(part[0])
-            if known is not None and not known.offset and known.base in state.attempts:
+            if known is not None and known.base == CONSTANT:
+                state.flags(known.offset & (1 << part[1]) - 1 == 0)
+            elif known is not None and not known.offset and known.base in state.attempts:
                 state.flags(compared=known.base)
 
     def _address(self, operand: MemoryOperand, instruction: Instruction, state: State) -> Value | None:
@@ -604,6 +613,10 @@ class _Function:
         """Apply any other instruction, after which all that it writes is unknown."""
         wanted = instruction.stored_condition
         attempt = state.attempts.get(state.compared) if state.compared is not None else None
+        if wanted is not None and state.is_zero is not None:
+            # the upper part of the register means nothing
+            state.values[wanted[0]] = Value(CONSTANT, int(state.is_zero == (wanted[1] == "equal")))
+            return
         if wanted is not None and attempt is not None:
             made = state.fresh(instruction.address, wanted[0])
             state.values[wanted[0]] = made
@@ -638,6 +651,8 @@ class _Function:
         for name in state.cpu.CALLER_SAVED:
             state.values.pop(name, None)
         state.flags()
+        if effect.result is not None:
+            state.values[state.cpu.RESULT] = Value(CONSTANT, effect.result)
         lock = _translate(effect.attempt[0], arguments) if effect.attempt is not None else None
         if effect.attempt is not None and lock is not None and called is not None:
             self.acquired_by[lock] = called

@@ -21,6 +21,7 @@ from gdbext.record import record
 from gdbext.remembered import remembered
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
+from gdbext.threads.function_code import iter_branches
 from gdbext.threads.threads import SeenThread
 
 #: Most frames of one thread that are examined, and the largest table of a module's links, in bytes.
@@ -105,10 +106,10 @@ class ProvenHolders:
             effects[address] = (Effect(acquires={lock: frozenset()}) if call.succeeds == "always"
                                 else Effect(attempt=(lock, call.succeeds == "zero")))
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
-        flow = LockFlow(self._target, self._code, effects, [*running])
-        return _Functions(flow, {address: call for address, (call, _) in acquiring.items()},
+        return _Functions(LockFlow(self._target, self._code, effects),
+                          {address: call for address, (call, _) in acquiring.items()},
                           frozenset((*releasing, *suspending)),
-                          {address: call for address, (call, _) in running.items()}, only)
+                          {part: call for address, (call, _) in running.items() for part in self._parts(address)}, only)
 
     def _lock(self, call: Call, module: Module) -> Value:
         if call.argument is None:
@@ -124,6 +125,20 @@ class ProvenHolders:
                     found.setdefault(symbol.address, (call, module))
         return found
 
+    def _parts(self, function: int) -> Iterable[int]:
+        """A function, and those that it jumps to with its own arguments."""
+        yield function
+        found = self._code.function_range(function)
+        if found is None:
+            return
+        try:
+            for _, at, target, is_call in iter_branches(self._target.memory, self._code, *found):
+                inner = self._code.function_range(target)
+                if at == target and not is_call and inner is not None and inner[0] == target != function:
+                    yield target
+        except GdbextError:
+            return
+
     # -- one frame -----------------------------------------------------------------------------------------------
 
     def _frame_holds(self, functions: _Functions, seen: SeenThread, index: int, address: int,
@@ -131,11 +146,11 @@ class ProvenHolders:
         """The name of the function by which a frame has acquired the lock; None if it does not prove that."""
         native = seen.native(self._code)
         pc = native[index][0]
+        if functions.running:
+            return self._frame_runs(functions, seen, index, address)
         module = self._code.module(pc)
         if module is None or not self._is_user(functions, module):
             return None
-        if functions.running:
-            return self._frame_runs(functions, seen, index, address)
         if index and self._ends(functions, native, index):
             return None
         flow = functions.flow
@@ -157,24 +172,19 @@ class ProvenHolders:
         return call.name if call is not None else public_name(symbol) if symbol else f"{called:#x}"
 
     def _frame_runs(self, functions: _Functions, seen: SeenThread, index: int, address: int) -> str | None:
-        """Whether a frame has called a function that calls another one back while it holds the lock."""
+        """Whether a frame is of a function that has called another one back while it holds the lock."""
         native = seen.native(self._code)
-        called = self._code.cpu.called(self._target.memory, native[index][0]) if index else None
-        call = functions.running.get(called) if called is not None else None
-        if call is None or index < 2 or not self._in_library(native[index - 1][0]) or all(
-                self._in_library(native[i][0]) for i in range(index)):
+        if not index or self._in_library(native[index - 1][0]):
             return None
-        outer = functions.flow.state_at(native[index][0] - 1)
-        argument = outer.values.get(self._code.cpu.ARGUMENTS[0]) if outer is not None else None
-        if outer is not None and argument is not None and recompute(
-                self._target, self._code, argument, outer, self._registers(seen, index)) == address:
-            return call.name
-        # the library's own frame keeps its argument in a register that calls preserve
-        inner = functions.flow.state_at(native[index - 1][0] - 1)
-        if inner is not None and recompute(self._target, self._code, entry(self._code.cpu.ARGUMENTS[0]), inner,
-                                           self._registers(seen, index - 1)) == address:
-            return call.name
-        return None
+        function = self._code.function_range(native[index][0] - 1)
+        call = functions.running.get(function[0]) if function is not None else None
+        state = functions.flow.state_at(native[index][0] - 1) if call is not None else None
+        if call is None or state is None:
+            return None
+        # the argument is still in a register that calls preserve
+        argument = entry(self._code.cpu.ARGUMENTS[call.argument or 0])
+        found = recompute(self._target, self._code, argument, state, self._registers(seen, index))
+        return call.name if found == address else None
 
     def _ends(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether the call of a frame may have released a lock already: it releases, or has jumped to what it calls."""

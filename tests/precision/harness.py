@@ -19,6 +19,7 @@ packages   the Python packages that it needs, by import name
 extension  the C++ source of an extension module that it needs, in `programs`
 pythons    its interpreters, if not the usual ones
 flags      compiler flags
+builds     of a C++ program: further compiler flags, separated by spaces, of each of its builds
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
 inspected may be a child of the one that was started. A healthy one ends, with status 0, when the file `stop` in its
@@ -70,7 +71,7 @@ STILL = 0.5
 PAUSE = 0.01
 
 _KEYS = {"expect", "edges", "behind", "waits", "standstill", "silent", "core", "packages", "pythons", "flags",
-         "extension"}
+         "extension", "builds"}
 _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
 
 
@@ -99,6 +100,8 @@ class Program:
     @property
     def chosen(self) -> tuple[str, ...]:
         """The interpreters to run the program with in this run."""
+        if self.pythons[0].startswith(NATIVE):
+            return self.pythons
         choice = os.environ.get(CHOICE, "")
         if choice == "all":
             return self.pythons
@@ -128,7 +131,8 @@ class Program:
             tuple(data.get("silent", ())),
             data.get("core", True),
             tuple(data.get("packages", ())),
-            tuple(data.get("pythons", PYTHONS if path.suffix == ".py" else (NATIVE,))),
+            tuple(data.get("pythons", PYTHONS if path.suffix == ".py" else
+                           [f"{NATIVE}{build}" for build in data.get("builds", [""])])),
             tuple(data.get("flags", ())),
             data.get("extension"),
         )
@@ -264,9 +268,10 @@ def running(program: Program, python: str, directory: Path) -> Iterator[Running]
 def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], bool]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment = {**kept, "MALLOC_ARENA_MAX": "1"} if program.core else kept
-    if python == NATIVE:
-        binary = _compile(program.name, program.path, program.flags)
-        return [str(binary)], environment, True
+    if python.startswith(NATIVE):
+        build = python[len(NATIVE):].split()
+        binary = _compile(program.name, program.path, (*program.flags, *build))
+        return [str(binary)], environment, "-s" not in build
     path, symbols = interpreters.use(python)
     if program.packages:
         path = _with_packages(program, python, path)
