@@ -33,15 +33,13 @@ class Pairs:
     """The functions for the locks of one kind, all of which have exported names.
 
     `acquires` and `releases` are called for the lock. While a function of `runs` calls another one back, the thread
-    holds the lock. While a thread is inside a function of `suspends`, it does not hold the lock. With
-    `by_instruction`, compilers also put the acquisition and the release into the calling code, as atomic instructions.
+    holds the lock. While a thread is inside a function of `suspends`, it does not hold the lock.
     """
 
     acquires: tuple[Call, ...] = ()
     releases: tuple[Call, ...] = ()
     runs: tuple[Call, ...] = ()
     suspends: tuple[Call, ...] = ()
-    by_instruction: bool = False
 
     @property
     def all(self) -> tuple[Call, ...]:
@@ -83,9 +81,6 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         + _calls("GOMP_critical_start", argument=None) + _calls("omp_test_lock omp_test_nest_lock", "not zero"),
         _calls("omp_unset_lock omp_unset_nest_lock GOMP_critical_name_end")
         + _calls("GOMP_critical_end", argument=None)),
-    # CPython 3.13 Include/internal/pycore_lock.h, 3.14 Include/cpython/lock.h: the first attempt is inlined
-    "py-mutex": Pairs(_calls("PyMutex_Lock"), _calls("PyMutex_Unlock _PyMutex_TryUnlock"),
-                      by_instruction=True),
-    # words that only the program's own code knows, as those of Rust's std::sync (1.62 and later)
-    "futex": Pairs(by_instruction=True),
+    # CPython 3.13 and 3.14 Include/cpython/lock.h; code inside of CPython inlines the first attempt
+    "py-mutex": Pairs(_calls("PyMutex_Lock"), _calls("PyMutex_Unlock")),
 }
