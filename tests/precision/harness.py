@@ -20,6 +20,7 @@ extension  the C++ source of an extension module that it needs, in `programs`
 pythons    its interpreters, if not the usual ones
 flags      compiler flags
 builds     of a C++ program: further compiler flags, separated by spaces, of each of its builds
+library    a library that it is linked with, by its name in tests/support/debian_packages.py
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
 inspected may be a child of the one that was started. A healthy one ends, with status 0, when the file `stop` in its
@@ -46,7 +47,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support import gdb_session, interpreters, samples
+from tests.support import debian_packages, gdb_session, interpreters, samples
 from tests.support.samples import PATIENCE, wait_until
 
 Json = dict[str, Any]
@@ -71,7 +72,7 @@ STILL = 0.5
 PAUSE = 0.01
 
 _KEYS = {"expect", "edges", "behind", "waits", "standstill", "silent", "core", "packages", "pythons", "flags",
-         "extension", "builds"}
+         "extension", "library", "builds"}
 _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
 
 
@@ -91,6 +92,7 @@ class Program:
     pythons: tuple[str, ...]
     flags: tuple[str, ...]
     extension: str | None
+    library: str | None
 
     @property
     def name(self) -> str:
@@ -135,6 +137,7 @@ class Program:
                            [f"{NATIVE}{build}" for build in data.get("builds", [""])])),
             tuple(data.get("flags", ())),
             data.get("extension"),
+            data.get("library"),
         )
 
 
@@ -270,7 +273,12 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     environment = {**kept, "MALLOC_ARENA_MAX": "1"} if program.core else kept
     if python.startswith(NATIVE):
         build = python[len(NATIVE):].split()
-        binary = _compile(program.name, program.path, (*program.flags, *build))
+        linked = debian_packages.library(program.library) if program.library else None
+        if linked is None:
+            binary = _compile(program.name, program.path, (*program.flags, *build))
+        else:
+            environment |= linked.variables
+            binary = _compile(program.name, program.path, (*program.flags, *build, *linked.flags), linked.options)
         return [str(binary)], environment, "-s" not in build
     path, symbols = interpreters.use(python)
     if program.packages:
@@ -287,11 +295,11 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     return [str(path), str(program.path)], environment, symbols
 
 
-def _compile(name: str, source: Path, flags: tuple[str, ...]) -> Path:
+def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str, ...] = ()) -> Path:
     # a program is recompiled if its header changes
     header = zlib.crc32((PROGRAMS / "scene.hpp").read_bytes())
     return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
-                            (*_CXX_FLAGS, f"-DSCENE={header}", *flags), ("-lstdc++",), strip=False)
+                            (*_CXX_FLAGS, f"-DSCENE={header}", *flags), (*options, "-lstdc++"), strip=False)
 
 
 def _with_packages(program: Program, python: str, base: Path) -> Path:
