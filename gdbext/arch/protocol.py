@@ -175,6 +175,11 @@ class Instruction:
         """The two values that it compares; the second is None unless it is a whole register or word."""
         raise NotImplementedError
 
+    @property
+    def stored_condition(self) -> tuple[str, Condition] | None:
+        """(whole register, condition) of one that stores in the lowest byte whether the operands were (un)equal."""
+        raise NotImplementedError
+
     def part(self, operand: Operand) -> tuple[str, int] | None:
         """The whole register and the number of bits of an operand that is the lowest part of a general register."""
         raise NotImplementedError

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from gdbext.cpython.locks import PyLock
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.holders.proven import ProvenReaders
+from gdbext.holders.pairs import PAIRS
+from gdbext.holders.proven import Proof, ProvenHolders
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
 from gdbext.model.kinds import FAST_RLOCK, THREAD_EXIT, id_of_lock
@@ -46,7 +47,7 @@ class HolderFinder:
         self._threads = threads
         self._sites = sites
         self._waits = waits
-        self._proven = ProvenReaders(target, code, library)
+        self._proven = ProvenHolders(target, code, library)
         self._mentions = Mentions(target, code, threads, [
             lock.address for lock in locks if lock.find_holders not in (None, INITIALISES, INSIDE_LIBRARY)])
         self._sections = Sections(target.memory, code)
@@ -62,6 +63,36 @@ class HolderFinder:
         :param waiters: numbers of the threads that wait for it.
         """
         return self._ways[lock.find_holders or MENTIONS](lock, waiters)
+
+    def prove(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock | None:
+        """The lock with the thread whose machine code proves that it holds it; None if there is no such thread.
+
+        If the code of several threads seems to prove it, they are candidates, since only one can hold the lock.
+        """
+        proofs = self._proofs(lock, waiters)
+        if len(proofs) > 1:
+            return replace(lock, holders=(), candidates=tuple(sorted(proofs)),
+                           why=because("several-proven", threads=len(proofs)))
+        return next((replace(lock, holders=held_by((number,), DERIVED, why), candidates=(), why=why)
+                     for number, proof in proofs.items() for why in [_proven(proof)]), None)
+
+    def _proofs(self, lock: SeenLock, waiters: Collection[int]) -> dict[int, Proof]:
+        """The threads whose machine code proves that they hold a lock."""
+        if lock.kind not in PAIRS:
+            return {}
+        only = self._only_lock(lock, waiters)
+        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only)
+                 for seen in self._threads if seen.unavailable is None}
+        return {number: proof for number, proof in found.items() if proof is not None}
+
+    def _only_lock(self, lock: SeenLock, waiters: Collection[int]) -> str | None:
+        """The library whose only lock, which no argument points to, the waiting threads have requested."""
+        found: set[str | None] = set()
+        for number in waiters:
+            native = self._threads[number].native(self._code)
+            caller = self._sites.site(native).caller
+            found.add(self._proven.only_lock(lock.kind, native[caller][0]) if caller is not None else None)
+        return found.pop() if len(found) == 1 else None
 
     def is_in_code_of(self, number: int, lock: PyLock) -> bool:
         """Whether a thread is in compiled code that has a lock object, of a kind that such code takes.
@@ -97,8 +128,7 @@ class HolderFinder:
         """
         count = lock.count
         mentioning = self._mentions.threads_with(lock.address) - set(waiters)
-        proven = {seen.number for seen in self._threads
-                  if seen.unavailable is None and self._proven.holds(seen, lock.address)}
+        proven = {*self._proofs(lock, waiters)}
         if len(proven) > count:
             return replace(lock, candidates=tuple(sorted(proven | mentioning)),
                            why=because("too-many-readers", count=count, threads=len(proven)))
@@ -228,6 +258,10 @@ class HolderFinder:
         else:
             return False
         return function is not None and public_name(function) in MALLOC
+
+
+def _proven(proof: Proof) -> Reason:
+    return because("proven-by-code", function=proof.function, module=proof.module, call=proof.call)
 
 
 def _inferred(lock: SeenLock, numbers: Collection[int], why: Reason) -> SeenLock:

@@ -22,8 +22,10 @@ from gdbext.threads.function_code import iter_branches
 
 #: Bounds: bytes of one function, callees that are analysed, depth of calls, separate parts of one function,
 #: rounds of the analysis for each block.
-_MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH, _MAX_PARTS, _MAX_ROUNDS = 1 << 14, 200, 4, 4, 24
+_MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH, _MAX_PARTS, _MAX_ROUNDS = 1 << 14, 200, 6, 4, 24
 _MAX_TABLE = 512
+#: Most bytes of a function that does nothing but return a constant, as __gthread_active_p without optimisation.
+_MAX_CONSTANT = 32
 #: Most bytes of one function, and most functions, that are searched for calls.
 _MAX_SEARCH, _MAX_SEARCHED = 1 << 20, 5000
 
@@ -46,8 +48,12 @@ class Value(NamedTuple):
 
 
 CONSTANT: Base = ("constant",)
+#: The base of a lock that is the only one of its library, and so is no argument: `ONLY` and the library's path.
+ONLY = "only"
 #: Locks, each with the addresses that it cannot have; see `State`.
 Held = dict[Value, frozenset[int]]
+#: A lock that is held if a value is zero (True) or is not (False).
+Attempt = tuple[Value, bool]
 #: Where a value is stored: a register by name, or the word of memory at an address.
 Place = Union[str, Value]
 
@@ -62,30 +68,57 @@ class State:
 
     The value of any other register or word is unknown. Each lock in `held` comes with the addresses that were released
     since: the lock is held unless it has one of these addresses. `is_zero` is the result of the last comparison with
-    zero, None if it is unknown.
+    zero, None if it is unknown; `compared` is the base of an unknown value that was compared with zero.
+
+    `attempts` are the locks whose acquisition may have failed, by the base of the result. `freed` are the addresses of
+    other locks that may have been released since the function's entry, None if any lock may have been.
     """
 
     def __init__(self, cpu: Architecture, values: dict[Place, Value], held: Held | None = None,
-                 is_zero: bool | None = None) -> None:
+                 is_zero: bool | None = None, freed: frozenset[int] | None = None) -> None:
         self.cpu = cpu
         self.values = values
         self.held: Held = held if held is not None else {}
         self.is_zero = is_zero
+        self.compared: Base | None = None
+        self.attempts: dict[Base, Attempt] = {}
+        self.freed = freed
 
     @classmethod
     def at_entry(cls, cpu: Architecture) -> State:
         """The state at a function's entry."""
-        return cls(cpu, {name: entry(name) for name in cpu.GENERAL})
+        return cls(cpu, {name: entry(name) for name in cpu.GENERAL}, freed=frozenset())
 
     def copy(self) -> State:
         """A copy, to be changed."""
-        return State(self.cpu, dict(self.values), dict(self.held), self.is_zero)
+        made = State(self.cpu, dict(self.values), dict(self.held), self.is_zero, self.freed)
+        made.compared, made.attempts = self.compared, dict(self.attempts)
+        return made
+
+    def is_same(self, other: State) -> bool:
+        """Whether two states say the same."""
+        return (self.values == other.values and self.held == other.held and self.is_zero == other.is_zero
+                and self.compared == other.compared and self.attempts == other.attempts and self.freed == other.freed)
+
+    def flags(self, is_zero: bool | None = None, compared: Base | None = None) -> None:
+        """Set the result of the last comparison."""
+        self.is_zero, self.compared = is_zero, compared
+
+    def branch(self, is_zero: bool) -> None:
+        """Continue on a path that is taken only if the last comparison with zero had this result."""
+        attempt = self.attempts.get(self.compared) if self.compared is not None else None
+        if attempt is not None and attempt[1] == is_zero:
+            self.held[attempt[0]] = frozenset()
 
     def forget(self, bases: Collection[Base]) -> None:
         """Drop all values that use these bases, which will stand for new values."""
         self.values = {place: value for place, value in self.values.items()
                        if value.base not in bases and not (isinstance(place, Value) and place.base in bases)}
         self.held = {lock: released for lock, released in self.held.items() if lock.base not in bases}
+        self.attempts = {base: attempt for base, attempt in self.attempts.items()
+                         if base not in bases and attempt[0].base not in bases}
+        if self.compared in bases:
+            self.compared = None
 
     def fresh(self, address: int, place: Place) -> Value:
         """A new unknown value, which the instruction at an address stores."""
@@ -117,13 +150,21 @@ class State:
     def release(self, lock: Value | None) -> None:
         """Release a lock, and all locks that may be the same; None is any lock."""
         if lock is None:
-            self.held = {}
-        elif lock.base == CONSTANT:
+            self.held, self.attempts, self.freed = {}, {}, None
+            return
+        # the lock that the function itself has acquired is not one that its caller holds, or is acquired twice
+        if lock not in self.held and self.freed is not None:
+            self.freed = self.freed | {lock.offset} if lock.base == CONSTANT else None
+        if lock.base == CONSTANT:
             self.held = {known: released if known.base == CONSTANT else released | {lock.offset}
                          for known, released in self.held.items() if known != lock}
+        elif lock.base[0] == ONLY:
+            self.held.pop(lock, None)
         else:
             self.held = {known: released for known, released in self.held.items()
                          if known.base == lock.base and known.offset != lock.offset}
+        self.attempts = {base: attempt for base, attempt in self.attempts.items()
+                         if attempt[0].base == lock.base and attempt[0].offset != lock.offset}
 
     def is_stack(self, address: Value) -> bool:
         """Whether an address is made from the stack pointer at the function's entry."""
@@ -151,7 +192,11 @@ def _meet(address: int, known: State | None, other: State) -> State:
               if place not in differ and theirs.values.get(place) == value}
     values.update((name, Value(("met", address, name), 0)) for name in differ)
     is_zero = ours.is_zero if ours.is_zero == theirs.is_zero else None
-    return State(other.cpu, values, _in_both(ours.held, theirs.held), is_zero)
+    freed = None if ours.freed is None or theirs.freed is None else ours.freed | theirs.freed
+    made = State(other.cpu, values, _in_both(ours.held, theirs.held), is_zero, freed)
+    made.compared = ours.compared if ours.compared == theirs.compared else None
+    made.attempts = {base: attempt for base, attempt in ours.attempts.items() if theirs.attempts.get(base) == attempt}
+    return made
 
 
 def _in_both(known: Held | None, other: Held) -> Held:
@@ -166,13 +211,16 @@ class Effect:
     """The effect of a function's call on locks, in terms of the registers at the call.
 
     `acquires` are locks that it holds when it returns; `guards` are words of memory that contain the address of such a
-    lock then. It may release `releases`, and any lock if `releases_unknown`.
+    lock then. It may release `releases`, and any lock if `releases_unknown`. With an `attempt` it holds that lock if
+    its result is zero (True) or is not (False). `result` is its result if that is always the same.
     """
 
     acquires: Mapping[Value, frozenset[int]] = field(default_factory=dict)
     guards: Mapping[Value, frozenset[int]] = field(default_factory=dict)
     releases: tuple[Value, ...] = ()
     releases_unknown: bool = False
+    attempt: Attempt | None = None
+    result: int | None = None
 
 
 NO_EFFECT = Effect()
@@ -186,21 +234,18 @@ class _TooLarge(GdbextError):
 class LockFlow:
     """Finds the locks that functions hold.
 
-    :param acquiring: addresses of functions that acquire the lock that their first argument points to.
-    :param releasing: addresses of functions that release the lock that their first argument points to.
+    :param effects: the effects of the functions that acquire and release locks, by address. They change no memory but
+        the lock.
     """
 
-    def __init__(self, target: Target, code: Code, acquiring: Iterable[int], releasing: Iterable[int]) -> None:
+    def __init__(self, target: Target, code: Code, effects: Mapping[int, Effect]) -> None:
         self._target = target
         self._memory = target.memory
         self.code = code
         self.cpu = code.cpu
-        lock = entry(self.cpu.ARGUMENTS[0])
-        self._known: dict[int, Effect] = dict.fromkeys(acquiring, Effect(acquires={lock: frozenset()}))
-        self._known.update(dict.fromkeys(releasing, Effect(releases=(lock,))))
-        self._primitives = frozenset(self._known)
-        #: The effects of these functions, which change no memory but the lock.
-        self.primitive_effects = [*self._known.values()]
+        self._known = dict(effects)
+        self._primitives = frozenset(effects)
+        self.primitive_effects = [*effects.values()]
         self._functions: dict[int, _Function | None] = {}
         self._relevant: dict[tuple[int, int], bool] = {}
         self._callees = 0
@@ -211,10 +256,19 @@ class LockFlow:
         :param pc: for a caller, the address of any byte of its call.
         """
         found = self.code.function_range(pc)
-        if found is None or not self.is_relevant(found[0]):
-            return None
-        function = self._function(found, 0)
+        return self.state_at(pc) if found is not None and self.is_relevant(found[0]) else None
+
+    def state_at(self, pc: int) -> State | None:
+        """As `held_at`, also for a function that acquires and releases nothing."""
+        found = self.code.function_range(pc)
+        function = self._function(found, 0) if found is not None else None
         return function.before(pc) if function is not None else None
+
+    def acquired_by(self, pc: int, lock: Value) -> int | None:
+        """The function whose call has acquired a lock that is held at a program counter."""
+        found = self.code.function_range(pc)
+        function = self._function(found, 0) if found is not None else None
+        return function.acquired_by.get(lock) if function is not None else None
 
     def is_relevant(self, start: int, depth: int = 0) -> bool:
         """Whether a function, or one that it calls, may call a function that acquires or releases.
@@ -266,7 +320,9 @@ class LockFlow:
 
     def _effect_of(self, address: int, depth: int) -> Effect:
         found = self.code.function_range(address)
-        if found is None or found[0] != address or not self.is_relevant(address, depth):
+        if found is None or found[0] != address:
+            return NO_EFFECT
+        if not self.is_relevant(address, depth) and found[1] - found[0] > _MAX_CONSTANT:
             return NO_EFFECT
         self._callees += 1
         if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
@@ -333,6 +389,8 @@ class _Function:
         self._settled = False
         self._exits: list[State] = []
         self._released: list[Value | None] = []
+        #: The function that has acquired each lock, for messages.
+        self.acquired_by: dict[Value, int] = {}
 
     def settle(self) -> None:
         """Compute the state before each block, and add the parts and blocks that the states lead to."""
@@ -408,6 +466,8 @@ class _Function:
                 self._step(instruction, state)
             if not instruction.falls_through or is_taken:
                 return
+            if instruction.kind == "jump" and instruction.condition in ("equal", "unequal"):
+                state.branch(instruction.condition == "unequal")
             at = instruction.next_address
             if at in self._leaders:
                 self._reach(at, state)
@@ -418,7 +478,7 @@ class _Function:
             return
         known = self._states.get(address)
         met = _meet(address, known, state)
-        if (known is None or met.values != known.values or met.held != known.held or met.is_zero != known.is_zero):
+        if known is None or not met.is_same(known):
             self._states[address] = met
             self._work.add(address)
 
@@ -442,6 +502,9 @@ class _Function:
         """The effect of a call of the function."""
         if not self._exits:
             return NO_EFFECT if not self._released else _ANY
+        attempts = {self._attempt(state) for state in self._exits}
+        results = {state.values.get(state.cpu.RESULT) for state in self._exits}
+        result = results.pop() if len(results) == 1 else None
         acquires: Held | None = None
         guards: Held | None = None
         for state in self._exits:
@@ -453,11 +516,20 @@ class _Function:
         releases = tuple(value for value in dict.fromkeys(self._released)
                          if value is not None and self._is_passed(value))
         unknown = any(value is None or not self._is_passed(value) for value in self._released)
-        return Effect(acquires or {}, guards or {}, releases, unknown)
+        return Effect(acquires or {}, guards or {}, releases, unknown,
+                      attempts.pop() if len(attempts) == 1 else None,
+                      result.offset if result is not None and result.base == CONSTANT else None)
+
+    def _attempt(self, state: State) -> Attempt | None:
+        """The attempt whose result a function returns."""
+        result = state.values.get(state.cpu.RESULT)
+        attempt = state.attempts.get(result.base) if result is not None and not result.offset else None
+        return attempt if attempt is not None and self._is_passed(attempt[0]) else None
 
     def _is_passed(self, value: Value) -> bool:
         """Whether a value is a constant, or computed from an argument of the function."""
-        return value.base == CONSTANT or value.base[0] == "entry" and value.base[1] in self._flow.cpu.ARGUMENTS
+        return (value.base[0] == ONLY or value.base == CONSTANT
+                or value.base[0] == "entry" and value.base[1] in self._flow.cpu.ARGUMENTS)
 
     # -- one instruction -------------------------------------------------------------------------------------
 
@@ -476,14 +548,22 @@ class _Function:
             for assignment in assignments or ():
                 self._assign(assignment, instruction, state)
             if assignments is None:
-                state.is_zero = None
                 self._other(instruction, state)
 
     def _compare(self, instruction: Instruction, limit: object, compared: object, state: State) -> None:
-        state.is_zero = None
+        state.flags()
+        part = instruction.part(instruction.operands[-1])
         if limit == 0 and compared is not None:
             value = self._source(compared, instruction, state, "compared")
-            state.is_zero = value.offset == 0 if value.base == CONSTANT else None
+            state.flags(value.offset == 0 if value.base == CONSTANT else None,
+                        value.base if not value.offset else None)
+        elif limit == 0 and part is not None and part[1]:
+            # a result narrower than the register, whose upper part means nothing
+            known = state.values.get(part[0])
+            if known is not None and known.base == CONSTANT:
+                state.flags(known.offset & (1 << part[1]) - 1 == 0)
+            elif known is not None and not known.offset and known.base in state.attempts:
+                state.flags(compared=known.base)
 
     def _address(self, operand: MemoryOperand, instruction: Instruction, state: State) -> Value | None:
         place = operand.simple(instruction.next_address)
@@ -508,7 +588,7 @@ class _Function:
 
     def _assign(self, made: Assignment, instruction: Instruction, state: State) -> None:
         if made.sets_flags:
-            state.is_zero = None
+            state.flags()
         name = made.target if isinstance(made.target, str) else ""
         value: Value | None
         if made.is_address and isinstance(made.source, MemoryOperand):
@@ -531,6 +611,18 @@ class _Function:
 
     def _other(self, instruction: Instruction, state: State) -> None:
         """Apply any other instruction, after which all that it writes is unknown."""
+        wanted = instruction.stored_condition
+        attempt = state.attempts.get(state.compared) if state.compared is not None else None
+        if wanted is not None and state.is_zero is not None:
+            # the upper part of the register means nothing
+            state.values[wanted[0]] = Value(CONSTANT, int(state.is_zero == (wanted[1] == "equal")))
+            return
+        if wanted is not None and attempt is not None:
+            made = state.fresh(instruction.address, wanted[0])
+            state.values[wanted[0]] = made
+            state.attempts[made.base] = attempt[0], attempt[1] != (wanted[1] == "equal")
+            return
+        state.flags()
         if not instruction.operands and len(instruction.text.split()) > len(instruction.prefixes) + 1:
             state.values = {}  # operands that are not parsed
             return
@@ -555,9 +647,17 @@ class _Function:
         if not any(effect is known for known in self._flow.primitive_effects):
             self._call_writes(arguments.values(), state)
         self._release(effect, arguments, state)
-        self._acquire(effect, arguments, state, instruction.address)
+        self._acquire(effect, arguments, state, instruction.address, called)
         for name in state.cpu.CALLER_SAVED:
             state.values.pop(name, None)
+        state.flags()
+        if effect.result is not None:
+            state.values[state.cpu.RESULT] = Value(CONSTANT, effect.result)
+        lock = _translate(effect.attempt[0], arguments) if effect.attempt is not None else None
+        if effect.attempt is not None and lock is not None and called is not None:
+            self.acquired_by[lock] = called
+            result = state.values[state.cpu.RESULT] = state.fresh(instruction.address, state.cpu.RESULT)
+            state.attempts[result.base] = lock, effect.attempt[1]
 
     def _call_writes(self, arguments: Iterable[Value], state: State) -> None:
         """Forget the memory that a call may change: all but the own frame below the lowest pointer argument."""
@@ -575,11 +675,14 @@ class _Function:
                 self._released.append(lock)
             state.release(lock)
 
-    def _acquire(self, effect: Effect, arguments: Mapping[str, Value], state: State, address: int) -> None:
+    def _acquire(self, effect: Effect, arguments: Mapping[str, Value], state: State, address: int,
+                 called: int | None) -> None:
         for lock, released in effect.acquires.items():
             known = _translate(lock, arguments)
             if known is not None:
                 state.held[known] = released
+                if called is not None:
+                    self.acquired_by[known] = called
         for word, released in effect.guards.items():
             at = _translate(word, arguments)
             if at is not None:
@@ -597,7 +700,7 @@ class _Function:
             elif not is_switch:
                 raise _TooLarge("the target of a jump is unknown")
         elif any(start <= target < end for start, end in self._parts):
-            self._reach(target, state)
+            self._reach(target, _taken(instruction, state))
         elif leaves:
             outside = state.copy()
             self._call(instruction, outside, target)
@@ -608,7 +711,7 @@ class _Function:
                 raise _TooLarge("a jump leads to code without a frame description")
             self.add_part(*part)
             self._leaders.add(target)
-            self._reach(target, state)
+            self._reach(target, _taken(instruction, state))
 
     def _switch(self, instruction: Instruction, state: State) -> bool:
         """Follow a jump through a table to each of its entries; False if there is no table.
@@ -658,11 +761,19 @@ class _Function:
 
 def _translate(value: Value, arguments: Mapping[str, Value]) -> Value | None:
     """A value of a callee in terms of its caller; None if it depends on more than the arguments."""
-    if value.base == CONSTANT:
+    if value.base == CONSTANT or value.base[0] == ONLY:
         return value
     name = value.base[1]
     return arguments[name].plus(value.offset) if isinstance(name, str) and name in arguments else None
 
+
+def _taken(jump: Instruction, state: State) -> State:
+    """The state at the target of a jump."""
+    if jump.condition not in ("equal", "unequal") or state.compared is None:
+        return state
+    made = state.copy()
+    made.branch(jump.condition == "equal")
+    return made
 
 
 def _is_taken(instruction: Instruction, state: State) -> bool | None:

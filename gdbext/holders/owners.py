@@ -8,13 +8,13 @@ from typing import Optional
 
 from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
-from gdbext.model import Lock, Waiter
+from gdbext.model import INFERRED, Lock, Waiter
 from gdbext.model.kinds import FUTEX, kind_of
 from gdbext.model.reasons import because
 from gdbext.record import record
 from gdbext.threads.gone import GoneOwners
 from gdbext.waits.context import Context
-from gdbext.waits.seen import SeenLock, SeenWait, held_by
+from gdbext.waits.seen import READERS, SeenLock, SeenWait, held_by
 
 
 @record
@@ -78,13 +78,20 @@ def recorded_descriptor(lock: SeenLock, waiters: Collection[int], context: Holde
     return replace(lock, orphan=orphan, orphan_evidence=evidence, why=why)
 
 
+def by_machine_code(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
+    """The thread whose machine code proves that it holds a lock that records no owner."""
+    is_known = (lock.owner is not None or lock.owner_descriptor is not None or lock.orphan is not None
+                or any(holder.evidence != INFERRED for holder in lock.holders))
+    return context.finder.prove(lock, waiters) if waiters and not is_known and lock.find_holders != READERS else None
+
+
 def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The threads that stacks and registers show."""
     return context.finder.find(lock, waiters) if lock.find_holders is not None else None
 
 
-WAYS: tuple[Way, ...] = (named, recorded_tid, recorded_descriptor, python_owner, inside_with, known_by_frames,
-                         by_circumstance)
+WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, python_owner, inside_with,
+                         known_by_frames, by_circumstance)
 
 
 def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:

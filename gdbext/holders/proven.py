@@ -1,79 +1,235 @@
-"""Finds threads that provably hold a lock without a recorded owner, by the machine code of their frames."""
+"""Finds threads that provably hold a lock without a recorded owner, by the machine code of their frames.
+
+A frame proves it if on every path to its call the code acquires the lock and does not release it afterwards, and the
+address of the lock can be recomputed: from constants, or from registers and stack slots that still contain it. The
+frames inside of it must not have released the lock meanwhile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import GdbextError
-from gdbext.holders.lock_flow import CONSTANT, LockFlow, State, Value
+from gdbext.errors import GdbextError, if_unreadable
+from gdbext.holders.lock_flow import CONSTANT, ONLY, Effect, LockFlow, State, Value, entry
+from gdbext.holders.pairs import PAIRS, Call, Pairs
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
+from gdbext.model.kinds import LockKind
+from gdbext.record import record
+from gdbext.remembered import remembered
+from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
+from gdbext.threads.function_code import iter_branches
 from gdbext.threads.threads import SeenThread
 
-#: Functions that acquire the lock that their first argument points to, and functions that release it. Code may call
-#: these for locks of several kinds. The lock in question is a rwlock, which no other function releases.
-ACQUIRING = ("pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_mutex_lock")
-RELEASING = ("pthread_rwlock_unlock",)
-#: Functions that a file must call to have read locks.
-_READING = ("pthread_rwlock_rdlock",)
 #: Most frames of one thread that are examined, and the largest table of a module's links, in bytes.
 _MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
 
 
-class ProvenReaders:
-    """Finds threads that provably hold a read lock.
+@record
+class Proof:
+    """A frame that proves it: its function if it has a name, its module, and the function that acquired the lock."""
 
-    A frame proves it if on every path to its call the code acquires the lock and does not release it afterwards, and
-    the address of the lock can be recomputed: from constants, or from registers and stack slots that still contain it.
+    function: str | None
+    module: str
+    call: str
+
+
+@dataclass(eq=False)
+class _Functions:
+    """The functions of one row of the table in the files of a target, by address.
+
+    `ending` are those after which, or during which, the lock may be released. `only` has the path of the file of each
+    acquiring function without an argument. `users` are the files, by path, whose functions may use these locks.
     """
+
+    flow: LockFlow
+    acquiring: Mapping[int, Call]
+    ending: frozenset[int]
+    running: Mapping[int, Call]
+    only: Mapping[int, str]
+    users: dict[str, bool] = field(default_factory=dict)
+
+
+class ProvenHolders:
+    """Finds the frame that proves that a thread holds a lock."""
 
     def __init__(self, target: Target, code: Code, library: Sequence[Module]) -> None:
         self._target = target
         self._code = code
         self._library = library
-        self._flow: LockFlow | None = None
-        self._links: dict[str, bool] = {}
-        self._reading: frozenset[int] = frozenset()
 
-    def holds(self, seen: SeenThread, address: int) -> bool:
-        """Whether a frame of a thread proves that the thread holds the lock at an address."""
+    def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None) -> Proof | None:
+        """The frame of a thread which proves that the thread holds the lock at an address; None if there is none.
+
+        :param only: for a lock that is the only one of its library, the path of that library.
+        """
+        functions = self._functions(kind) if kind in PAIRS else None
+        if functions is None:
+            return None
         native = seen.native(self._code)
-        return any(self._frame_holds(seen, index, native[index], address)
-                   for index in range(min(len(native), _MAX_FRAMES)))
+        for index in range(min(len(native), _MAX_FRAMES)):
+            call = self._frame_holds(functions, seen, index, address, only)
+            if call is not None:
+                pc = native[index][0]
+                module = self._code.module(pc)
+                symbol = self._code.symbol(pc, index).function
+                return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "", call)
+            if self._may_have_released(functions, native, index, address):
+                return None
+        return None
 
-    def _frame_holds(self, seen: SeenThread, index: int, frame: tuple[int, int], address: int) -> bool:
-        module = self._code.module(frame[0])
-        if module is None or not self._may_read(module):
-            return False
-        flow = self._flow
-        assert flow is not None
-        state = flow.held_at(frame[0] - 1 if index else frame[0])
+    def only_lock(self, kind: LockKind, return_address: int) -> str | None:
+        """The library whose only lock the call before a return address acquires."""
+        functions = self._functions(kind) if kind in PAIRS else None
+        called = self._code.cpu.called(self._target.memory, return_address)
+        return functions.only.get(called) if functions is not None and called is not None else None
+
+    # -- the functions of a row --------------------------------------------------------------------------------
+
+    @remembered
+    def _functions(self, kind: LockKind) -> _Functions | None:
+        """The functions of a row; None if no file has one that acquires."""
+        row: Pairs = PAIRS[kind]
+        acquiring, releasing = self._addresses(row.acquires), self._addresses(row.releases)
+        running, suspending = self._addresses(row.runs), self._addresses(row.suspends)
+        if not acquiring and not running:
+            return None
+        effects: dict[int, Effect] = {}
+        only: dict[int, str] = {}
+        for address, (call, module) in acquiring.items():
+            lock = self._lock(call, module)
+            if call.argument is None:
+                only[address] = module.path
+            effects[address] = (Effect(acquires={lock: frozenset()}) if call.succeeds == "always"
+                                else Effect(attempt=(lock, call.succeeds == "zero")))
+        effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
+        return _Functions(LockFlow(self._target, self._code, effects),
+                          {address: call for address, (call, _) in acquiring.items()},
+                          frozenset((*releasing, *suspending)),
+                          {part: call for address, (call, _) in running.items() for part in self._parts(address)}, only)
+
+    def _lock(self, call: Call, module: Module) -> Value:
+        if call.argument is None:
+            return Value((ONLY, module.path), 0)
+        return entry(self._code.cpu.ARGUMENTS[call.argument])
+
+    def _addresses(self, calls: Sequence[Call]) -> dict[int, tuple[Call, Module]]:
+        found: dict[int, tuple[Call, Module]] = {}
+        for module in self._code.modules:
+            for call in calls:
+                symbol = find_dynamic_symbol(self._target.memory, module, call.name)
+                if symbol is not None:
+                    found.setdefault(symbol.address, (call, module))
+        return found
+
+    def _parts(self, function: int) -> Iterable[int]:
+        """A function, and those that it jumps to with its own arguments."""
+        yield function
+        found = self._code.function_range(function)
+        if found is None:
+            return
+        try:
+            for _, at, target, is_call in iter_branches(self._target.memory, self._code, *found):
+                inner = self._code.function_range(target)
+                if at == target and not is_call and inner is not None and inner[0] == target != function:
+                    yield target
+        except GdbextError:
+            return
+
+    # -- one frame -----------------------------------------------------------------------------------------------
+
+    def _frame_holds(self, functions: _Functions, seen: SeenThread, index: int, address: int,
+                     only: str | None) -> str | None:
+        """The name of the function by which a frame has acquired the lock; None if it does not prove that."""
+        native = seen.native(self._code)
+        pc = native[index][0]
+        if functions.running:
+            return self._frame_runs(functions, seen, index, address)
+        module = self._code.module(pc)
+        if module is None or not self._is_user(functions, module):
+            return None
+        if index and self._ends(functions, native, index):
+            return None
+        flow = functions.flow
+        state = flow.held_at(pc - 1 if index else pc)
         if state is None or not state.held:
-            return False
-        registers = self._registers(seen, index, frame)
-        return any(address not in released and self._recompute(lock, state, registers) == address
-                   for lock, released in state.held.items())
+            return None
+        registers = self._registers(seen, index)
+        for lock, released in state.held.items():
+            if (lock.base[1] == only if lock.base[0] == ONLY else address not in released and
+                    recompute(self._target, self._code, lock, state, registers) == address):
+                return self._name(functions, flow.acquired_by(pc - 1 if index else pc, lock))
+        return None
 
-    def _may_read(self, module: Module) -> bool:
-        """Whether the functions of a file can acquire read locks: the file is linked with a function that does."""
-        if self._flow is None:
-            found = {name: self._addresses(name) for name in (*ACQUIRING, *RELEASING)}
-            self._flow = LockFlow(self._target, self._code, [each for name in ACQUIRING for each in found[name]],
-                                  [each for name in RELEASING for each in found[name]])
-            self._reading = frozenset(each for name in _READING for each in found[name])
-        known = self._links.get(module.path)
+    def _name(self, functions: _Functions, called: int | None) -> str:
+        if called is None:
+            return "?"
+        call = functions.acquiring.get(called)
+        symbol = self._code.symbol(called).function if call is None else None
+        return call.name if call is not None else public_name(symbol) if symbol else f"{called:#x}"
+
+    def _frame_runs(self, functions: _Functions, seen: SeenThread, index: int, address: int) -> str | None:
+        """Whether a frame is of a function that has called another one back while it holds the lock."""
+        native = seen.native(self._code)
+        if not index or self._in_library(native[index - 1][0]):
+            return None
+        function = self._code.function_range(native[index][0] - 1)
+        call = functions.running.get(function[0]) if function is not None else None
+        state = functions.flow.state_at(native[index][0] - 1) if call is not None else None
+        if call is None or state is None:
+            return None
+        # the argument is still in a register that calls preserve
+        argument = entry(self._code.cpu.ARGUMENTS[call.argument or 0])
+        found = recompute(self._target, self._code, argument, state, self._registers(seen, index))
+        return call.name if found == address else None
+
+    def _ends(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
+        """Whether the call of a frame may have released a lock already: it releases, or has jumped to what it calls."""
+        called = self._code.cpu.called(self._target.memory, native[index][0])
+        if called is None:
+            return False
+        if called in functions.ending:
+            return True
+        inner = self._code.function_range(native[index - 1][0] - (index > 1))
+        if inner is not None and inner[0] == called:
+            return False
+        effect = functions.flow.effect(called, 1)
+        return bool(effect.releases) or effect.releases_unknown
+
+    def _may_have_released(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int,
+                           address: int) -> bool:
+        """Whether a frame may have released a lock that a caller has acquired."""
+        pc = native[index][0] - (index > 0)
+        function = self._code.function_range(pc)
+        if function is not None and function[0] in functions.ending:
+            return True
+        module = self._code.module(pc)
+        if function is None or module is None or not self._is_user(functions, module):
+            return False
+        if index and self._ends(functions, native, index):
+            return True
+        if not functions.flow.is_relevant(function[0]):
+            return False
+        state = functions.flow.held_at(pc)
+        return state is None or state.freed is None or address in state.freed
+
+    def _in_library(self, pc: int) -> bool:
+        module = self._code.module(pc)
+        return any(module is part for part in self._library)
+
+    def _is_user(self, functions: _Functions, module: Module) -> bool:
+        """Whether a file's functions may use locks of a row: the file is linked with such a function, or has one."""
+        known = functions.users.get(module.path)
         if known is None:
-            known = self._links[module.path] = (not any(module is part for part in self._library)
-                                                and not self._reading.isdisjoint(self._linked(module)))
+            wanted = {*functions.acquiring, *functions.ending, *functions.running}
+            known = functions.users[module.path] = not any(module is part for part in self._library) and (
+                any(module.contains(address) for address in wanted) or not wanted.isdisjoint(self._iter_links(module)))
         return known
 
-    def _addresses(self, name: str) -> list[int]:
-        found = [find_dynamic_symbol(self._target.memory, module, name) for module in self._library]
-        return [symbol.address for symbol in found if symbol is not None]
-
-    def _linked(self, module: Module) -> Iterable[int]:
+    def _iter_links(self, module: Module) -> Iterable[int]:
         for section in module.sections:
             if section.name in (".got", ".got.plt") and section.end - section.start <= _MAX_LINKS:
                 try:
@@ -82,8 +238,9 @@ class ProvenReaders:
                     continue
                 yield from memoryview(data).cast("Q")
 
-    def _registers(self, seen: SeenThread, index: int, frame: tuple[int, int]) -> Mapping[str, int]:
+    def _registers(self, seen: SeenThread, index: int) -> Mapping[str, int]:
         """The known registers of a frame; none if the debugger unwinds the stack differently."""
+        frame = seen.native(self._code)[index]
         try:
             if index == 0:
                 return self._target.registers(seen.ref, seen.cpu.FRAME)
@@ -93,24 +250,30 @@ class ProvenReaders:
         pc, sp = registers.get(seen.cpu.PROGRAM_COUNTER), registers.get(seen.cpu.STACK_POINTER)
         return registers if (pc, sp) == frame else {}
 
-    def _recompute(self, lock: Value, state: State, registers: Mapping[str, int]) -> int | None:
-        """The address that a value of the analysis stands for; None if no register or stack slot contains it."""
-        if lock.base == CONSTANT:
-            return lock.offset
-        found: set[int] = set()
-        name = self._code.cpu.STACK_POINTER
-        top, sp = state.values.get(name), registers.get(name)
-        for place, value in state.values.items():
-            if value.base != lock.base:
+
+@if_unreadable(None)
+def recompute(target: Target, code: Code, lock: Value, state: State, registers: Mapping[str, int]) -> int | None:
+    """The address that a value of the analysis stands for; None if no register or stack slot contains it."""
+    if lock.base == CONSTANT:
+        return lock.offset
+    found: set[int] = set()
+    name = code.cpu.STACK_POINTER
+    top, sp = state.values.get(name), registers.get(name)
+    # what the call gets a pointer to it may have changed already
+    lowest = min((value.offset for name in code.cpu.ARGUMENTS for value in [state.values.get(name)]
+                  if value is not None and state.is_stack(value)), default=None)
+    for place, value in state.values.items():
+        if value.base != lock.base:
+            continue
+        word: int | None = None
+        if isinstance(place, str):
+            word = registers.get(place)
+        elif top is not None and sp is not None and place.base == top.base and (
+                lowest is None or place.offset < lowest):
+            try:
+                word = read_u64(target.memory, sp + place.offset - top.offset)
+            except GdbextError:
                 continue
-            word: int | None = None
-            if isinstance(place, str):
-                word = registers.get(place)
-            elif top is not None and sp is not None and place.base == top.base:
-                try:
-                    word = read_u64(self._target.memory, sp + place.offset - top.offset)
-                except GdbextError:
-                    continue
-            if word is not None:
-                found.add(word - value.offset + lock.offset & (1 << 64) - 1)
-        return found.pop() if len(found) == 1 else None
+        if word is not None:
+            found.add(word - value.offset + lock.offset & (1 << 64) - 1)
+    return found.pop() if len(found) == 1 else None

@@ -105,10 +105,12 @@ KINDS: Mapping[LockKind, Kind] = {
         no_owner="arrivals-not-recorded", gathers=True, own_threads_only=True,
         structure="pthread_barrier_t"),
     "static-guard": Kind(
-        "inferred: the only thread between acquisition and release of the guard", name="C++ static guard",
+        "derived where the machine code of a thread proves it; inferred: the only thread between acquisition and "
+        "release of the guard", name="C++ static guard",
         held="run by", own_threads_only=True),
     "once": Kind(
-        "inferred: the only thread in which `pthread_once` has called the initialiser", name="pthread_once",
+        "derived: the thread in which `pthread_once` has called the initialiser, if its frame contains the address; "
+        "inferred: the only thread that may be in the initialiser", name="pthread_once",
         held="run by", own_threads_only=True),
     "malloc-arena": Kind(
         "inferred: the only thread in the allocator with this arena, candidates otherwise", name="malloc arena"),
@@ -127,7 +129,8 @@ KINDS: Mapping[LockKind, Kind] = {
         "inferred: the members of the team that have not arrived; an idle pool has none", name="OpenMP barrier",
         gathers=True, is_event=True),
     "openmp-lock": Kind(
-        "inferred: the only thread inside the critical section, candidates otherwise", name="OpenMP lock"),
+        "derived where the machine code of a thread proves it; inferred: the only thread inside the critical section; "
+        "candidates otherwise", name="OpenMP lock"),
     "boost-shared-mutex": Kind(
         "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
         own_threads_only=True),
@@ -141,7 +144,7 @@ KINDS: Mapping[LockKind, Kind] = {
         "derived: the thread that has the event of the call in its queue; inferred: the thread that handles it",
         name="blocking queued call", held="to be run by", holds="is to run", own_threads_only=True),
     "spin-lock": Kind(
-        "not recorded: candidates only", name="spin lock", spins=True),
+        "derived where the machine code of a thread proves it, candidates otherwise", name="spin lock", spins=True),
     "py-lock": Kind(
         "derived: the thread inside a `with` block of it; candidates otherwise", name="threading.Lock",
         own_threads_only=True, may_await_signal=True),
@@ -158,7 +161,8 @@ KINDS: Mapping[LockKind, Kind] = {
         "recorded: the lock of a buffered file", name="lock of a buffered file",
         records_owner=True, own_threads_only=True),
     "py-mutex": Kind(
-        "none: a `PyMutex` of CPython or an extension; candidates only, except where it was passed on already",
+        "a `PyMutex` of CPython or an extension: derived where the machine code of a thread proves it, or where it was "
+        "passed on already; candidates otherwise",
         name="PyMutex", own_threads_only=True),
     "py-critical-section": Kind(
         "derived: the attached thread whose active critical section names the object's lock", name="critical section",

@@ -57,7 +57,8 @@ ReasonCode = Literal[
     "other-end-not-searched", "process", "this-process", "watches", "watches-nothing",
     # holders/
     "as-many-others", "foreign-owner", "maybe-inside", "maybe-not-arrived", "nobody-inside", "only-thread-inside",
-    "owner-called-fork", "proven-readers", "readers-not-recorded", "too-many-readers",
+    "owner-called-fork", "proven-by-code", "proven-readers", "readers-not-recorded", "several-proven",
+    "too-many-readers",
     # stacks/
     "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "python-stack-cut",
     # schema/

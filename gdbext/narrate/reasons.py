@@ -246,12 +246,16 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "only-thread-inside": lambda where: f"the only thread inside {_PLACES[where]}",
     "owner-called-fork": "its owner had TID {tid} in the process that forked this one; the thread that called fork is "
                          "the first thread here",
+    "proven-by-code": lambda function, module, call: (
+        f"{f'{function}() in {module}' if function else f'code in {module}'} has acquired it with {call}() and has not "
+        "released it"),
     "proven-readers": lambda count, threads: (
         f"{_counted(count)}; the code of {'the' if threads == 1 else 'each'} holder acquires the lock and has not "
         "released it"),
     "readers-not-recorded": lambda count, candidates: (
         f"{_counted(count)}; {candidates or 'no'} {'thread has' if candidates == 1 else 'threads have'} the lock's "
         "address on the stack"),
+    "several-proven": lambda threads: f"the code of {threads} threads acquires it, but only one thread can hold it",
     "too-many-readers": lambda count, threads: f"{_counted(count)}, but the code of {threads} threads acquires it",
 
     "eval-in-no-frame": "a call of the eval loop is in no native frame",

@@ -19,6 +19,7 @@ packages   the Python packages that it needs, by import name
 extension  the C++ source of an extension module that it needs, in `programs`
 pythons    its interpreters, if not the usual ones
 flags      compiler flags
+builds     of a C++ program: further compiler flags, separated by spaces, of each of its builds
 library    a library that it is linked with, by its name in tests/support/debian_packages.py
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
@@ -71,7 +72,7 @@ STILL = 0.5
 PAUSE = 0.01
 
 _KEYS = {"expect", "edges", "behind", "waits", "standstill", "silent", "core", "packages", "pythons", "flags",
-         "extension", "library"}
+         "extension", "library", "builds"}
 _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
 
 
@@ -101,6 +102,8 @@ class Program:
     @property
     def chosen(self) -> tuple[str, ...]:
         """The interpreters to run the program with in this run."""
+        if self.pythons[0].startswith(NATIVE):
+            return self.pythons
         choice = os.environ.get(CHOICE, "")
         if choice == "all":
             return self.pythons
@@ -130,7 +133,8 @@ class Program:
             tuple(data.get("silent", ())),
             data.get("core", True),
             tuple(data.get("packages", ())),
-            tuple(data.get("pythons", PYTHONS if path.suffix == ".py" else (NATIVE,))),
+            tuple(data.get("pythons", PYTHONS if path.suffix == ".py" else
+                           [f"{NATIVE}{build}" for build in data.get("builds", [""])])),
             tuple(data.get("flags", ())),
             data.get("extension"),
             data.get("library"),
@@ -267,14 +271,15 @@ def running(program: Program, python: str, directory: Path) -> Iterator[Running]
 def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], bool]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment = {**kept, "MALLOC_ARENA_MAX": "1"} if program.core else kept
-    if python == NATIVE:
+    if python.startswith(NATIVE):
+        build = python[len(NATIVE):].split()
         linked = debian_packages.library(program.library) if program.library else None
         if linked is None:
-            binary = _compile(program.name, program.path, program.flags)
+            binary = _compile(program.name, program.path, (*program.flags, *build))
         else:
             environment |= linked.variables
-            binary = _compile(program.name, program.path, (*program.flags, *linked.flags), linked.options)
-        return [str(binary)], environment, True
+            binary = _compile(program.name, program.path, (*program.flags, *build, *linked.flags), linked.options)
+        return [str(binary)], environment, "-s" not in build
     path, symbols = interpreters.use(python)
     if program.packages:
         path = _with_packages(program, python, path)

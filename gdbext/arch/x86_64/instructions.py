@@ -119,6 +119,7 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("idiv", "idivb", "idivw", "idivl", "idivq"), "signed division"),
     "ud2": "trap", "(bad)": "undefined"}
 _CONDITION_OF: dict[str, Condition] = {"je": "equal", "jne": "unequal", "ja": "above", "jbe": "not above"}
+_STORED_CONDITIONS: dict[str, Condition] = {"sete": "equal", "setne": "unequal"}
 _ENDS = _RETURNS | {"jmp", "jmpw", "ljmp", "ud2", "ud1", "ud0", "hlt", "(bad)"}
 
 # names of functions that do not return: mangled, demangled, and of stubs
@@ -210,6 +211,12 @@ class Instruction(protocol.Instruction):
             return None
         is_whole = self.mnemonic in (kind, f"{kind}q") and (isinstance(second, MemoryOperand) or second in GENERAL)
         return 0 if kind == "test" else first, second if is_whole else None
+
+    @property
+    def stored_condition(self) -> tuple[str, Condition] | None:
+        condition = _STORED_CONDITIONS.get(self.mnemonic)
+        target = part(self.operands[0]) if condition is not None and self.operands else None
+        return (target[0], condition) if condition is not None and target is not None and target[1] == 8 else None
 
     def part(self, operand: Operand) -> tuple[str, int] | None:
         return part(operand)

@@ -61,6 +61,7 @@ class Process:
         self.frames: dict[int, list[tuple[int, int]]] = {}
         self.kept: dict[int, dict[str, int]] = {}
         self.waits: dict[int, str] = {}
+        self.modules: list[Module] = []
 
     def thread(self, pcs: Sequence[int], words: Mapping[int, int] | None = None, **kept: int) -> int:
         """A thread with a frame of 64 bytes for each program counter, and words by their offset on its stack."""

@@ -8,7 +8,7 @@ import pytest
 
 from gdbext.arch import x86_64
 from gdbext.holders import lock_flow
-from gdbext.holders.lock_flow import LockFlow, State, Value, entry
+from gdbext.holders.lock_flow import Effect, LockFlow, State, Value, entry
 from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.protocol import Module, Section, Target
 from gdbext.threads.code import Code
@@ -21,7 +21,11 @@ LOCK = 0x40_A000
 MODULE = Module("/app/server", (Section(".text", TEXT, TEXT + 0x4000), Section(".rodata", TABLE, TABLE + 0x400),
                                 Section(".got", LINKS, LINKS + 0x100)), is_main=True)
 ACQUIRE, RELEASE, OTHER = TEXT + 0x3000, TEXT + 0x3100, TEXT + 0x3200
-NAMES = {"acquire": ACQUIRE, "release": RELEASE, "other": OTHER}
+TRY, TEST = TEXT + 0x3300, TEXT + 0x3400
+NAMES = {"acquire": ACQUIRE, "release": RELEASE, "other": OTHER, "try": TRY, "test": TEST}
+#: `try` returns zero if it has acquired the lock, and `test` returns zero if it has not.
+EFFECTS = {ACQUIRE: Effect(acquires={entry("rdi"): frozenset()}), RELEASE: Effect(releases=(entry("rdi"),)),
+           TRY: Effect(attempt=(entry("rdi"), True)), TEST: Effect(attempt=(entry("rdi"), False))}
 
 
 class Program:
@@ -76,7 +80,7 @@ class Program:
         return [(at, STEP, self.lines[at]) for at in range(low, high, STEP) if at in self.lines]
 
     def state(self, function: str = "f", label: str = "here") -> State | None:
-        flow = LockFlow(cast(Target, self), cast(Code, self), [ACQUIRE], [RELEASE])
+        flow = LockFlow(cast(Target, self), cast(Code, self), EFFECTS)
         return flow.held_at(self.labels[function, label])
 
     def held(self, function: str = "f", label: str = "here") -> set[Value]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gdbext.holders.proven import ProvenReaders
+from gdbext.holders.proven import ProvenHolders
 from gdbext.inferior.protocol import Section
 from gdbext.threads.code import read_code
 from gdbext.threads.findings import Findings
@@ -56,7 +56,7 @@ class Reader:
         findings = Findings()
         code = read_code(self.target, findings)
         seen = read_threads(self.target, None, findings)[1]
-        return ProvenReaders(self.target, code, self.target.loaded[2:3]).holds(seen, lock)
+        return ProvenHolders(self.target, code, self.target.loaded[2:3]).find(seen, "rwlock", lock) is not None
 
 
 @pytest.mark.parametrize(("index", "is_held"), [(2, False), (HOLDING, True), (RELEASED, False)])

@@ -1,0 +1,86 @@
+"""The table of functions that acquire and release locks whose owner is not recorded, by exported name and lock kind.
+
+`holders/proven.py` looks for calls of these functions in the machine code of every frame. A new lock kind needs a row
+here and no other code. Names are those of dynamic symbols, so C++ names are mangled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from gdbext.model.kinds import LockKind
+from gdbext.record import record
+
+#: The result that shows that a function has acquired the lock.
+Success = Literal["always", "zero", "not zero"]
+
+
+@record
+class Call:
+    """A function of a pair.
+
+    `argument` is the index of the argument that points to the lock, None if there is only one such lock in the library.
+    """
+
+    name: str
+    argument: int | None = 0
+    succeeds: Success = "always"
+
+
+@record
+class Pairs:
+    """The functions for the locks of one kind, all of which have exported names.
+
+    `acquires` and `releases` are called for the lock. While a function of `runs` calls another one back, the thread
+    holds the lock. While a thread is inside a function of `suspends`, it does not hold the lock.
+    """
+
+    acquires: tuple[Call, ...] = ()
+    releases: tuple[Call, ...] = ()
+    runs: tuple[Call, ...] = ()
+    suspends: tuple[Call, ...] = ()
+
+    @property
+    def all(self) -> tuple[Call, ...]:
+        """All functions of the row."""
+        return (*self.acquires, *self.releases, *self.runs, *self.suspends)
+
+
+def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
+    return tuple([Call(name, argument, succeeds) for name in names.split()])
+
+
+_MUTEX: Final = Pairs(
+    # POSIX.1-2017; C11 7.26.4, whose functions return thrd_success, which is 0
+    _calls("pthread_mutex_lock mtx_lock")
+    + _calls("pthread_mutex_trylock pthread_mutex_timedlock pthread_mutex_clocklock mtx_trylock mtx_timedlock", "zero"),
+    _calls("pthread_mutex_unlock mtx_unlock"),
+    suspends=_calls("pthread_cond_wait pthread_cond_timedwait cnd_wait cnd_timedwait", argument=1)
+    + _calls("pthread_cond_clockwait", argument=1))
+
+PAIRS: Final[Mapping[LockKind, Pairs]] = {
+    # Code may call pthread_mutex_lock for locks of several kinds, by a flag. The lock is a rwlock, which only
+    # pthread_rwlock_unlock releases. std::shared_mutex is compiled into calls of these.
+    "rwlock": Pairs(
+        _calls("pthread_rwlock_rdlock pthread_rwlock_wrlock pthread_mutex_lock")
+        + _calls("pthread_rwlock_tryrdlock pthread_rwlock_trywrlock pthread_rwlock_timedrdlock "
+                 "pthread_rwlock_timedwrlock pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock", "zero"),
+        _calls("pthread_rwlock_unlock")),
+    "spin-lock": Pairs(
+        _calls("pthread_spin_lock") + _calls("pthread_spin_trylock", "zero"), _calls("pthread_spin_unlock")),
+    "mutex": _MUTEX,
+    # Itanium C++ ABI 3.3.3: the result is 1 if this thread is to run the initialiser
+    "static-guard": Pairs(
+        _calls("__cxa_guard_acquire", "not zero"), _calls("__cxa_guard_release __cxa_guard_abort")),
+    "once": Pairs(runs=_calls("pthread_once call_once")),
+    # GCC 12 libgomp/config/linux/lock.c and critical.c: on Linux, the lock of a named section is in the variable that
+    # the argument points to
+    "openmp-lock": Pairs(
+        _calls("omp_set_lock omp_set_nest_lock GOMP_critical_name_start")
+        + _calls("GOMP_critical_start", argument=None) + _calls("omp_test_lock omp_test_nest_lock", "not zero"),
+        _calls("omp_unset_lock omp_unset_nest_lock GOMP_critical_name_end")
+        + _calls("GOMP_critical_end", argument=None)),
+    # CPython 3.13 and 3.14 Include/cpython/lock.h; code inside of CPython inlines the first attempt
+    "py-mutex": Pairs(_calls("PyMutex_Lock"), _calls("PyMutex_Unlock")),
+}

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from gdbext.holders.pairs import PAIRS
+from gdbext.model.kinds import KINDS, kind_of
+
+
+def test_rows_are_of_locks_that_threads_hold() -> None:
+    assert PAIRS.keys() <= KINDS.keys()
+    assert not [kind for kind in PAIRS if kind_of(kind).is_event], "any thread may end the wait for an event"
+
+
+def test_what_acquires_can_be_released() -> None:
+    for kind, row in PAIRS.items():
+        assert bool(row.acquires) == bool(row.releases), kind
+        assert row.acquires or row.runs, kind
+
+
+def test_no_function_both_acquires_and_releases() -> None:
+    for kind, row in PAIRS.items():
+        acquires, releases = {call.name for call in row.acquires}, {call.name for call in row.releases}
+        assert not acquires & releases, kind
+        assert len(row.all) == len({call.name for call in row.all}), kind
