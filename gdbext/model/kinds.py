@@ -131,7 +131,9 @@ KINDS: Mapping[LockKind, Kind] = {
     "boost-shared-mutex": Kind(
         "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
         own_threads_only=True),
-    "qt-mutex": Kind("not recorded: candidates only", name="QMutex", own_threads_only=True),
+    "qt-mutex": Kind(
+        "derived: the thread inside a `with QMutexLocker` block of it; candidates otherwise", name="QMutex",
+        own_threads_only=True),
     "qt-recursive-mutex": Kind(
         "recorded: the ident of the thread", name="QRecursiveMutex", records_owner=True, own_threads_only=True),
     "qt-semaphore": Kind(

@@ -56,8 +56,8 @@ ReasonCode = Literal[
     "of-descriptor", "other-end", "other-end-here", "other-end-not-found", "other-end-not-open",
     "other-end-not-searched", "process", "this-process", "watches", "watches-nothing",
     # holders/
-    "as-many-others", "foreign-owner", "maybe-inside", "maybe-not-arrived", "nobody-inside", "only-thread-inside",
-    "owner-called-fork", "proven-readers", "readers-not-recorded", "too-many-readers",
+    "as-many-others", "foreign-owner", "in-locker-block", "maybe-inside", "maybe-not-arrived", "nobody-inside",
+    "only-thread-inside", "owner-called-fork", "proven-readers", "readers-not-recorded", "too-many-readers",
     # stacks/
     "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "python-stack-cut",
     # schema/

@@ -14,7 +14,7 @@ from gdbext.cpython.object_names import ObjectNames
 from gdbext.cpython.taken import TakenLocks
 from gdbext.cpython.values import ValueReader
 from gdbext.cpython.waited import DEPTH, WaitedLocks
-from gdbext.cpython.with_blocks import WithBlocks
+from gdbext.cpython.with_blocks import WithBlock, WithBlocks
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory, Target
 from gdbext.model.kinds import kind_of
@@ -39,6 +39,7 @@ class Reader:
 
     def __init__(self, memory: Memory, python: Python, pthreads: Collection[int]) -> None:
         self.layouts = python.runtime.layouts
+        self.objects = python.objects
         self.frames = python.frames
         self.locks = LockReader(memory, self.layouts, python.objects)
         values = ValueReader(memory, self.layouts, python.objects)
@@ -48,6 +49,10 @@ class Reader:
                                   pthreads)
         self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
         self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks)
+
+    def managers(self, raw: RawFrame) -> list[WithBlock]:
+        """The `with` blocks that a frame is inside of, with their context managers; see `WithBlocks.of`."""
+        return self._withs.of(raw)
 
     def enters(self, tstate: int, word: int) -> bool:
         """Whether a thread sleeps on a word in a `with` statement."""
