@@ -127,7 +127,8 @@ KINDS: Mapping[LockKind, Kind] = {
         "inferred: the members of the team that have not arrived; an idle pool has none", name="OpenMP barrier",
         gathers=True, is_event=True),
     "openmp-lock": Kind(
-        "inferred: the only thread inside the critical section, candidates otherwise", name="OpenMP lock"),
+        "inferred: the only thread inside the critical section, or the thread whose task a nested lock names; "
+        "candidates otherwise", name="OpenMP lock"),
     "boost-shared-mutex": Kind(
         "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
         own_threads_only=True),

@@ -41,7 +41,8 @@ ReasonCode = Literal[
     "owner-ident-reused", "queue-counts", "requester-unknown",
     # waits/: OpenMP
     "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "openmp-worker",
-    "openmp-worker-idle", "openmp-worker-in", "tasks-left", "tasks-run", "team-starts-or-ends",
+    "openmp-worker-idle", "openmp-worker-in",
+    "owner-is-its-task", "owner-task-unknown", "tasks-left", "tasks-run", "team-starts-or-ends",
     # waits/: Qt
     "qt-call-handled", "qt-call-queued", "qt-call-unknown",
     # waits/: what a thread is blocked on that is not a lock

@@ -174,6 +174,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "openmp-worker": "OpenMP worker of {library}",
     "openmp-worker-idle": "idle OpenMP worker of {library}",
     "openmp-worker-in": "OpenMP worker of {library} in {function}",
+    "owner-is-its-task": "the lock names the task of the thread as its owner",
+    "owner-task-unknown": "the lock names a task as its owner, and no thread was found that runs it",
     "tasks-left": "some tasks are unfinished, and the threads that run them are not recorded",
     "tasks-run": "all threads of the team have arrived, and those that do not sleep run tasks",
     "team-starts-or-ends": "a team's threads are about to start or to end",

@@ -15,7 +15,8 @@ import lupa  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from tests.precision.programs import scene
 
 LEDGER = threading.Lock()
-CALLED, WRITING = [], []
+CALLED: list[int] = []
+WRITING: list[int] = []
 
 
 def called_back() -> None:
