@@ -37,7 +37,8 @@ MODULES = tuple(Module(path, (Section(".text", start, start + 0x8000),), is_main
                                              ("/lib/libstdc++.so.6", LIBCXX, False),
                                              ("/lib/libtcmalloc.so.4", TCMALLOC, False)))
 # functions of 0x100 bytes each; those that have a name
-NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "malloc", LIBCXX: "__cxa_guard_acquire"}
+NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "malloc", LIBCXX: "__cxa_guard_acquire",
+         TCMALLOC + 0x700: "SpinLock::SlowLock()"}
 TRAMPOLINE = LIBC + 0x300
 
 
@@ -283,6 +284,7 @@ def test_arena_of_a_thread_that_a_signal_interrupted(process: Process, offset: i
 
 
 IN_LIBRARY = TCMALLOC + 0x510
+SPINS = TCMALLOC + 0x700
 
 
 def test_library_that_one_thread_is_inside(process: Process) -> None:
@@ -293,6 +295,13 @@ def test_library_that_one_thread_is_inside(process: Process) -> None:
     process.thread([IN_LIBRARY, MAIN])
     found = process.find(INSIDE_LIBRARY, [waiter])
     assert (found.holders, found.candidates) == ((), (2, 4))
+
+
+def test_thread_awake_in_the_loop_of_a_spin_lock_may_be_a_waiter(process: Process) -> None:
+    waiter = process.thread([LIBC + 0x110, IN_LIBRARY, WORK])
+    awake = process.thread([SPINS + 8, IN_LIBRARY, MAIN])
+    found = process.find(INSIDE_LIBRARY, [waiter])
+    assert (found.holders, found.candidates) == ((), (awake,))
 
 
 @pytest.mark.parametrize("interrupted", [True, False])
