@@ -14,7 +14,8 @@ from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.runtime import InterpreterState
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
+from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 
@@ -48,18 +49,21 @@ class WaitedLocks:
         self._pthreads = pthreads
 
     def find(self, word: int, stack: Sequence[RawFrame],
-             native: Callable[[], Iterable[int]] = tuple) -> tuple[PyLock, int, list[int]] | None:
+             native: Callable[[], Iterable[int]] = tuple,
+             kept: Callable[[], Iterable[int]] = tuple) -> tuple[PyLock, int, list[int]] | None:
         """The Python lock that a thread waits for when it sleeps on a word or is parked there, or None.
 
         :param stack: the innermost frames of the thread.
         :param native: returns words of the native stack, for compiled code that called the interpreter: it keeps its
             pointer to the object while the thread waits.
+        :param kept: the same and registers, where the interpreter waits for compiled code, which may keep only a
+            pointer to what is behind the object's header.
         :return: the lock; the index of the innermost frame outside the lock's own code; and the objects
             (``PyObject *``) that led to the lock, the outermost first.
         """
         found = self._in_frames(word, stack)
         if found is None:
-            lock = self._without_frames(word) or self._in_native(native(), word)
+            lock = self._without_frames(word) or self._among(native(), word, set()) or self._kept(kept(), word)
             found = (lock, 0) if lock is not None else None
         return self._whole(*found, stack) if found is not None else None
 
@@ -109,11 +113,15 @@ class WaitedLocks:
                 return lock
         return None
 
-    def _in_native(self, words: Iterable[int], word: int) -> PyLock | None:
-        """The lock that words of a native stack point to; compiled code may only keep a pointer behind the header."""
-        known = list(words)
+    def _kept(self, words: Iterable[int], word: int) -> PyLock | None:
         header = self._locks.header
-        return self._among(known, word, set()) or self._among((at - header for at in known), word, set())
+        starts = [start for at in words for start in (at, at - header) if self._has_word(start + header, word)]
+        return self._among(starts, word, set())
+
+    @if_unreadable(False)
+    def _has_word(self, address: int, word: int) -> bool:
+        """Whether the first member of an object points to the lock that a thread sleeps in."""
+        return read_u64(self._memory, address) == word
 
     def _behind(self, value: int) -> PyLock | None:
         """The lock that an object is, that a method belongs to, or that protects the file below a text file."""

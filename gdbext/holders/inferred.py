@@ -22,7 +22,7 @@ from gdbext.threads.code import Code
 from gdbext.threads.mentions import MAX_STACK_SCAN, OUTERMOST, Mentions
 from gdbext.threads.sections import Section, Sections
 from gdbext.threads.site import Sites
-from gdbext.threads.threads import Threads
+from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.lock_kinds import MALLOC
 from gdbext.waits.seen import (
     ALLOCATES,
@@ -35,6 +35,9 @@ from gdbext.waits.seen import (
     SeenLock,
     held_by,
 )
+
+#: Most innermost frames of a loop that waits for a spin lock.
+_LOOP = 3
 
 
 class HolderFinder:
@@ -210,7 +213,10 @@ class HolderFinder:
         return None
 
     def _inside_library(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
-        """The threads inside the library of the lock; also a waiter that a signal interrupted there."""
+        """The threads inside the library of the lock; also a waiter that a signal interrupted there.
+
+        A thread that is awake in the loop in which others sleep may be another waiter, so it is only a candidate.
+        """
         library = set()
         for number in waiters:
             native = self._threads[number].native(self._code)
@@ -223,7 +229,14 @@ class HolderFinder:
             modules = (self._code.module(pc) for pc, _ in native[start:])
             if any(module is not None and module.path in library for module in modules):
                 inside.add(seen.number)
+        if any(self._is_awake_in_loop(self._threads[number]) for number in inside):
+            return replace(lock, candidates=tuple(sorted(inside)), why=because("maybe-inside", where="tcmalloc"))
         return self._one_inside(lock, inside, "tcmalloc")
+
+    def _is_awake_in_loop(self, seen: SeenThread) -> bool:
+        """Whether a thread retries to acquire a spin lock, between two sleeps."""
+        names = [self._code.symbol(pc, index).function for index, (pc, _) in enumerate(seen.native(self._code)[:_LOOP])]
+        return seen.futex is None and any("SpinLock" in (name or "") for name in names)
 
     def _before_signal(self, native: Sequence[tuple[int, int]]) -> int:
         """Index of the frame from which a signal handler returns; the number of frames if none is called."""

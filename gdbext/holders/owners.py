@@ -8,6 +8,7 @@ from typing import Optional
 
 from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
+from gdbext.holders.qt_lockers import inside_locker
 from gdbext.model import INFERRED, Lock, Waiter
 from gdbext.model.kinds import FUTEX, kind_of
 from gdbext.model.reasons import because
@@ -91,7 +92,7 @@ def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderCon
 
 
 WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, python_owner, inside_with,
-                         known_by_frames, by_circumstance)
+                         known_by_frames, inside_locker, by_circumstance)
 
 
 def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:

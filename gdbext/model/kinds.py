@@ -129,12 +129,14 @@ KINDS: Mapping[LockKind, Kind] = {
         "inferred: the members of the team that have not arrived; an idle pool has none", name="OpenMP barrier",
         gathers=True, is_event=True),
     "openmp-lock": Kind(
-        "derived where the machine code of a thread proves it; inferred: the only thread inside the critical section; "
-        "candidates otherwise", name="OpenMP lock"),
+        "derived where the machine code of a thread proves it; inferred: the only thread inside the critical section, "
+        "or the thread whose task a nested lock names; candidates otherwise", name="OpenMP lock"),
     "boost-shared-mutex": Kind(
         "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
         own_threads_only=True),
-    "qt-mutex": Kind("not recorded: candidates only", name="QMutex", own_threads_only=True),
+    "qt-mutex": Kind(
+        "derived: the thread inside a `with QMutexLocker` block of it; candidates otherwise", name="QMutex",
+        own_threads_only=True),
     "qt-recursive-mutex": Kind(
         "recorded: the ident of the thread", name="QRecursiveMutex", records_owner=True, own_threads_only=True),
     "qt-semaphore": Kind(

@@ -41,7 +41,8 @@ ReasonCode = Literal[
     "owner-ident-reused", "queue-counts", "requester-unknown",
     # waits/: OpenMP
     "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "openmp-worker",
-    "openmp-worker-idle", "openmp-worker-in", "tasks-left", "tasks-run", "team-starts-or-ends",
+    "openmp-worker-idle", "openmp-worker-in",
+    "owner-is-its-task", "owner-task-unknown", "tasks-left", "tasks-run", "team-starts-or-ends",
     # waits/: Qt
     "qt-call-handled", "qt-call-queued", "qt-call-unknown",
     # waits/: what a thread is blocked on that is not a lock
@@ -56,9 +57,9 @@ ReasonCode = Literal[
     "of-descriptor", "other-end", "other-end-here", "other-end-not-found", "other-end-not-open",
     "other-end-not-searched", "process", "this-process", "watches", "watches-nothing",
     # holders/
-    "as-many-others", "foreign-owner", "maybe-inside", "maybe-not-arrived", "nobody-inside", "only-thread-inside",
-    "owner-called-fork", "proven-by-code", "proven-readers", "readers-not-recorded", "several-proven",
-    "too-many-readers",
+    "as-many-others", "foreign-owner", "in-locker-block", "maybe-inside", "maybe-not-arrived", "nobody-inside",
+    "only-thread-inside", "owner-called-fork", "proven-by-code", "proven-readers", "readers-not-recorded",
+    "several-proven", "too-many-readers",
     # stacks/
     "eval-in-no-frame", "evals-in-one-frame", "frame-counts-differ", "python-stack-cut",
     # schema/

@@ -174,6 +174,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "openmp-worker": "OpenMP worker of {library}",
     "openmp-worker-idle": "idle OpenMP worker of {library}",
     "openmp-worker-in": "OpenMP worker of {library} in {function}",
+    "owner-is-its-task": "the lock names the task of the thread as its owner",
+    "owner-task-unknown": "the lock names a task as its owner, and no thread was found that runs it",
     "tasks-left": "some tasks are unfinished, and the threads that run them are not recorded",
     "tasks-run": "all threads of the team have arrived, and those that do not sleep run tasks",
     "team-starts-or-ends": "a team's threads are about to start or to end",
@@ -240,6 +242,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"{_has(missing)} not arrived, and exactly {missing} other thread{'s' if missing != 1 else ''} could still do "
         "so"),
     "foreign-owner": "its owner has TID {tid}, which is not a thread of this process; the lock is shared",
+    "in-locker-block": "inside a `with QMutexLocker` block of the mutex",
     "maybe-inside": lambda where: f"threads that may be inside {_PLACES[where]}",
     "maybe-not-arrived": lambda missing: f"{_has(missing)} not arrived; which ones is not recorded",
     "nobody-inside": lambda where: f"no thread was found inside {_PLACES[where]}",

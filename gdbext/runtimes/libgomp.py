@@ -10,6 +10,7 @@ Sources: GCC 12.2 libgomp/libgomp.h, libgomp/team.c, libgomp/config/linux/{bar,m
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 
 from gdbext.arch.protocol import Architecture
@@ -89,17 +90,22 @@ def find_barrier(memory: Memory, layouts: Layouts, futex: int, expected: int) ->
 
 @record
 class TeamPlaces:
-    """Byte offsets of ``ts.team`` and ``ts.team_id`` in a thread's ``gomp_thread`` from its thread pointer."""
+    """Byte offsets of ``ts.team``, ``ts.team_id`` and ``task`` in a thread's ``gomp_thread`` from its thread pointer.
+
+    The last one is None for unknown code.
+    """
 
     team: int
     team_id: int
+    task: int | None = None
 
 
 def find_team_places(cpu: Architecture, memory: Memory, module: Module) -> TeamPlaces | None:
     """Find the place of a thread's team from the code of the functions that return it; None for unknown code."""
     team = _find_loaded_offset(cpu, memory, module, "omp_get_num_threads", 8)
     team_id = _find_loaded_offset(cpu, memory, module, "omp_get_thread_num", 4)
-    return TeamPlaces(team, team_id) if team is not None and team_id is not None else None
+    task = _find_loaded_offset(cpu, memory, module, "omp_in_final", 8)
+    return TeamPlaces(team, team_id, task) if team is not None and team_id is not None else None
 
 
 @if_unreadable(None)
@@ -146,3 +152,30 @@ def team_of_barrier(memory: Memory, layouts: Layouts, barrier: BarrierState) -> 
     team = barrier.address - known.offset("barrier")
     threads, = known.reader("nthreads")(memory, team)
     return team if threads == barrier.total else None
+
+
+# -- nested locks ---------------------------------------------------------------------------------------------
+
+#: ``omp_nest_lock_t``: the word that threads sleep on, the count of nested locks, the owner.
+_NEST_LOCK = struct.Struct("<iiQ")
+#: Most bytes of a ``struct gomp_task`` before the end of its ``icv``.
+_MAX_TASK = 0x100
+
+
+def owner_of_nest_lock(memory: Memory, address: int) -> int:
+    """The owner of an ``omp_nest_lock_t *``, which is the address of ``icv`` in its task; 0 if it is free.
+
+    Source: GCC 12.2 libgomp/config/linux/lock.c, omp-lock.h.
+
+    :raises MemoryUnreadable: the lock is not mapped, or not in the core.
+    """
+    _, count, owner = _NEST_LOCK.unpack(memory.read(address, _NEST_LOCK.size))
+    return owner if count > 0 else 0
+
+
+def runs_task(memory: Memory, places: TeamPlaces, thread_pointer: int, owner: int) -> bool:
+    """Whether an owner is in the task that a thread runs.
+
+    :raises MemoryUnreadable: the thread's ``struct gomp_thread`` is not mapped, or not in the core.
+    """
+    return places.task is not None and 0 < owner - read_u64(memory, thread_pointer + places.task) < _MAX_TASK

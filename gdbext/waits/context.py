@@ -64,5 +64,5 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
                                    threads.number_of_tid)
     parked = read_parked(target.memory, threads, python, findings)
     return Context(target, code, library, threads, sites, python, findings, parked,
-                   PythonLocks(target, threads, python, parked, object_names), OpenMP(target, code, threads),
+                   PythonLocks(target, code, threads, python, parked, object_names), OpenMP(target, code, threads),
                    Qt(target, code, threads), Blocked(target, code, sites), words, {})

@@ -15,7 +15,7 @@ from typing import Final
 
 from gdbext.arch.protocol import Architecture
 from gdbext.elf.dynamic import find_dynamic_symbol
-from gdbext.errors import GdbextError
+from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.protocol import Memory, Module, Target
 from gdbext.layout.select import libgomp_layouts
@@ -28,10 +28,13 @@ from gdbext.runtimes.libgomp import (
     POINTER_LOCK_WAITED_FOR,
     SEMAPHORE_WAITED_FOR,
     BarrierState,
+    TeamPlaces,
     find_barrier,
     find_team_places,
     is_libgomp,
     iter_teams,
+    owner_of_nest_lock,
+    runs_task,
     team_of_barrier,
 )
 from gdbext.runtimes.names import public_name
@@ -47,6 +50,7 @@ LOCK: Final = "openmp-lock"
 #: Start -> end of a critical section. The functions of the second pair have the section's name as their argument.
 _SECTIONS = {"GOMP_critical_start": "GOMP_critical_end", "GOMP_critical_name_start": "GOMP_critical_name_end"}
 _NAMELESS = "GOMP_critical_start"
+_NEST = "omp_set_nest_lock"
 _TASKS_LEFT = because("tasks-left")
 #: LLVM's OpenMP, and Intel's, which is the same library.
 _LIBOMP = re.compile(r"^lib(?:omp|iomp5)(?:-[0-9a-f]+)?\.so[.0-9]*$")
@@ -58,12 +62,12 @@ _ENTRIES = ("__kmpc_", "GOMP_", "omp_", "kmp_")
 class _Library:
     """One libgomp of a process, which may have several: the system's, and copies in wheels.
 
-    `members` has the numbers of the threads of each team, `team_of` the innermost team of each thread. `has_teams` is
-    false if the code of this libgomp does not show where it records the team of a thread.
+    `members` has the numbers of the threads of each team, `team_of` the innermost team of each thread. `places` is None
+    if the code of this libgomp does not show where it records the team of a thread.
     """
 
     module: Module
-    has_teams: bool
+    places: TeamPlaces | None
     members: Mapping[int, set[int]]
     team_of: Mapping[int, int]
 
@@ -81,7 +85,7 @@ def _read_library(cpu: Architecture, memory: Memory, module: Module, threads: Th
                 members.setdefault(team, set()).add(seen.number)
         except GdbextError:
             continue  # its team then has too few members to know which are missing
-    return _Library(module, places is not None, members, team_of)
+    return _Library(module, places, members, team_of)
 
 
 class OpenMP:
@@ -190,6 +194,8 @@ class OpenMP:
 
     def _read_lock(self, library: _Library, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         if futex.expected == MUTEX_WAITED_FOR:
+            if _NEST in self._sites.site(seen.native(self._code)).functions:
+                return self._nest_lock(library, futex.address)
             return self._mutex(library, futex.address)
         if futex.expected == SEMAPHORE_WAITED_FOR:
             return self._semaphore(library, seen, futex.address)
@@ -233,7 +239,7 @@ class OpenMP:
         In a child of fork libgomp still writes the data of a thread of its pool into memory that may by now belong to
         another thread.
         """
-        return self._users(library, library.members.get(team, ()) if library.has_teams else self._all_numbers)
+        return self._users(library, library.members.get(team, ()) if library.places is not None else self._all_numbers)
 
     def _is_passing(self, library: _Library, number: int) -> bool:
         seen = self._threads[number]
@@ -289,6 +295,19 @@ class OpenMP:
         return SeenLock(LOCK, address, "locked", candidates=awake, why=why)
 
     # -- critical sections and locks ---------------------------------------------------------------------------
+
+    def _nest_lock(self, library: _Library, address: int) -> SeenLock:
+        """A nested lock, which names the task that has taken it."""
+        owner, places = owner_of_nest_lock(self._memory, address), library.places
+        found = [seen.number for seen in self._readable if owner and places is not None
+                 and self._runs_task(places, seen, owner)]
+        if len(found) == 1:
+            return SeenLock(LOCK, address, "locked", holders=held_by(found, INFERRED), why=because("owner-is-its-task"))
+        return self._mentioned(address, because("owner-task-unknown"))
+
+    @if_unreadable(False)
+    def _runs_task(self, places: TeamPlaces, seen: SeenThread, owner: int) -> bool:
+        return runs_task(self._memory, places, seen.pthread, owner)
 
     def _mutex(self, library: _Library, address: int) -> SeenLock:
         starts: dict[str, set[int]] = {}

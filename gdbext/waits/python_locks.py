@@ -14,12 +14,13 @@ from gdbext.cpython.object_names import ObjectNames
 from gdbext.cpython.taken import TakenLocks
 from gdbext.cpython.values import ValueReader
 from gdbext.cpython.waited import DEPTH, WaitedLocks
-from gdbext.cpython.with_blocks import WithBlocks
+from gdbext.cpython.with_blocks import WithBlock, WithBlocks
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory, Target
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because_of
 from gdbext.remembered import remembered
+from gdbext.threads.code import Code
 from gdbext.threads.python_side import Python, PythonSide
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.parked import ParkedWaits
@@ -39,6 +40,7 @@ class Reader:
 
     def __init__(self, memory: Memory, python: Python, pthreads: Collection[int]) -> None:
         self.layouts = python.runtime.layouts
+        self.objects = python.objects
         self.frames = python.frames
         self.locks = LockReader(memory, self.layouts, python.objects)
         values = ValueReader(memory, self.layouts, python.objects)
@@ -48,6 +50,10 @@ class Reader:
                                   pthreads)
         self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
         self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks)
+
+    def managers(self, raw: RawFrame) -> list[WithBlock]:
+        """The `with` blocks that a frame is inside of, with their context managers; see `WithBlocks.of`."""
+        return self._withs.of(raw)
 
     def enters(self, tstate: int, word: int) -> bool:
         """Whether a thread sleeps on a word in a `with` statement."""
@@ -62,9 +68,10 @@ class PythonLocks:
     :param object_names: whether the objects that have the locks are named by values of their attributes.
     """
 
-    def __init__(self, target: Target, threads: Threads, side: PythonSide, parked: ParkedWaits,
+    def __init__(self, target: Target, code: Code, threads: Threads, side: PythonSide, parked: ParkedWaits,
                  object_names: bool = True) -> None:
         self._target = target
+        self._code = code
         self._memory = target.memory
         self._threads = threads
         self._side = side
@@ -101,7 +108,8 @@ class PythonLocks:
         if known is not None and (known.name is not None or self._searched[known.id] >= _MAX_NAMING):
             return known
         stack = reader.frames.raw(tstate, DEPTH)
-        waited = reader.waited.find(word, stack, lambda: self._native_words(seen))
+        waited = reader.waited.find(word, stack, lambda: self._native_words(seen),
+                                    lambda: self._kept_words(python, seen))
         if waited is None:
             return known
         lock, index, path = waited
@@ -123,8 +131,17 @@ class PythonLocks:
     @if_unreadable(())
     def _native_words(self, seen: SeenThread) -> Sequence[int]:
         data = self._memory.read(seen.sp & ~7, _NATIVE)
+        return [word for word in struct.unpack(f"<{len(data) // 8}Q", data) if word and not word & 7]
+
+    @if_unreadable(())
+    def _kept_words(self, python: Python, seen: SeenThread) -> Sequence[int]:
+        """The registers that calls preserve, and the native stack, if the interpreter waits for compiled code."""
+        own = self._code.module(seen.pc)
+        modules = (self._code.module(pc) for pc, _ in seen.native(self._code))
+        if next((module for module in modules if module is not own), None) is not python.runtime.module:
+            return ()
         registers = self._target.registers(seen.ref, seen.cpu.CALLEE_SAVED).values()
-        return [word for word in (*registers, *struct.unpack(f"<{len(data) // 8}Q", data)) if word and not word & 7]
+        return [*(word for word in registers if word and not word & 7), *self._native_words(seen)]
 
     def waits_in_with(self, seen: SeenThread) -> bool:
         """Whether a thread waits in a `with` statement, of the program or of the standard library.

@@ -40,7 +40,7 @@ def inspect(sample: Sample, *, symbols: bool) -> None:
 def test_fast_rlocks(name: str, tmp_path: Path) -> None:
     """FastRLock of fastrlock and of lupa: taken by Python code, by compiled code, and by a thread that has ended."""
     python, symbols = interpreters.use(name)
-    folder = packages.use_locks(name.partition("-")[0])
+    folder = packages.use_locks("FastRLock", name.partition("-")[0])
     variables = {"PYTHONPATH": str(folder)}
     with samples.running([python, SOURCES / "fast_rlocks.py"], tmp_path, variables=variables) as sample:
         inspect(sample, symbols=symbols)
@@ -77,6 +77,15 @@ def test_qt(name: str, build: str, tmp_path: Path) -> None:
     program = compiled("qt_locks.cc", f"{name}-locks", build, library, library.options)
     with samples.running([program, *QT_SCENES], tmp_path, variables=library.variables) as sample:
         inspect_scenes(sample, build)
+
+
+@pytest.mark.parametrize(("package", "library", "name"), [("PyQt5", "qt5", "3.11"), ("PyQt6", "qt6", "3.11-stripped")])
+def test_lockers_of_pyqt(package: str, library: str, name: str, tmp_path: Path) -> None:
+    """A `with QMutexLocker` block shows the holder of a QMutex, unless the block has unlocked it."""
+    python, symbols = interpreters.use(name)
+    variables = {"PYTHONPATH": str(packages.use_locks(package, "3.11")), **debian_packages.library(library).variables}
+    with samples.running([python, SOURCES / "qt_lockers.py", package], tmp_path, variables=variables) as sample:
+        inspect(sample, symbols=symbols)
 
 
 @pytest.mark.parametrize("build", BUILDS)

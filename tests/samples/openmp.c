@@ -595,6 +595,40 @@ static int scene_locks(void) {
     return 1;
 }
 
+static omp_nest_lock_t ship, train;
+
+static NOINLINE void load(struct team *team, omp_nest_lock_t *near, omp_nest_lock_t *far) {
+    omp_set_nest_lock(near);
+    omp_set_nest_lock(near);
+    advance(&team->ready);
+    await(&team->ready, 4);
+    omp_set_nest_lock(far);
+}
+
+static void region_nested_locks(struct team *team) {
+    get_ready(team);
+    if (omp_get_thread_num())
+        load(team, &train, &ship);
+    else
+        load(team, &ship, &train);
+}
+
+/* These locks name the task that has taken them. */
+static int scene_nested_locks(void) {
+    omp_init_nest_lock(&ship);
+    omp_init_nest_lock(&train);
+    struct team *team = open_team((struct team){.size = 2, .region = region_nested_locks}, 4);
+    settle_on(team->members[0], &train, sizeof train);
+    settle_on(team->members[1], &ship, sizeof ship);
+    LOCK(.name = "ship", .kind = "openmp-lock", .address = &ship, .state = "locked", .evidence = "inferred",
+         .holders = "master", .waiters = "worker1");
+    LOCK(.name = "train", .kind = "openmp-lock", .address = &train, .state = "locked", .evidence = "inferred",
+         .holders = "worker1", .waiters = "master");
+    note_edge("master", "train", "worker1");
+    note_edge("worker1", "ship", "master");
+    return 1;
+}
+
 /* -- a child of fork -- */
 
 static struct actor pool[4];
@@ -652,7 +686,7 @@ static const struct scene scenes[] = {
     {"barrier", scene_barrier}, {"slow", scene_slow}, {"end", scene_end}, {"end_two", scene_end_two},
     {"single", scene_single}, {"idle", scene_idle}, {"idle_deadlock", scene_idle_deadlock}, {"nested", scene_nested},
     {"two_teams", scene_two_teams}, {"tasks", scene_tasks}, {"taskwait", scene_taskwait}, {"ordered", scene_ordered},
-    {"critical", scene_critical}, {"named", scene_named}, {"reentered", scene_reentered}, {"locks", scene_locks},
+    {"critical", scene_critical}, {"named", scene_named}, {"reentered", scene_reentered}, {"locks", scene_locks}, {"nested_locks", scene_nested_locks},
 };
 
 int main(int argc, char **argv) {

@@ -282,6 +282,19 @@ class FakePython:
             return lock + known.offset("mutex")
         return int.from_bytes(self.memory.read(lock + known.offset("rlock_lock"), 8), "little")
 
+    def fast_rlock(self, owner: int | None, name: str = "lupa.lua54.FastRLock") -> int:
+        """A `FastRLock` that a thread (``pthread_self()``) has taken, or a released one without `owner`."""
+        header = self.layouts["PyObject"].size
+        at = self.build.alloc(header + 32)
+        self.build.put("PyObject", at, ob_type=self.type_object(name, tp_basicsize=header + 32))
+        self.memory.u64(at + header, self.inner_lock(), owner or 0x77)
+        self.memory.u32(at + header + 16, int(owner is not None), 1, 1)
+        return at
+
+    def fast_rlock_word(self, lock: int) -> int:
+        """The word that threads waiting for a `FastRLock` sleep on."""
+        return int.from_bytes(self.memory.read(lock + self.layouts["PyObject"].size, 8), "little")
+
     def condition(self, lock: int) -> int:
         """A `threading.Condition` over a lock."""
         return self.instance("Condition", _lock=lock, _waiters=self.list_object())

@@ -18,7 +18,7 @@ from tests.support.samples import HERE, SOURCES, Descendant, Place, Sample
 #: Every scene of openmp.c, in the order in which they run.
 SCENES = (
     *("barrier", "slow", "end", "end_two", "single", "idle", "idle_deadlock", "nested", "two_teams", "tasks"),
-    *("taskwait", "ordered", "critical", "named", "reentered", "locks"),
+    *("taskwait", "ordered", "critical", "named", "reentered", "locks", "nested_locks"),
 )
 #: The name of the extension in GDBEXT_REQUIRE.
 CYTHON = "cython-openmp"

@@ -30,7 +30,11 @@ _OF_VERSION = {
 }
 #: The name in GDBEXT_REQUIRE of the packages with locks of their own, and the packages.
 LOCKS_NAME = "lock-packages"
-_LOCKS = ("fastrlock==0.8.4", "lupa==2.8")
+_LOCKS = {
+    "FastRLock": ("fastrlock==0.8.4", "lupa==2.8"),
+    # the last that run with Debian's Qt
+    "PyQt5": ("PyQt5==5.15.11", "PyQt5-sip==12.17.0"), "PyQt6": ("PyQt6==6.4.2", "PyQt6-sip==13.10.2"),
+}
 # in the tree and not mounted there, like the samples
 _IN_TREE = Path("/opt/gdbext-packages")
 
@@ -44,10 +48,19 @@ def use(version: str, place: Place = HERE) -> Path:
 
 
 @functools.cache
-def use_locks(version: str) -> Path:
-    """The folder of packages with locks of their own, for a version of Python; see `use`."""
-    folder = samples.cache_directory().parent / LOCKS_NAME / version
-    failure = install(folder, _LOCKS, "--no-compile", "--no-deps", "--python-version", version)
+def use_locks(name: str, version: str) -> Path:
+    """The folder of packages with a lock of their own, for a version of Python; see `use`."""
+    folder = samples.cache_directory().parent / LOCKS_NAME / version / name
+
+    def tidy(folder: Path) -> None:
+        for part in [*folder.glob("PyQt*/*")]:
+            if part.is_dir():
+                shutil.rmtree(part)
+            elif not part.name.startswith(("__init__", "QtCore.", "sip.")):
+                part.unlink()
+
+    failure = install(folder, _LOCKS[name], "--no-compile", "--no-deps", "--python-version", version, tidy=tidy,
+                      state=("only QtCore",))
     if failure is not None:
         interpreters.do_without(LOCKS_NAME, f"{LOCKS_NAME} for Python {version} cannot be installed: {failure}")
     return folder

@@ -41,12 +41,8 @@ def test_names_of_types() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_lock_object_is_held_while_its_count_is_not_zero(version: str, count: int) -> None:
     python = FakePython(FakeMemory(), version)
-    header = python.layouts["PyObject"].size
-    at = python.build.alloc(header + 32)
-    word = python.inner_lock()
-    python.build.put("PyObject", at, ob_type=python.type_object("lupa.lua54.FastRLock", tp_basicsize=header + 32))
-    for i, value in enumerate(struct.unpack("<4Q", members(word, count=count))):
-        python.memory.u64(at + header + 8 * i, value)
+    at = python.fast_rlock(OWNER if count else None)
+    word = python.fast_rlock_word(at)
     lock = LockReader(python.memory, python.layouts, Objects(python.memory, python.layouts)).decode(at)
     state = "locked" if count else "free"
     assert lock == PyLock("py-fast-rlock", at, "lupa.lua54.FastRLock", state, (word,), count > 0,

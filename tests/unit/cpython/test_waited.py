@@ -28,7 +28,8 @@ def frame(python: FakePython, variables: Sequence[tuple[str, int]] = (), stack: 
 
 
 def find(python: FakePython, word: int, innermost: int, interpreters: Sequence[InterpreterState] = (),
-         pthreads: Collection[int] = (), native: Sequence[int] = ()) -> tuple[PyLock, int, list[int]] | None:
+         pthreads: Collection[int] = (), native: Sequence[int] = (),
+         kept: Sequence[int] = ()) -> tuple[PyLock, int, list[int]] | None:
     objects = Objects(python.memory, python.layouts)
     frames = FrameReader(python.memory, python.layouts, objects)
     waited = WaitedLocks(python.memory, python.layouts, objects, frames,
@@ -36,7 +37,7 @@ def find(python: FakePython, word: int, innermost: int, interpreters: Sequence[I
     tstate = python.build.new("PyThreadState")
     python.innermost(tstate, innermost)
     stack = frames.raw(tstate)
-    answer = waited.find(word, stack, lambda: native)
+    answer = waited.find(word, stack, lambda: native, lambda: kept)
     assert not native or not waited.is_called_from_python(word, stack)
     return answer
 
@@ -79,6 +80,22 @@ def test_freed_lock_on_the_value_stack_with_a_reused_word(python: FakePython) ->
     python.build.put("lockobject", freed, lock_lock=python.lock_word(lock))
     at = frame(python, [("waiter", lock)], [freed])
     assert found(python, python.lock_word(lock), at) == ("py-lock", lock, 0, [lock])
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_lock_to_which_compiled_code_keeps_a_pointer(python: FakePython, inside: bool) -> None:
+    lock, other = python.fast_rlock(ME), python.fast_rlock(ME)
+    header = python.layouts["PyObject"].size
+    kept = [at + header if inside else at for at in (other, lock)] + [0x18, 0xDEAD_0000]
+    answer = find(python, python.fast_rlock_word(lock), frame(python), kept=kept)
+    assert answer is not None
+    assert (answer[0].kind, answer[0].address, answer[0].owner) == ("py-fast-rlock", lock, ME)
+
+
+def test_pointer_to_memory_that_is_no_lock(python: FakePython) -> None:
+    text = python.string("x" * 64)
+    python.memory.u64(text + python.layouts["PyObject"].size, 0x1234)
+    assert find(python, 0x1234, frame(python), kept=[text, text + python.layouts["PyObject"].size]) is None
 
 
 def test_word_of_no_python_lock(python: FakePython) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from gdbext.arch import x86_64
+from gdbext.cpython.locks import PyLock
 from gdbext.errors import ThreadUnavailable
 from gdbext.holders.inferred import HolderFinder
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
@@ -31,13 +32,17 @@ from tests.support.reasons import said, text
 
 LOCK = 0x40_4100
 APP, LIBC, LIBCXX, TCMALLOC = 0x40_1000, 0x7E00_0001_0000, 0x7E00_0010_0000, 0x7E00_0020_0000
+EXTENSION = 0x7E00_0030_0000
+IN_EXTENSION = EXTENSION + 0x110
 STACK, STEP = 0x7F00_0000_0000, 0x1_0000
 MODULES = tuple(Module(path, (Section(".text", start, start + 0x8000),), is_main)
                 for path, start, is_main in (("/app/server", APP, True), ("/lib/libc.so.6", LIBC, False),
                                              ("/lib/libstdc++.so.6", LIBCXX, False),
-                                             ("/lib/libtcmalloc.so.4", TCMALLOC, False)))
+                                             ("/lib/libtcmalloc.so.4", TCMALLOC, False),
+                                             ("/app/lua54.cpython-311-x86_64-linux-gnu.so", EXTENSION, False)))
 # functions of 0x100 bytes each; those that have a name
-NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "malloc", LIBCXX: "__cxa_guard_acquire"}
+NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "malloc", LIBCXX: "__cxa_guard_acquire",
+         TCMALLOC + 0x700: "SpinLock::SlowLock()"}
 TRAMPOLINE = LIBC + 0x300
 
 
@@ -104,12 +109,14 @@ class Process:
     def __getitem__(self, number: int) -> SeenThread:
         return self.seen[number - 1]
 
-    def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
+    def finder(self, *locks: SeenLock) -> HolderFinder:
         code, threads, target = cast(Code, self), cast(Threads, self), cast(Target, self)
+        return HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2], locks,
+                            self.waits)
+
+    def find(self, how: str, waiters: Sequence[int], count: int = 1, lock: int = LOCK) -> Found:
         view = SeenLock("mutex", lock, "any", count=count, find_holders=how)
-        finder = HolderFinder(target, code, threads, Sites(self.memory, code, MODULES[1:2]), MODULES[1:2], [view],
-                              self.waits)
-        found = finder.find(view, waiters)
+        found = self.finder(view).find(view, waiters)
         return Found(tuple(holder.thread for holder in found.holders), found.candidates, found.why)
 
 
@@ -284,6 +291,7 @@ def test_arena_of_a_thread_that_a_signal_interrupted(process: Process, offset: i
 
 
 IN_LIBRARY = TCMALLOC + 0x510
+SPINS = TCMALLOC + 0x700
 
 
 def test_library_that_one_thread_is_inside(process: Process) -> None:
@@ -296,7 +304,27 @@ def test_library_that_one_thread_is_inside(process: Process) -> None:
     assert (found.holders, found.candidates) == ((), (2, 4))
 
 
+def test_thread_awake_in_the_loop_of_a_spin_lock_may_be_a_waiter(process: Process) -> None:
+    waiter = process.thread([LIBC + 0x110, IN_LIBRARY, WORK])
+    awake = process.thread([SPINS + 8, IN_LIBRARY, MAIN])
+    found = process.find(INSIDE_LIBRARY, [waiter])
+    assert (found.holders, found.candidates) == ((), (awake,))
+
+
 @pytest.mark.parametrize("interrupted", [True, False])
 def test_library_that_a_signal_interrupted(process: Process, interrupted: bool) -> None:
     waiter = process.thread([LIBC + 0x110, IN_LIBRARY, WORK, TRAMPOLINE, IN_LIBRARY if interrupted else WORK, MAIN])
     assert process.find(INSIDE_LIBRARY, [waiter]).holders == ((waiter,) if interrupted else ())
+
+
+@pytest.mark.parametrize(("pcs", "words", "inside"), [
+    ([LIBC + 0x110, IN_EXTENSION, WORK], {0x20: LOCK}, True),
+    ([LIBC + 0x110, IN_EXTENSION, WORK], {}, False),  # does not know the lock
+    ([LIBC + 0x110, WORK, MAIN], {0x20: LOCK}, False)])  # in other code
+def test_thread_in_the_code_of_a_fast_rlock(process: Process, pcs: list[int], words: dict[int, int],
+                                            inside: bool) -> None:
+    number = process.thread(pcs, words)
+    lock = PyLock("py-fast-rlock", LOCK, "lupa.lua54.FastRLock", "locked")
+    assert process.finder().is_in_code_of(number, lock) is inside
+    assert not process.finder().is_in_code_of(number, replace(lock, type_name="h5py._objects.FastRLock"))
+    assert not process.finder().is_in_code_of(number, replace(lock, kind="py-rlock"))

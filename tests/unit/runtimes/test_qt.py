@@ -118,3 +118,28 @@ def test_end_of_another_thread_than_the_one_with_the_condition(fake: FakeQt) -> 
     condition = fake.waits_for_end(at)
     thread = int.from_bytes(fake.memory.read(other, 8), "little")
     assert qt.ended_thread(fake.memory, thread, condition, {PTHREAD, OTHER}) is None
+
+
+HEADER, MUTEX = 16, 0x5555_0000_0010
+#: The indices of the pointers between the wrapper's first object and the locker.
+PATHS = {"PyQt5": (), "PyQt6": (1,), "PySide6": (3, 0)}
+
+
+@pytest.mark.parametrize("package", PATHS)
+@pytest.mark.parametrize("locked", [True, False])
+def test_locker_of_a_python_program(package: str, locked: bool) -> None:
+    fake = FakeQt(FakeMemory(), 6, 0x5555_0001_0000)
+    wrapper, at = fake.alloc(64), fake.alloc(64)
+    fake.memory.u64(wrapper + HEADER + (16 if package == "PySide6" else 0), at)
+    for index in PATHS[package]:
+        following = fake.alloc(64)
+        fake.memory.u64(at + 8 * index, following)
+        at = following
+    # Qt 5: a pointer whose lowest bit says whether it is locked; Qt 6: a pointer and a flag
+    fake.memory.u64(at, *((MUTEX | int(locked),) if package == "PyQt5" else (MUTEX, int(locked))))
+    assert qt.locker_holds(fake.memory, wrapper, HEADER, MUTEX) is locked
+    assert not qt.locker_holds(fake.memory, wrapper, HEADER, MUTEX + 8)
+
+
+def test_locker_that_is_not_mapped() -> None:
+    assert not qt.locker_holds(FakeMemory(), 0x5555_0000_0000, HEADER, MUTEX)

@@ -26,13 +26,15 @@ STACK, POINTERS, STEP = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x1_0000
 APP, LIBC, LIBOMP, GOMP_FILE = 0x40_0000, 0x60_0000, 0x70_0000, 0x50_0000
 GOMP = GOMP_FILE + 0x2000
 SLOT = GOMP_FILE + 0x8000
-NUM_THREADS, THREAD_NUM, STARTS, ENDS, NAMED_STARTS, NAMED_ENDS, PARALLEL, POOL_START, WAIT, OTHER = (
-    GOMP + 0x100 * i for i in range(10))
+NUM_THREADS, THREAD_NUM, STARTS, ENDS, NAMED_STARTS, NAMED_ENDS, PARALLEL, POOL_START, WAIT, OTHER, IN_FINAL = (
+    GOMP + 0x100 * i for i in range(11))
 EXPORTS = {"omp_get_num_threads": NUM_THREADS, "omp_get_thread_num": THREAD_NUM, "GOMP_critical_start": STARTS,
            "GOMP_critical_end": ENDS, "GOMP_critical_name_start": NAMED_STARTS, "GOMP_critical_name_end": NAMED_ENDS,
-           "GOMP_parallel": PARALLEL}
+           "GOMP_parallel": PARALLEL, "omp_in_final": IN_FINAL}
 #: How far from its thread pointer each thread has its team, and its number in it.
 TEAM, NUMBER = -0x78, -0x60
+#: And where it has the task that it runs.
+TASK = -0x30
 TOTAL = 4
 
 
@@ -53,7 +55,8 @@ class Process:
         for at in (APP, LIBC, LIBOMP, GOMP):
             self.memory.map(at, b"\x90" * (0x1000 if at == GOMP else 0x8000))
         self.memory.u64(SLOT, (TEAM - 0x10) & (1 << 64) - 1)
-        for at, load in ((NUM_THREADS, b"\x64\x48\x8b\x50\x10"), (THREAD_NUM, b"\x64\x8b\x40\x28")):
+        for at, load in ((NUM_THREADS, b"\x64\x48\x8b\x50\x10"), (THREAD_NUM, b"\x64\x8b\x40\x28"),
+                         (IN_FINAL, b"\x64\x48\x8b\x40\x58")):
             if tells:
                 self.memory.write(at, b"\x48\x8b\x05" + (SLOT - at - 7).to_bytes(4, "little", signed=True) + load)
         self.build = Builder(self.memory, LAYOUTS, 0x5555_0000_0000)
@@ -551,6 +554,32 @@ def test_lock(process: Process) -> None:
     holds = process.thread([READ, BODY + 0x20, *WORKER], words={0x80: word})
     wait = process.wait(waits)
     assert (wait.kind, wait.state, wait.holders, wait.candidates) == ("openmp-lock", "locked", (), (holds,))
+
+
+def nest_lock(process: Process, count: int, owner: int) -> int:
+    at = process.build.alloc(16)
+    process.memory.u32(at, HELD, count)
+    process.memory.u64(at + 8, owner)
+    process.names["omp_set_nest_lock"] = OTHER
+    return at
+
+
+@pytest.mark.parametrize(("tasks", "found"), [((0x5000, 0x6000), (1,)), ((0x4000, 0x6000), ()), ((0x5000, 0x5010), ())])
+def test_nested_lock_names_a_task(process: Process, tasks: tuple[int, int], found: tuple[int, ...]) -> None:
+    word = nest_lock(process, 2, 0x5098)
+    for task in tasks:
+        number = process.thread([READ, BODY + 0x20, *WORKER])
+        process.memory.u64(process[number].pthread + TASK, task)
+    waits = process.asleep([process.call(BODY, OTHER), *MASTER], word, HELD)
+    assert (process.wait(waits).kind, holders(process.wait(waits))) == ("openmp-lock", found)
+
+
+def test_nested_lock_that_is_about_to_be_taken(process: Process) -> None:
+    word = nest_lock(process, 0, 0x5098)
+    number = process.thread([READ, BODY + 0x20, *WORKER])
+    process.memory.u64(process[number].pthread + TASK, 0x5000)
+    waits = process.asleep([process.call(BODY, OTHER), *MASTER], word, HELD)
+    assert holders(process.wait(waits)) == ()
 
 
 def test_lock_on_a_pointer(process: Process) -> None:

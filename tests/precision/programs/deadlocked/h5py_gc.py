@@ -4,8 +4,7 @@ The main thread has h5py's lock and waits for a service thread; there the garbag
 takes the lock.
 
 Truth: {"expect": "deadlock", "silent": ["live", "core"], "standstill": true, "packages": ["h5py"], "pythons": ["3.11"],
-        "edges": [["service", "py-lock|py-rlock|semaphore", "main"], ["service", "py-lock|py-rlock|semaphore", null],
-                  ["main", "py-condition|py-event|py-lock|semaphore", null]]}
+        "edges": [["service", "py-fast-rlock", "main"], ["main", "py-condition|py-event|py-lock|semaphore", null]]}
 """
 
 import concurrent.futures

@@ -1,5 +1,4 @@
-/* Qt's documentation of QThread::wait and Qt::BlockingQueuedConnection: a window that is closed joins its worker, which
-   has called a method of the window and waits for the result.
+/* commaai/openpilot#32620: a window joins its worker, which has called a method of the window and waits for the result.
 
    A third thread wants the mutex that the worker holds meanwhile.
 

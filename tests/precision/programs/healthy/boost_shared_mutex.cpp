@@ -1,5 +1,6 @@
-/* boostorg/thread#361: readers, writers and a thread that upgrades its lock share a `boost::shared_mutex`, whose waiters
-   sleep on three condition variables; nobody upgrades twice at a time.
+/* boostorg/thread#265: readers come and go while a writer waits for a `boost::shared_mutex`, perhaps for long.
+
+   Another thread upgrades its lock. The waiting threads sleep on three condition variables.
 
 Truth: {"expect": "healthy", "library": "boost", "flags": ["-w"]} */
 #include <boost/thread/shared_mutex.hpp>

@@ -1,8 +1,7 @@
-/* The warning in Qt's documentation of Qt::BlockingQueuedConnection and QThread::wait, heeded: a thread that calls another one
-   and waits for it holds no lock that the other one wants, and is not waited for by it.
+/* commaai/openpilot#32620, as corrected: no thread waits for another one that waits for its blocking queued call.
 
-   Two threads with event loops are called by four others, which hold one mutex while they call and take another one in the
-   call. Recursive mutexes are locked in one order. Threads are started, called for the last time, and joined.
+   Two threads with event loops are called by four others, which hold one mutex while they call; the call takes another
+   mutex. Recursive mutexes are locked in one order. Threads are started and joined.
 
 Truth: {"expect": "healthy", "library": "qt6", "flags": ["-fPIC", "-w"]} */
 #include <QtCore/QCoreApplication>

@@ -1,5 +1,7 @@
-/* gperftools/gperftools#1352: threads allocate and free with tcmalloc so fast that they sleep on its spin locks, and a signal
-   whose handler allocates nothing interrupts them there.
+/* gperftools/gperftools#713: threads wait for the spin locks of tcmalloc while another one is long inside.
+
+   They allocate and free so fast that they sleep on these locks, and a signal whose handler allocates nothing interrupts
+   them there.
 
 Truth: {"expect": "healthy", "library": "tcmalloc"} */
 #include <stdlib.h>
