@@ -15,11 +15,12 @@ LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
     "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "py-lock", "py-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
-    "futex", "descriptor"]
+    "futex", "file-lock", "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"
 DESCRIPTOR: Final = "descriptor"
+FILE_LOCK: Final = "file-lock"
 FUTEX: Final = "futex"
 GIL: Final = "gil"
 RWLOCK: Final = "rwlock"
@@ -65,6 +66,10 @@ class Kind:
     spins: bool = False
     #: whether it is not a lock but something outside of the process
     outside: bool = False
+    #: whether it is outside of the process unless only this process holds it
+    may_be_outside: bool = False
+    #: whether its name is shown in place of its address
+    by_name: bool = False
     #: whether it is the end of a thread: the holder is that thread
     ends_thread: bool = False
     #: whether it is about the pause of all threads of an interpreter
@@ -156,6 +161,10 @@ KINDS: Mapping[LockKind, Kind] = {
         "none: any thread may release it", name="threading.Semaphore",
         wait_for="any", no_owner="py-semaphore-has-no-owner", is_event=True,
         may_await_signal=True, own_threads_only=True),
+    "file-lock": Kind(
+        "derived: for a live process /proc shows the descriptors through which a file is locked; a thread that waits "
+        "for its own process is the holder if it is the only thread", name="file lock",
+        own_threads_only=True, may_be_outside=True, by_name=True),
     "descriptor": Kind(
         "none: for a live process /proc shows the other end of a pipe or socket",
         wait_for="any", outside=True),

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gdbext.cpython.signals import handled_signals
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_u32
+from gdbext.inferior.proc import HARMLESS
 from gdbext.model import Deadlock, Lock, Thread
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because, because_of
@@ -16,10 +17,6 @@ from gdbext.verdict.wait_for import find_standstill
 from gdbext.waits.context import Context
 from gdbext.waits.seen import SeenWait
 
-#: Signals whose handlers wake no thread: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
-#: which glibc asks threads to end or to change their user.
-_HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT,
-                       signal.SIGTRAP, signal.SIGSYS, 32, 33))
 #: How many threads are named in the reason why there is no verdict.
 _MAX_NAMED = 8
 
@@ -68,7 +65,7 @@ def _may_get_signals(context: Context, waits: Mapping[int, SeenWait]) -> bool:
         return True
     caught = context.target.proc.caught_signals() if context.target.proc is not None else None
     if caught is not None:
-        return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
+        return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in HARMLESS)
     wait = waits.get(context.threads.first)
     if not context.python.gils or wait is None or wait.lock is None:
         return True
