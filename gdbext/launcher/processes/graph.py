@@ -26,7 +26,8 @@ class Wait:
     """What a thread waits for, and the threads that can end the wait: all of them must act, or any one.
 
     `kind` is ``pipe``, ``socket``, ``descriptors``, ``child``, ``file-lock``, the kind of a lock in shared memory, or
-    ``lock`` for one inside the process; `awaited` follows "waits" in a sentence. An `idle` wait is for work from any other thread.
+    ``lock`` for one inside the process; `awaited` follows "waits" in a sentence. An `idle` wait is for work from any
+    other thread.
     """
 
     kind: str
