@@ -115,12 +115,12 @@ KINDS: Mapping[LockKind, Kind] = {
         "inferred: the only thread in the allocator with this arena, candidates otherwise", name="malloc arena"),
     "condvar": Kind(
         "none: any thread may signal it; the mutex that belongs to it is a lock of its own", name="condition variable",
-        wait_for="any", no_owner="condvar-has-no-owner", is_event=True,
+        wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True,
         structure="pthread_cond_t"),
     "semaphore": Kind(
         "none: any thread may post it", name="POSIX semaphore",
         wait_for="any", no_owner="semaphore-has-no-owner", is_event=True,
-        handler_may_release=True, structure="sem_t"),
+        handler_may_release=True, own_threads_only=True, structure="sem_t"),
     "openmp-barrier": Kind(
         "inferred: the members of the team that have not arrived; an idle pool has none", name="OpenMP barrier",
         gathers=True, is_event=True),
@@ -170,7 +170,7 @@ KINDS: Mapping[LockKind, Kind] = {
         wait_for="any", outside=True),
     "futex": Kind(
         "not known: a futex word that fits no other kind; candidates only", name="futex word",
-        handler_may_release=True),
+        handler_may_release=True, own_threads_only=True),
 }
 _UNKNOWN = Kind()
 #: What a condition is called that is part of something else, by the lock's state.
