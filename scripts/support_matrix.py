@@ -35,11 +35,18 @@ _SEVERAL = {
 #: Kinds without a row of `KINDS`, and why.
 _WITHOUT_ROW = {
     "gil": "the GIL's own wait",
+    "allocator-lock": "`malloc` and `free` of tcmalloc",
     "openmp-barrier": "futex calls of libgomp itself",
     "openmp-lock": "futex calls of libgomp itself",
+    "boost-shared-mutex": "`boost::shared_mutex::lock`, `lock_shared`, `lock_upgrade`",
+    "qt-mutex": "`QMutex::lock`, Qt 5 and 6",
+    "qt-recursive-mutex": "`QRecursiveMutex::lock`",
+    "qt-semaphore": "`QSemaphore::acquire`",
+    "qt-call": "`Qt::BlockingQueuedConnection`",
     "spin-lock": "`pthread_spin_lock`, awake",
     "py-lock": "`threading.Lock`",
     "py-rlock": "`threading.RLock`, handlers of `logging`",
+    "py-fast-rlock": "`FastRLock` of Cython code: `fastrlock`, `h5py`, `lupa`, CuPy",
     "py-import": "`import`",
     "py-buffered-io": "files",
     "py-mutex": "`PyMutex_Lock`",

@@ -18,6 +18,7 @@ from gdbext.waits.blocked import Blocked
 from gdbext.waits.openmp import OpenMP
 from gdbext.waits.parked import ParkedWaits, read_parked
 from gdbext.waits.python_locks import PythonLocks
+from gdbext.waits.qt import Qt
 from gdbext.waits.seen import SeenLock
 
 
@@ -39,6 +40,7 @@ class Context:
     parked: ParkedWaits
     python_locks: PythonLocks
     openmp: OpenMP
+    qt: Qt
     blocked: Blocked
     words: lock_kinds.Context | None
     locks: dict[tuple[object, ...], SeenLock]
@@ -81,5 +83,5 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
                                    threads.number_of_tid)
     parked = read_parked(target.memory, threads, python, findings)
     return Context(target, code, library, threads, sites, python, findings, parked,
-                   PythonLocks(target.memory, threads, python, parked, object_names), OpenMP(target, code, threads),
-                   Blocked(target, code, sites), words, {})
+                   PythonLocks(target, threads, python, parked, object_names), OpenMP(target, code, threads),
+                   Qt(target, code, threads), Blocked(target, code, sites), words, {})
