@@ -123,7 +123,8 @@ def find_lockers(proc: Proc, request: Request) -> Lockers | None:
                 if (others := _of_others(proc, request, found, lock in own.locks, listed.count(lock)))}
     listed = [lock for lock in listed if lock not in held and lock not in own.locks]
     unseen = list(dict.fromkeys(lock.pid for lock in listed))
-    return Lockers(held, unseen, proc.complete and left > 0)
+    # mount option hidepid of /proc hides processes of other users
+    return Lockers(held, unseen, proc.complete and left > 0 and proc.name(1) is not None)
 
 
 def _of_others(proc: Proc, request: Request, found: list[Descriptor], is_own: bool, count: int) -> list[Descriptor]:

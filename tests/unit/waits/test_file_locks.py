@@ -153,6 +153,7 @@ def test_holder_is_named_with_its_command_line(live: FakeTarget, fake: FakeProc)
 
 def held_here(fake: FakeProc, kind: str = "FLOCK", *, caught: int = 0) -> None:
     """Descriptor 4 has a lock on the file that descriptor 5 is open for too, and no process shares it."""
+    fake.process(1, "init", 0)
     fake.open(5, "/tmp/x", os.O_RDWR, inode=55)
     pid = -1 if kind == "OFDLCK" else 100
     fake.open(4, "/tmp/x", os.O_RDWR, inode=55, more=fake.lock(kind, "WRITE", pid, 55))
@@ -208,6 +209,12 @@ def test_child_that_shares_the_open_file_may_release_it(live: FakeTarget, fake: 
     assert deadlocks(live, FLOCK, 5, LOCK_EX) == ()
 
 
+def test_process_that_is_hidden_may_release_it(live: FakeTarget, fake: FakeProc) -> None:
+    held_here(fake)
+    (fake.root / "1" / "comm").unlink()
+    assert deadlocks(live, FLOCK, 5, LOCK_EX) == ()
+
+
 def test_process_whose_descriptors_cannot_be_read_may_release_it(live: FakeTarget, fake: FakeProc,
                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     held_here(fake)
@@ -239,6 +246,7 @@ def test_same_name_but_another_file(live: FakeTarget, fake: FakeProc) -> None:
 def test_same_file_by_another_name(live: FakeTarget, fake: FakeProc) -> None:
     fake.open(5, "/tmp/x", os.O_RDWR, inode=55)
     fake.open(4, "/mnt/x", os.O_RDWR, inode=55, more=fake.lock("FLOCK", "WRITE", 100, 55))
+    fake.process(1, "init", 0)
     fake.write("100/status", "SigCgt:\t0000000000000000\n")
     (found,) = deadlocks(live, FLOCK, 5, LOCK_EX)
     assert found.threads == (1,)
@@ -247,6 +255,7 @@ def test_same_file_by_another_name(live: FakeTarget, fake: FakeProc) -> None:
 @pytest.mark.parametrize(("shared_by", "deadlocked"), [((4,), True), ((4, 6), False)])
 def test_request_to_upgrade_a_lock_that_another_open_file_has_too(
         live: FakeTarget, fake: FakeProc, shared_by: tuple[int, ...], deadlocked: bool) -> None:
+    fake.process(1, "init", 0)
     # of three descriptors and two locks, one may be another number of the requesting open file
     line = fake.lock("OFDLCK", "READ", -1, 55)
     fake.lock("OFDLCK", "READ", -1, 55)
