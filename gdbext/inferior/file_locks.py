@@ -82,21 +82,26 @@ class Lockers:
     """The conflicting locks of a request.
 
     `held` has, for each of these locks, the descriptors through which it is held. `unseen` are processes that the
-    kernel names as those that took a lock, but of which no descriptor shows it. With `all_seen` no process can have one
-    of the open files that is not in `held`.
+    kernel names as those that took a lock, but of which no descriptor shows it. With `all_read` each process that may
+    be read was searched for the open files, with `all_seen` each process.
     """
 
     held: Mapping[FileLock, Sequence[Descriptor]]
     unseen: Sequence[int]
+    all_read: bool
     all_seen: bool
 
     def descriptors(self) -> list[Descriptor]:
         """The descriptors of all locks, in order."""
         return list(dict.fromkeys(each for found in self.held.values() for each in found))
 
-    def releasing(self) -> list[frozenset[int]]:
-        """For each lock, the processes that can release it; nothing if some may not be known."""
-        return [frozenset(each.pid for each in found) for found in self.held.values()] if self.all_seen else []
+    def releasing(self, is_whole: Callable[[Sequence[Descriptor]], bool] | None = None) -> list[frozenset[int]]:
+        """For each lock, the processes that can release it; without the locks for which some may not be known.
+
+        :param is_whole: whether no process that may not be read has the open file of some descriptors.
+        """
+        return [frozenset(each.pid for each in found) for found in self.held.values()
+                if self.all_seen or is_whole is not None and self.all_read and is_whole(found)]
 
 
 def find_lockers(proc: Proc, request: Request) -> Lockers | None:
@@ -124,7 +129,8 @@ def find_lockers(proc: Proc, request: Request) -> Lockers | None:
     listed = [lock for lock in listed if lock not in held and lock not in own.locks]
     unseen = list(dict.fromkeys(lock.pid for lock in listed))
     # mount option hidepid of /proc hides processes of other users
-    return Lockers(held, unseen, proc.complete and left > 0 and proc.name(1) is not None)
+    all_read = proc.in_time and left > 0
+    return Lockers(held, unseen, all_read, all_read and proc.complete and proc.name(1) is not None)
 
 
 def _of_others(proc: Proc, request: Request, found: list[Descriptor], is_own: bool, count: int) -> list[Descriptor]:

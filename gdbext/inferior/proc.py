@@ -211,6 +211,8 @@ class Proc:
         self.pid = pid
         #: Whether all processes were searched so far: none was unreadable, and there was time for all.
         self.complete = True
+        #: Whether there was time for all processes.
+        self.in_time = True
         self._root = root
         self._seconds = seconds
         self._read_unix = unix
@@ -259,7 +261,7 @@ class Proc:
             return
         for count, name in enumerate(names):
             if not count % _CLOCK_PERIOD and time.monotonic() > end:
-                self.complete = False
+                self.complete = self.in_time = False
                 return
             try:
                 link = _text(os.readlink(f"{folder}/{name}"))
@@ -499,7 +501,7 @@ class Proc:
         pids.sort(key=lambda pid: abs(pid - self.pid))
         for count, pid in enumerate(pids):
             if count == _MOST_PROCESSES or time.monotonic() > end:
-                self.complete = False
+                self.complete = self.in_time = False
                 return
             if pid != self.pid:
                 yield pid

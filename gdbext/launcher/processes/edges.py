@@ -169,16 +169,17 @@ class Scene:
         """A wait for a lock on a file; any process that has the open file with the conflicting lock may release it."""
         request = decode_request(call, state.arguments, lambda at, size: read_memory(member.pid, at, size, self._root))
         lockers = find_lockers(member.proc, request) if request is not None and request.exact else None
-        if request is None or lockers is None or lockers.unseen:
+        if request is None or lockers is None or self.blind is not None:
             return None
-        pids = frozenset().union(*lockers.releasing())
+        pids: frozenset[int] = frozenset().union(*lockers.releasing(self._descriptors.is_made_inside))
         # a handler of a signal may release the lock, or end the wait
         if not pids or not pids <= self.members.keys() or not all(
                 self._no_handlers(self.members[pid]) for pid in {member.pid, *pids}):
             return None
         awaited = because("lock-of-file", link=member.proc.link(request.fd), fd=request.fd)
-        return Wait(FILE_LOCK, awaited, self._nodes(pids), False, DERIVED,
-                    (because("only-processes-with-open-file", pids=tuple(sorted(pids))),))
+        why = _with(because("only-processes-with-open-file", pids=tuple(sorted(pids))),
+                    None if lockers.all_seen else self._descriptors.unseen)
+        return Wait(FILE_LOCK, awaited, self._nodes(pids), False, DERIVED, why)
 
     # -- children --------------------------------------------------------------------------------------------
 
