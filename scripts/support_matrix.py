@@ -55,7 +55,8 @@ _WITHOUT_ROW = {
     "py-condition": "`threading.Condition`, `queue`, `concurrent.futures`",
     "py-event": "`threading.Event`",
     "py-semaphore": "`threading.Semaphore`, `multiprocessing`",
-    "descriptor": "`read`, `write`, `poll`, `accept`, `flock` and other system calls",
+    "file-lock": "`flock`, `fcntl`",
+    "descriptor": "`read`, `write`, `poll`, `accept` and other system calls",
     "futex": "whatever is left",
 }
 

@@ -13,6 +13,7 @@ import itertools
 import math
 import os
 import re
+import signal
 import socket
 import struct
 import time
@@ -33,6 +34,8 @@ _CLOCK_PERIOD = 256
 #: The largest number of bytes read from one file of /proc; a socket takes 150 bytes in its table.
 _MOST_BYTES = 8 << 20
 _MOST_OF_ONE_DESCRIPTOR = 1 << 16
+#: The largest number of the process's own files that are compared with one.
+_MOST_LINKS = 1024
 #: The largest number of characters of a name or path.
 _MOST_CHARACTERS = 512
 #: The largest number of bytes of a command line.
@@ -46,6 +49,11 @@ _NO_FILES = frozenset(("cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "pr
 # a line of /proc/PID/maps: "7f36fd91e000-7f36fd922000 r--p 00000000 fe:01 1041    /usr/lib/libm.so.6"; the last letter
 # is "s" for shared memory
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ([r-][w-][x-])([ps]) ([0-9a-f]+) \S+ \d+ *(.*)$")
+
+#: Signals whose handlers wake no thread: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
+#: which glibc asks threads to end or to change their user.
+HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT,
+                      signal.SIGTRAP, signal.SIGSYS, 32, 33))
 
 _NETLINK_SOCK_DIAG = 4
 _UNIX_DIAG_PEER = 2
@@ -81,7 +89,8 @@ class Descriptor(NamedTuple):
 class FileLock:
     """A lock on a file: `kind` is FLOCK, POSIX or OFDLCK; `last` is None if the range extends to the end of the file.
 
-    `pid` is the process that took it, or -1 if none is recorded; `file` is device and inode, as in `Proc.file`.
+    `pid` is the process that took it, or not positive if none is recorded; `file` is device and inode, as in
+    `Proc.file`.
     """
 
     kind: str
@@ -202,6 +211,8 @@ class Proc:
         self.pid = pid
         #: Whether all processes were searched so far: none was unreadable, and there was time for all.
         self.complete = True
+        #: Whether there was time for all processes.
+        self.in_time = True
         self._root = root
         self._seconds = seconds
         self._read_unix = unix
@@ -250,7 +261,7 @@ class Proc:
             return
         for count, name in enumerate(names):
             if not count % _CLOCK_PERIOD and time.monotonic() > end:
-                self.complete = False
+                self.complete = self.in_time = False
                 return
             try:
                 link = _text(os.readlink(f"{folder}/{name}"))
@@ -355,6 +366,12 @@ class Proc:
                 continue
         return mounts
 
+    def opened(self, file: str) -> Sequence[str]:
+        """The links of the process's own descriptors of a file, given its device and inode as returned by `file`."""
+        links = {link: each.fd for link, found in self._having.items() if is_path(link)
+                 for each in found if each.pid == self.pid}
+        return [link for link, fd in itertools.islice(links.items(), _MOST_LINKS) if self.file(fd) == file]
+
     def locks(self, file: str) -> Sequence[FileLock]:
         """The locks held on a file, given its device and inode as returned by `file`."""
         return self._locks.get(file, ())
@@ -373,9 +390,9 @@ class Proc:
         text = self._read(f"{pid}/comm", _MOST_CHARACTERS)
         return text.rstrip("\n") if text else None
 
-    def command_line(self) -> str | None:
-        """The arguments of the process, separated by spaces; None if they cannot be read."""
-        text = self._read(f"{self.pid}/cmdline", _MOST_OF_COMMAND)
+    def command_line(self, pid: int | None = None) -> str | None:
+        """The arguments of the process, or of another one, separated by spaces; None if they cannot be read."""
+        text = self._read(f"{self.pid if pid is None else pid}/cmdline", _MOST_OF_COMMAND)
         return text.rstrip("\0").replace("\0", " ") if text else None
 
     @remembered
@@ -431,6 +448,11 @@ class Proc:
         except ValueError:
             return None
 
+    def may_interrupt(self) -> bool:
+        """Whether a handler of a signal may interrupt a system call; true if the handlers are not known."""
+        caught = self.caught_signals()
+        return caught is None or any(caught >> number - 1 & 1 for number in range(1, 65) if number not in HARMLESS)
+
     def _status(self, pid: int, wanted: str) -> str:
         """The value of a line in a process's status; empty if the line does not exist."""
         for line in self._lines(f"{pid}/status", _MOST_OF_ONE_DESCRIPTOR):
@@ -479,7 +501,7 @@ class Proc:
         pids.sort(key=lambda pid: abs(pid - self.pid))
         for count, pid in enumerate(pids):
             if count == _MOST_PROCESSES or time.monotonic() > end:
-                self.complete = False
+                self.complete = self.in_time = False
                 return
             if pid != self.pid:
                 yield pid

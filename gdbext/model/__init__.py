@@ -279,6 +279,12 @@ class Lock:
         """
         return kind_of(self.kind).is_event and self.state not in RESULT_STATES and not self.holders
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether it is not a lock of the process: a descriptor, or a file lock that another process may hold."""
+        kind = kind_of(self.kind)
+        return kind.outside or kind.may_be_outside and self.shared
+
 
 @record
 class Edge:

@@ -16,12 +16,13 @@ LockKind = Literal[
     "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "boost-shared-mutex",
     "qt-mutex", "qt-recursive-mutex", "qt-semaphore", "qt-call", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
-    "futex", "descriptor"]
+    "futex", "file-lock", "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"
 DESCRIPTOR: Final = "descriptor"
 FAST_RLOCK: Final = "py-fast-rlock"
+FILE_LOCK: Final = "file-lock"
 FUTEX: Final = "futex"
 GIL: Final = "gil"
 RWLOCK: Final = "rwlock"
@@ -69,6 +70,10 @@ class Kind:
     spins: bool = False
     #: whether it is not a lock but something outside of the process
     outside: bool = False
+    #: whether it is outside of the process unless only this process holds it
+    may_be_outside: bool = False
+    #: whether its name is shown in place of its address
+    by_name: bool = False
     #: whether it is the end of a thread: the holder is that thread
     ends_thread: bool = False
     #: whether it is about the pause of all threads of an interpreter
@@ -119,12 +124,12 @@ KINDS: Mapping[LockKind, Kind] = {
         own_threads_only=True),
     "condvar": Kind(
         "none: any thread may signal it; the mutex that belongs to it is a lock of its own", name="condition variable",
-        wait_for="any", no_owner="condvar-has-no-owner", is_event=True,
+        wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True,
         structure="pthread_cond_t"),
     "semaphore": Kind(
         "none: any thread may post it", name="POSIX semaphore",
         wait_for="any", no_owner="semaphore-has-no-owner", is_event=True,
-        handler_may_release=True, structure="sem_t"),
+        handler_may_release=True, own_threads_only=True, structure="sem_t"),
     "openmp-barrier": Kind(
         "inferred: the members of the team that have not arrived; an idle pool has none", name="OpenMP barrier",
         gathers=True, is_event=True),
@@ -184,12 +189,16 @@ KINDS: Mapping[LockKind, Kind] = {
         "none: any thread may release it", name="threading.Semaphore",
         wait_for="any", no_owner="py-semaphore-has-no-owner", is_event=True,
         may_await_signal=True, own_threads_only=True),
+    "file-lock": Kind(
+        "derived: for a live process /proc shows the descriptors through which a file is locked; a thread that waits "
+        "for its own process is the holder if it is the only thread", name="file lock",
+        own_threads_only=True, may_be_outside=True, by_name=True),
     "descriptor": Kind(
         "none: for a live process /proc shows the other end of a pipe or socket",
         wait_for="any", outside=True),
     "futex": Kind(
         "not known: a futex word that fits no other kind; candidates only", name="futex word",
-        handler_may_release=True),
+        handler_may_release=True, own_threads_only=True),
 }
 _UNKNOWN = Kind()
 #: What a condition is called that is part of something else, by the lock's state.

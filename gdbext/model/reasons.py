@@ -53,9 +53,9 @@ ReasonCode = Literal[
     "waits-for-pidfd", "waits-for-room", "waits-for-semaphores", "waits-for-signal", "with-timeout", "wrote-a-part",
     # waits/: the other ends of descriptors
     "connects-to", "copies-to", "descriptor-not-in-core", "descriptor-not-visible", "descriptor-of",
-    "descriptor-unreadable", "in-accept-queue", "ioctl-request", "locked-by", "locker-not-recorded", "locker-unknown",
-    "of-descriptor", "other-end", "other-end-here", "other-end-not-found", "other-end-not-open",
-    "other-end-not-searched", "process", "this-process", "watches", "watches-nothing",
+    "descriptor-unreadable", "file-locked-here", "in-accept-queue", "ioctl-request", "locked-by", "locker-not-recorded",
+    "locker-unknown", "of-descriptor", "other-end", "other-end-here", "other-end-not-found", "other-end-not-open",
+    "other-end-not-searched", "process", "process-running", "this-process", "watches", "watches-nothing",
     # holders/
     "as-many-others", "foreign-owner", "in-locker-block", "maybe-inside", "maybe-not-arrived", "nobody-inside",
     "only-thread-inside", "owner-called-fork", "proven-by-code", "proven-readers", "readers-not-recorded",
@@ -67,10 +67,10 @@ ReasonCode = Literal[
     # verdict/
     "deadlocks-dropped", "every-thread-waits", "more-unreadable", "no-other-thread", "owner-gone",
     # launcher/processes/: what threads wait for, who can end that, and what could not be read
-    "any-descriptor", "end-of-process", "end-of-thread", "futex-word", "named-lock", "reads-descriptor",
+    "any-descriptor", "end-of-process", "end-of-thread", "futex-word", "lock-of-file", "named-lock", "reads-descriptor",
     "shared-lock", "writes-descriptor",
     "any-thread-may-release", "children-of-process", "no-thread-can-run", "only-processes-with-end",
-    "only-processes-with-memory", "semaphore-counted-by",
+    "only-processes-with-memory", "only-processes-with-open-file", "semaphore-counted-by",
     "descriptors-refused", "descriptors-timeout", "other-users-invisible", "other-users-unreadable", "threads-refused",
     # snapshot.py, commands/, debugger/
     "address-inside", "ambiguous-address", "compiled-code-waits", "died-in-handler", "doubt", "doubts",

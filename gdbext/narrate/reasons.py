@@ -220,6 +220,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "descriptor-not-visible": "what it refers to cannot be seen from here",
     "descriptor-of": "fd {fd} of {process}",
     "descriptor-unreadable": "what it refers to cannot be read",
+    "file-locked-here": lambda fds: (
+        f"only this process has the open file that holds the lock: {_listed([f'fd {fd}' for fd in fds])}"),
     "in-accept-queue": lambda listeners: (
         "no process has accepted the connection yet; it is in the queue of "
         f"{_listed(listeners) or 'a listening socket that was not found'}"),
@@ -234,6 +236,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "other-end-not-open": "no process has the other end open",
     "other-end-not-searched": "its other end was not searched for: there are too many descriptors",
     "process": lambda pid, name=None: f"process {pid}" + (f' "{name}"' if name is not None else ""),
+    "process-running": lambda pid, name, command: (
+        f"process {pid}" + (f' "{name}"' if name is not None else "") + f" ({command})"),
     "this-process": "this process",
     "watches": lambda watched, count: f"it watches {_listed(watched, count)}",
     "watches-nothing": "it watches nothing",
@@ -280,6 +284,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "end-of-process": lambda pids: f"for the end of {_processes(pids)}",
     "end-of-thread": "for the end of thread {number}",
     "futex-word": "for a futex word",
+    "lock-of-file": "for the lock of {link}, fd {fd}",
     "named-lock": "for {name}",
     "reads-descriptor": "to read {link}, fd {fd}",
     "shared-lock": lambda kind, name, path, offset: (
@@ -290,6 +295,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "no-thread-can-run": "none of these threads can run",
     "only-processes-with-end": lambda pids: f"only {_processes_have(pids)} the other end",
     "only-processes-with-memory": lambda pids: f"only {_processes_have(pids)} that memory",
+    "only-processes-with-open-file": lambda pids: f"only {_processes_have(pids)} the open file that holds the lock",
     "semaphore-counted-by": "only process {pid} counts the semaphore as acquired",
     "descriptors-refused": "the descriptors of process {pid} could not be read",
     "descriptors-timeout": "not all descriptors could be read within {seconds} s",

@@ -17,7 +17,7 @@ from gdbext.narrate.words import Foreign, Word, Words, reason
 _ON_DESCRIPTOR = {
     "waiting to read": "waits to read from", "waiting to write": "waits to write to",
     "waiting for events": "waits for events of", "waiting for a connection": "waits for a connection to",
-    "connecting": "connects", "waiting for a file lock": "waits for the file lock of",
+    "connecting": "connects",
     "waiting for the disk": "waits for the disk to write", "waiting to copy": "waits to copy from",
     "waiting for completions": "waits for completions in", "waiting in ioctl": "waits in ioctl on",
 }
@@ -39,8 +39,9 @@ class Group(NamedTuple):
 def doing(facts: Facts, thread: Thread) -> Words:
     """What a thread does: "runs", "waits for ..."."""
     wait, lock = thread.waits, facts.awaited(thread)
-    if wait is not None and lock is not None and kind_of(lock.kind).outside:
-        does = _ON_DESCRIPTOR.get(lock.state, f"is in {thread.syscall} on")
+    if wait is not None and lock is not None and lock.is_outside:
+        does = ("waits for the file lock of" if kind_of(lock.kind).by_name else
+                _ON_DESCRIPTOR.get(lock.state, f"is in {thread.syscall} on"))
         why: Words = ("; ", reason(lock.why)) if lock.why else ()
         return (f"{does} ", Foreign(lock.name or lock.id, 1000), ", with a timeout" if wait.timed else "", *why)
     if wait is not None:
@@ -115,7 +116,7 @@ def states(facts: Facts) -> dict[int, str]:
             return found
         if lock is not None and lock.is_event:
             return "event"
-        if lock is not None and not kind_of(lock.kind).outside:
+        if lock is not None and not lock.is_outside:
             return "waiting"
         if thread.status == "unknown" and thread.blocked_on is not None:
             return "unsure"

@@ -125,7 +125,7 @@ def _thread_or_numbers(facts: Facts, numbers: Sequence[int]) -> Words:
 
 def counts(report: Report) -> str:
     """The number of threads in each state."""
-    on_locks = {lock.id for lock in report.locks if not kind_of(lock.kind).outside}
+    on_locks = {lock.id for lock in report.locks if not lock.is_outside}
     others = [thread for thread in report.threads if thread.waits is None or thread.waits.lock not in on_locks]
     blocked = sum(thread.status == "blocked" for thread in others)
     running = sum(thread.status == "running" for thread in others)

@@ -9,17 +9,16 @@ from dataclasses import replace
 from gdbext.cpython.signals import handled_signals
 from gdbext.errors import GdbextError
 from gdbext.inferior.cache import read_u32
+from gdbext.inferior.proc import HARMLESS
 from gdbext.model import Deadlock, Lock, Thread
-from gdbext.model.kinds import kind_of
+from gdbext.model.kinds import FILE_LOCK, kind_of
 from gdbext.model.reasons import Reason, because, because_of
 from gdbext.verdict.wait_for import find_standstill
 from gdbext.waits.context import Context
+from gdbext.waits.native import ANYONE_WAKES
 from gdbext.waits.seen import SeenWait
 
-#: Signals whose handlers wake no thread: the interpreter's own of SIGINT, those of errors, and two (32 and 33) with
-#: which glibc asks threads to end or to change their user.
-_HARMLESS = frozenset((signal.SIGINT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT,
-                       signal.SIGTRAP, signal.SIGSYS, 32, 33))
+_IO_URING = "anon_inode:[io_uring]"
 #: How many threads are named in the reason why there is no verdict.
 _MAX_NAMED = 8
 
@@ -31,7 +30,8 @@ def standstill(context: Context, waits: Mapping[int, SeenWait], locks: Mapping[s
     wants_alone = bool(first) and _waits_in_python(waits, first) and context.python_locks.waits_in_with(
         context.threads[first])
     found = find_standstill(threads, locks.values(), first, wants_alone)
-    if found is None or why_no_verdict(context, locks) or not _all_would_sleep_again(context):
+    if (found is None or why_no_verdict(context, locks) or not _all_would_sleep_again(context, waits)
+            or not _only_threads_wake(context, waits)):
         return ()
     if len(threads) == 1 and wants_alone:
         # typical of a child of fork; a handler of a signal does not release what it has not taken
@@ -40,13 +40,28 @@ def standstill(context: Context, waits: Mapping[int, SeenWait], locks: Mapping[s
     return () if _may_get_signals(context, waits) else (found,)
 
 
-def _all_would_sleep_again(context: Context) -> bool:
+def _only_threads_wake(context: Context, waits: Mapping[int, SeenWait]) -> bool:
+    """Whether no other process and no request to the kernel can wake a thread.
+
+    A linked request of io_uring may wake a futex word when another has completed (Linux 6.7 io_uring/futex.c).
+    """
+    words = [seen.futex.address for seen in context.threads if seen.futex is not None
+             and (wait := waits.get(seen.number)) is not None and wait.lock is not None
+             and wait.lock.kind in ANYONE_WAKES]
+    return all(map(context.is_private, words)) and not (words and context.has_mapped(_IO_URING))
+
+
+def _all_would_sleep_again(context: Context, waits: Mapping[int, SeenWait]) -> bool:
     """Whether each paused thread would continue to sleep: its futex word still has the expected value.
+
+    The locks on files of this process were read during the pause.
 
     Threads are stopped one after another, so one may have been woken by another that was stopped only later.
     """
     for seen in context.threads:
-        futex = seen.futex
+        futex, wait = seen.futex, waits.get(seen.number)
+        if wait is not None and wait.lock is not None and wait.lock.kind == FILE_LOCK and not wait.lock.elsewhere:
+            continue
         try:
             if futex is None or read_u32(context.target.memory, futex.address) != futex.expected:
                 return False
@@ -60,7 +75,8 @@ def _may_get_signals(context: Context, waits: Mapping[int, SeenWait]) -> bool:
 
     The interpreter's own handler of SIGINT and handlers of errors do not. In a core only the handlers are known that
     Python keeps itself; where it does not, the worst is assumed, but for a Python program whose first thread, which
-    would run them, waits in native code: the interpreter runs handlers in its own waits only.
+    would run them, waits in native code: the interpreter runs handlers in its own waits only. Handlers in C that a core
+    does not show may post a semaphore.
     """
     handled = [handled_signals(context.target.memory, python.runtime, python.objects)
                for python in context.python.pythons]
@@ -68,9 +84,13 @@ def _may_get_signals(context: Context, waits: Mapping[int, SeenWait]) -> bool:
         return True
     caught = context.target.proc.caught_signals() if context.target.proc is not None else None
     if caught is not None:
-        return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in _HARMLESS)
+        # without Python, SIGINT has a handler of the program's own
+        harmless = HARMLESS if context.python.pythons else HARMLESS - {signal.SIGINT}
+        return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in harmless)
     wait = waits.get(context.threads.first)
     if not context.python.gils or wait is None or wait.lock is None:
+        return True
+    if any(each.lock is not None and kind_of(each.lock.kind).handler_may_release for each in waits.values()):
         return True
     return wait.lock.python is not None and None in handled
 

@@ -61,7 +61,7 @@ class _Scene:
     def lock(self, thread: Thread) -> Lock | None:
         """The lock inside of the process that a thread waits for."""
         lock = self.locks.get(thread.waits.lock) if thread.waits is not None else None
-        return None if lock is None or kind_of(lock.kind).outside else lock
+        return None if lock is None or lock.is_outside else lock
 
     def holders(self, thread: Thread) -> list[int]:
         """The other threads that hold the lock that a thread waits for; none if the wait has a timeout."""
@@ -96,7 +96,7 @@ class _Scene:
         """Whether only something outside of the process ends the wait of a thread, which has no timeout."""
         if thread.waits is not None:
             lock = self.locks.get(thread.waits.lock)
-            return lock is not None and kind_of(lock.kind).outside and not thread.waits.timed
+            return lock is not None and lock.is_outside and not thread.waits.timed
         if thread.blocked_on is not None:
             return thread.blocked_on.code in _FOR_CHILDREN | _OUTSIDE
         return False

@@ -4,11 +4,12 @@ A wait on a descriptor is reported as a wait for a lock of kind ``descriptor``, 
 of a deadlock. Any other wait is reported as text. Only a live process shows what a descriptor is and which processes
 have its other end.
 
-Sources: Linux 6.1 include/uapi/asm-generic/poll.h, include/uapi/linux/{fcntl,io_uring,time_types,wait}.h.
+Sources: Linux 6.1 include/uapi/asm-generic/poll.h, include/uapi/linux/{io_uring,time_types,wait}.h.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import signal
 import socket
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import decode_futex_waits
 from gdbext.inferior.cache import read_cstring
-from gdbext.inferior.proc import Descriptor, FileLock, address_text
+from gdbext.inferior.proc import Descriptor, address_text
 from gdbext.inferior.protocol import Target
 from gdbext.model import DERIVED, RECORDED
 from gdbext.model.kinds import DESCRIPTOR
@@ -30,13 +31,14 @@ from gdbext.threads.cut_short import has_slept, is_cut_short
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.descriptors import MANY, Descriptors
+from gdbext.waits.file_locks import file_lock_wait
 from gdbext.waits.seen import SeenLock, SeenWait
 
 if TYPE_CHECKING:
     from gdbext.waits.context import Context
 
 READ, WRITE, EVENTS = "waiting to read", "waiting to write", "waiting for events"
-FILE_LOCK, DISK = "waiting for a file lock", "waiting for the disk"
+DISK = "waiting for the disk"
 
 #: Most descriptors of one ``poll`` or ``select`` that are read.
 _MAX_DESCRIPTORS = 4096
@@ -48,17 +50,12 @@ _MAX_EVENTS = 1 << 14
 
 _POLLFD = struct.Struct("<ihh")  # struct pollfd: fd, events, revents
 _TIMESPEC = struct.Struct("<qq")  # struct __kernel_timespec: seconds, nanoseconds
-_FLOCK = struct.Struct("<hhxxxxqq")  # struct flock: type, whence, start, length
 _GETEVENTS = struct.Struct("<QIIQ")  # struct io_uring_getevents_arg: mask, its size, -, struct __kernel_timespec *
 _UINT64 = struct.Struct("<Q")
 
-_F_SETLKW, _F_OFD_SETLKW = 7, 38
-_F_RDLCK = 0
-_LOCK_SH = 1
 _P_PID, _P_PGID, _P_PIDFD = 1, 2, 3
 _TIMER_ABSTIME = 1
 _IORING_ENTER_EXT_ARG = 8
-_SEEK_SET = 0
 
 #: What a call waits for whose first argument is a descriptor.
 _STATES = {
@@ -98,7 +95,8 @@ class Blocked:
         self._calls: dict[str, Callable[[str, Sequence[int]], SeenWait | None]] = {
             **dict.fromkeys(("poll", "ppoll"), self._poll),
             **dict.fromkeys(("select", "pselect6"), self._select),
-            "ioctl": self._ioctl, "flock": self._flock, "fcntl": self._fcntl,
+            "ioctl": self._ioctl,
+            **dict.fromkeys(("flock", "fcntl"), functools.partial(file_lock_wait, target, self._descriptors)),
             "wait4": lambda name, arguments: self._child(_int(arguments[0])), "waitid": self._waitid,
             "nanosleep": lambda name, arguments: SeenWait(self._sleep(arguments[0]), timed=True),
             "clock_nanosleep": self._clock_nanosleep,
@@ -251,37 +249,6 @@ class Blocked:
         else:
             return None
         return because("connects-to", place=place, listeners=self._descriptors.listeners(protocol, place))
-
-    # -- locks on files --------------------------------------------------------------------------------------
-
-    def _flock(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
-        fd, shared = _fd(arguments[0]), bool(arguments[1] & _LOCK_SH)
-        return None if fd is None else self._wait_for_file(
-            fd, lambda lock: lock.kind == "FLOCK" and (lock.write or not shared))
-
-    def _fcntl(self, name: str, arguments: Sequence[int]) -> SeenWait | None:
-        fd, command = _fd(arguments[0]), _int(arguments[1])
-        if fd is None or command not in (_F_SETLKW, _F_OFD_SETLKW):
-            return None
-        values = self._unpack(_FLOCK, arguments[2])
-        kind, first, last = None, 0, None
-        if values is not None:
-            kind, whence, start, length = values
-            if whence == _SEEK_SET:  # the others are relative to what may change while the thread waits
-                first = min(start, start + length)
-                last = max(start, start + length) - 1 if length else None
-
-        def conflicts(lock: FileLock) -> bool:
-            if lock.kind == "POSIX":  # of a process; it never conflicts with another of the same process
-                mine = command == _F_SETLKW and self._proc is not None and lock.pid == self._proc.pid
-            else:
-                mine = lock.kind != "OFDLCK"
-            return not mine and (lock.write or kind != _F_RDLCK) and lock.overlaps(first, last)
-
-        return self._wait_for_file(fd, conflicts)
-
-    def _wait_for_file(self, fd: int, conflicts: Callable[[FileLock], bool]) -> SeenWait:
-        return self._wait_on(fd, FILE_LOCK, False, self._descriptors.lockers(fd, conflicts), other_end=False)
 
     # -- waits without a descriptor --------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Descriptors of a process: what each is, which processes have the other end, and which have locked its file.
+"""Descriptors of a process: what each is, and which processes have the other end.
 
 This is known of a live process on this machine only. A core has only the numbers.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from gdbext.inferior.proc import Descriptor, FileLock, Proc, is_path
+from gdbext.inferior.proc import Descriptor, Proc, is_path
 from gdbext.inferior.protocol import Target
 from gdbext.model.reasons import Reason, because
 from gdbext.remembered import remembered
@@ -130,28 +130,6 @@ class Descriptors:
             gone = now is not None and inode is not None and int(now[1]) != inode
             found.append(because("former-descriptor", fd=fd) if gone else because("descriptor", name=self.name(fd)))
         return because("watches", watched=tuple(found), count=len(watched))
-
-    def lockers(self, fd: int, conflicts: Callable[[FileLock], bool]) -> Reason | None:
-        """The processes that have locked a file; None if the file is not known.
-
-        :param conflicts: whether a lock conflicts with the one that is wanted.
-        """
-        proc = self.proc
-        if proc is None:
-            return None
-        link, file, own = proc.link(fd), proc.file(fd), proc.info(Descriptor(proc.pid, fd))
-        if link is None or file is None or own is None:
-            return because("locker-unknown")
-        locks = [lock for lock in proc.locks(file) if conflicts(lock) and lock not in own.locks]
-        pids = dict.fromkeys(lock.pid for lock in locks if lock.pid > 0)
-        found = [self.process(pid) for pid in pids]
-        if any(lock.pid <= 0 for lock in locks):
-            # the lock belongs to an open file, not to a process: only descriptors of that file show it
-            for other in proc.having(link)[:_MAX_ENDS]:
-                info = proc.info(other)
-                if info is not None and any(lock.pid <= 0 and lock in locks for lock in info.locks):
-                    found.append(self._describe(other))
-        return because("locked-by", lockers=tuple(found)) if found else because("locker-not-recorded")
 
 
 def _what(proc: Proc, link: str) -> str:

@@ -10,7 +10,7 @@ from gdbext.errors import GdbextError
 from gdbext.glibc.mutex import decode_mutex
 from gdbext.glibc.robust import iter_robust_mutexes
 from gdbext.model import INFERRED, RECORDED, Evidence
-from gdbext.model.kinds import CONDVAR, kind_of
+from gdbext.model.kinds import CONDVAR, FUTEX, SEMAPHORE, kind_of
 from gdbext.model.reasons import because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.threads import SeenThread
@@ -21,6 +21,8 @@ from gdbext.waits.seen import SeenLock, SeenWait
 if TYPE_CHECKING:
     from gdbext.waits.context import Context
 
+#: Kinds without owner that any thread may release which can access the word.
+ANYONE_WAKES = (CONDVAR, SEMAPHORE, FUTEX)
 _SPINNING = ("pthread_spin_lock",)
 
 
@@ -43,6 +45,9 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
             worker = context.openmp.describe_condvar_wait(seen) if lock.kind == CONDVAR else None
             if worker is not None and lock.why is not None:
                 lock = replace(lock, why=because("several", reasons=(worker, lock.why)))
+        if lock.elsewhere and lock.kind in ANYONE_WAKES and context.is_private(futex.address):
+            # the operation is for shared memory, as that of std::future always is
+            lock = replace(lock, elsewhere=False)
         context.locks[key] = lock
     # a lock without a recorded owner does not record an orphan either
     evidence: Evidence = INFERRED if lock.orphan and not kind_of(lock.kind).records_owner else RECORDED

@@ -110,4 +110,5 @@ def merge(ways: Sequence[SeenLock]) -> SeenLock:
                        why=joined(whys))
     named = next((lock for lock in ways if lock.name is not None), first)
     return replace(first, name=named.name, of_object=named.of_object,
+                   elsewhere=any(lock.elsewhere for lock in ways),
                    known_by=frozenset().union(*(lock.known_by for lock in ways)))

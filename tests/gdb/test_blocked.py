@@ -95,6 +95,8 @@ class Expected:
             return None
         if truth["state"] == "waited for":
             return f"futex:{truth['at']}"
+        if truth["state"] == "file-lock":
+            return f"file-lock:{truth['at'] or hex(truth['fds'][0][0])}"
         return f"descriptor:{truth['at'] or hex(truth['fds'][0][0])}"
 
     def words(self, role: str) -> str | None:
@@ -109,6 +111,9 @@ class Expected:
     def name(self, role: str) -> str:
         """The name of the thread's lock."""
         names = self.names(role)
+        if self.blocked.roles[role]["state"] == "file-lock":
+            file = names[0].partition(", ")[2] or names[0]
+            return file + (", bytes 100 to 109" if role == "lock" else "")
         return names[0] if role == "splice" else "; ".join(names)
 
     def end(self, pid: int, fd: int) -> str:
@@ -116,6 +121,15 @@ class Expected:
             return f"fd {fd} of this process"
         name = Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
         return f'fd {fd} of process {pid} "{name}"'
+
+    def keeper_of(self, role: str) -> str:
+        """The descriptor and process that hold a file lock."""
+        keeper = self.blocked.keeper
+        path = Path(self.blocked.roles[role]["fds"][0][1])
+        (fd,) = [each.name for each in Path(f"/proc/{keeper}/fd").iterdir() if each.readlink() == path
+                 and "\nlock:" in Path(f"/proc/{keeper}/fdinfo/{each.name}").read_text()]
+        command = Path(f"/proc/{keeper}/cmdline").read_text().rstrip("\0").replace("\0", " ")[:120]
+        return f'fd {fd} of process {keeper} "keeper" ({command})'
 
     def other_end(self, role: str) -> str | None:
         ends = self.blocked.roles[role]["ends"]
@@ -145,9 +159,12 @@ class Expected:
             watched = [*self.names("pipe-self"), *self.names("tcp")]
             # the kernel lists them in any order
             return [f"it watches {' and '.join(order)}" for order in itertools.permutations(watched)]
-        if truth["state"] == "waiting for a file lock":
-            (locker,) = [truth["locked_by"]] if truth["locked_by"] else [None]
-            return [f'locked by process {locker} "keeper"' if locker else f"locked by {self.end(*truth['ends'][0])}"]
+        if truth["state"] == "file-lock":
+            if truth["locked_by"] is None:
+                fd = truth["ends"][0][1]
+                return [f"locked by fd {fd} of this process",
+                        f"only this process has the open file that holds the lock: fd {fd}"]
+            return [f"locked by {self.keeper_of(role)}"]
         return [part for part in (self.other_end(role), *copies, *request) if part is not None]
 
     def check(self, document: Json) -> None:
@@ -183,17 +200,22 @@ class Expected:
             else:
                 assert row["blocked_on"] == words, role
             return
-        assert row["waits"] == {"lock": lock, "mode": "exclusive", "timed": truth["timed"], "evidence": "recorded",
+        mode = "shared" if role == "open-lock" else "exclusive"
+        assert row["waits"] == {"lock": lock, "mode": mode, "timed": truth["timed"], "evidence": "recorded",
                                 "why": None, "why_code": None}, role
-        assert row["blocked_on"] == (None if lock.startswith("futex") else self.name(role)), role
+        name = self.names(role)[0] if lock.startswith("file") else self.name(role)
+        named = None if lock.startswith("futex") else name
+        assert row["blocked_on"] == named, role
 
     def _check_descriptor(self, row: Json, roles: Sequence[str]) -> None:
         first = roles[0]
         truth = self.blocked.roles[first]
-        assert row["kind"] == "descriptor"
+        assert row["kind"] == ("file-lock" if truth["state"] == "file-lock" else "descriptor")
         assert int(row["address"], 16) == (int(truth["at"], 16) if truth["at"] else truth["fds"][0][0])
         assert row["name"] == self.name(first), first
         states = {self.blocked.roles[role]["state"] for role in roles}
+        if truth["state"] == "file-lock":
+            states = {"locked" if self.live else "waited for"}
         assert set(row["state"].split(" or ")) == states, first
         expected = self.why(first)
         if self.live and truth["syscall"] == "epoll_wait":
@@ -238,16 +260,19 @@ def check_text(blocked: Blocked, session: gdb_session.Result) -> None:
     def says(role: str, doing: str) -> None:
         assert lines[role].endswith(doing), role
 
-    (pipe,), (timer,), (pair,), (locked,) = map(expected.names, ("pipe-child", "timerfd", "pair-full", "flock"))
+    (pipe,), (timer,), (pair,) = map(expected.names, ("pipe-child", "timerfd", "pair-full"))
     says("pipe-child", f" waits to read from {pipe}; {expected.other_end('pipe-child')}")
     says("timerfd", f" waits to read from {timer}")
     says("pair-full", f" waits to write to {pair}; {expected.other_end('pair-full')}")
-    says("flock", f' waits for the file lock of {locked}; locked by process {blocked.keeper} "keeper"')
+    says("flock", f" waits for the file lock of {expected.name('flock')}; locked by {expected.keeper_of('flock')}")
+    why = "; ".join(expected.why("open-lock"))
+    says("open-lock", f" waits for file lock {expected.name('open-lock')} to read, locked ({why})")
     # other threads read from the same descriptor, so it does not identify what this one does
     says("poll-one", f" is in poll on {expected.names('pipe-self')[0]}; {expected.other_end('pipe-self')}")
     says("sleep", " sleeps for 1000000.5 s")
     says("wait4", f' waits for child process {blocked.keeper} "keeper"')
-    locks = sum(lock.startswith("futex") for lock in expected.by_lock)
+    # the process itself holds one of the locks on files
+    locks = sum(lock.startswith("futex") for lock in expected.by_lock) + 1
     assert session.document()["verdict"]["kind"] == "unknown"
     assert (f"\n{len(blocked.roles)} threads: {locks} wait for a lock or event, "
             f"{len(blocked.roles) - locks} are in other system calls, 0 run.") in session.outputs[2]

@@ -31,7 +31,7 @@ Json = dict[str, Any]
 SCHEMA = json.loads((CHECKOUT / "docs" / "gdbext-triage-1.schema.json").read_text(encoding="utf-8"))
 SYSCALLS = json.loads((CHECKOUT / "gdbext" / "arch" / "x86_64" / "system_calls.json").read_text(encoding="utf-8"))
 #: Scenes of tests/samples/processes.py that GDB inspects; all scenes are inspected without GDB.
-SCENES = ("waitpid", "lock", "mutexes", "threads", "pipeline")
+SCENES = ("waitpid", "lock", "mutexes", "threads", "files", "pipeline")
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -191,7 +191,7 @@ def bare_report(pid: int) -> Report:
 def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
     """Whether each scene is found deadlocked without GDB, in enough snapshots to catch rare moments."""
     with family(tmp_path_factory.mktemp("scenes") / "all") as members:
-        assert len(members.scenes) == 12
+        assert len(members.scenes) == 16
         found = dict.fromkeys(members.scenes, False)
         for _ in range(2):
             reports = {pid: bare_report(pid) for pid, _ in process_tree.process_tree(members.pid)}
@@ -204,12 +204,13 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
         return found
 
 
-@pytest.mark.parametrize("scene", ["pipes", "full_pipes", "waitpid", "lock"])
+@pytest.mark.parametrize("scene", ["pipes", "full_pipes", "waitpid", "lock", "files", "ranges"])
 def test_deadlocks_of_processes(everything: dict[str, bool], scene: str) -> None:
     assert everything[scene]
 
 
-@pytest.mark.parametrize("scene", ["pipeline", "outside", "event_loop", "ping_pong", "signals", "pool"])
+@pytest.mark.parametrize("scene", ["pipeline", "outside", "event_loop", "ping_pong", "signals", "inherited",
+                                   "alarmed", "pool"])
 def test_healthy_processes_have_no_deadlock(everything: dict[str, bool], scene: str) -> None:
     assert not everything[scene]
 
@@ -294,6 +295,15 @@ def test_process_shared_mutexes(output: Output) -> None:
     assert output.deadlock("mutexes")["evidence"] == "recorded"
     assert [output.edge("mutexes", member)["holders"] for member in (0, 1)] == [[pids[1]], [pids[0]]]
     assert {output.edge("mutexes", member)["what"].rpartition(", ")[2] for member in (0, 1)} == {"0x0)", "0x40)"}
+
+
+def test_locks_on_files(output: Output) -> None:
+    pids = output.members.scenes["files"][0]
+    assert output.deadlock("files")["evidence"] == "derived"
+    for member in (0, 1):
+        edge, other = output.edge("files", member), pids[1 - member]
+        assert (edge["kind"], edge["holders"], edge["why"]) == (
+            "file-lock", [other], f"only process {other} has the open file that holds the lock")
 
 
 def test_threads_link_processes(output: Output) -> None:

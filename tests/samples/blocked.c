@@ -8,7 +8,7 @@
  *      "fds": [[FD, WHAT IT IS], ...], "at": "0x.." or null, "ends": [[PID, FD], ...], "locked_by": PID or null,
  *      "request": "0x..", "words": "sleeps for 100 s" or null, "core": the same as a core shows it, "timed": false}}}
  *
- * `fds` are the descriptors it waits for, `at` is the array that contains them, if there is one, `ends` the owners of the other end of
+ * `fds` are the descriptors it waits for, `at` is the array that contains them or a lock's range, if there is one, `ends` the owners of the other end of
  * the first, or of the roles "...-queued" the socket that listens for a connection that is not accepted. A child process, the keeper, has the other end of some descriptors and locks files; when its parent ends it
  * removes the queues and semaphores, and ends too. A byte on standard input makes the program print the roles whose call
  * has returned, {"returned": [ROLE, ...]}, and exit. Calls that a debugger's visit ends are repeated.
@@ -182,12 +182,14 @@ static long block_epoll_pwait2(struct role *r) {
     struct epoll_event event;
     return syscall(NUMBER_EPOLL_PWAIT2, r->fds[0], &event, 1, NULL, NULL, 0);
 }
+static struct flock range_wanted = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 100, .l_len = 10};
+static struct flock file_wanted = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 static long block_flock(struct role *r) { return flock(r->fds[0], LOCK_EX); }
 static long block_lock(struct role *r) {
-    return fcntl(r->fds[0], F_SETLKW, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 100, .l_len = 10});
+    return fcntl(r->fds[0], F_SETLKW, &range_wanted);
 }
 static long block_open_lock(struct role *r) {
-    return fcntl(r->fds[0], F_OFD_SETLKW, &(struct flock){.l_type = F_RDLCK, .l_whence = SEEK_SET});
+    return fcntl(r->fds[0], F_OFD_SETLKW, &file_wanted);
 }
 static long block_wait4(struct role *r) {
     (void)r;
@@ -435,14 +437,17 @@ static void prepare(void) {
     MUST(timerfd_settime(timer, 0, &(struct itimerspec){.it_value = {1000000, 0}}, NULL));
     on(add("timerfd", "read", SYS_read, "waiting to read", block_read), timer);
 
-    role = on(add("flock", "flock", SYS_flock, "waiting for a file lock", block_flock), MUST(open("flocked", O_RDWR)));
+    role = on(add("flock", "flock", SYS_flock, "file-lock", block_flock), MUST(open("flocked", O_RDWR)));
     role->locked_by = keeper;
-    role = on(add("lock", "fcntl", SYS_fcntl, "waiting for a file lock", block_lock), MUST(open("locked", O_RDWR)));
+    role = on(add("lock", "fcntl", SYS_fcntl, "file-lock", block_lock), MUST(open("locked", O_RDWR)));
     role->locked_by = keeper;
+    role->at = &range_wanted;
     int locking = MUST(open("open-locked", O_RDWR));
     MUST(fcntl(locking, F_OFD_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET}));
-    end(on(add("open-lock", "fcntl", SYS_fcntl, "waiting for a file lock", block_open_lock),
-           MUST(open("open-locked", O_RDWR))), self, locking);
+    role = on(add("open-lock", "fcntl", SYS_fcntl, "file-lock", block_open_lock),
+           MUST(open("open-locked", O_RDWR)));
+    role->at = &file_wanted;
+    end(role, self, locking);
 
     int from[2], to[2];
     MUST(pipe(from));

@@ -5,18 +5,24 @@ scene, the numbers of its processes and whether they are deadlocked; it comes wh
 """
 
 import asyncio
+import contextlib
 import ctypes
+import fcntl
 import json
 import mmap
 import multiprocessing
 import os
 import signal
+import struct
 import sys
+import tempfile
 import threading
 import time
 from typing import Callable, List
 
 REPORT = os.pipe()
+#: Python 3.9 has no name for it.
+F_OFD_SETLKW = 38
 
 
 def tell(scene: str, pids: List[int], deadlocked: bool) -> None:
@@ -164,6 +170,58 @@ def threads() -> None:
     reader.join()
 
 
+def locked_file() -> int:
+    """A descriptor of a new file that this process has locked."""
+    fd, _ = tempfile.mkstemp(dir=".")
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return fd
+
+
+def files() -> None:
+    """Each has locked a file that the other waits for."""
+    _, path = tempfile.mkstemp(dir=".")
+    (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
+
+    def child() -> None:
+        mine = locked_file()
+        os.write(to_parent, os.readlink(f"/proc/self/fd/{mine}").encode())
+        os.read(down, 1)
+        fcntl.flock(os.open(path, os.O_RDWR), fcntl.LOCK_EX)
+
+    pid = forked(child)
+    # not before the fork: the child would have the open file too
+    lock = os.open(path, os.O_RDWR)
+    theirs = os.open(os.read(up, 4096), os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    os.write(to_child, b"x")
+    tell("files", [os.getpid(), pid], True)
+    fcntl.flock(theirs, fcntl.LOCK_SH)
+
+
+def ranges() -> None:
+    """As `files`, with ranges of one file and locks of open files; POSIX locks would fail with EDEADLK."""
+    _, path = tempfile.mkstemp(dir=".")
+    (down, to_child), (up, to_parent) = os.pipe(), os.pipe()
+
+    def lock(file: int, call: int, start: int) -> None:
+        fcntl.fcntl(file, call, struct.pack("hhxxxxqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, start, 10, 0))
+
+    def child() -> None:
+        file = os.open(path, os.O_RDWR)
+        lock(file, F_OFD_SETLKW, 100)
+        os.write(to_parent, b"x")
+        os.read(down, 1)
+        lock(file, F_OFD_SETLKW, 9)
+
+    pid = forked(child)
+    file = os.open(path, os.O_RDWR)
+    os.read(up, 1)
+    lock(file, F_OFD_SETLKW, 0)
+    os.write(to_child, b"x")
+    tell("ranges", [os.getpid(), pid], True)
+    lock(file, F_OFD_SETLKW, 109)
+
+
 # -- not forever ---------------------------------------------------------------------------------------------
 
 
@@ -254,6 +312,52 @@ def signals() -> None:
     os.read(down, 1)
 
 
+def inherited() -> None:
+    """As `files`, but a third process has the open file of the parent's lock, and releases it after a sleep."""
+    mine = locked_file()
+    path = os.readlink(f"/proc/self/fd/{mine}")
+    up, to_parent = os.pipe()
+
+    def sleeper() -> None:
+        time.sleep(600)
+        fcntl.flock(mine, fcntl.LOCK_UN)
+
+    def child() -> None:
+        os.close(mine)
+        theirs = locked_file()
+        os.write(to_parent, os.readlink(f"/proc/self/fd/{theirs}").encode())
+        fcntl.flock(os.open(path, os.O_RDWR), fcntl.LOCK_EX)
+
+    pids = [forked(sleeper), forked(child)]
+    wanted = os.open(os.read(up, 4096), os.O_RDWR)
+    tell("inherited", [os.getpid(), *pids], False)
+    fcntl.flock(wanted, fcntl.LOCK_EX)
+
+
+def alarmed() -> None:
+    """As `files`, but an alarm ends the wait of the parent, which tries again."""
+    mine = locked_file()
+    path = os.readlink(f"/proc/self/fd/{mine}")
+    up, to_parent = os.pipe()
+
+    def child() -> None:
+        os.close(mine)
+        theirs = locked_file()
+        os.write(to_parent, os.readlink(f"/proc/self/fd/{theirs}").encode())
+        fcntl.flock(os.open(path, os.O_RDWR), fcntl.LOCK_EX)
+
+    def give_up(number: int, frame: object) -> None:
+        raise TimeoutError
+
+    pid = forked(child)
+    wanted = os.open(os.read(up, 4096), os.O_RDWR)
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(600)
+    tell("alarmed", [os.getpid(), pid], False)
+    with contextlib.suppress(TimeoutError):
+        fcntl.flock(wanted, fcntl.LOCK_EX)
+
+
 def pool() -> None:
     """A pool with idle workers, whose owner waits for input from outside."""
     context = multiprocessing.get_context("fork")
@@ -263,7 +367,8 @@ def pool() -> None:
     os.read(0, 1)
 
 
-SCENES = (pipes, full_pipes, waitpid, lock, mutexes, threads, pipeline, outside, event_loop, ping_pong, signals, pool)
+SCENES = (pipes, full_pipes, waitpid, lock, mutexes, threads, files, ranges, pipeline, outside, event_loop, ping_pong,
+          signals, inherited, alarmed, pool)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from tests.support.fake_proc import FakeProc
 
 #: x86-64 system call numbers, by name.
 NUMBERS = {"read": 0, "write": 1, "poll": 7, "select": 23, "wait4": 61, "futex": 202, "epoll_wait": 232, "pause": 34,
-           "waitid": 247}
+           "flock": 73, "waitid": 247}
 
 
 class Host:

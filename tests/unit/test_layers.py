@@ -127,7 +127,8 @@ def test_the_launcher_runs_without_gdb() -> None:
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
                 "gdbext.elf.core_memory", "gdbext.elf.headers", "gdbext.elf.notes", "gdbext.errors",
-                "gdbext.inferior.proc", "gdbext.model", "gdbext.model.kinds", "gdbext.model.reasons",
+                "gdbext.inferior.file_locks", "gdbext.inferior.proc", "gdbext.model",
+                "gdbext.model.kinds", "gdbext.model.reasons",
                 "gdbext.model.verdict", "gdbext.narrate",
                 "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.frames", "gdbext.narrate.names",
                 "gdbext.narrate.processes", "gdbext.narrate.reasons", "gdbext.narrate.verdict", "gdbext.narrate.words",

@@ -15,7 +15,7 @@ import os
 import re
 import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from gdbext.inferior.proc import Descriptor
 from gdbext.launcher.proc_files import is_kernel_thread, parent_of, start_of
@@ -137,9 +137,11 @@ class Descriptors:
 
     def _is_whole(self, links: Iterable[str]) -> bool:
         """Whether all processes that have a pipe or socket are known."""
-        if self.unseen is None:
-            return True
-        having = {holder for link in links for holder in self._open.get(link, ())}
+        return self.unseen is None or self.is_made_inside(
+            {holder for link in links for holder in self._open.get(link, ())})
+
+    def is_made_inside(self, having: Collection[Descriptor]) -> bool:
+        """Whether no process outside the set can have the open file of descriptors, which are all that are seen."""
         return all(holder.pid in self._members for holder in having) and any(map(self._was_made_inside, having))
 
     def _was_made_inside(self, holder: Descriptor) -> bool:

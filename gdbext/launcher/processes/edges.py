@@ -1,4 +1,4 @@
-"""What threads of several processes wait for across processes: pipes, sockets, children, locks in shared memory.
+"""What threads of several processes wait for across processes: pipes, sockets, children, locks in files and memory.
 
 The report of each process says what its threads wait for; /proc shows the rest while the processes run. Any thread of
 any process that has the other end of a descriptor may end a wait for it. Such a wait is part of a deadlock only if all
@@ -21,13 +21,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import gdbext
+from gdbext.inferior.file_locks import decode_request, find_lockers
 from gdbext.inferior.proc import Descriptor, Proc
 from gdbext.launcher.processes.descriptors import READ, WRITE, Descriptors
 from gdbext.launcher.processes.graph import Node, Wait
 from gdbext.launcher.processes.memory import SharedMemory, Word
 from gdbext.launcher.processes.tree import Member, ThreadState, mappings, read_memory, thread_states
 from gdbext.model import DERIVED, INFERRED, RECORDED, RESULT_STATES, Lock, Report, Thread, weakest
-from gdbext.model.kinds import DESCRIPTOR, FUTEX, SEMAPHORE, id_of_lock, kind_of
+from gdbext.model.kinds import DESCRIPTOR, FILE_LOCK, FUTEX, SEMAPHORE, id_of_lock, kind_of
 from gdbext.model.reasons import Reason, because
 from gdbext.narrate.verdict import kind_and_name
 from gdbext.narrate.words import plain
@@ -126,6 +127,8 @@ class Scene:
             return self._descriptor_wait(member, self._descriptors.selected(member, state))
         if call in _EPOLLS:
             return self._descriptor_wait(member, self._descriptors.watched(member, _int(state.arguments[0])))
+        if call in ("flock", "fcntl"):
+            return self._file_lock(member, call, state)
         if call in ("wait4", "waitid"):
             return self._child(member, call, state)
         return None
@@ -159,6 +162,24 @@ class Scene:
     def _no_handlers(self, member: Member) -> bool:
         caught = member.proc.caught_signals()
         return caught is not None and not caught & ~_HARMLESS
+
+    # -- locks on files --------------------------------------------------------------------------------------
+
+    def _file_lock(self, member: Member, call: str, state: ThreadState) -> Wait | None:
+        """A wait for a lock on a file; any process that has the open file with the conflicting lock may release it."""
+        request = decode_request(call, state.arguments, lambda at, size: read_memory(member.pid, at, size, self._root))
+        lockers = find_lockers(member.proc, request) if request is not None and request.exact else None
+        if request is None or lockers is None or self.blind is not None:
+            return None
+        pids: frozenset[int] = frozenset().union(*lockers.releasing(self._descriptors.is_made_inside))
+        # a handler of a signal may release the lock, or end the wait
+        if not pids or not pids <= self.members.keys() or not all(
+                self._no_handlers(self.members[pid]) for pid in {member.pid, *pids}):
+            return None
+        awaited = because("lock-of-file", link=member.proc.link(request.fd), fd=request.fd)
+        why = _with(because("only-processes-with-open-file", pids=tuple(sorted(pids))),
+                    None if lockers.all_seen else self._descriptors.unseen)
+        return Wait(FILE_LOCK, awaited, self._nodes(pids), False, DERIVED, why)
 
     # -- children --------------------------------------------------------------------------------------------
 

@@ -25,8 +25,9 @@ class Node(NamedTuple):
 class Wait:
     """What a thread waits for, and the threads that can end the wait: all of them must act, or any one.
 
-    `kind` is ``pipe``, ``socket``, ``descriptors``, ``child``, the kind of a lock in shared memory, or ``lock`` for one
-    inside the process; `awaited` follows "waits" in a sentence. An `idle` wait is for work from any other thread.
+    `kind` is ``pipe``, ``socket``, ``descriptors``, ``child``, ``file-lock``, the kind of a lock in shared memory, or
+    ``lock`` for one inside the process; `awaited` follows "waits" in a sentence. An `idle` wait is for work from any
+    other thread.
     """
 
     kind: str

@@ -93,7 +93,7 @@ def test_read_from_a_pipe_of_another_process(live: FakeTarget, fake: FakeProc) -
     (READ, "waiting to read"), (PREAD64, "waiting to read"), (RECVMMSG, "waiting to read"),
     (MQ_TIMEDRECEIVE, "waiting to read"), (WRITE, "waiting to write"), (ACCEPT, "waiting for a connection"),
     (EPOLL_WAIT, "waiting for events"), (FSYNC, "waiting for the disk"), (URING, "waiting for completions"),
-    (IOCTL, "waiting in ioctl"), (FLOCK, "waiting for a file lock")])
+    (IOCTL, "waiting in ioctl")])
 def test_states(core: FakeTarget, call: int, state: str) -> None:
     lock = on(core, call, 5)
     assert (lock.id, lock.name, lock.state) == ("descriptor:0x5", "fd 5", state)

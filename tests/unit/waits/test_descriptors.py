@@ -1,23 +1,19 @@
-"""Descriptors, the processes at their other ends, and the processes that have locked their files, from a fake /proc."""
+"""Descriptors and the processes at their other ends, from a fake /proc."""
 
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
 import pytest
 
 from gdbext.waits import descriptors
-from tests.support.blocked_threads import look, on, put
+from tests.support.blocked_threads import look, on
 from tests.support.fake_proc import FakeProc
 from tests.support.fake_target import READ, FakeTarget
 from tests.support.reasons import said
 
-FCNTL, FLOCK, WRITE = 72, 73, 1
-LOCK_SH, LOCK_EX = 1, 2
-SETLKW, OFD_SETLKW = 7, 38
-RDLCK, WRLCK = 0, 1
+WRITE = 1
 
 
 @pytest.fixture
@@ -153,82 +149,6 @@ def test_other_files(live: FakeTarget, fake: FakeProc, link: str, name: str) -> 
     fake.open(5, link, os.O_RDWR)
     lock = on(live, READ, 5)
     assert (lock.name, lock.why) == (f"fd 5, {name}", None)
-
-
-def flock(kind: int, start: int, length: int, whence: int = 0) -> bytes:
-    return struct.pack("<hhxxxxqqixxxx", kind, whence, start, length, 0)
-
-
-def locked(fake: FakeProc) -> None:
-    """A file that this process has open as fd 5, and process 88 as fd 3."""
-    fake.open(5, "/tmp/x", os.O_RDWR, inode=55)
-    fake.process(88, "sh")
-
-
-@pytest.mark.parametrize(("mode", "operation", "why"), [
-    ("WRITE", LOCK_EX, 'locked by process 88 "sh"'), ("WRITE", LOCK_SH, 'locked by process 88 "sh"'),
-    ("READ", LOCK_EX, 'locked by process 88 "sh"'),
-    ("READ", LOCK_SH, "the process that locked it is not recorded")])
-def test_flock(live: FakeTarget, fake: FakeProc, mode: str, operation: int, why: str) -> None:
-    locked(fake)
-    fake.lock("FLOCK", mode, 88, 55)
-    fake.lock("FLOCK", mode, 89, 56)
-    fake.lock("POSIX", mode, 90, 55)
-    fake.lock("FLOCK", mode, 91, 55, waits=True)
-    lock = on(live, FLOCK, 5, operation)
-    assert (lock.name, lock.state, said(lock.why)) == ("fd 5, /tmp/x", "waiting for a file lock", why)
-
-
-def test_flock_held_by_this_process(live: FakeTarget, fake: FakeProc) -> None:
-    locked(fake)
-    fake.lock("FLOCK", "WRITE", 100, 55)
-    assert said(on(live, FLOCK, 5, LOCK_EX).why) == "locked by this process"
-
-
-def test_flock_held_by_a_process_that_is_gone(live: FakeTarget, fake: FakeProc) -> None:
-    locked(fake)
-    fake.lock("FLOCK", "WRITE", 77, 55)
-    assert said(on(live, FLOCK, 5, LOCK_EX).why) == "locked by process 77"
-
-
-@pytest.mark.parametrize(("wanted", "span", "mode", "conflict"), [
-    (flock(WRLCK, 100, 10), "105 105", "WRITE", True), (flock(WRLCK, 100, 10), "110 120", "WRITE", False),
-    (flock(WRLCK, 100, 0), "500 EOF", "READ", True), (flock(RDLCK, 100, 0), "500 EOF", "READ", False),
-    (flock(WRLCK, 100, -10), "90 90", "WRITE", True), (flock(WRLCK, 100, -10), "100 100", "WRITE", False),
-    (flock(WRLCK, 0, 1, whence=1), "500 501", "WRITE", True)])
-def test_fcntl(live: FakeTarget, fake: FakeProc, wanted: bytes, span: str, mode: str, conflict: bool) -> None:
-    locked(fake)
-    fake.lock("POSIX", mode, 88, 55, span)
-    fake.lock("POSIX", mode, 100, 55, span)  # never in the way of the process itself
-    fake.lock("FLOCK", mode, 89, 55)
-    why = 'locked by process 88 "sh"' if conflict else "the process that locked it is not recorded"
-    assert said(on(live, FCNTL, 5, SETLKW, put(live, wanted)).why) == why
-
-
-def test_lock_of_an_open_file(live: FakeTarget, fake: FakeProc) -> None:
-    locked(fake)
-    line = fake.lock("OFDLCK", "WRITE", -1, 55)
-    fake.open(3, "/tmp/x", os.O_RDWR, pid=88, inode=55, more=line)
-    fake.open(4, "/tmp/x", os.O_RDWR, pid=88, inode=55)
-    fake.lock("POSIX", "READ", 100, 55)
-    why = said(on(live, FCNTL, 5, OFD_SETLKW, put(live, flock(WRLCK, 0, 0))).why)
-    assert why == 'locked by this process and fd 3 of process 88 "sh"'
-
-
-def test_lock_of_an_open_file_that_has_a_lesser_one_itself(live: FakeTarget, fake: FakeProc) -> None:
-    own = fake.lock("OFDLCK", "READ", -1, 55)
-    other = fake.lock("OFDLCK", "READ", -1, 55, "10 20")
-    fake.open(5, "/tmp/x", os.O_RDWR, inode=55, more=own)
-    fake.process(88, "sh")
-    fake.open(3, "/tmp/x", os.O_RDWR, pid=88, inode=55, more=other)
-    why = said(on(live, FCNTL, 5, OFD_SETLKW, put(live, flock(WRLCK, 0, 0))).why)
-    assert why == 'locked by fd 3 of process 88 "sh"'
-
-
-def test_file_that_the_kernel_does_not_name(live: FakeTarget, fake: FakeProc) -> None:
-    locked(fake)
-    fake.write("100/fdinfo/5", "pos:\t0\nflags:\t02\nmnt_id:\t22\n")
-    assert said(on(live, FLOCK, 5, LOCK_EX).why) == "the process that locked it is not known"
 
 
 def test_other_ends_are_searched_until_the_time_is_up(live: FakeTarget, fake: FakeProc,

@@ -308,3 +308,62 @@ def test_deadlock_inside_a_process_comes_from_its_report(pair: Host) -> None:
     scene = pair.scene()
     assert scene.dead == {Node(200, 2)}
     assert [found.processes for found in find_deadlocks(scene.waits, scene.dead)] == [(100, 200)]
+
+
+# -- locks on files -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lockers(host: Host) -> Host:
+    """Each of two processes waits for a lock that the other has, on files 55 and 56."""
+    host.process(100, "flock", [6, 2])
+    host.process(200, "flock", [5, 2], parent=100)
+    for pid, inode, held, wanted in ((100, 55, 5, 6), (200, 56, 6, 5)):
+        line = host.fake.lock("FLOCK", "WRITE", pid, inode)
+        host.fake.open(held, f"/tmp/{inode}", os.O_RDWR | os.O_CLOEXEC, pid=pid, inode=inode, more=line)
+        host.fake.open(wanted, f"/tmp/{111 - inode}", os.O_RDWR, pid=pid, inode=111 - inode)
+    mounts = (host.root / "100" / "mountinfo").read_text()
+    host.fake.write("200/mountinfo", mounts)
+    return host
+
+
+def test_lockers_of_two_files_deadlock(lockers: Host) -> None:
+    wait = lockers.scene().waits[Node(100, 1)]
+    assert (wait.kind, wait.holders, wait.evidence) == ("file-lock", frozenset({Node(200, 1)}), "derived")
+    assert explain(wait.awaited) == "for the lock of /tmp/56, fd 6"
+    assert explain(wait.why[0]) == "only process 200 has the open file that holds the lock"
+    assert lockers.deadlocked() == [(100, 200)]
+
+
+def test_locker_that_shares_its_open_file_is_not_a_deadlock(lockers: Host) -> None:
+    lockers.fake.process(300, "outside")
+    lockers.fake.open(6, "/tmp/56", os.O_RDWR, pid=300, inode=56,
+                      more="lock:\t1: FLOCK ADVISORY WRITE 200 fe:00:56 0 EOF")
+    assert lockers.deadlocked() == []
+
+
+def test_locker_with_a_handler_of_alarms_is_not_a_deadlock(lockers: Host) -> None:
+    lockers.process(200, "flock", [5, 2], tid=200, caught=1 << 13)
+    status = lockers.root / "200" / "status"
+    status.write_text(status.read_text().replace(f"SigCgt:\t{0:016x}\n", ""))
+    assert lockers.deadlocked() == []
+
+
+def test_lock_that_was_released_is_not_a_deadlock(lockers: Host) -> None:
+    fdinfo = lockers.root / "200" / "fdinfo" / "6"
+    fdinfo.write_text(fdinfo.read_text().partition("lock:")[0])
+    lockers.fake.write("locks", "")
+    assert lockers.deadlocked() == []
+
+
+def test_process_that_cannot_be_read_may_have_the_open_file(lockers: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    lockers.fake.process(300, "secret")
+    listdir = os.listdir
+
+    def refuse(path: str) -> list[str]:
+        if path.endswith("/300/fd"):
+            raise PermissionError
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert lockers.deadlocked() == []
