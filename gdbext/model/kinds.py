@@ -13,7 +13,8 @@ from gdbext.record import record
 
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "py-lock", "py-rlock", "py-mutex",
+    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "parking-lot-mutex",
+    "parking-lot-rwlock", "parking-lot-condvar", "parking-lot-once", "py-lock", "py-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
     "futex", "descriptor"]
 
@@ -121,6 +122,15 @@ KINDS: Mapping[LockKind, Kind] = {
         gathers=True, is_event=True),
     "openmp-lock": Kind(
         "inferred: the only thread inside the critical section, candidates otherwise", name="OpenMP lock"),
+    "parking-lot-mutex": Kind("not recorded: candidates only", name="parking_lot Mutex", own_threads_only=True),
+    "parking-lot-rwlock": Kind(
+        "not recorded, readers are counted: candidates only", name="parking_lot RwLock", has_readers=True,
+        own_threads_only=True),
+    "parking-lot-condvar": Kind(
+        "none: any thread may notify it", name="parking_lot Condvar", wait_for="any", no_owner="condvar-has-no-owner",
+        is_event=True, own_threads_only=True),
+    "parking-lot-once": Kind(
+        "not recorded: candidates only", name="parking_lot Once", held="run by", own_threads_only=True),
     "spin-lock": Kind(
         "not recorded: candidates only", name="spin lock", spins=True),
     "py-lock": Kind(

@@ -28,6 +28,7 @@ _OWNERLESS = {
     "future": "a std::future that a thread waits for", "libgomp-lock": "an internal lock of libgomp",
     "libgomp-semaphore": "a semaphore of libgomp", "linker": "the lock is held and", "mutex": "the mutex is locked and",
     "once-flag": "a _PyOnceFlag", "openmp-lock": "an OpenMP lock", "py-mutex": "a PyMutex",
+    **dict.fromkeys(("parking-lot-mutex", "parking-lot-rwlock", "parking-lot-once"), "a lock of parking_lot"),
     "python-lock": "a lock of this kind", "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
     "spin-lock": "a spin lock", "stdio": "the lock",
 }

@@ -15,6 +15,7 @@ from gdbext.waits.blocked import Blocked
 from gdbext.waits.openmp import OpenMP
 from gdbext.waits.parked import ParkedWaits, read_parked
 from gdbext.waits.python_locks import PythonLocks
+from gdbext.waits.rust import Rust
 from gdbext.waits.seen import SeenLock
 
 
@@ -36,6 +37,7 @@ class Context:
     parked: ParkedWaits
     python_locks: PythonLocks
     openmp: OpenMP
+    rust: Rust
     blocked: Blocked
     words: lock_kinds.Context | None
     locks: dict[tuple[object, ...], SeenLock]
@@ -63,4 +65,4 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
     parked = read_parked(target.memory, threads, python, findings)
     return Context(target, code, library, threads, sites, python, findings, parked,
                    PythonLocks(target.memory, threads, python, parked, object_names), OpenMP(target, code, threads),
-                   Blocked(target, code, sites), words, {})
+                   Rust(target, code, sites), Blocked(target, code, sites), words, {})

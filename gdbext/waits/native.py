@@ -35,7 +35,8 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
         if context.words is None:
             lock = unknown(futex, site)
         else:
-            lock = context.openmp.find_lock(seen, futex) or recognise(context.words, futex, site)
+            lock = (context.openmp.find_lock(seen, futex) or context.rust.find_lock(seen, futex)
+                    or recognise(context.words, futex, site))
             worker = context.openmp.describe_condvar_wait(seen) if lock.kind == CONDVAR else None
             if worker is not None and lock.why is not None:
                 lock = replace(lock, why=because("several", reasons=(worker, lock.why)))
