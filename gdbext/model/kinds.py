@@ -14,7 +14,8 @@ from gdbext.record import record
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
     "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "parking-lot-mutex",
-    "parking-lot-rwlock", "parking-lot-condvar", "parking-lot-once", "py-lock", "py-rlock", "py-mutex",
+    "parking-lot-rwlock", "parking-lot-condvar", "parking-lot-once", "rust-mutex", "rust-rwlock", "rust-condvar",
+    "rust-once", "rust-park", "py-lock", "py-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
     "futex", "descriptor"]
 
@@ -131,6 +132,17 @@ KINDS: Mapping[LockKind, Kind] = {
         is_event=True, own_threads_only=True),
     "parking-lot-once": Kind(
         "not recorded: candidates only", name="parking_lot Once", held="run by", own_threads_only=True),
+    "rust-mutex": Kind("not recorded: candidates only", name="Rust Mutex", own_threads_only=True),
+    "rust-rwlock": Kind(
+        "not recorded, readers are counted: candidates only", name="Rust RwLock", has_readers=True,
+        own_threads_only=True),
+    "rust-condvar": Kind(
+        "none: any thread may notify it; also channels", name="Rust Condvar", wait_for="any",
+        no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True),
+    "rust-once": Kind("not recorded: candidates only", name="Rust Once", held="run by", own_threads_only=True),
+    "rust-park": Kind(
+        "none: any thread may unpark it; also channels", name="thread::park", wait_for="any",
+        no_owner="park-has-no-owner", is_event=True, own_threads_only=True),
     "spin-lock": Kind(
         "not recorded: candidates only", name="spin lock", spins=True),
     "py-lock": Kind(

@@ -1,20 +1,22 @@
-"""Waits for locks of Rust code: those of the crate parking_lot."""
+"""Waits for locks of Rust code: those of the crate parking_lot, and those of the standard library."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gdbext.errors import if_unreadable
-from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait
+from gdbext.glibc.futex import FUTEX_WAIT, FUTEX_WAIT_BITSET, PRIVATE, FutexWait
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import EXCLUSIVE, SHARED, Mode
 from gdbext.model.kinds import LockKind
 from gdbext.model.reasons import because
-from gdbext.runtimes import parking_lot
+from gdbext.remembered import remembered
+from gdbext.runtimes import parking_lot, rust_std
 from gdbext.runtimes.names import rust_name
 from gdbext.threads.code import Code
+from gdbext.threads.function_code import code_up_to
 from gdbext.threads.site import MAX_DEPTH, Sites
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.seen import MENTIONS, READERS, SeenLock
@@ -27,6 +29,19 @@ _ONCE: Final = "parking-lot-once"
 _NAMES: tuple[tuple[str, LockKind], ...] = (
     ("parking_lot::raw_mutex::", _MUTEX), ("parking_lot::raw_rwlock::", _RWLOCK), ("parking_lot::condvar::", _CONDVAR),
     ("parking_lot::once::", _ONCE))
+_STD_MUTEX: Final = "rust-mutex"
+_STD_RWLOCK: Final = "rust-rwlock"
+_STD_CONDVAR: Final = "rust-condvar"
+_STD_ONCE: Final = "rust-once"
+_STD_PARK: Final = "rust-park"
+#: The same for functions of the standard library; in Rust up to 1.77 the modules have other names.
+_STD_NAMES: tuple[tuple[str, LockKind], ...] = (
+    ("Mutex::lock_contended", _STD_MUTEX), ("RwLock::read_contended", _STD_RWLOCK),
+    ("RwLock::write_contended", _STD_RWLOCK), ("Condvar::wait", _STD_CONDVAR), ("Once::call", _STD_ONCE),
+    ("Once::wait", _STD_ONCE), ("Parker::park", _STD_PARK), ("thread::park", _STD_PARK))
+_CONSTANTS: Mapping[int, LockKind] = {rust_std.MUTEX_WAITED_FOR: _STD_MUTEX, rust_std.PARKED: _STD_PARK}
+#: GDB and `rust_name` write the type of a method with or without them.
+_BRACKETS: Final = {ord(each): None for each in "<>"}
 #: Sections with the variables of a file, and the most copies of the crate in one file that are searched for.
 _VARIABLES, _MAX_COPIES = (".bss", ".data"), 8
 
@@ -35,6 +50,7 @@ class Rust:
     """The waits of threads in Rust code. Tables of parking_lot are searched for when the first thread sleeps in it."""
 
     def __init__(self, target: Target, code: Code, sites: Sites) -> None:
+        self._target = target
         self._memory = target.memory
         self._code = code
         self._sites = sites
@@ -44,19 +60,85 @@ class Rust:
     @if_unreadable(None)
     def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         """What a thread waits for that sleeps on a futex word of Rust code; None for any other wait."""
-        if futex.op != FUTEX_WAIT | PRIVATE or futex.expected != parking_lot.PARKED:
-            return None
-        parked = parking_lot.read_parked(self._memory, futex.address)
-        if parked is None:
+        if futex.op == FUTEX_WAIT | PRIVATE and futex.expected == parking_lot.PARKED:
+            find = self._find_parked
+        elif futex.op == FUTEX_WAIT_BITSET | PRIVATE:
+            find = self._find_std
+        else:
             return None
         native = seen.native(self._code)
         caller = self._sites.site(native).caller
         module = self._code.module(native[caller][0]) if caller is not None else None
-        if caller is None or module is None or not self._is_in_queue(module, parked):
+        return find(futex, native[caller:], module) if caller is not None and module is not None else None
+
+    def _find_parked(self, futex: FutexWait, native: Sequence[tuple[int, int]], module: Module) -> SeenLock | None:
+        parked = parking_lot.read_parked(self._memory, futex.address)
+        if parked is None or not self._is_in_queue(module, parked):
             return None
-        names = self._names(native, caller)
+        names = self._names(native, module)
         kind = next((kind for part, kind in _NAMES if any(part in name for name in names)), None)
         return None if names and kind is None else self._decode(parked, kind)
+
+    def _find_std(self, futex: FutexWait, native: Sequence[tuple[int, int]], module: Module) -> SeenLock | None:
+        name = next(iter(self._names(native[:1], module)), "").translate(_BRACKETS)
+        kind = next((kind for part, kind in _STD_NAMES if name.startswith("std::") and part in name), None)
+        if kind is None:
+            if not self._has_std(module):
+                return None
+            kind = self._std_kind(futex, native[0][0])
+        return self._decode_std(futex, kind) if kind is not None else None
+
+    @remembered
+    def _has_std(self, module: Module) -> bool:
+        return any(rust_std.has_library(self._memory, section) for section in module.sections
+                   if section.name == ".rodata")
+
+    @remembered
+    def _expects_constant(self, pc: int) -> bool | None:
+        """Whether code that sleeps expects a constant, by its call; None if that is not certain.
+
+        :param pc: the return address of the call of ``syscall(SYS_futex, word, op, expected, ...)``.
+        """
+        instructions = code_up_to(self._target, self._code, pc)
+        if len(instructions) < 2 or instructions[-2].kind != "call":
+            return None
+        cpu = self._code.cpu
+        origin = cpu.origin(instructions, len(instructions) - 2, cpu.ARGUMENTS[3])
+        return origin.kind == "constant" if origin is not None and origin.certain else None
+
+    def _std_kind(self, futex: FutexWait, pc: int) -> LockKind | None:
+        """The kind of a lock of the standard library whose functions have no names, or are inlined.
+
+        A mutex and a parked thread expect a constant. Otherwise the word counts signals of a condition variable, if its
+        value is not one of a lock.
+        """
+        constant = self._expects_constant(pc)
+        if constant:
+            return _CONSTANTS.get(futex.expected)
+        if constant is None:
+            return None
+        if (rust_std.rwlock_of_reader(self._memory, futex.address, futex.expected) is not None
+                or rust_std.rwlock_of_writer(self._memory, futex.address) is not None):
+            return _STD_RWLOCK
+        return _STD_CONDVAR if futex.expected not in rust_std.ONCE_WAITED_FOR else None
+
+    def _decode_std(self, futex: FutexWait, kind: LockKind) -> SeenLock | None:
+        if kind == _STD_MUTEX:
+            locked = rust_std.is_locked_mutex(self._memory, futex.address)
+            fits = locked is not None and futex.expected == rust_std.MUTEX_WAITED_FOR
+            return _lock(kind, futex.address, bool(locked)) if fits else None
+        if kind == _STD_RWLOCK:
+            mode: Mode = SHARED
+            state = rust_std.rwlock_of_reader(self._memory, futex.address, futex.expected)
+            if state is None:
+                mode, state = EXCLUSIVE, rust_std.rwlock_of_writer(self._memory, futex.address)
+            return _rwlock(kind, state, mode) if state is not None else None
+        if kind == _STD_ONCE:
+            return SeenLock(kind, futex.address, "in progress", find_holders=MENTIONS,
+                            why=because("records-no-owner", what=kind))
+        if kind == _STD_PARK:
+            return SeenLock(kind, futex.address, "parked", why=because("park-has-no-owner"))
+        return SeenLock(kind, futex.address, "waiting for a signal", why=because("condvar-has-no-owner"))
 
     def _is_in_queue(self, module: Module, parked: parking_lot.ParkedThread) -> bool:
         """Whether a table of the crate in a file proves that a thread waits for its key."""
@@ -71,13 +153,12 @@ class Rust:
         known.append(next((at for at in found if at is not None), None))
         return known[-1] is not None
 
-    def _names(self, native: Sequence[tuple[int, int]], caller: int) -> list[str]:
+    def _names(self, native: Sequence[tuple[int, int]], module: Module) -> list[str]:
         """The names of the functions of one file in which a thread waits, innermost first."""
         names = []
-        module = self._code.module(native[caller][0])
-        for index in range(caller, min(len(native), caller + MAX_DEPTH)):
-            function = self._code.symbol(native[index][0], index).function
-            if function is None or self._code.module(native[index][0]) is not module:
+        for pc, _ in native[:MAX_DEPTH]:
+            function = self._code.symbol(pc, 1).function
+            if function is None or self._code.module(pc) is not module:
                 break
             names.append(rust_name(function) or function)
         return names
@@ -91,7 +172,7 @@ class Rust:
         if kind in (None, _RWLOCK):
             state = parking_lot.decode_rwlock(self._memory, parked)
             if state is not None:
-                found.append(_rwlock(state, parked.token))
+                found.append(_rwlock(_RWLOCK, state, EXCLUSIVE if parked.token == parking_lot.TO_WRITE else SHARED))
         if kind in (None, _MUTEX, _CONDVAR) and not parked.token:
             # a signal moves the threads that wait for a condition variable to the queue of the mutex
             locked = parking_lot.is_locked_mutex(self._memory, parked.key)
@@ -113,11 +194,10 @@ def _lock(kind: LockKind, address: int, locked: bool) -> SeenLock:
     return SeenLock(kind, address, "locked", find_holders=MENTIONS, why=because("records-no-owner", what=kind))
 
 
-def _rwlock(state: parking_lot.RwLockState, token: int) -> SeenLock:
-    mode: Mode = EXCLUSIVE if token == parking_lot.TO_WRITE else SHARED
+def _rwlock(kind: LockKind, state: parking_lot.RwLockState | rust_std.RwLockState, mode: Mode) -> SeenLock:
     if state.readers:
-        return SeenLock(_RWLOCK, state.address, state.state, mode, count=state.readers, find_holders=READERS)
+        return SeenLock(kind, state.address, state.state, mode, count=state.readers, find_holders=READERS)
     if state.state == "free":
-        return SeenLock(_RWLOCK, state.address, state.state, mode, why=because("lock-about-to-be-taken"))
-    return SeenLock(_RWLOCK, state.address, state.state, mode, find_holders=MENTIONS,
-                    why=because("records-no-owner", what=_RWLOCK))
+        return SeenLock(kind, state.address, state.state, mode, why=because("lock-about-to-be-taken"))
+    return SeenLock(kind, state.address, state.state, mode, find_holders=MENTIONS,
+                    why=because("records-no-owner", what=kind))
