@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -38,10 +39,11 @@ _STD_PARK: Final = "rust-park"
 _STD_NAMES: tuple[tuple[str, LockKind], ...] = (
     ("Mutex::lock_contended", _STD_MUTEX), ("RwLock::read_contended", _STD_RWLOCK),
     ("RwLock::write_contended", _STD_RWLOCK), ("Condvar::wait", _STD_CONDVAR), ("Once::call", _STD_ONCE),
-    ("Once::wait", _STD_ONCE), ("Parker::park", _STD_PARK), ("thread::park", _STD_PARK))
+    ("Once::wait", _STD_ONCE), ("Parker::park", _STD_PARK), ("Thread::park", _STD_PARK),
+    ("thread::functions::park", _STD_PARK), ("thread::park", _STD_PARK))
 _CONSTANTS: Mapping[int, LockKind] = {rust_std.MUTEX_WAITED_FOR: _STD_MUTEX, rust_std.PARKED: _STD_PARK}
-#: GDB and `rust_name` write the type of a method with or without them.
-_BRACKETS: Final = {ord(each): None for each in "<>"}
+#: What GDB or `rust_name` add to names: brackets around the type of a method, and hashes.
+_ADDED: Final = re.compile(r"<|>|\[[0-9a-f]+\]")
 #: Sections with the variables of a file, and the most copies of the crate in one file that are searched for.
 _VARIABLES, _MAX_COPIES = (".bss", ".data"), 8
 
@@ -67,7 +69,10 @@ class Rust:
         else:
             return None
         native = seen.native(self._code)
-        caller = self._sites.site(native).caller
+        site = self._sites.site(native)
+        caller = site.caller
+        if "syscall" not in site.functions:
+            return None  # the C library itself sleeps
         module = self._code.module(native[caller][0]) if caller is not None else None
         return find(futex, native[caller:], module) if caller is not None and module is not None else None
 
@@ -80,7 +85,7 @@ class Rust:
         return None if names and kind is None else self._decode(parked, kind)
 
     def _find_std(self, futex: FutexWait, native: Sequence[tuple[int, int]], module: Module) -> SeenLock | None:
-        name = next(iter(self._names(native[:1], module)), "").translate(_BRACKETS)
+        name = _ADDED.sub("", next(iter(self._names(native[:1], module)), ""))
         kind = next((kind for part, kind in _STD_NAMES if name.startswith("std::") and part in name), None)
         if kind is None:
             if not self._has_std(module):
@@ -112,11 +117,10 @@ class Rust:
         A mutex and a parked thread expect a constant. Otherwise the word counts signals of a condition variable, if its
         value is not one of a lock.
         """
-        constant = self._expects_constant(pc)
-        if constant:
-            return _CONSTANTS.get(futex.expected)
-        if constant is None:
-            return None
+        if futex.expected in _CONSTANTS:
+            constant = self._expects_constant(pc)
+            if constant is not False:
+                return _CONSTANTS[futex.expected] if constant else None
         if (rust_std.rwlock_of_reader(self._memory, futex.address, futex.expected) is not None
                 or rust_std.rwlock_of_writer(self._memory, futex.address) is not None):
             return _STD_RWLOCK

@@ -1,4 +1,5 @@
-//! Locks of Rust's standard library, which are futex words that record no owner: one scene each, all in one process.
+//! Locks of Rust's standard library, which record no owner: one scene each, all in one process. With the argument
+//! `stripped`, the functions of a `Once` have no names, and then its word is that of no known lock.
 //!
 //! Prints one JSON line about itself, see tests/support/samples.py, and then hangs.
 
@@ -102,10 +103,10 @@ impl Stage {
     }
 
     /// `at_hand`: the threads with the address of the word; the first of them holds the lock.
-    fn tell(&mut self, name: &str, word: usize, at_hand: &[&str], waiters: &[&str]) {
+    fn tell(&mut self, name: &str, kind: &str, state: &str, word: usize, at_hand: &[&str], waiters: &[&str]) {
         let quoted = |roles: &[&str]| roles.iter().map(|role| format!("{role:?}")).collect::<Vec<_>>().join(", ");
         self.locks.push(format!(
-            "{name:?}: {{\"kind\": \"futex\", \"address\": \"{word:#x}\", \"state\": \"waited for\", \
+            "{name:?}: {{\"kind\": {kind:?}, \"address\": \"{word:#x}\", \"state\": {state:?}, \
              \"mode\": \"exclusive\", \"holders\": [], \"really\": [{}], \"candidates\": [{}], \
              \"waiters\": [{}], \"evidence\": null}}",
             quoted(&at_hand[..at_hand.len().min(1)]),
@@ -126,7 +127,7 @@ fn scene_mutex(stage: &mut Stage) {
     let address = stage.start_waiter("mutex.first", move || drop(first.lock()));
     assert_eq!(address, stage.start_waiter("mutex.second", move || drop(second.lock())));
     word.store(address, Ordering::Release);
-    stage.tell("mutex", address, &["mutex.holder"], &["mutex.first", "mutex.second"]);
+    stage.tell("mutex", "rust-mutex", "locked", address, &["mutex.holder"], &["mutex.first", "mutex.second"]);
 }
 
 fn scene_rwlock(stage: &mut Stage) {
@@ -138,13 +139,26 @@ fn scene_rwlock(stage: &mut Stage) {
         rest();
     });
     let address = stage.start_waiter("rwlock.reader", move || drop(reader.read()));
-    // writers sleep on a word of their own
+    // writers sleep on a word of their own, the next one
     let other = stage.start_waiter("rwlock.next", move || drop(writer.write()));
-    assert_ne!(address, other);
+    assert_eq!(address + 4, other);
     word.store(address, Ordering::Release);
-    // and read the other one first
-    stage.tell("rwlock", address, &["rwlock.writer", "rwlock.next"], &["rwlock.reader"]);
-    stage.tell("rwlock writers", other, &[], &["rwlock.next"]);
+    stage.tell("rwlock", "rust-rwlock", "write-locked", address, &["rwlock.writer"], &["rwlock.reader", "rwlock.next"]);
+}
+
+fn scene_read(stage: &mut Stage) {
+    let lock = Arc::new(RwLock::new(0));
+    let word = Word::default();
+    let (first, second, writer) = (Arc::clone(&lock), Arc::clone(&lock), lock);
+    for (role, lock) in [("read.first", first), ("read.second", second)] {
+        stage.start_holder(role, &word, move |rest| {
+            let _guard = lock.read().expect("not poisoned");
+            rest();
+        });
+    }
+    let address = stage.start_waiter("read.writer", move || drop(writer.write())) - 4;
+    word.store(address, Ordering::Release);
+    stage.tell("read", "rust-rwlock", "read-locked", address, &["read.first", "read.second"], &["read.writer"]);
 }
 
 fn scene_condvar(stage: &mut Stage) {
@@ -156,7 +170,7 @@ fn scene_condvar(stage: &mut Stage) {
     };
     let address = stage.start_waiter("condvar.first", wait(Arc::clone(&pair)));
     assert_eq!(address, stage.start_waiter("condvar.second", wait(pair)));
-    stage.tell("condvar", address, &[], &["condvar.first", "condvar.second"]);
+    stage.tell("condvar", "rust-condvar", "waiting for a signal", address, &[], &["condvar.first", "condvar.second"]);
 }
 
 fn scene_once(stage: &mut Stage) {
@@ -165,14 +179,18 @@ fn scene_once(stage: &mut Stage) {
     stage.start_holder("once.initialiser", &word, |rest| ONCE.call_once(rest));
     let address = stage.start_waiter("once.waiter", || ONCE.call_once(|| ()));
     word.store(address, Ordering::Release);
-    stage.tell("once", address, &["once.initialiser"], &["once.waiter"]);
+    let (kind, state) = match std::env::args().nth(1).as_deref() {
+        Some("stripped") => ("futex", "waited for"),
+        _ => ("rust-once", "in progress"),
+    };
+    stage.tell("once", kind, state, address, &["once.initialiser"], &["once.waiter"]);
 }
 
 fn scene_park(stage: &mut Stage) {
     let address = stage.start_waiter("park.waiter", || loop {
         thread::park();
     });
-    stage.tell("park", address, &[], &["park.waiter"]);
+    stage.tell("park", "rust-park", "parked", address, &[], &["park.waiter"]);
 }
 
 fn scene_channel(stage: &mut Stage) {
@@ -181,7 +199,7 @@ fn scene_channel(stage: &mut Stage) {
         let _unused = receiver.recv();
     });
     std::mem::forget(sender);
-    stage.tell("channel", address, &[], &["channel.receiver"]);
+    stage.tell("channel", "rust-park", "parked", address, &[], &["channel.receiver"]);
 }
 
 fn scene_barrier(stage: &mut Stage) {
@@ -189,7 +207,7 @@ fn scene_barrier(stage: &mut Stage) {
     let (first, second) = (Arc::clone(&barrier), barrier);
     let address = stage.start_waiter("barrier.first", move || drop(first.wait()));
     assert_eq!(address, stage.start_waiter("barrier.second", move || drop(second.wait())));
-    stage.tell("barrier", address, &[], &["barrier.first", "barrier.second"]);
+    stage.tell("barrier", "rust-condvar", "waiting for a signal", address, &[], &["barrier.first", "barrier.second"]);
 }
 
 /// Words that this thread has returned do not stay on its stack.
@@ -204,7 +222,9 @@ fn scrub_stack() {
 #[inline(never)]
 fn play() {
     let mut stage = Stage::default();
-    for scene in [scene_mutex, scene_rwlock, scene_condvar, scene_once, scene_park, scene_channel, scene_barrier] {
+    let scenes =
+        [scene_mutex, scene_rwlock, scene_read, scene_condvar, scene_once, scene_park, scene_channel, scene_barrier];
+    for scene in scenes {
         scene(&mut stage);
     }
     // the holders have learnt what they keep at hand

@@ -620,7 +620,8 @@ def locks(
 
 def locks_rust(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:
     """Run threads that hang on locks of Rust's standard library; requires rustc."""
-    return running([build("locks-rs-stripped" if stripped else "locks-rs")], directory)
+    command = [build("locks-rs-stripped"), "stripped"] if stripped else [build("locks-rs")]
+    return running(command, directory)
 
 
 def healthy_native(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:
