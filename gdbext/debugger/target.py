@@ -31,9 +31,9 @@ from gdbext.inferior.protocol import Memory, Module, Origin, Section, SignalInfo
 from gdbext.inferior.signals import FAULT_SIGNALS
 from gdbext.layout.members import read_specs
 from gdbext.layout.table import Struct
-from gdbext.model import ProblemKind, TargetKind
+from gdbext.model import InlinedCall, ProblemKind, TargetKind
 from gdbext.remembered import remembered
-from gdbext.runtimes.names import without_parameters
+from gdbext.runtimes.names import public_name, without_parameters
 
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 # `info files`: "	0x00005555 - 0x00005570 is .interp in /lib/libm.so.6"; no "in" for the main executable. A core's
@@ -45,7 +45,7 @@ _CORE_FILE = re.compile(r"^Local core dump file:\s+[`'](.+)', file type ", re.MU
 # `disassemble/r`: "=> 0x0000555555555139 <get+4>:	48 8b 47 18	mov    0x18(%rdi),%rax"
 _INSTRUCTION = re.compile(r"^(?:=>)?\s*(0x[0-9a-f]+)(?: <.*?>)?:\t((?:[0-9a-f]{2} ?)+?) *\t(.*)$")
 # `output/a`: "0x7f3c4c1 <lock_PyThread_acquire_lock+246>"; the offset is negative in a part placed before the entry
-_SYMBOLIC = re.compile(r"^0x[0-9a-f]+ <(.+?)(?:[-+]\d+)?>$", re.DOTALL)
+_SYMBOLIC = re.compile(r"^0x[0-9a-f]+ <(.+?)(?:([-+]\d+))?>$", re.DOTALL)
 _PLAIN_NAME = re.compile(r"^[A-Za-z_][\w.$]*$", re.ASCII)
 # mangled by Rust: in its own scheme, or in C++'s with a hash at the end
 _RUST = re.compile(r"^_R|17h[0-9a-f]{16}E")
@@ -95,6 +95,8 @@ class CoreMemory:
 #: For how many frames of a stack GDB reads symbols with `set auto-solib-add off`.
 _MAX_LOADED_FRAMES = 1000
 
+#: Most functions that are inlined into each other at one address.
+_MAX_INLINED = 30
 #: The number of variables shown of a frame, and of characters of a value.
 _MAX_VARIABLES, _MAX_VALUE = 50, 200
 
@@ -295,7 +297,10 @@ class GdbTarget:
             match = _SYMBOLIC.match(output(f"output/a {address:#x}"))
         except gdb.error:
             match = None
-        return Symbol(_demangled(match[1] if match else None), *_source_line(address))
+        if match is None:
+            return Symbol(None, *_source_place(address, address))
+        name, offset = match.groups()
+        return Symbol(_demangled(name), *_source_place(address, address - int(offset or 0)))
 
     def selected(self) -> int | None:
         return self._selected
@@ -456,22 +461,54 @@ def is_inlined(frame: gdb.Frame) -> bool:
     return frame.type() in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)
 
 
-def _source_line(address: int) -> tuple[str | None, int | None]:
-    """Find file and line of a code address. In an inlined call the line is None: GDB has the inlined function's."""
+def _source_place(address: int, start: int) -> tuple[str | None, int | None, tuple[InlinedCall, ...]]:
+    """Find the file and line of a code address, and the inlined calls there, innermost first.
+
+    With inlined calls, file and line are those of the outermost call.
+
+    :param start: the address of the symbol.
+    """
     try:
         place = gdb.find_pc_line(address)
         table: gdb.Symtab | None = place.symtab  # None without debug information
         if table is None or not place.line:
-            return None, None
+            return None, None, ()
+        functions: list[tuple[int, gdb.Symbol]] = []
         block: gdb.Block | None = gdb.block_for_pc(address)
-        functions = 0
-        while block is not None:
-            functions += block.function is not None
+        while block is not None and len(functions) < _MAX_INLINED:
+            if block.function is not None:
+                functions.append((block.start, block.function))
             block = block.superblock
-        file = decoded(functools.partial(getattr, table, "filename"))
-        return (file, place.line) if functions == 1 else (file, None)
+        if not functions:  # assembly language
+            return _file_name(table), None, ()
+        file, line, inlined = _file_name(table), place.line, list[InlinedCall]()
+        for function in _inlined(functions, start):
+            # GDB gives an inlined function the file and line of its call
+            inlined.append(InlinedCall(_inlined_name(function), file, line or None))
+            file, line = _file_name(function.symtab), function.line
+        return file, line or None, tuple(inlined)
     except (gdb.error, RuntimeError, OverflowError):
-        return None, None
+        return None, None, ()
+
+
+def _inlined(functions: Sequence[tuple[int, gdb.Symbol]], start: int) -> Sequence[gdb.Symbol]:
+    """The inlined functions at an address.
+
+    :param functions: the functions whose blocks contain the address with their start, innermost first.
+    :param start: the address of the symbol.
+    """
+    # the block of a function that the compiler split off, as for OpenMP, is in that of the original function
+    own = [index for index, (low, _) in enumerate(functions) if low == start] or [len(functions) - 1]
+    return [function for _, function in functions[:own[-1]]]
+
+
+def _inlined_name(function: gdb.Symbol) -> str:
+    name = decoded(functools.partial(getattr, function, "name")) or "?"
+    return public_name(without_parameters(name) if "(" in name else name)
+
+
+def _file_name(table: gdb.Symtab | None) -> str | None:
+    return decoded(functools.partial(getattr, table, "filename")) if table is not None else None
 
 
 def _demangled(name: str | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.proc import Proc
-from gdbext.model import ProblemKind, TargetKind
+from gdbext.model import InlinedCall, ProblemKind, TargetKind
 from gdbext.record import record
 
 
@@ -70,11 +70,15 @@ class ThreadRef:
 
 @record
 class Symbol:
-    """The source location of an address. `function` is None if no symbol covers the address."""
+    """The source location of an address. `function` is None if no symbol covers the address.
+
+    `inlined` are the inlined functions at the address, innermost first; `file` and `line` are those of `function`.
+    """
 
     function: str | None
     file: str | None = None
     line: int | None = None
+    inlined: tuple[InlinedCall, ...] = ()
 
 
 @record

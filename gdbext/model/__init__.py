@@ -85,14 +85,28 @@ class PyFrame:
 
 
 @record
+class InlinedCall:
+    """A function that the compiler inlined, and the place in its source; `file` and `line` are None if not recorded."""
+
+    function: str
+    file: str | None = None
+    line: int | None = None
+
+
+@record
 class NativeFrame:
-    """One frame of machine code. `function` is None where no symbol covers the program counter."""
+    """One frame of machine code. `function` is None where no symbol covers the program counter.
+
+    `inlined` are the inlined functions at the program counter, innermost first: each was called by the next one,
+    and the last one by `function`, in `line`.
+    """
 
     function: str | None
     module: str | None
     pc: int
     file: str | None = None
     line: int | None = None
+    inlined: tuple[InlinedCall, ...] = ()
 
 
 Frame = Union[PyFrame, NativeFrame]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from gdbext.model import Frame, NativeFrame, Part, PyFrame, Thread
+from gdbext.model import Frame, InlinedCall, NativeFrame, Part, PyFrame, Thread
 from gdbext.narrate.words import Foreign, Words, listed, plural
 
 #: The last line of a stack that was cut on request, as GDB prints it.
@@ -90,6 +91,26 @@ def own_frame(thread: Thread) -> tuple[PyFrame | None, list[PyFrame]]:
 
 #: Modules whose functions do not explain a wait: the C library, the interpreter, and what passes calls on.
 _NOT_EXPLAINING = re.compile(r"^(?:libc|libpthread|ld-linux|ld-musl|libpython|python)[-.\d]")
+#: Further modules whose inlined functions are not shown.
+_RUNTIME = re.compile(r"^lib(?:gomp|iomp5?|omp)[-.\d]")
+
+
+#: Functions that the headers of the C++ library define.
+_CXX_LIBRARY = re.compile(r"^(?:std|__gnu_cxx)::|^__gthread_")
+
+
+def inlined_calls(frame: Frame) -> Sequence[InlinedCall]:
+    """The inlined functions of a native frame that are shown, innermost first.
+
+    None of the C library, the interpreter and OpenMP; of functions of the C++ library that call each other, the one
+    that other code called.
+    """
+    if isinstance(frame, PyFrame) or any(each.match(frame.module or "libc.")
+                                         for each in (_NOT_EXPLAINING, _GLUE, _RUNTIME)):
+        return ()
+    callers = [*(call.function for call in frame.inlined[1:]), frame.function or ""]
+    return [call for call, caller in zip(frame.inlined, callers)
+            if not (_CXX_LIBRARY.match(call.function) and _CXX_LIBRARY.match(caller))]
 
 
 def native_caller(thread: Thread) -> NativeFrame | None:
@@ -97,11 +118,13 @@ def native_caller(thread: Thread) -> NativeFrame | None:
 
     None as well where such a function has no name.
     """
-    for frame in thread.stack:
-        if isinstance(frame, PyFrame):
-            return None
-        if not _NOT_EXPLAINING.match(frame.module or "libc.") and not _GLUE.match(frame.module or ""):
-            return frame if frame.function else None
+    for part in parts_of(thread):
+        for frame in part.frames:
+            if isinstance(frame, PyFrame):
+                return None
+            if not _NOT_EXPLAINING.match(frame.module or "libc.") and not _GLUE.match(frame.module or ""):
+                named = replace(frame, function=part.name) if part.name is not None else frame
+                return named if named.function else None
     return None
 
 

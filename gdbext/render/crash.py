@@ -14,7 +14,7 @@ from gdbext.narrate.crash import (
     title,
     what_happened,
 )
-from gdbext.narrate.frames import numbered
+from gdbext.narrate.frames import inlined_calls, numbered
 from gdbext.narrate.names import thread_name
 from gdbext.narrate.reasons import explain
 from gdbext.narrate.threads import unmerged
@@ -76,6 +76,7 @@ def _stack(text: TextRenderer, crash: Crash) -> Iterator[str]:
             with_variables, variables = with_variables + 1, stack.variables
         lines = text.entry(part, index, "  ", variables)
         if index == crash.guilty and lines:
-            lines[0] = mark("->", "bad") + lines[0][2:]
+            at = len(inlined_calls(part.frames[0])) if part.text is None else 0
+            lines[at] = mark("->", "bad") + lines[at][2:]
         yield from lines
     yield ""

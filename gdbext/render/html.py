@@ -26,6 +26,7 @@ from gdbext.narrate.frames import (
     explaining_frames,
     frame_name,
     frame_place,
+    inlined_calls,
     left_out,
     library_of,
     numbered,
@@ -327,6 +328,7 @@ def _environment() -> Environment:
     made.filters.update(cut=lambda text, limit: printable(str(text), limit), number=lambda count: f"{count:,}",
                         px=lambda pixels: f"{pixels:.1f}")
     made.globals.update(crash_words=crash, gils=gils, graph=graph, locks=locks, tasks=tasks, threads=threads,
-                        verdict=verdict, frame_place=frame_place, heading=heading, lock_name=lock_name, plural=plural,
+                        verdict=verdict, frame_place=frame_place, heading=heading,
+                        inlined_calls=inlined_calls, lock_name=lock_name, plural=plural,
                         reason=reason, STATES=STATES, NEWLINE=Markup("\n"))
     return made

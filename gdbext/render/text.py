@@ -9,6 +9,7 @@ from gdbext.model import (
     Deadlock,
     Frame,
     Hold,
+    InlinedCall,
     Interpreter,
     Local,
     Lock,
@@ -23,6 +24,7 @@ from gdbext.narrate import gils, locks, names, tasks, threads, verdict
 from gdbext.narrate.frames import (
     MORE_FRAMES,
     explaining_frames,
+    inlined_calls,
     left_out,
     libraries,
     native_caller,
@@ -105,11 +107,19 @@ class TextRenderer:
         else:
             name = printable(frame.function, 200) if frame.function else f"{frame.pc:#x}"
             text = f" {name} ()" + (f" in {printable(frame.module, 100)}" if frame.module else "")
-            if frame.file and frame.line:
-                text += " at "
-                text += self._place(frame.file, frame.line, columns(f"{indent}{number}{text}{note}"))
-            source = []
+            text += self._at(frame, columns(f"{indent}{number}{text}{note}"))
+            inner = [self._inlined(call, f"{indent}{' ' * len(number)}") for call in inlined_calls(frame)]
+            return [*inner, f"{indent}{self.style.mark(number, 'dim')}{text}{note}"]
         return [f"{indent}{self.style.mark(number, 'dim')}{text}{note}", *source]
+
+    def _inlined(self, call: InlinedCall, indent: str) -> str:
+        text = f"{indent} {printable(call.function, 200)} () inlined"
+        return text + self._at(call, columns(text))
+
+    def _at(self, frame: NativeFrame | InlinedCall, used: int) -> str:
+        """The place of a frame with debug information."""
+        at = " at "
+        return at + self._place(frame.file, frame.line, used + columns(at)) if frame.file and frame.line else ""
 
     def _place(self, file: str, line: int | None, used: int) -> str:
         """A file and a line; the path is shortened to fit next to text of `used` columns."""
@@ -287,10 +297,7 @@ class TextRenderer:
     def _native(self, frame: NativeFrame, indent: str) -> str:
         text = f"{indent}in {printable(frame.function or '', 200)} ()"
         text += f" in {printable(frame.module, 100)}" if frame.module else ""
-        if frame.file and frame.line:
-            text += " at "
-            text += self._place(frame.file, frame.line, columns(text))
-        return text
+        return text + self._at(frame, columns(text))
 
     def _links(self, deadlock: Deadlock) -> list[str]:
         parts = [self.say(verdict.link_line(self.facts, deadlock, link)) for link in verdict.links(deadlock)]

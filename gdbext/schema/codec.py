@@ -62,9 +62,9 @@ def optional(codec: Codec, default: object = None) -> Codec:
     return replace(codec, default=default)
 
 
-def or_absent(codec: Codec) -> Codec:
-    """A member that exists only where the field is not None."""
-    return replace(codec, default=None, omitted=True)
+def or_absent(codec: Codec, default: object = None) -> Codec:
+    """A member that is not written as null; a document without it has the `default`."""
+    return replace(codec, default=default, omitted=True)
 
 
 def field(name: str, codec: Codec) -> Codec:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from gdbext import model
 from gdbext.errors import BadDocument
-from gdbext.model import Frame, Local, MixedStack, NativeFrame, Part, PyFrame, Thread
+from gdbext.model import Frame, InlinedCall, Local, MixedStack, NativeFrame, Part, PyFrame, Thread
 from gdbext.model.crash import Crash, Fault, Finding, Operand, Recursion, Suspect
 from gdbext.model.verdict import Verdict
 from gdbext.narrate.crash import came_from, covered
@@ -69,9 +69,11 @@ _COLUMNS = or_none(Codec(_read_columns, list))
 _PY_FRAME = shape(
     PyFrame, language=derived(lambda _: "python"), function=TEXT, qualified_name=TEXT, file=TEXT, line=NUMBER_OR_NONE,
     columns=_COLUMNS, kind=TEXT_OR_NONE)
+_INLINED = each(shape(InlinedCall, function=TEXT, file=TEXT_OR_NONE, line=NUMBER_OR_NONE))
 _NATIVE_FRAME = shape(
     NativeFrame, language=derived(lambda _: "native"), function=TEXT_OR_NONE, module=TEXT_OR_NONE, pc=ADDRESS,
-    file=TEXT_OR_NONE, line=NUMBER_OR_NONE)
+    file=TEXT_OR_NONE, line=NUMBER_OR_NONE, inlined=or_absent(
+        Codec(_INLINED.read, lambda calls: _INLINED.write(calls) or None), ()))
 _TAKEN_AT = or_none(shape(
     _taken_at, function=TEXT, qualified_name=optional(TEXT), file=TEXT, line=NUMBER_OR_NONE,
     columns=optional(_COLUMNS), kind=optional(TEXT_OR_NONE)))

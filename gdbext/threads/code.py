@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from gdbext import arch
@@ -19,7 +20,7 @@ from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.protocol import Module, Symbol, Target, ThreadRef
 from gdbext.model import NativeFrame
 from gdbext.model.reasons import Reason, ReasonCode, because, because_of
-from gdbext.runtimes.names import public_name
+from gdbext.runtimes.names import cython_name, public_name, short_name
 from gdbext.threads.findings import Findings
 
 #: Most native frames of one thread.
@@ -29,6 +30,18 @@ _NEARBY = 1 << 16
 _PYTHON_PROGRAM = re.compile(r"^python[0-9.]*[a-z]*(-dbg)?$")
 _PYTHON_FUNCTION = re.compile(r"^_?Py[A-Z_]|^_Py")
 _PYTHON_SOURCE = re.compile(r"(^|/)(Python|Objects|Modules|Parser|Programs|Include)/(internal/|cpython/)?\w+\.[ch]$")
+
+
+def _as_in_source(frame: NativeFrame) -> NativeFrame:
+    """A frame whose inlined calls have the names that a person knows, without Cython's own helpers."""
+    calls = [replace(call, function=cython_name(call.function, frame.module) or short_name(call.function))
+             for call in frame.inlined if not call.function.startswith("__Pyx_")]
+    # the body of a function is inlined into its wrapper, which has the same name
+    if calls and calls[-1].function == cython_name(frame.function or "", frame.module):
+        body = calls.pop()
+        frame = replace(frame, file=body.file, line=body.line)
+    return replace(frame, inlined=tuple(calls))
+
 
 
 class Code:
@@ -89,7 +102,8 @@ class Code:
             function = public_name(symbol.function) if symbol.function else None
             module = self._ranges.find(pc)
             name = module.name if module is not None else (self._unknown_file(pc) or "").rpartition("/")[2] or None
-            known = self._frames[(pc, index == 0)] = NativeFrame(function, name, pc, symbol.file, symbol.line)
+            known = NativeFrame(function, name, pc, symbol.file, symbol.line, symbol.inlined)
+            known = self._frames[(pc, index == 0)] = _as_in_source(known) if known.inlined else known
         return known
 
     def function_range(self, pc: int) -> tuple[int, int] | None:

@@ -25,6 +25,7 @@ from gdbext.model import (
     Gil,
     Hold,
     Holder,
+    InlinedCall,
     Interpreter,
     Local,
     Lock,
@@ -58,7 +59,8 @@ WHY = because("readers-not-recorded", count=1, candidates=1)
 def gil_deadlock() -> Report:
     """Thread 1 holds the GIL and waits for a library's lock, thread 2 the reverse; thread 3 is stuck behind them."""
     update = (NativeFrame("pthread_rwlock_wrlock", "libc.so.6", 0x7F0000001000),
-              NativeFrame("update_table", "libdrv.so", 0x7F0000002000, "/src/drv.c", 12),
+              NativeFrame("update_table", "libdrv.so", 0x7F0000002000, "/src/drv.c", 12,
+                          (InlinedCall("drv::Guard<T>::Guard", "/src/guard.h", 7), InlinedCall("drv::enter"))),
               PyFrame("update", "Table.update", "/app/job.py", 41), PyFrame("main", "main", "/app/job.py", 90),
               NativeFrame(None, "python3.11", 0x401000))
     work = (NativeFrame(None, "libc.so.6", 0x7F0000001100), PyFrame("work", "work", "/app/job.py", 17),

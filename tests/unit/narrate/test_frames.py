@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.model import Frame, NativeFrame, Part, PyFrame, Thread
+from gdbext.model import Frame, InlinedCall, NativeFrame, Part, PyFrame, Thread
 from gdbext.narrate.frames import (
     explaining_frames,
     frame_line,
     frame_name,
     frame_place,
+    inlined_calls,
     left_out,
     libraries,
     library_of,
+    native_caller,
     own_frame,
     own_place,
     short_place,
@@ -83,3 +85,32 @@ def test_frames_of_libraries_explain_a_thread_without_other_code() -> None:
     assert explaining_frames(thread) == {0, 1, 2}
     assert own_frame(thread) == (LIBRARIES[0], [])
     assert own_place(thread) == "wait threading.py:1"
+
+
+@pytest.mark.parametrize(("module", "shown"), [
+    ("libdrv.so", True), ("server", True), ("libstdc++.so.6", True), ("libcrypto.so.3", True),
+    ("libc.so.6", False), ("libpthread-2.31.so", False), ("libpython3.11.so.1.0", False), ("python3.11", False),
+    ("_ctypes.cpython-311-x86_64-linux-gnu.so", False), ("libgomp.so.1", False), ("libomp.so.5", False), (None, False),
+])
+def test_inlined_calls_are_shown_except_those_of_runtimes(module: str | None, shown: bool) -> None:
+    calls = (InlinedCall("lock", "lock.h", 3),)
+    assert tuple(inlined_calls(NativeFrame("g", module, 1, "g.c", 3, calls))) == (calls if shown else ())
+    assert inlined_calls(PYTHON) == ()
+
+
+def test_inlined_calls_within_the_cxx_library_are_shown_by_their_outermost() -> None:
+    names = ["__gthread_mutex_lock", "std::mutex::lock", "std::lock_guard<...>::lock_guard", "drv::enter",
+             "std::invoke", "std::call_once"]
+    frame = NativeFrame("work", "libdrv.so", 1, inlined=tuple(InlinedCall(name) for name in names))
+    assert [call.function for call in inlined_calls(frame)] == [
+        "std::lock_guard<...>::lock_guard", "drv::enter", "std::call_once"]
+    within = NativeFrame("std::thread::join", "libstdc++.so.6", 1, inlined=(InlinedCall("std::mutex::lock"),))
+    assert not inlined_calls(within)
+
+
+def test_function_of_the_program_that_waits_in_the_c_library() -> None:
+    libc, work = NativeFrame("read", "libc.so.6", 1), NativeFrame("work(int)", "server", 2)
+    thread = Thread(1, 1, 1, None, stack=(libc, work), parts=(Part((libc,)), Part((work,), None, None, "work")))
+    found = native_caller(thread)
+    assert found is not None
+    assert found.function == "work"

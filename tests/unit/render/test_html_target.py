@@ -34,7 +34,7 @@ def test_verdict_comes_first() -> None:
                   'thread 2 "loader" waits for the GIL \u2192 thread 1 "MainThread"', "behind:thread 3 \"reader\"",
                   'waits for pthread rwlock 0x5591e0c0 in libdrv.so to write, write-locked by thread 2 "loader"',
                   "holds the GIL", "pthread_rwlock_wrlock()", "Table.update /app/job.py:41",
-                  "update_table() libdrv.so /src/drv.c:12", "thread 5: unreadable: it runs",
+                  "update_table() libdrv.so /src/drv.c:12", "drv::enter() inlined", "thread 5: unreadable: it runs",
                   "Note: no layout table for CPython 3.11.7", "CPython 3.11.7"):
         assert words in text, words
 

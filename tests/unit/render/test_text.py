@@ -101,6 +101,8 @@ Not known: thread 5: unreadable: it runs
 def test_verdict_with_the_frames_that_explain_it() -> None:
     assert renderer(gil_deadlock()).deadlocks().startswith(VERDICT + """\
     #0   pthread_rwlock_wrlock () in libc.so.6
+         drv::Guard<T>::Guard () inlined at /src/guard.h:7
+         drv::enter () inlined
     #1   update_table () in libdrv.so at /src/drv.c:12
     #2   update at /app/job.py:41
              lib.update(self.table)

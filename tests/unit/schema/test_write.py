@@ -73,7 +73,7 @@ GROWN = {"": {"notes", "note_codes", "no_verdict", "no_verdict_code", "verdict"}
          ".deadlocks[].edges[]": {"evidence", "why", "why_code"},
          ".threads[]": {"unmerged", "unmerged_code", "parts", "blocked_on", "blocked_on_code", "critical_sections"},
          ".threads[].waits": {"why_code"},
-         ".threads[].stack[]": {"columns", "kind", "locals"},
+         ".threads[].stack[]": {"columns", "inlined", "kind", "locals"},
          ".threads[].holds[]": {"taken_at", "why_code"}, ".locks[].holders[]": {"taken_at", "why_code"}}
 
 
@@ -150,7 +150,9 @@ def test_values() -> None:
                               "why_code": None}
     assert first["stack"][1:3] == [
         {"language": "native", "function": "update_table", "module": "libdrv.so", "pc": "0x7f0000002000",
-         "file": "/src/drv.c", "line": 12},
+         "file": "/src/drv.c", "line": 12,
+         "inlined": [{"function": "drv::Guard<T>::Guard", "file": "/src/guard.h", "line": 7},
+                     {"function": "drv::enter", "file": None, "line": None}]},
         {"language": "python", "function": "update", "qualified_name": "Table.update", "file": "/app/job.py",
          "line": 41, "columns": None, "kind": None}]
     assert made["threads"][4]["tstate"] is None

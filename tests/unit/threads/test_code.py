@@ -7,6 +7,7 @@ import pytest
 from gdbext.errors import CorruptStructure
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.protocol import Module, Section, Symbol
+from gdbext.model import InlinedCall
 from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code, InterpreterCode, read_code
 from gdbext.threads.findings import Findings
@@ -119,6 +120,26 @@ def test_interrupted_function_is_not_a_caller(monkeypatch: pytest.MonkeyPatch) -
     names = {LIBC_TEXT + 0x1FF: "before", LIBC_TEXT + 0x200: "__restore_rt"}
     monkeypatch.setattr(target, "symbol", lambda address: Symbol(names.get(address)))
     assert code_of(target)[0].frame(LIBC_TEXT + 0x200, 2).function == "__restore_rt"
+
+
+def test_inlined_calls_of_cython_have_the_names_of_their_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The body is inlined into the wrapper of the same name, whose place in the generated file means nothing."""
+    target = FakeTarget()
+    calls = [InlinedCall(name, "job.c", line) for line, name in enumerate(
+        ["__Pyx_PyObject_Call", "__pyx_f_3job_half", "halve", "__pyx_pf_3job_2work"], 10)]
+    symbol = Symbol("__pyx_pw_3job_3work", "job.c", 20, tuple(calls))
+    monkeypatch.setattr(target, "symbol", lambda address: symbol)
+    frame = code_of(target)[0].frame(APP_TEXT + 0x200, 0)
+    assert frame.inlined == (InlinedCall("job.half", "job.c", 11), InlinedCall("halve", "job.c", 12))
+    assert (frame.function, frame.file, frame.line) == ("__pyx_pw_3job_3work", "job.c", 13)
+
+
+def test_inlined_calls_of_other_languages_are_as_the_debugger_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = FakeTarget()
+    symbol = Symbol("work", "job.c", 20, (InlinedCall("work", "job.c", 3), InlinedCall("f<int>::g", None, None)))
+    monkeypatch.setattr(target, "symbol", lambda address: symbol)
+    frame = code_of(target)[0].frame(APP_TEXT + 0x200, 0)
+    assert (frame.inlined, frame.line) == (symbol.inlined, 20)
 
 
 def test_return_address_is_in_a_loaded_file() -> None:
