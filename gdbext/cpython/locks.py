@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from gdbext.cpython.fast_rlock import is_fast_rlock, read_fast_rlock
 from gdbext.cpython.objects import Objects
 from gdbext.cpython.parking_lot import is_linked
 from gdbext.errors import CorruptStructure, if_unreadable
@@ -80,12 +81,20 @@ class LockReader:
         }
         self._known: dict[int, PyLock | None] = {}
 
+    @property
+    def header(self) -> int:
+        """Size of the part that all objects begin with, in bytes."""
+        return self._layouts["PyObject"].size
+
     def decode(self, address: int) -> PyLock | None:
         """The state of a lock object (``PyObject *``); None for an object of another kind.
 
         :raises GdbextError: the address does not hold an object, or the object is damaged.
         """
-        decoder = next(filter(None, map(self._decoders.get, self._objects.type_names(address))), None)
+        names = self._objects.type_names(address)
+        decoder = next(filter(None, map(self._decoders.get, names)), None)
+        if decoder is None and any(map(is_fast_rlock, names)):
+            decoder = self._fast_rlock
         if decoder is None:
             return None
         if address not in self._known:
@@ -165,6 +174,14 @@ class LockReader:
             word, locked = self._word(pointer)[0], count > 0
         return PyLock("py-rlock", address, type_name, _state(locked), (word,), locked,
                       owner & _MASK64 if locked else None)  # signed in 3.6
+
+    def _fast_rlock(self, address: int, type_name: str) -> PyLock | None:
+        state = read_fast_rlock(self._memory, address + self.header, self._objects.basic_size(address) - self.header)
+        if state is None:
+            return None
+        word, _ = self._word(state.lock)
+        return PyLock("py-fast-rlock", address, type_name, _state(state.count > 0), (word,), state.count > 0,
+                      state.owner if state.count else None)
 
     def _handle(self, address: int, type_name: str) -> PyLock | None:
         handle = self._objects.read_member("PyThreadHandleObject", address, "handle")

@@ -22,7 +22,7 @@ from gdbext.model import PyFrame
 _MAX_NESTING = 8
 #: Largest number of attributes of one object that are read.
 _MAX_ATTRIBUTES = 256
-_TAKEN = ("py-lock", "py-rlock", "py-import")
+_TAKEN = ("py-lock", "py-rlock", "py-fast-rlock", "py-import")
 _RELEASING = ("release", "release_lock", "__exit__")
 _GENERATORS = frozenset(("_GeneratorContextManager", "_AsyncGeneratorContextManager"))
 _IMPORTLIB = "<frozen importlib"

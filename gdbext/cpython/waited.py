@@ -59,7 +59,7 @@ class WaitedLocks:
         """
         found = self._in_frames(word, stack)
         if found is None:
-            lock = self._without_frames(word) or self._among(native(), word, set())
+            lock = self._without_frames(word) or self._in_native(native(), word)
             found = (lock, 0) if lock is not None else None
         return self._whole(*found, stack) if found is not None else None
 
@@ -108,6 +108,12 @@ class WaitedLocks:
             if lock is not None and word in lock.words:
                 return lock
         return None
+
+    def _in_native(self, words: Iterable[int], word: int) -> PyLock | None:
+        """The lock that words of a native stack point to; compiled code may only keep a pointer behind the header."""
+        known = list(words)
+        header = self._locks.header
+        return self._among(known, word, set()) or self._among((at - header for at in known), word, set())
 
     def _behind(self, value: int) -> PyLock | None:
         """The lock that an object is, that a method belongs to, or that protects the file below a text file."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from gdbext.cpython.locks import PyLock
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.holders.proven import ProvenReaders
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED, SHARED
-from gdbext.model.kinds import THREAD_EXIT, id_of_lock
+from gdbext.model.kinds import FAST_RLOCK, THREAD_EXIT, id_of_lock
 from gdbext.model.reasons import Reason, because
 from gdbext.runtimes.names import public_name
 from gdbext.threads.code import Code
@@ -22,7 +23,17 @@ from gdbext.threads.sections import Section, Sections
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import Threads
 from gdbext.waits.lock_kinds import MALLOC
-from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
+from gdbext.waits.seen import (
+    ALLOCATES,
+    ARRIVING,
+    INITIALISES,
+    INSIDE_LIBRARY,
+    MENTIONS,
+    READERS,
+    RUNS_ONCE,
+    SeenLock,
+    held_by,
+)
 
 
 class HolderFinder:
@@ -37,11 +48,12 @@ class HolderFinder:
         self._waits = waits
         self._proven = ProvenReaders(target, code, library)
         self._mentions = Mentions(target, code, threads, [
-            lock.address for lock in locks if lock.find_holders not in (None, INITIALISES)])
+            lock.address for lock in locks if lock.find_holders not in (None, INITIALISES, INSIDE_LIBRARY)])
         self._sections = Sections(target.memory, code)
         self._ways: dict[str, Callable[[SeenLock, Collection[int]], SeenLock]] = {
             READERS: self._readers, ARRIVING: self._arriving, RUNS_ONCE: self._running_once,
-            INITIALISES: self._initialising, ALLOCATES: self._allocating, MENTIONS: self._mentioning,
+            INITIALISES: self._initialising, ALLOCATES: self._allocating, INSIDE_LIBRARY: self._inside_library,
+            MENTIONS: self._mentioning,
         }
 
     def find(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
@@ -50,6 +62,19 @@ class HolderFinder:
         :param waiters: numbers of the threads that wait for it.
         """
         return self._ways[lock.find_holders or MENTIONS](lock, waiters)
+
+    def is_in_code_of(self, number: int, lock: PyLock) -> bool:
+        """Whether a thread is in compiled code that has a lock object, of a kind that such code takes.
+
+        It has a frame in the extension that defines the object's type, and that object on its stack.
+        """
+        if lock.kind != FAST_RLOCK:
+            return False
+        # the name of a type is MODULE.TYPE, that of the module's file is MODULE.TAG.so
+        file = lock.type_name.rpartition(".")[0].rpartition(".")[2] + "."
+        modules = (self._code.module(pc) for pc, _ in self._threads[number].native(self._code))
+        return (any(module is not None and module.name.startswith(file) for module in modules)
+                and number in self._mentions.threads_with(lock.address))
 
     def _one_inside(self, lock: SeenLock, inside: Collection[int], where: str) -> SeenLock:
         """The lock with the thread that is inside code for which only one thread can hold the lock."""
@@ -154,6 +179,27 @@ class HolderFinder:
                 return i
         return None
 
+    def _inside_library(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
+        """The threads inside the library of the lock; also a waiter that a signal interrupted there."""
+        library = set()
+        for number in waiters:
+            native = self._threads[number].native(self._code)
+            module = self._code.module(native[self._sites.site(native).caller or 0][0])
+            library.add(module.path if module is not None else None)
+        inside = set()
+        for seen in self._threads:
+            native = seen.native(self._code) if seen.unavailable is None else ()
+            start = self._before_signal(native) if seen.number in waiters else 0
+            modules = (self._code.module(pc) for pc, _ in native[start:])
+            if any(module is not None and module.path in library for module in modules):
+                inside.add(seen.number)
+        return self._one_inside(lock, inside, "tcmalloc")
+
+    def _before_signal(self, native: Sequence[tuple[int, int]]) -> int:
+        """Index of the frame from which a signal handler returns; the number of frames if none is called."""
+        return next((i for i, (pc, _) in enumerate(native) if self._code.cpu.is_signal_return(self._memory, pc)),
+                    len(native))
+
     def _allocating(self, lock: SeenLock, waiters: Collection[int]) -> SeenLock:
         """The threads inside the allocator with the arena; also a waiter that a signal interrupted in the allocator."""
         inside = set()
@@ -163,8 +209,7 @@ class HolderFinder:
             native = seen.native(self._code)
             start = 0
             if seen.number in waiters:
-                start = next((i for i, (pc, _) in enumerate(native)
-                              if self._code.cpu.is_signal_return(self._memory, pc)), len(native))
+                start = self._before_signal(native)
             if any(self._allocates(native, i) for i in range(start, len(native))):
                 high = min(native[-1][1] + OUTERMOST, native[start][1] + MAX_STACK_SCAN)
                 if (self._mentions.search_stack(native[start][1], high, {lock.address}) if start else

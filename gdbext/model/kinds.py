@@ -13,15 +13,17 @@ from gdbext.record import record
 
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "openmp-barrier", "openmp-lock", "parking-lot-mutex",
-    "parking-lot-rwlock", "parking-lot-condvar", "parking-lot-once", "rust-mutex", "rust-rwlock", "rust-condvar",
-    "rust-once", "rust-park", "py-lock", "py-rlock", "py-mutex",
+    "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "boost-shared-mutex",
+    "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar", "parking-lot-once", "qt-mutex",
+    "qt-recursive-mutex", "qt-semaphore", "qt-call", "rust-mutex", "rust-rwlock", "rust-condvar", "rust-once",
+    "rust-park", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
     "futex", "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"
 DESCRIPTOR: Final = "descriptor"
+FAST_RLOCK: Final = "py-fast-rlock"
 FUTEX: Final = "futex"
 GIL: Final = "gil"
 RWLOCK: Final = "rwlock"
@@ -41,6 +43,8 @@ class Kind:
     title: str | None = None
     #: the words before the holders, if not "held by"; empty where the title contains it
     held: str | None = None
+    #: the verb between a holder and the lock
+    holds: str = "holds"
     #: whether a waiter needs ``all`` holders to release it or ``any`` one of them
     wait_for: Literal["all", "any"] = "all"
     #: whether the lock itself names its owner
@@ -110,6 +114,9 @@ KINDS: Mapping[LockKind, Kind] = {
         held="run by", own_threads_only=True),
     "malloc-arena": Kind(
         "inferred: the only thread in the allocator with this arena, candidates otherwise", name="malloc arena"),
+    "allocator-lock": Kind(
+        "inferred: the only thread inside the allocator, candidates otherwise", name="lock of tcmalloc",
+        own_threads_only=True),
     "condvar": Kind(
         "none: any thread may signal it; the mutex that belongs to it is a lock of its own", name="condition variable",
         wait_for="any", no_owner="condvar-has-no-owner", is_event=True,
@@ -123,6 +130,18 @@ KINDS: Mapping[LockKind, Kind] = {
         gathers=True, is_event=True),
     "openmp-lock": Kind(
         "inferred: the only thread inside the critical section, candidates otherwise", name="OpenMP lock"),
+    "boost-shared-mutex": Kind(
+        "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
+        own_threads_only=True),
+    "qt-mutex": Kind("not recorded: candidates only", name="QMutex", own_threads_only=True),
+    "qt-recursive-mutex": Kind(
+        "recorded: the ident of the thread", name="QRecursiveMutex", records_owner=True, own_threads_only=True),
+    "qt-semaphore": Kind(
+        "none: any thread may release it", name="QSemaphore", wait_for="any", no_owner="semaphore-has-no-owner",
+        is_event=True),
+    "qt-call": Kind(
+        "derived: the thread that has the event of the call in its queue; inferred: the thread that handles it",
+        name="blocking queued call", held="to be run by", holds="is to run", own_threads_only=True),
     "parking-lot-mutex": Kind("not recorded: candidates only", name="parking_lot Mutex", own_threads_only=True),
     "parking-lot-rwlock": Kind(
         "not recorded, readers are counted: candidates only", name="parking_lot RwLock", has_readers=True,
@@ -150,6 +169,9 @@ KINDS: Mapping[LockKind, Kind] = {
         own_threads_only=True, may_await_signal=True),
     "py-rlock": Kind(
         "recorded", name="threading.RLock",
+        records_owner=True, own_threads_only=True),
+    "py-fast-rlock": Kind(
+        "recorded: the ident of the thread; inferred where that thread is in compiled code", name="FastRLock",
         records_owner=True, own_threads_only=True),
     "py-import": Kind(
         "recorded: the lock of a module while it is imported", name="import lock",

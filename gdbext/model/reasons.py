@@ -33,7 +33,8 @@ ReasonCode = Literal[
     "owner-unmapped", "tid-maybe-unread", "tid-not-given-yet", "tid-not-here", "tid-not-listed", "tid-of-other-process",
     "tid-of-parent", "tid-reused", "tid-vanished",
     # waits/: locks
-    "held-by-another-process", "lock-about-to-be-taken", "lock-unreadable", "records-no-owner", "ordered-section",
+    "held-by-another-process", "lock-about-to-be-taken", "lock-unreadable", "records-no-owner", "readers-counted",
+    "ordered-section",
     # waits/: Python locks
     "asked-to-stop", "in-critical-section", "in-no-critical-section", "in-several-critical-sections",
     "in-several-with-blocks", "in-with-block", "maybe-left-with-block", "not-all-stopped", "owner-ident-compiled",
@@ -41,6 +42,8 @@ ReasonCode = Literal[
     # waits/: OpenMP
     "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "openmp-worker",
     "openmp-worker-idle", "openmp-worker-in", "tasks-left", "tasks-run", "team-starts-or-ends",
+    # waits/: Qt
+    "qt-call-handled", "qt-call-queued", "qt-call-unknown",
     # waits/: what a thread is blocked on that is not a lock
     "descriptor", "former-descriptor", "in-timed-wait", "interrupted-by-the-pause", "maybe-blocked", "opens", "sleeps",
     "sleeps-for", "sleeps-more",

@@ -71,7 +71,9 @@ def holding(facts: Facts, hold: Hold, why: bool = True) -> Words:
 def holds(facts: Facts, hold: Hold) -> str:
     """The verb before `holding`."""
     lock = facts.locks.get(hold.lock)
-    return "has not arrived at" if lock is not None and kind_of(lock.kind).gathers else "holds"
+    if lock is None:
+        return "holds"
+    return "has not arrived at" if kind_of(lock.kind).gathers else kind_of(lock.kind).holds
 
 
 def waiting(facts: Facts, thread: Thread, why: bool = True) -> Words:

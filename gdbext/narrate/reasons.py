@@ -28,14 +28,15 @@ _OWNERLESS = {
     "future": "a std::future that a thread waits for", "libgomp-lock": "an internal lock of libgomp",
     "libgomp-semaphore": "a semaphore of libgomp", "linker": "the lock is held and", "mutex": "the mutex is locked and",
     "once-flag": "a _PyOnceFlag", "openmp-lock": "an OpenMP lock", "py-mutex": "a PyMutex",
-    **dict.fromkeys(("rust-mutex", "rust-rwlock", "rust-once"), "a lock of Rust's standard library"),
-    **dict.fromkeys(("parking-lot-mutex", "parking-lot-rwlock", "parking-lot-once"), "a lock of parking_lot"),
-    "python-lock": "a lock of this kind", "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
+    "parking-lot": "a lock of parking_lot", "python-lock": "a lock of this kind", "qt-mutex": "a QMutex",
+    "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
+    "shared-mutex": "a boost::shared_mutex",
     "spin-lock": "a spin lock", "stdio": "the lock",
 }
 _PLACES = {
     "allocator": "the allocator with this arena", "critical-section": "the critical section",
     "initialiser": "its initialiser", "static-initialiser": "the initialiser of the static variable",
+    "tcmalloc": "tcmalloc",
 }
 
 
@@ -146,6 +147,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "lock-about-to-be-taken": "it is free and about to be acquired",
     "lock-unreadable": "it cannot be read: {error}",
     "records-no-owner": lambda what: f"{_OWNERLESS[what]} records no owner",
+    "readers-counted": _counted,
     "ordered-section": "the thread in the ordered section, and the next to enter it, are not recorded",
 
     "asked-to-stop": "attached, and asked to stop",
@@ -176,6 +178,10 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "tasks-left": "some tasks are unfinished, and the threads that run them are not recorded",
     "tasks-run": "all threads of the team have arrived, and those that do not sleep run tasks",
     "team-starts-or-ends": "a team's threads are about to start or to end",
+
+    "qt-call-handled": "the only thread that handles the event of the call",
+    "qt-call-queued": "its queue of events contains the call",
+    "qt-call-unknown": "the thread that is to run the call was not found",
 
     "descriptor": "{name}",
     "former-descriptor": "the former fd {fd}",

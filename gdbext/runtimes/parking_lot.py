@@ -14,7 +14,6 @@ import struct
 from typing import Final
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.glibc.futex import MAX_THREADS
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
@@ -32,8 +31,8 @@ _BUCKET_SIZE = 64
 _GOLDEN = 0x9E3779B97F4A7C15
 _MAX_BITS = 24
 _ADDRESS = 1 << 47
-#: Most threads of one bucket, and most bytes of a file's variables that are searched.
-_MAX_QUEUE, _MAX_SEARCHED = 1 << 16, 1 << 23
+#: Most threads of one bucket, most readers of a lock, and most bytes of a file's variables that are searched.
+_MAX_QUEUE, _MAX_READERS, _MAX_SEARCHED = 1 << 16, 1 << 22, 1 << 23
 
 # RawMutex and Once: one byte
 _LOCKED, _HAS_PARKED = 1, 2
@@ -154,7 +153,7 @@ def decode_rwlock(memory: Memory, parked: ParkedThread) -> RwLockState | None:
         return None
     word = read_u64(memory, address)
     readers, expected = word // _ONE_READER, _RW_WRITER_PARKED if waits_for_readers else _RW_PARKED
-    if not word & expected or readers > MAX_THREADS or waits_for_readers and parked.token != TO_WRITE:
+    if not word & expected or readers > _MAX_READERS or waits_for_readers and parked.token != TO_WRITE:
         return None
     state = "read-locked" if readers else "write-locked" if word & _RW_WRITER else "free"
     return RwLockState(address, state, readers)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from gdbext.errors import MemoryUnreadable
-from gdbext.glibc.futex import MAX_THREADS
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory, Section
 from gdbext.record import record
@@ -21,6 +20,8 @@ PARKED: Final = 0xFFFFFFFF
 ONCE_WAITED_FOR: Final = frozenset((3, 5, 6))
 # RwLock: the number of readers, all ones for a writer; then what waits
 _COUNT, _READERS_WAIT, _WRITERS_WAIT = (1 << 30) - 1, 1 << 30, 1 << 31
+#: More readers than there can be threads.
+_MAX_READERS = 1 << 22
 #: The distance of the word on which writers sleep from that on which readers sleep.
 _WRITERS = 4
 #: Part of the paths in the library's messages, and the most bytes of a file's constants that are searched for it.
@@ -69,7 +70,7 @@ def rwlock_of_writer(memory: Memory, word: int) -> RwLockState | None:
 
 
 def _is_plausible(word: int) -> bool:
-    return word & _COUNT == _COUNT or 0 < word & _COUNT <= MAX_THREADS
+    return word & _COUNT == _COUNT or 0 < word & _COUNT <= _MAX_READERS
 
 
 def _decode_rwlock(memory: Memory, address: int) -> RwLockState | None:

@@ -15,6 +15,7 @@ from gdbext.waits.blocked import Blocked
 from gdbext.waits.openmp import OpenMP
 from gdbext.waits.parked import ParkedWaits, read_parked
 from gdbext.waits.python_locks import PythonLocks
+from gdbext.waits.qt import Qt
 from gdbext.waits.rust import Rust
 from gdbext.waits.seen import SeenLock
 
@@ -37,6 +38,7 @@ class Context:
     parked: ParkedWaits
     python_locks: PythonLocks
     openmp: OpenMP
+    qt: Qt
     rust: Rust
     blocked: Blocked
     words: lock_kinds.Context | None
@@ -64,5 +66,5 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
                                    threads.number_of_tid)
     parked = read_parked(target.memory, threads, python, findings)
     return Context(target, code, library, threads, sites, python, findings, parked,
-                   PythonLocks(target.memory, threads, python, parked, object_names), OpenMP(target, code, threads),
-                   Rust(target, code, sites), Blocked(target, code, sites), words, {})
+                   PythonLocks(target, threads, python, parked, object_names), OpenMP(target, code, threads),
+                   Qt(target, code, threads), Rust(target, code, sites), Blocked(target, code, sites), words, {})

@@ -24,10 +24,11 @@ from gdbext.glibc.futex import (
 from gdbext.inferior.cache import read_u32
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.layout.table import Layouts
-from gdbext.model import EXCLUSIVE, Lock, Mode
+from gdbext.model import EXCLUSIVE, SHARED, Lock, Mode
 from gdbext.model.kinds import LockKind, kind_of
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
+from gdbext.runtimes.boost import find_shared_mutex
 from gdbext.threads.site import NOWHERE, Site
 from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 
@@ -184,6 +185,18 @@ def _barrier(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
                     find_holders=None if state.process_shared else ARRIVING, elsewhere=state.process_shared)
 
 
+def _shared_mutex(context: Context, condition: int) -> SeenLock | None:
+    state = find_shared_mutex(context.memory, context.layouts, condition)
+    if state is None:
+        return None
+    text = "write-locked" if state.exclusive else "read-locked" if state.readers else "changing hands"
+    why = because("records-no-owner", what="shared-mutex")
+    if state.readers:
+        why = because("readers-counted", count=state.readers)
+    return SeenLock("boost-shared-mutex", state.address, text, SHARED if state.shared else EXCLUSIVE,
+                    find_holders=MENTIONS if text != "changing hands" else None, why=why)
+
+
 def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
     if wait.command not in (FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI):
         return None
@@ -195,6 +208,10 @@ def _condvar(context: Context, wait: FutexWait, site: Site) -> SeenLock | None:
         moved = mutex.decode_mutex(context.memory, context.layouts, state.requeued_to)
         if moved.plausible and moved.locked and moved.owner:
             return mutex_lock(moved)
+    if not state.process_shared:
+        of_boost = _shared_mutex(context, state.address)
+        if of_boost is not None:
+            return of_boost
     return SeenLock("condvar", state.address, "waiting for a signal", elsewhere=state.process_shared,
                 why=because("condvar-has-no-owner"))
 

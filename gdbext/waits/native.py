@@ -14,6 +14,7 @@ from gdbext.model.kinds import CONDVAR, kind_of
 from gdbext.model.reasons import because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.threads import SeenThread
+from gdbext.waits.allocator import allocator_lock
 from gdbext.waits.lock_kinds import mutex_lock, recognise, spin_lock, unknown
 from gdbext.waits.seen import SeenLock, SeenWait
 
@@ -35,16 +36,19 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
         if context.words is None:
             lock = unknown(futex, site)
         else:
-            lock = (context.openmp.find_lock(seen, futex) or context.rust.find_lock(seen, futex)
+            lock = (context.openmp.find_lock(seen, futex) or context.qt.find_lock(seen, futex)
+                    or context.rust.find_lock(seen, futex) or allocator_lock(seen, futex, context)
                     or recognise(context.words, futex, site))
+            if lock.kind == CONDVAR:
+                lock = context.qt.find_thread_end(seen, lock.address) or lock
             worker = context.openmp.describe_condvar_wait(seen) if lock.kind == CONDVAR else None
             if worker is not None and lock.why is not None:
                 lock = replace(lock, why=because("several", reasons=(worker, lock.why)))
         context.locks[key] = lock
     # a lock without a recorded owner does not record an orphan either
     evidence: Evidence = INFERRED if lock.orphan and not kind_of(lock.kind).records_owner else RECORDED
-    return SeenWait(None, lock, futex.timed, why=lock.why if evidence == INFERRED else None, mode=lock.mode,
-                    evidence=evidence)
+    return SeenWait(None, lock, futex.timed and not lock.repeats, why=lock.why if evidence == INFERRED else None,
+                    mode=lock.mode, evidence=evidence)
 
 
 def spinning_wait(seen: SeenThread, context: Context) -> SeenWait | None:

@@ -16,7 +16,7 @@ from gdbext.cpython.values import ValueReader
 from gdbext.cpython.waited import DEPTH, WaitedLocks
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError, if_unreadable
-from gdbext.inferior.protocol import Memory
+from gdbext.inferior.protocol import Memory, Target
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import because_of
 from gdbext.remembered import remembered
@@ -62,9 +62,10 @@ class PythonLocks:
     :param object_names: whether the objects that have the locks are named by values of their attributes.
     """
 
-    def __init__(self, memory: Memory, threads: Threads, side: PythonSide, parked: ParkedWaits,
+    def __init__(self, target: Target, threads: Threads, side: PythonSide, parked: ParkedWaits,
                  object_names: bool = True) -> None:
-        self._memory = memory
+        self._target = target
+        self._memory = target.memory
         self._threads = threads
         self._side = side
         self._parked = parked
@@ -122,7 +123,8 @@ class PythonLocks:
     @if_unreadable(())
     def _native_words(self, seen: SeenThread) -> Sequence[int]:
         data = self._memory.read(seen.sp & ~7, _NATIVE)
-        return [word for word in struct.unpack(f"<{len(data) // 8}Q", data) if word and not word & 7]
+        registers = self._target.registers(seen.ref, seen.cpu.CALLEE_SAVED).values()
+        return [word for word in (*registers, *struct.unpack(f"<{len(data) // 8}Q", data)) if word and not word & 7]
 
     def waits_in_with(self, seen: SeenThread) -> bool:
         """Whether a thread waits in a `with` statement, of the program or of the standard library.

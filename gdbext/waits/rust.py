@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
 from gdbext.errors import if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, FUTEX_WAIT_BITSET, PRIVATE, FutexWait
 from gdbext.inferior.cache import read_u64
@@ -41,6 +42,8 @@ _STD_NAMES: tuple[tuple[str, LockKind], ...] = (
     ("RwLock::write_contended", _STD_RWLOCK), ("Condvar::wait", _STD_CONDVAR), ("Once::call", _STD_ONCE),
     ("Once::wait", _STD_ONCE), ("Parker::park", _STD_PARK), ("Thread::park", _STD_PARK),
     ("thread::functions::park", _STD_PARK), ("thread::park", _STD_PARK))
+#: Most bytes of the function ``syscall``.
+_SYSCALL_SIZE = 64
 _CONSTANTS: Mapping[int, LockKind] = {rust_std.MUTEX_WAITED_FOR: _STD_MUTEX, rust_std.PARKED: _STD_PARK}
 #: What GDB or `rust_name` add to names: brackets around the type of a method, and hashes.
 _ADDED: Final = re.compile(r"<|>|\[[0-9a-f]+\]")
@@ -69,12 +72,18 @@ class Rust:
         else:
             return None
         native = seen.native(self._code)
-        site = self._sites.site(native)
-        caller = site.caller
-        if "syscall" not in site.functions:
-            return None  # the C library itself sleeps
-        module = self._code.module(native[caller][0]) if caller is not None else None
-        return find(futex, native[caller:], module) if caller is not None and module is not None else None
+        module = self._code.module(native[1][0]) if len(native) > 1 and self._is_in_syscall(native[0][0]) else None
+        return find(futex, native[1:], module) if module is not None else None
+
+    def _is_in_syscall(self, pc: int) -> bool:
+        """Whether an address is in ``syscall`` of the C library, which Rust code calls; the library's locks do not."""
+        module = self._code.module(pc)
+        symbol = self._syscall(module) if module is not None and self._sites.in_runtime(pc) else None
+        return symbol is not None and 0 <= pc - symbol.address < _SYSCALL_SIZE
+
+    @remembered
+    def _syscall(self, module: Module) -> DynamicSymbol | None:
+        return find_dynamic_symbol(self._memory, module, "syscall")
 
     def _find_parked(self, futex: FutexWait, native: Sequence[tuple[int, int]], module: Module) -> SeenLock | None:
         parked = parking_lot.read_parked(self._memory, futex.address)
@@ -139,7 +148,7 @@ class Rust:
             return _rwlock(kind, state, mode) if state is not None else None
         if kind == _STD_ONCE:
             return SeenLock(kind, futex.address, "in progress", find_holders=MENTIONS,
-                            why=because("records-no-owner", what=kind))
+                            why=because("records-no-owner", what="rust"))
         if kind == _STD_PARK:
             return SeenLock(kind, futex.address, "parked", why=because("park-has-no-owner"))
         return SeenLock(kind, futex.address, "waiting for a signal", why=because("condvar-has-no-owner"))
@@ -188,14 +197,14 @@ class Rust:
                 found.append(_lock(_MUTEX, parked.key, locked))
         if kind in (None, _ONCE) and not parked.token and parking_lot.is_running_once(self._memory, parked.key):
             found.append(SeenLock(_ONCE, parked.key, "in progress", find_holders=MENTIONS,
-                                  why=because("records-no-owner", what=_ONCE)))
+                                  why=because("records-no-owner", what="parking-lot")))
         return found[0] if len(found) == 1 else None
 
 
 def _lock(kind: LockKind, address: int, locked: bool) -> SeenLock:
     if not locked:
         return SeenLock(kind, address, "free", why=because("lock-about-to-be-taken"))
-    return SeenLock(kind, address, "locked", find_holders=MENTIONS, why=because("records-no-owner", what=kind))
+    return SeenLock(kind, address, "locked", find_holders=MENTIONS, why=because("records-no-owner", what=_crate(kind)))
 
 
 def _rwlock(kind: LockKind, state: parking_lot.RwLockState | rust_std.RwLockState, mode: Mode) -> SeenLock:
@@ -204,4 +213,8 @@ def _rwlock(kind: LockKind, state: parking_lot.RwLockState | rust_std.RwLockStat
     if state.state == "free":
         return SeenLock(kind, state.address, state.state, mode, why=because("lock-about-to-be-taken"))
     return SeenLock(kind, state.address, state.state, mode, find_holders=MENTIONS,
-                    why=because("records-no-owner", what=kind))
+                    why=because("records-no-owner", what=_crate(kind)))
+
+
+def _crate(kind: LockKind) -> str:
+    return "rust" if kind.startswith("rust-") else "parking-lot"

@@ -18,6 +18,7 @@ ARRIVING = "arriving"
 RUNS_ONCE = "runs once"
 INITIALISES = "initialises"
 ALLOCATES = "allocates"
+INSIDE_LIBRARY = "inside library"
 MENTIONS = "mentions"
 
 #: Most reasons that are given for one descriptor.

@@ -19,6 +19,7 @@ packages   the Python packages that it needs, by import name
 extension  the C++ source of an extension module that it needs, in `programs`
 pythons    its interpreters, if not the usual ones
 flags      compiler flags
+library    a library that it is linked with, by its name in tests/support/debian_packages.py
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
 inspected may be a child of the one that was started. A healthy one ends, with status 0, when the file `stop` in its
@@ -45,7 +46,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support import gdb_session, interpreters, samples
+from tests.support import debian_packages, gdb_session, interpreters, samples
 from tests.support.samples import PATIENCE, wait_until
 
 Json = dict[str, Any]
@@ -70,7 +71,7 @@ STILL = 0.5
 PAUSE = 0.01
 
 _KEYS = {"expect", "edges", "behind", "waits", "standstill", "silent", "core", "packages", "pythons", "flags",
-         "extension"}
+         "extension", "library"}
 _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
 
 
@@ -90,6 +91,7 @@ class Program:
     pythons: tuple[str, ...]
     flags: tuple[str, ...]
     extension: str | None
+    library: str | None
 
     @property
     def name(self) -> str:
@@ -131,6 +133,7 @@ class Program:
             tuple(data.get("pythons", PYTHONS if path.suffix == ".py" else (NATIVE,))),
             tuple(data.get("flags", ())),
             data.get("extension"),
+            data.get("library"),
         )
 
 
@@ -265,7 +268,12 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment = {**kept, "MALLOC_ARENA_MAX": "1"} if program.core else kept
     if python == NATIVE:
-        binary = _compile(program.name, program.path, program.flags)
+        linked = debian_packages.library(program.library) if program.library else None
+        if linked is None:
+            binary = _compile(program.name, program.path, program.flags)
+        else:
+            environment |= linked.variables
+            binary = _compile(program.name, program.path, (*program.flags, *linked.flags), linked.options)
         return [str(binary)], environment, True
     path, symbols = interpreters.use(python)
     if program.packages:
@@ -282,11 +290,11 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     return [str(path), str(program.path)], environment, symbols
 
 
-def _compile(name: str, source: Path, flags: tuple[str, ...]) -> Path:
+def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str, ...] = ()) -> Path:
     # a program is recompiled if its header changes
     header = zlib.crc32((PROGRAMS / "scene.hpp").read_bytes())
     return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
-                            (*_CXX_FLAGS, f"-DSCENE={header}", *flags), ("-lstdc++",), strip=False)
+                            (*_CXX_FLAGS, f"-DSCENE={header}", *flags), (*options, "-lstdc++"), strip=False)
 
 
 def _with_packages(program: Program, python: str, base: Path) -> Path:

@@ -28,6 +28,9 @@ _OF_VERSION = {
     "3.13": ("numpy==2.1.3", "rpds-py==2026.9.1"),
     "3.14": ("numpy==2.3.5", "rpds-py==2026.9.1"),
 }
+#: The name in GDBEXT_REQUIRE of the packages with locks of their own, and the packages.
+LOCKS_NAME = "lock-packages"
+_LOCKS = ("fastrlock==0.8.4", "lupa==2.8")
 # in the tree and not mounted there, like the samples
 _IN_TREE = Path("/opt/gdbext-packages")
 
@@ -37,6 +40,16 @@ def use(version: str, place: Place = HERE) -> Path:
     folder, missing = _make(version, place)
     if folder is None:
         interpreters.do_without(NAME, missing)
+    return folder
+
+
+@functools.cache
+def use_locks(version: str) -> Path:
+    """The folder of packages with locks of their own, for a version of Python; see `use`."""
+    folder = samples.cache_directory().parent / LOCKS_NAME / version
+    failure = install(folder, _LOCKS, "--no-compile", "--no-deps", "--python-version", version)
+    if failure is not None:
+        interpreters.do_without(LOCKS_NAME, f"{LOCKS_NAME} for Python {version} cannot be installed: {failure}")
     return folder
 
 

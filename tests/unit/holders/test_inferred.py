@@ -16,16 +16,26 @@ from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock
+from gdbext.waits.seen import (
+    ALLOCATES,
+    ARRIVING,
+    INITIALISES,
+    INSIDE_LIBRARY,
+    MENTIONS,
+    READERS,
+    RUNS_ONCE,
+    SeenLock,
+)
 from tests.support.fake_memory import FakeMemory
 from tests.support.reasons import said, text
 
 LOCK = 0x40_4100
-APP, LIBC, LIBCXX = 0x40_1000, 0x7E00_0001_0000, 0x7E00_0010_0000
+APP, LIBC, LIBCXX, TCMALLOC = 0x40_1000, 0x7E00_0001_0000, 0x7E00_0010_0000, 0x7E00_0020_0000
 STACK, STEP = 0x7F00_0000_0000, 0x1_0000
 MODULES = tuple(Module(path, (Section(".text", start, start + 0x8000),), is_main)
                 for path, start, is_main in (("/app/server", APP, True), ("/lib/libc.so.6", LIBC, False),
-                                             ("/lib/libstdc++.so.6", LIBCXX, False)))
+                                             ("/lib/libstdc++.so.6", LIBCXX, False),
+                                             ("/lib/libtcmalloc.so.4", TCMALLOC, False)))
 # functions of 0x100 bytes each; those that have a name
 NAMES = {LIBC: "pthread_once_slow", LIBC + 0x100: "syscall", LIBC + 0x200: "malloc", LIBCXX: "__cxa_guard_acquire"}
 TRAMPOLINE = LIBC + 0x300
@@ -270,3 +280,22 @@ def test_arena_of_a_thread_that_a_signal_interrupted(process: Process, offset: i
     """It holds the arena if it was in the allocator with it when the signal came."""
     waiter = process.thread([LIBC + 0x510, MALLOC, OTHER_WORK, TRAMPOLINE, MALLOC + 8, WORK], {offset: LOCK})
     assert process.find(ALLOCATES, [waiter]).holders == ((waiter,) if holds else ())
+
+
+IN_LIBRARY = TCMALLOC + 0x510
+
+
+def test_library_that_one_thread_is_inside(process: Process) -> None:
+    waiter = process.thread([LIBC + 0x110, IN_LIBRARY, WORK])
+    inside = process.thread([WORK, IN_LIBRARY, MAIN])
+    process.thread([LIBC + 0x110, WORK])
+    assert process.find(INSIDE_LIBRARY, [waiter]).holders == (inside,)
+    process.thread([IN_LIBRARY, MAIN])
+    found = process.find(INSIDE_LIBRARY, [waiter])
+    assert (found.holders, found.candidates) == ((), (2, 4))
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_library_that_a_signal_interrupted(process: Process, interrupted: bool) -> None:
+    waiter = process.thread([LIBC + 0x110, IN_LIBRARY, WORK, TRAMPOLINE, IN_LIBRARY if interrupted else WORK, MAIN])
+    assert process.find(INSIDE_LIBRARY, [waiter]).holders == ((waiter,) if interrupted else ())

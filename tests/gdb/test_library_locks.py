@@ -1,0 +1,107 @@
+"""Threads that hang in locks of libraries: holders and deadlocks, on processes and cores, with and without symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support import cores, crates, debian_packages, gdb_session, interpreters, locks, packages, samples
+from tests.support.debian_packages import Library
+from tests.support.report import Report
+from tests.support.samples import SOURCES, Sample
+
+
+def targets(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
+    """GDB's arguments for the process and for cores of it, each with a name."""
+    yield "live", ["-p", str(sample.pid)]
+    for name, make in (("gcore", cores.gdb_core), ("kernel core", cores.kernel_core)):
+        core = make(sample)
+        yield name, [sample.executable, core]
+        core.unlink()
+
+
+def inspect(sample: Sample, *, symbols: bool) -> None:
+    """Compare the waits, locks and deadlocks that each snapshot reports with the truth."""
+    for name, where in targets(sample):
+        session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=symbols, directory=sample.directory)
+        assert session.status == 0, name
+        report = Report(session.document(0), sample.truth)
+        assert report.document["problems"] == [], name
+        for lock in sample.truth.locks:
+            report.check_lock(lock)
+        for role in sample.truth.threads:
+            report.check_thread(role)
+        assert report.edges() == set(sample.truth.deadlock), name
+
+
+@pytest.mark.parametrize("name", ["3.11", "3.13-stripped"])
+def test_fast_rlocks(name: str, tmp_path: Path) -> None:
+    """FastRLock of fastrlock and of lupa: taken by Python code, by compiled code, and by a thread that has ended."""
+    python, symbols = interpreters.use(name)
+    folder = packages.use_locks(name.partition("-")[0])
+    variables = {"PYTHONPATH": str(folder)}
+    with samples.running([python, SOURCES / "fast_rlocks.py"], tmp_path, variables=variables) as sample:
+        inspect(sample, symbols=symbols)
+
+
+BUILDS = ("symbols", "stripped")
+CXX = ("-O2", "-std=gnu++20", "-Wno-missing-field-initializers", "-fPIC", "-pthread")
+BOOST_SCENES = ("written", "shared", "upgraded")
+QT_SCENES = ("mutex", "recursive", "semaphore", "queued", "handled", "end")
+
+
+def inspect_scenes(sample: Sample, build: str) -> None:
+    """Compare each snapshot of a program with scenes with its truth."""
+    found = {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=build == "symbols",
+                                                                  directory=sample.directory))
+             for name, where in targets(sample)}
+    locks.fail_over(found)
+
+
+def compiled(source: str, name: str, build: str, library: Library, options: Sequence[str]) -> Path:
+    return samples.compiled(name, source, (*CXX, *(("-g",) if build == "symbols" else ()), *library.flags),
+                            (*options, "-lstdc++", "-ldl"), strip=build == "stripped")
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("name", ["qt5", "qt6"])
+def test_qt(name: str, build: str, tmp_path: Path) -> None:
+    """Mutexes, the end of a QThread, and blocking queued calls that wait or are handled."""
+    library = debian_packages.library(name)
+    program = compiled("qt_locks.cc", f"{name}-locks", build, library, library.options)
+    with samples.running([program, *QT_SCENES], tmp_path, variables=library.variables) as sample:
+        inspect_scenes(sample, build)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_shared_mutex_of_boost(build: str, tmp_path: Path) -> None:
+    """A waiter on each of its condition variables; the holders are only counted."""
+    library = debian_packages.library("boost")
+    program = compiled("boost_locks.cc", "boost-locks", build, library, library.options)
+    with samples.running([program, *BOOST_SCENES], tmp_path, variables=library.variables) as sample:
+        inspect_scenes(sample, build)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("name", ["tcmalloc", "jemalloc"])
+def test_signal_handler_inside_an_allocator(name: str, build: str, tmp_path: Path) -> None:
+    """The thread waits for the lock that it has: tcmalloc's spin lock, or jemalloc's mutex."""
+    library = debian_packages.library(name)
+    flags = ("-O2", "-pthread", "-rdynamic", *(("-g",) if build == "symbols" else ()))
+    program = samples.compiled("allocator", "allocator.c", flags, ("-ldl",), strip=build == "stripped")
+    with samples.running([program, name], tmp_path, variables={"LD_PRELOAD": str(library.path)}) as sample:
+        inspect_scenes(sample, build)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_locks_of_parking_lot(build: str, tmp_path: Path) -> None:
+    """Locks of Rust's crate parking_lot; the threads sleep on words of their own."""
+    symbols = build == "symbols"
+    program = crates.build("locks_parking_lot.rs", ('parking_lot = "0.12"',), stripped=not symbols)
+    with samples.running([program], tmp_path) as sample:
+        found = {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=symbols,
+                                                                      directory=sample.directory))
+                 for name, where in targets(sample)}
+    locks.fail_over(found)
