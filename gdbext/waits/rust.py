@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
 from gdbext.errors import if_unreadable
@@ -108,28 +108,34 @@ class Rust:
                    if section.name == ".rodata")
 
     @remembered
-    def _expects_constant(self, pc: int) -> bool | None:
-        """Whether code that sleeps expects a constant, by its call; None if that is not certain.
+    def _expects(self, pc: int) -> Literal["constant", "variable", "unknown"]:
+        """What code that sleeps expects of its word.
 
         :param pc: the return address of the call of ``syscall(SYS_futex, word, op, expected, ...)``.
         """
         instructions = code_up_to(self._target, self._code, pc)
         if len(instructions) < 2 or instructions[-2].kind != "call":
-            return None
+            return "unknown"
         cpu = self._code.cpu
         origin = cpu.origin(instructions, len(instructions) - 2, cpu.ARGUMENTS[3])
-        return origin.kind == "constant" if origin is not None and origin.certain else None
+        if origin is None or origin.kind == "argument":
+            return "unknown"
+        if origin.kind == "constant":
+            return "constant" if origin.certain else "unknown"
+        # a constant is the same on all paths, so one path with another value is enough; a slot may contain a constant
+        in_slot = origin.operand is not None and origin.operand.base_register == cpu.STACK_POINTER
+        return "unknown" if in_slot else "variable"
 
     def _std_kind(self, futex: FutexWait, pc: int) -> LockKind | None:
         """The kind of a lock of the standard library whose functions have no names, or are inlined.
 
-        A mutex and a parked thread expect a constant. Otherwise the word counts signals of a condition variable, if its
-        value is not one of a lock.
+        A mutex and a parked thread expect a constant. A read-write lock may have the same value as a parked thread.
+        Otherwise the word counts signals of a condition variable, if its value is not one of a lock.
         """
         if futex.expected in _CONSTANTS:
-            constant = self._expects_constant(pc)
-            if constant is not False:
-                return _CONSTANTS[futex.expected] if constant else None
+            expects = self._expects(pc)
+            if expects != "variable":
+                return _CONSTANTS[futex.expected] if expects == "constant" else None
         if (rust_std.rwlock_of_reader(self._memory, futex.address, futex.expected) is not None
                 or rust_std.rwlock_of_writer(self._memory, futex.address) is not None):
             return _STD_RWLOCK
