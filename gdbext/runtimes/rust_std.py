@@ -69,6 +69,15 @@ def rwlock_of_writer(memory: Memory, word: int) -> RwLockState | None:
     return _decode_rwlock(memory, word - _WRITERS) if state & _WRITERS_WAIT else None
 
 
+def is_surely_of_writer(memory: Memory, word: int) -> bool:
+    """Whether the state before a futex word shows that a writer sleeps on it.
+
+    Before the word of a condition variable may be half of a negative number, or of a marker of an enum (``1 << 63``).
+    """
+    state = read_u32(memory, word - _WRITERS)
+    return bool(state & _WRITERS_WAIT) and _is_plausible(state) and state != (1 << 32) - 1
+
+
 def _is_plausible(word: int) -> bool:
     return word & _COUNT == _COUNT or 0 < word & _COUNT <= _MAX_READERS
 

@@ -136,9 +136,12 @@ class Rust:
             expects = self._expects(pc)
             if expects != "variable":
                 return _CONSTANTS[futex.expected] if expects == "constant" else None
-        if (rust_std.rwlock_of_reader(self._memory, futex.address, futex.expected) is not None
-                or rust_std.rwlock_of_writer(self._memory, futex.address) is not None):
+        if rust_std.rwlock_of_reader(self._memory, futex.address, futex.expected) is not None:
             return _STD_RWLOCK
+        if rust_std.is_surely_of_writer(self._memory, futex.address):
+            return _STD_RWLOCK
+        if rust_std.rwlock_of_writer(self._memory, futex.address) is not None:
+            return None
         return _STD_CONDVAR if futex.expected not in rust_std.ONCE_WAITED_FOR else None
 
     def _decode_std(self, futex: FutexWait, kind: LockKind) -> SeenLock | None:
