@@ -6,6 +6,7 @@ same files in library/std/src/sys, where the values of ``Once`` differ.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final
 
 from gdbext.errors import MemoryUnreadable
@@ -69,13 +70,16 @@ def rwlock_of_writer(memory: Memory, word: int) -> RwLockState | None:
     return _decode_rwlock(memory, word - _WRITERS) if state & _WRITERS_WAIT else None
 
 
-def is_surely_of_writer(memory: Memory, word: int) -> bool:
+def is_surely_of_writer(memory: Memory, word: int, sleepers: Container[int]) -> bool:
     """Whether the state before a futex word shows that a writer sleeps on it.
 
     Before the word of a condition variable may be half of a negative number, or of a marker of an enum (``1 << 63``).
+
+    :param sleepers: the futex words on which threads sleep. Readers sleep on the state.
     """
     state = read_u32(memory, word - _WRITERS)
-    return bool(state & _WRITERS_WAIT) and _is_plausible(state) and state != (1 << 32) - 1
+    return bool(state & _WRITERS_WAIT) and _is_plausible(state) and (
+        state != (1 << 32) - 1 or word - _WRITERS in sleepers)
 
 
 def _is_plausible(word: int) -> bool:

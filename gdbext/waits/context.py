@@ -67,4 +67,5 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
     parked = read_parked(target.memory, threads, python, findings)
     return Context(target, code, library, threads, sites, python, findings, parked,
                    PythonLocks(target, threads, python, parked, object_names), OpenMP(target, code, threads),
-                   Qt(target, code, threads), Rust(target, code, sites), Blocked(target, code, sites), words, {})
+                   Qt(target, code, threads), Rust(target, code, sites, sleepers), Blocked(target, code, sites),
+                   words, {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, Literal
 
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
@@ -52,13 +52,17 @@ _VARIABLES, _MAX_COPIES = (".bss", ".data"), 8
 
 
 class Rust:
-    """The waits of threads in Rust code. Tables of parking_lot are searched for when the first thread sleeps in it."""
+    """The waits of threads in Rust code. Tables of parking_lot are searched for when the first thread sleeps in it.
 
-    def __init__(self, target: Target, code: Code, sites: Sites) -> None:
+    :param sleepers: the futex words on which threads sleep.
+    """
+
+    def __init__(self, target: Target, code: Code, sites: Sites, sleepers: Container[int]) -> None:
         self._target = target
         self._memory = target.memory
         self._code = code
         self._sites = sites
+        self._sleepers = sleepers
         # path of a file -> addresses of the variables that point to tables, one for each search; None was not found
         self._tables: dict[str, list[int | None]] = {}
 
@@ -138,7 +142,7 @@ class Rust:
                 return _CONSTANTS[futex.expected] if expects == "constant" else None
         if rust_std.rwlock_of_reader(self._memory, futex.address, futex.expected) is not None:
             return _STD_RWLOCK
-        if rust_std.is_surely_of_writer(self._memory, futex.address):
+        if rust_std.is_surely_of_writer(self._memory, futex.address, self._sleepers):
             return _STD_RWLOCK
         if rust_std.rwlock_of_writer(self._memory, futex.address) is not None:
             return None

@@ -42,6 +42,7 @@ class Process:
             Section(".text", APP, APP + 0x1000), Section(".bss", VARIABLES, VARIABLES + 0x1000),
             Section(".rodata", CONSTANTS, CONSTANTS + 0x1000)), True)]
         self.name, self.code = name, code
+        self.sleepers: set[int] = set()
         self.pcs = [SYSCALL + 0x19, CALLER]
         self.memory.write(CONSTANTS + 0x80, b"/rustc/1/library/std/src/sys/sync/once.rs")
         self.memory.write(TABLE, struct.pack("<QQQI", BUCKETS, 1 << BITS, 0, BITS))
@@ -56,7 +57,7 @@ class Process:
     def lock(self, word: int, op: int, expected: int) -> SeenLock | None:
         seen = SeenThread(ThreadRef(1, 101, None), x86_64, {"rip": self.pcs[0], "rsp": STACK}, 0)
         view = cast(Code, self)
-        rust = Rust(cast(Target, self), view, Sites(self.memory, view, ()))
+        rust = Rust(cast(Target, self), view, Sites(self.memory, view, ()), self.sleepers)
         return rust.find_lock(seen, FutexWait(word, op, expected, False))
 
     # -- what a Target and a Code offer --
@@ -180,6 +181,15 @@ def test_standard_library_without_names(code: str, before: int, expected: int, k
     process.memory.write(LOCK - 4, struct.pack("<II", before, expected))
     lock = process.lock(LOCK, 0x89, expected)
     assert (lock.kind if lock else None) == kind
+
+
+def test_writer_beside_a_reader() -> None:
+    process = Process(code=[VARIABLE])
+    process.memory.write(LOCK - 4, struct.pack("<II", 0xFFFFFFFF, 4))
+    process.sleepers.add(LOCK - 4)
+    lock = process.lock(LOCK, 0x89, 4)
+    assert lock is not None
+    assert (lock.kind, lock.address, lock.mode) == ("rust-rwlock", LOCK - 4, "exclusive")
 
 
 def test_code_without_the_standard_library() -> None:
