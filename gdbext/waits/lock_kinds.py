@@ -28,8 +28,8 @@ from gdbext.model import EXCLUSIVE, SHARED, Lock, Mode
 from gdbext.model.kinds import LockKind, kind_of
 from gdbext.model.reasons import Reason, because
 from gdbext.record import record
-from gdbext.runtimes.boost import find_shared_mutex
 from gdbext.threads.site import NOWHERE, Site
+from gdbext.waits.boost import find_shared_mutex
 from gdbext.waits.seen import ALLOCATES, ARRIVING, INITIALISES, MENTIONS, READERS, RUNS_ONCE, SeenLock, held_by
 
 # libstdc++'s guard of a static variable with waiters: being initialised (bit 8), waited for (bit 16); GCC 12

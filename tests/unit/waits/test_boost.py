@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from gdbext.layout.select import glibc_layouts
-from gdbext.runtimes.boost import SharedMutexState, find_shared_mutex
+from gdbext.waits.boost import SharedMutexState, find_shared_mutex
 from tests.support.fake_memory import FakeMemory
 
 LAYOUTS = glibc_layouts("2.36", "x86_64")
