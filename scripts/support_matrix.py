@@ -38,6 +38,8 @@ _WITHOUT_ROW = {
     "allocator-lock": "`malloc` and `free` of tcmalloc",
     "openmp-barrier": "futex calls of libgomp itself",
     "openmp-lock": "futex calls of libgomp itself",
+    "absl-mutex": "`absl::Mutex::Lock`, `ReaderLock`",
+    "absl-condvar": "`absl::CondVar::Wait`, `absl::Mutex::Await`, `LockWhen`",
     "boost-shared-mutex": "`boost::shared_mutex::lock`, `lock_shared`, `lock_upgrade`",
     "qt-mutex": "`QMutex::lock`, Qt 5 and 6",
     "qt-recursive-mutex": "`QRecursiveMutex::lock`",

@@ -13,10 +13,10 @@ from gdbext.record import record
 
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "boost-shared-mutex",
-    "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar", "parking-lot-once", "qt-mutex",
-    "qt-recursive-mutex", "qt-semaphore", "qt-call", "rust-mutex", "rust-rwlock", "rust-condvar", "rust-once",
-    "rust-park", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
+    "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "absl-mutex",
+    "absl-condvar", "boost-shared-mutex", "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar",
+    "parking-lot-once", "qt-mutex", "qt-recursive-mutex", "qt-semaphore", "qt-call", "rust-mutex", "rust-rwlock",
+    "rust-condvar", "rust-once", "rust-park", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
     "futex", "descriptor"]
 
@@ -130,6 +130,12 @@ KINDS: Mapping[LockKind, Kind] = {
         gathers=True, is_event=True),
     "openmp-lock": Kind(
         "inferred: the only thread inside the critical section, candidates otherwise", name="OpenMP lock"),
+    "absl-mutex": Kind(
+        "not recorded, readers are counted: candidates only", name="absl::Mutex", has_readers=True,
+        own_threads_only=True),
+    "absl-condvar": Kind(
+        "none: any thread may signal it, or make the condition of `absl::Mutex::Await` true", name="absl::CondVar",
+        wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True),
     "boost-shared-mutex": Kind(
         "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
         own_threads_only=True),

@@ -25,6 +25,7 @@ _PARTS = {
 }
 _OWNERLESS = {
     "elided-mutex": "the mutex uses lock elision (Intel TSX), which", "futex": "a futex word of unknown meaning",
+    "absl-mutex": "an absl::Mutex",
     "future": "a std::future that a thread waits for", "libgomp-lock": "an internal lock of libgomp",
     "libgomp-semaphore": "a semaphore of libgomp", "linker": "the lock is held and", "mutex": "the mutex is locked and",
     "once-flag": "a _PyOnceFlag", "openmp-lock": "an OpenMP lock", "py-mutex": "a PyMutex",

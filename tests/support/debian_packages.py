@@ -18,6 +18,7 @@ NAME = "lock-libraries"
 #: By folder: packages that are unpacked with all that they depend on, and packages that are unpacked alone.
 _PACKAGES = {
     "qt": (("libqt5core5a", "libqt6core6"), ("qtbase5-dev", "qt6-base-dev")),
+    "absl": ((), ("libabsl-dev",)),
     "boost": (("libboost-thread-dev",), ()),
     "rust": ((), tuple(f"librust-{name}-dev" for name in (
         "parking-lot", "parking-lot-core", "lock-api", "scopeguard", "smallvec", "cfg-if", "libc", "instant",
