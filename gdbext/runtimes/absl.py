@@ -23,7 +23,9 @@ from gdbext.record import record
 ASLEEP: Final = 0
 # PerThreadSynch: next and skip, flags and priority, its state, SynchWaitParams *, number of readers
 _SYNCH = struct.Struct("<QQ12xIQQ")
-_WORD, _ALIGNMENT, _QUEUED = 64, 256, 1
+_ALIGNMENT, _QUEUED = 256, 1
+# its distance to the futex word: in 20220623, and in the release that gRPC 1.85 contains
+_WORDS = (64, 128)
 # SynchWaitParams: MuHowS *, Condition *, timeout, Mutex * of a condition variable, PerThreadSynch *
 _PARAMS = struct.Struct("<QQQQQ")
 # MuHowS: the bit that the thread wants to set in the word is the second member
@@ -64,8 +66,8 @@ def read_waiter(memory: Memory, word: int) -> Waiter | None:
 
     :raises MemoryUnreadable: the structures are not readable.
     """
-    synch = word - _WORD
-    if synch % _ALIGNMENT:
+    synch = word & -_ALIGNMENT
+    if word - synch not in _WORDS:
         return None
     at, _, state, params, _ = _SYNCH.unpack(memory.read(synch, _SYNCH.size))
     if state != _QUEUED or params & 7 or not params:

@@ -21,6 +21,7 @@ def test_waiter() -> None:
     queue = frozenset((first, second))
     assert absl.read_waiter(process.memory, first + 64) == absl.Waiter(queue, False, False, None)
     assert absl.read_waiter(process.memory, second + 64) == absl.Waiter(queue, True, True, process.lock)
+    assert absl.read_waiter(process.memory, first + 128) == absl.read_waiter(process.memory, first + 64)
 
 
 @pytest.mark.parametrize(("offset", "value"), [
