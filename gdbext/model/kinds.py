@@ -13,8 +13,10 @@ from gdbext.record import record
 
 LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
-    "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "boost-shared-mutex",
-    "qt-mutex", "qt-recursive-mutex", "qt-semaphore", "qt-call", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
+    "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "absl-mutex",
+    "absl-condvar", "boost-shared-mutex", "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar",
+    "parking-lot-once", "qt-mutex", "qt-recursive-mutex", "qt-semaphore", "qt-call", "rust-mutex", "rust-rwlock",
+    "rust-condvar", "rust-once", "rust-park", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
     "futex", "file-lock", "descriptor"]
 
@@ -136,6 +138,12 @@ KINDS: Mapping[LockKind, Kind] = {
     "openmp-lock": Kind(
         "derived where the machine code of a thread proves it; inferred: the only thread inside the critical section, "
         "or the thread whose task a nested lock names; candidates otherwise", name="OpenMP lock"),
+    "absl-mutex": Kind(
+        "not recorded, readers are counted: candidates only", name="absl::Mutex", has_readers=True,
+        own_threads_only=True),
+    "absl-condvar": Kind(
+        "none: any thread may signal it, or make the condition of `absl::Mutex::Await` true", name="absl::CondVar",
+        wait_for="any", no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True),
     "boost-shared-mutex": Kind(
         "not recorded: readers are only counted; candidates only", name="boost::shared_mutex", has_readers=True,
         own_threads_only=True),
@@ -150,6 +158,26 @@ KINDS: Mapping[LockKind, Kind] = {
     "qt-call": Kind(
         "derived: the thread that has the event of the call in its queue; inferred: the thread that handles it",
         name="blocking queued call", held="to be run by", holds="is to run", own_threads_only=True),
+    "parking-lot-mutex": Kind("not recorded: candidates only", name="parking_lot Mutex", own_threads_only=True),
+    "parking-lot-rwlock": Kind(
+        "not recorded, readers are counted: candidates only", name="parking_lot RwLock", has_readers=True,
+        own_threads_only=True),
+    "parking-lot-condvar": Kind(
+        "none: any thread may notify it", name="parking_lot Condvar", wait_for="any", no_owner="condvar-has-no-owner",
+        is_event=True, own_threads_only=True),
+    "parking-lot-once": Kind(
+        "not recorded: candidates only", name="parking_lot Once", held="run by", own_threads_only=True),
+    "rust-mutex": Kind("not recorded: candidates only", name="Rust Mutex", own_threads_only=True),
+    "rust-rwlock": Kind(
+        "not recorded, readers are counted: candidates only", name="Rust RwLock", has_readers=True,
+        own_threads_only=True),
+    "rust-condvar": Kind(
+        "none: any thread may notify it; also channels", name="Rust Condvar", wait_for="any",
+        no_owner="condvar-has-no-owner", is_event=True, own_threads_only=True),
+    "rust-once": Kind("not recorded: candidates only", name="Rust Once", held="run by", own_threads_only=True),
+    "rust-park": Kind(
+        "none: any thread may unpark it; also channels", name="thread::park", wait_for="any",
+        no_owner="park-has-no-owner", is_event=True, own_threads_only=True),
     "spin-lock": Kind(
         "derived where the machine code of a thread proves it, candidates otherwise", name="spin lock", spins=True),
     "py-lock": Kind(

@@ -20,7 +20,7 @@ ReasonCode = Literal[
     "text", "several", "part-unreadable",
     # model/kinds.py: why locks of a kind have no owner
     "arrivals-not-recorded", "condition-has-no-owner", "condvar-has-no-owner", "event-has-no-owner",
-    "py-semaphore-has-no-owner", "semaphore-has-no-owner",
+    "park-has-no-owner", "py-semaphore-has-no-owner", "semaphore-has-no-owner",
     # glibc/, cpython/
     "libc-not-loaded", "libc-version-unknown", "musl-not-decoded", "table-of-other-version",
     # threads/: files, thread states, GILs

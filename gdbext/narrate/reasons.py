@@ -25,10 +25,11 @@ _PARTS = {
 }
 _OWNERLESS = {
     "elided-mutex": "the mutex uses lock elision (Intel TSX), which", "futex": "a futex word of unknown meaning",
+    "absl-mutex": "an absl::Mutex",
     "future": "a std::future that a thread waits for", "libgomp-lock": "an internal lock of libgomp",
     "libgomp-semaphore": "a semaphore of libgomp", "linker": "the lock is held and", "mutex": "the mutex is locked and",
     "once-flag": "a _PyOnceFlag", "openmp-lock": "an OpenMP lock", "py-mutex": "a PyMutex",
-    "python-lock": "a lock of this kind", "qt-mutex": "a QMutex",
+    "parking-lot": "a lock of parking_lot", "python-lock": "a lock of this kind", "qt-mutex": "a QMutex",
     "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
     "shared-mutex": "a boost::shared_mutex",
     "spin-lock": "a spin lock", "stdio": "the lock",
@@ -98,6 +99,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "condition-has-no-owner": "a condition has no owner: any thread may notify it",
     "condvar-has-no-owner": "a condition variable has no owner: any thread may signal it",
     "event-has-no-owner": "an event has no owner: any thread may set it",
+    "park-has-no-owner": "any thread may unpark it",
     "py-semaphore-has-no-owner": "a semaphore has no owner: any thread may release it",
     "semaphore-has-no-owner": "a semaphore has no owner: any thread may post it",
 

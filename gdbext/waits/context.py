@@ -14,11 +14,13 @@ from gdbext.threads.python_side import PythonSide
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import Threads
 from gdbext.waits import lock_kinds
+from gdbext.waits.absl import Absl
 from gdbext.waits.blocked import Blocked
 from gdbext.waits.openmp import OpenMP
 from gdbext.waits.parked import ParkedWaits, read_parked
 from gdbext.waits.python_locks import PythonLocks
 from gdbext.waits.qt import Qt
+from gdbext.waits.rust import Rust
 from gdbext.waits.seen import SeenLock
 
 
@@ -41,6 +43,8 @@ class Context:
     python_locks: PythonLocks
     openmp: OpenMP
     qt: Qt
+    rust: Rust
+    absl: Absl
     blocked: Blocked
     words: lock_kinds.Context | None
     locks: dict[tuple[object, ...], SeenLock]
@@ -84,4 +88,5 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
     parked = read_parked(target.memory, threads, python, findings)
     return Context(target, code, library, threads, sites, python, findings, parked,
                    PythonLocks(target, code, threads, python, parked, object_names), OpenMP(target, code, threads),
-                   Qt(target, code, threads), Blocked(target, code, sites), words, {})
+                   Qt(target, code, threads), Rust(target, code, sites, sleepers), Absl(target),
+                   Blocked(target, code, sites), words, {})

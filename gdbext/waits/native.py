@@ -39,7 +39,9 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
             lock = unknown(futex, site)
         else:
             lock = (context.openmp.find_lock(seen, futex) or context.qt.find_lock(seen, futex)
-                    or allocator_lock(seen, futex, context) or recognise(context.words, futex, site))
+                    or context.rust.find_lock(seen, futex) or context.absl.find_lock(seen, futex)
+                    or allocator_lock(seen, futex, context)
+                    or recognise(context.words, futex, site))
             if lock.kind == CONDVAR:
                 lock = context.qt.find_thread_end(seen, lock.address) or lock
             worker = context.openmp.describe_condvar_wait(seen) if lock.kind == CONDVAR else None

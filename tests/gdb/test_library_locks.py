@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import cores, debian_packages, gdb_session, interpreters, locks, packages, samples
+from tests.support import cores, crates, debian_packages, gdb_session, interpreters, locks, packages, samples
 from tests.support.debian_packages import Library
 from tests.support.report import Report
 from tests.support.samples import SOURCES, Sample
@@ -48,6 +48,7 @@ def test_fast_rlocks(name: str, tmp_path: Path) -> None:
 
 BUILDS = ("symbols", "stripped")
 CXX = ("-O2", "-std=gnu++20", "-Wno-missing-field-initializers", "-fPIC", "-pthread")
+ABSL_SCENES = ("written", "shared", "signal", "moved", "condition")
 BOOST_SCENES = ("written", "shared", "upgraded")
 QT_SCENES = ("mutex", "recursive", "semaphore", "queued", "handled", "end")
 
@@ -113,3 +114,24 @@ def test_signal_handler_inside_an_allocator(name: str, build: str, tmp_path: Pat
         if not any(found.values()):
             break
     locks.fail_over(found)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_locks_of_parking_lot(build: str, tmp_path: Path) -> None:
+    """Locks of Rust's crate parking_lot; the threads sleep on words of their own."""
+    program = crates.build("locks_parking_lot.rs", ('parking_lot = "0.12"',), stripped=build == "stripped")
+    with samples.running([program], tmp_path) as sample:
+        inspect_scenes(sample, build)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_locks_of_absl(build: str, tmp_path: Path) -> None:
+    """absl::Mutex and absl::CondVar, linked statically; the threads sleep on words of their own."""
+    root = debian_packages.use("absl")
+    archives = [str(path) for path in sorted((root / "usr/lib").glob("*/libabsl_*.a"))]
+    program = samples.compiled(
+        "absl-locks", "absl_locks.cc",
+        (*CXX, "-Wno-deprecated-declarations", *(("-g",) if build == "symbols" else ()), f"-isystem{root}/usr/include"),
+        ("-Wl,--start-group", *archives, "-Wl,--end-group", "-lstdc++", "-ldl"), strip=build == "stripped")
+    with samples.running([program, *ABSL_SCENES], tmp_path) as sample:
+        inspect_scenes(sample, build)

@@ -18,13 +18,18 @@ NAME = "lock-libraries"
 #: By folder: packages that are unpacked with all that they depend on, and packages that are unpacked alone.
 _PACKAGES = {
     "qt": (("libqt5core5a", "libqt6core6"), ("qtbase5-dev", "qt6-base-dev")),
+    "absl": ((), ("libabsl-dev", "libabsl20220623")),
     "boost": (("libboost-thread-dev",), ()),
+    "rust": ((), tuple(f"librust-{name}-dev" for name in (
+        "parking-lot", "parking-lot-core", "lock-api", "scopeguard", "smallvec", "cfg-if", "libc", "instant",
+        "autocfg"))),
     "malloc": (("libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0"), ()),
 }
 #: By name: the folder, the shared library, and the folder of headers for this machine, if there is one.
 _LIBRARIES = {
     "qt5": ("qt", "libQt5Core.so.5", "qt5"),
     "qt6": ("qt", "libQt6Core.so.6", "qt6"),
+    "absl": ("absl", "libabsl_synchronization.so.*", ""),
     "boost": ("boost", "libboost_thread.so.*", ""),
     "jemalloc": ("malloc", "libjemalloc.so.*", ""),
     "tcmalloc": ("malloc", "libtcmalloc_minimal.so.*", ""),

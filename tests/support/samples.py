@@ -380,7 +380,7 @@ def compiled(
     :param libraries: linker options after the source.
     """
     compiler, identity = _compiler(place, Path(source).suffix)
-    inputs = [SOURCES / source, *sorted(SOURCES.glob("*.h"))]
+    inputs = [SOURCES / source, *sorted(SOURCES.glob("stage.rs" if source.endswith(".rs") else "*.h"))]
     parts = [*(file.read_bytes() for file in inputs), " ".join([*flags, *libraries, str(strip)]).encode(), identity]
     digest = hashlib.sha256(b"\0".join(parts))
     target = place.samples / digest.hexdigest()[:16] / name
@@ -620,7 +620,7 @@ def locks(
 
 def locks_rust(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:
     """Run threads that hang on locks of Rust's standard library; requires rustc."""
-    return running([build("locks-rs-stripped" if stripped else "locks-rs")], directory)
+    return running([build("locks-rs-stripped"), "stripped"] if stripped else [build("locks-rs")], directory)
 
 
 def healthy_native(directory: Path, *, stripped: bool = False) -> contextlib.AbstractContextManager[Sample]:

@@ -1,11 +1,10 @@
 """pola-rs/polars#14219: a query in the child of fork, after one in the parent, hangs.
 
-The threads of Polars' pool, which the query is handed to, are not in the child. The only thread there waits on a word
-of a Rust library for a result that nobody computes.
+The threads of Polars' pool, which the query is handed to, are not in the child. The only thread there waits on a
+condition variable of rayon for a result that nobody computes.
 
-Truth: {"expect": "deadlock", "silent": ["live", "core"],
-        "standstill": true, "packages": ["polars"], "pythons": ["3.11"],
-        "edges": [["main", "futex", null]]}
+Truth: {"expect": "deadlock", "standstill": true, "packages": ["polars"], "pythons": ["3.11"],
+        "edges": [["main", "rust-condvar", null]]}
 """
 
 import os
