@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.model import DERIVED, PyFrame
+from gdbext.model.kinds import QT_MUTEX
 from gdbext.model.reasons import because
 from gdbext.runtimes.qt import locker_holds
 from gdbext.waits.python_locks import Reader
@@ -18,13 +19,13 @@ from gdbext.waits.seen import SeenLock, held_by
 if TYPE_CHECKING:
     from gdbext.holders.owners import HolderContext
 
-MUTEX: Final = "qt-mutex"
+
 _LOCKER = "QMutexLocker"
 
 
 def inside_locker(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
     """The thread inside a `with` block of a locker that has the mutex; None if there is not exactly one."""
-    if found.kind != MUTEX or found.state != "locked":
+    if found.kind != QT_MUTEX or found.state != "locked":
         return None
     memory, locks = context.waits.memory, context.waits.python_locks
     inside = [(seen.number, at) for seen in context.waits.threads

@@ -17,6 +17,7 @@ from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import DERIVED, INFERRED
+from gdbext.model.kinds import QT_MUTEX
 from gdbext.model.reasons import because
 from gdbext.remembered import remembered
 from gdbext.runtimes import qt
@@ -27,7 +28,6 @@ from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.seen import MENTIONS, SeenLock, held_by
 
-MUTEX: Final = "qt-mutex"
 RECURSIVE: Final = "qt-recursive-mutex"
 SEMAPHORE: Final = "qt-semaphore"
 CALL: Final = "qt-call"
@@ -101,7 +101,7 @@ class Qt:
             and qt.is_inside_recursive(self._memory, address, self._threads.number_of_pthread))
         if not is_recursive:
             why = because("records-no-owner", what="qt-mutex") if locked else because("lock-about-to-be-taken")
-            return SeenLock(MUTEX, address, state, find_holders=MENTIONS if locked else None, why=why)
+            return SeenLock(QT_MUTEX, address, state, find_holders=MENTIONS if locked else None, why=why)
         owner = qt.owner_of_recursive(self._memory, address) if locked else 0
         number = self._threads.number_of_pthread.get(owner)
         return SeenLock(RECURSIVE, address, state, holders=held_by((number,)),
