@@ -106,7 +106,7 @@ class ProvenHolders:
             effects[address] = (Effect(acquires={lock: frozenset()}) if call.succeeds == "always"
                                 else Effect(attempt=(lock, call.succeeds == "zero")))
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
-        return _Functions(LockFlow(self._target, self._code, effects),
+        return _Functions(LockFlow(self._target, self._code, effects, self._library),
                           {address: call for address, (call, _) in acquiring.items()},
                           frozenset((*releasing, *suspending)),
                           {part: call for address, (call, _) in running.items() for part in self._parts(address)}, only)
@@ -188,7 +188,8 @@ class ProvenHolders:
 
     def _ends(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether the call of a frame may have released a lock already: it releases, or has jumped to what it calls."""
-        called = self._code.cpu.called(self._target.memory, native[index][0])
+        pc = native[index][0]
+        called = self._code.cpu.called(self._target.memory, pc) or functions.flow.called_at(pc - 1)
         if called is None:
             return False
         if called in functions.ending:
