@@ -126,15 +126,15 @@ class ProvenHolders:
         return found
 
     def _parts(self, function: int) -> Iterable[int]:
-        """A function, and those that it jumps to with its own arguments."""
+        """A function, and those that it calls or jumps to: the one that does the work has the same argument."""
         yield function
         found = self._code.function_range(function)
         if found is None:
             return
         try:
-            for _, at, target, is_call in iter_branches(self._target.memory, self._code, *found):
+            for _, at, target, _ in iter_branches(self._target.memory, self._code, *found):
                 inner = self._code.function_range(target)
-                if at == target and not is_call and inner is not None and inner[0] == target != function:
+                if at == target and inner is not None and inner[0] == target != function:
                     yield target
         except GdbextError:
             return

@@ -808,7 +808,7 @@ static void *run_own_once(void *argument) {
 
 static int scene_once_self(void) {
     settle_on(start("only", run_own_once, NULL), &own_once, sizeof own_once);
-    LOCK(.name = "lock", .kind = "once", .address = &own_once, .state = "in progress", .evidence = "derived",
+    LOCK(.name = "lock", .kind = "once", .address = &own_once, .state = "in progress", .evidence = "inferred",
          .holders = "only", .waiters = "only");
     note_edge("only", "lock", "only");
     return 1;
