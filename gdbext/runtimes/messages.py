@@ -243,7 +243,8 @@ def rust_panic(memory: Memory, words: Sequence[int], in_image: Callable[[int], b
     for index, word in enumerate(words[:_MAX_WORDS]):
         place = _location(memory, word, in_image) if word % 8 == 0 and in_image(word) else None
         if place is not None:
-            return RustPanic(_rust_message(memory, words[index:index + _NEAR_LOCATION], in_image), *place)
+            # the word after the pointer to the place may look like the length of a text there
+            return RustPanic(_rust_message(memory, words[index + 1:index + _NEAR_LOCATION]), *place)
     return None
 
 
@@ -257,7 +258,7 @@ def _location(memory: Memory, address: int, in_image: Callable[[int], bool]) -> 
     return (path.decode(), line, column) if path.endswith(b".rs") and is_text(path) else None
 
 
-def _rust_message(memory: Memory, words: Sequence[int], in_image: Callable[[int], bool]) -> str | None:
+def _rust_message(memory: Memory, words: Sequence[int]) -> str | None:
     """The first text that two adjacent words describe, address and length, except file names."""
     for index in range(len(words) - 1):
         start, length = words[index:index + 2]

@@ -307,6 +307,14 @@ def test_rust_panic(path: bytes) -> None:
     assert rust.panic(place, 21, HEAP, 21) == expected, "a String: capacity, pointer, length"
 
 
+def test_rust_panic_place_that_begins_like_a_text_is_not_the_message() -> None:
+    rust = Rust()
+    place, message = rust.place(b"src/lib.rs", 7, 14), rust.text(b"a handle is not ready")
+    rust.memory.write(BASE + 0x94B, b"src/lib.rs")  # the pointer to the name begins with a K
+    rust.memory.u64(place, BASE + 0x94B)
+    assert rust.panic(place, 1, 0, message, 21) == RustPanic("a handle is not ready", "src/lib.rs", 7, 14)
+
+
 def test_rust_panic_is_the_innermost() -> None:
     rust = Rust()
     inner, outer = rust.place(b"core/src/panicking.rs", 225, 5), rust.place(b"src/lib.rs", 7, 14)
