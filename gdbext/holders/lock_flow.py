@@ -8,7 +8,7 @@ and none releases it afterwards. The release of an unknown lock ends the proof f
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple, Union
 
@@ -236,13 +236,17 @@ class LockFlow:
 
     :param effects: the effects of the functions that acquire and release locks, by address. They change no memory but
         the lock.
+    :param outside: the files of the C library, whose other functions never release a lock of the program. Their
+        messages are translated, for which they take locks of their own.
     """
 
-    def __init__(self, target: Target, code: Code, effects: Mapping[int, Effect]) -> None:
+    def __init__(self, target: Target, code: Code, effects: Mapping[int, Effect],
+                 outside: Sequence[Module] = ()) -> None:
         self._target = target
         self._memory = target.memory
         self.code = code
         self.cpu = code.cpu
+        self._outside = outside
         self._known = dict(effects)
         self._primitives = frozenset(effects)
         self.primitive_effects = [*effects.values()]
@@ -264,6 +268,16 @@ class LockFlow:
         function = self._function(found, 0) if found is not None else None
         return function.before(pc) if function is not None else None
 
+    def called_at(self, pc: int) -> int | None:
+        """The function that the call at a program counter calls."""
+        found = self.code.function_range(pc)
+        function = self._function(found, 0) if found is not None and self.is_relevant(found[0]) else None
+        called = function.called_at(pc) if function is not None else None
+        try:
+            return self.cpu.behind_stub(self._memory, called) if called is not None else None
+        except GdbextError:
+            return None
+
     def acquired_by(self, pc: int, lock: Value) -> int | None:
         """The function whose call has acquired a lock that is held at a program counter."""
         found = self.code.function_range(pc)
@@ -284,7 +298,8 @@ class LockFlow:
 
     def _search(self, start: int, depth: int) -> bool:
         found = self.code.function_range(start)
-        if found is None:
+        module = self.code.module(start)
+        if found is None or any(module is part for part in self._outside):
             return False
         if found[1] - found[0] > _MAX_SEARCH or len(self._relevant) > _MAX_SEARCHED:
             return True  # unknown, so it counts as a release of any lock
@@ -295,6 +310,10 @@ class LockFlow:
                     return True
                 if function == at and not found[0] <= at < found[1]:
                     callees.append(at)
+            # a function that is called several times may be called through a register
+            loads = self.cpu.iter_loads(self._memory.read(found[0], found[1] - found[0]), found[0])
+            if any(self._loaded(at) in self._primitives for at in loads):
+                return True
         except GdbextError:
             return False
         return depth < _MAX_DEPTH and any(self.is_relevant(callee, depth + 1) for callee in dict.fromkeys(callees))
@@ -341,6 +360,10 @@ class LockFlow:
             raise _TooLarge("the function is too large")
         self._memory.read(start, end - start)  # the debugger may disassemble unreadable memory as zeros
         return [self.cpu.parse(*each) for each in self._target.disassemble(start, end)]
+
+    @if_unreadable(None)
+    def _loaded(self, address: int) -> int | None:
+        return read_u64(self._memory, address)
 
     @if_unreadable(None)
     def slot(self, address: int) -> int | None:
@@ -498,6 +521,12 @@ class _Function:
             at = instruction.next_address
         return None
 
+    def called_at(self, pc: int) -> int | None:
+        """The function that the call at a program counter calls."""
+        call = next((each for each in self._code.values() if each.address <= pc < each.next_address), None)
+        state = self.before(pc)
+        return self._called(call, state) if call is not None and call.kind == "call" and state is not None else None
+
     def effect(self) -> Effect:
         """The effect of a call of the function."""
         if not self._exits:
@@ -536,7 +565,7 @@ class _Function:
     def _step(self, instruction: Instruction, state: State) -> None:
         """Change a state as an instruction does."""
         if instruction.kind == "call":
-            self._call(instruction, state, self._called(instruction))
+            self._call(instruction, state, self._called(instruction, state))
         elif instruction.kind == "jump":
             self._jump(instruction, state)
         elif instruction.kind == "return":
@@ -634,10 +663,13 @@ class _Function:
 
     # -- calls, jumps, returns -------------------------------------------------------------------------------
 
-    def _called(self, instruction: Instruction) -> int | None:
+    def _called(self, instruction: Instruction, state: State) -> int | None:
         operand = instruction.operands[0] if instruction.operands else None
         if isinstance(operand, int):
             return operand
+        if isinstance(operand, str):  # loaded once for several calls
+            value = state.values.get(operand)
+            return value.offset if value is not None and value.base == CONSTANT else None
         place = operand.simple(instruction.next_address) if isinstance(operand, MemoryOperand) else None
         return self._flow.slot(place[1]) if place is not None and place[0] is None else None
 
@@ -695,7 +727,7 @@ class _Function:
         if target is None:
             is_switch = self._switch(instruction, state)
             if leaves:
-                self._call(instruction, state, self._called(instruction))
+                self._call(instruction, state, self._called(instruction, state))
                 self._exit(state)
             elif not is_switch:
                 raise _TooLarge("the target of a jump is unknown")

@@ -106,7 +106,7 @@ class ProvenHolders:
             effects[address] = (Effect(acquires={lock: frozenset()}) if call.succeeds == "always"
                                 else Effect(attempt=(lock, call.succeeds == "zero")))
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
-        return _Functions(LockFlow(self._target, self._code, effects),
+        return _Functions(LockFlow(self._target, self._code, effects, self._library),
                           {address: call for address, (call, _) in acquiring.items()},
                           frozenset((*releasing, *suspending)),
                           {part: call for address, (call, _) in running.items() for part in self._parts(address)}, only)
@@ -126,15 +126,15 @@ class ProvenHolders:
         return found
 
     def _parts(self, function: int) -> Iterable[int]:
-        """A function, and those that it jumps to with its own arguments."""
+        """A function, and those that it calls or jumps to: the one that does the work has the same argument."""
         yield function
         found = self._code.function_range(function)
         if found is None:
             return
         try:
-            for _, at, target, is_call in iter_branches(self._target.memory, self._code, *found):
+            for _, at, target, _ in iter_branches(self._target.memory, self._code, *found):
                 inner = self._code.function_range(target)
-                if at == target and not is_call and inner is not None and inner[0] == target != function:
+                if at == target and inner is not None and inner[0] == target != function:
                     yield target
         except GdbextError:
             return
@@ -188,7 +188,8 @@ class ProvenHolders:
 
     def _ends(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether the call of a frame may have released a lock already: it releases, or has jumped to what it calls."""
-        called = self._code.cpu.called(self._target.memory, native[index][0])
+        pc = native[index][0]
+        called = self._code.cpu.called(self._target.memory, pc) or functions.flow.called_at(pc - 1)
         if called is None:
             return False
         if called in functions.ending:

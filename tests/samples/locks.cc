@@ -185,7 +185,7 @@ int scene_call_once() {
     Role need = [](void *) -> void * { std::call_once(flag, rest); return nullptr; };
     start_waiting("first", need, flag);
     start_waiting("second", need, flag);
-    LOCK(.name = "lock", .kind = "once", .address = &flag, .state = "in progress", .evidence = "inferred",
+    LOCK(.name = "lock", .kind = "once", .address = &flag, .state = "in progress", .evidence = "derived",
          .holders = "initialiser", .waiters = "first second");
     return 1;
 }
@@ -206,7 +206,7 @@ int scene_guard() {
     actor *first = start("first", need, nullptr);
     const void *guard = settle(first);
     settle_on(start("second", need, nullptr), guard, 4);
-    LOCK(.name = "lock", .kind = "static-guard", .address = guard, .state = "in progress", .evidence = "inferred",
+    LOCK(.name = "lock", .kind = "static-guard", .address = guard, .state = "in progress", .evidence = "derived",
          .holders = "initialiser", .waiters = "first second");
     return 1;
 }
@@ -241,7 +241,7 @@ int scene_guard_deadlock() {
     actor *initialiser = start("initialiser", [](void *) -> void * { registry(); return nullptr; }, nullptr);
     const void *guard = settle(user);
     settle_on(initialiser, &registry_mutex, sizeof registry_mutex);
-    LOCK(.name = "guard", .kind = "static-guard", .address = guard, .state = "in progress", .evidence = "inferred",
+    LOCK(.name = "guard", .kind = "static-guard", .address = guard, .state = "in progress", .evidence = "derived",
          .holders = "initialiser", .waiters = "user");
     LOCK(.name = "mutex", .kind = "mutex", .address = &registry_mutex, .state = "locked", .holders = "user",
          .waiters = "initialiser");
@@ -263,7 +263,7 @@ NOINLINE int own_value() {
 
 int scene_guard_self() {
     const void *guard = settle(start("only", [](void *) -> void * { own_table(); return nullptr; }, nullptr));
-    LOCK(.name = "lock", .kind = "static-guard", .address = guard, .state = "in progress", .evidence = "inferred",
+    LOCK(.name = "lock", .kind = "static-guard", .address = guard, .state = "in progress", .evidence = "derived",
          .holders = "only", .waiters = "only");
     note_edge("only", "lock", "only");
     return 1;

@@ -482,7 +482,7 @@ static int scene_critical(void) {
     settle_on(team->members[1], &team->stock, sizeof team->stock);
     settle_all_but(team, 1);
     LOCK(.name = "section", .kind = "openmp-lock", .address = settle_in_openmp(team->members[0]), .state = "locked",
-         .evidence = "inferred", .holders = "worker1", .waiters = "master worker2");
+         .evidence = "derived", .holders = "worker1", .waiters = "master worker2");
     LOCK(.name = "stock", .kind = "mutex", .address = &team->stock, .state = "locked", .holders = "master",
          .waiters = "worker1");
     note_edge("master", "section", "worker1");
@@ -524,9 +524,9 @@ static int scene_named(void) {
     struct team *team = open_team((struct team){.size = 2, .region = region_named}, 4);
     settle_all_but(team, -1);
     LOCK(.name = "truck", .kind = "openmp-lock", .address = settle_in_openmp(team->members[0]), .state = "locked",
-         .evidence = "inferred", .holders = "worker1", .waiters = "master");
+         .evidence = "derived", .holders = "worker1", .waiters = "master");
     LOCK(.name = "shelf", .kind = "openmp-lock", .address = settle_in_openmp(team->members[1]), .state = "locked",
-         .evidence = "inferred", .holders = "master", .waiters = "worker1");
+         .evidence = "derived", .holders = "master", .waiters = "worker1");
     note_edge("master", "truck", "worker1");
     note_edge("worker1", "shelf", "master");
     return 1;
@@ -554,7 +554,7 @@ static void region_reentered(struct team *team) {
 static int scene_reentered(void) {
     struct team *team = open_team((struct team){.size = 1, .region = region_reentered}, 1);
     LOCK(.name = "section", .kind = "openmp-lock", .address = settle_in_openmp(team->members[0]), .state = "locked",
-         .evidence = "inferred", .holders = "master", .waiters = "master");
+         .evidence = "derived", .holders = "master", .waiters = "master");
     note_edge("master", "section", "master");
     return 1;
 }

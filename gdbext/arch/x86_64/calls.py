@@ -76,6 +76,16 @@ def iter_branches(code: bytes, start: int) -> Iterator[tuple[int, int, bool, boo
                opcode in (b"\xe8", b"\xff\x15"))
 
 
+def iter_loads(code: bytes, start: int) -> Iterator[int]:
+    """The addresses relative to rip from which code loads whole registers, such as slots of the linkage table.
+
+    :param start: the address of the code.
+    """
+    for match in _LOAD_CONSTANT.finditer(code):
+        if match[2] is not None and match[2][0] == 0x8B:
+            yield start + match.end(3) + int.from_bytes(match[3], "little", signed=True)
+
+
 def iter_calls(memory: Memory, start: int, end: int) -> Iterator[tuple[int, int]]:
     """(return address, address called) of each direct call in a range of code, stubs not followed.
 

@@ -10,8 +10,11 @@ import pytest
 from gdbext.arch import x86_64
 from gdbext.cpython.locks import PyLock
 from gdbext.errors import ThreadUnavailable
+from gdbext.holders import inferred
 from gdbext.holders.inferred import HolderFinder
+from gdbext.holders.proven import Proof
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.model import DERIVED
 from gdbext.model.reasons import Reason
 from gdbext.narrate.reasons import explain
 from gdbext.threads.code import Code
@@ -328,3 +331,48 @@ def test_thread_in_the_code_of_a_fast_rlock(process: Process, pcs: list[int], wo
     assert process.finder().is_in_code_of(number, lock) is inside
     assert not process.finder().is_in_code_of(number, replace(lock, type_name="h5py._objects.FastRLock"))
     assert not process.finder().is_in_code_of(number, replace(lock, kind="py-rlock"))
+
+
+class Proofs:
+    """Proofs by machine code, for some threads."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = numbers
+
+    def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None) -> Proof | None:
+        return Proof("work", "app", "pthread_spin_lock") if seen.number in self.numbers else None
+
+    def only_lock(self, kind: str, return_address: int) -> str | None:
+        return None
+
+
+@pytest.mark.parametrize(("proven", "holders", "candidates"), [
+    ((2,), (2,), ()),
+    ((1,), (1,), ()),  # it waits for itself
+    ((2, 3), (), (2, 3)),  # only one can hold it, so a proof is wrong
+])
+def test_thread_whose_code_proves_it_is_the_holder(
+        monkeypatch: pytest.MonkeyPatch, proven: tuple[int, ...], holders: tuple[int, ...],
+        candidates: tuple[int, ...]) -> None:
+    process = Process()
+    for _ in range(3):
+        process.thread([APP])
+    monkeypatch.setattr(inferred, "ProvenHolders", lambda *_: Proofs(*proven))
+    view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS, candidates=(3,))
+    code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
+    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})
+    found = finder.prove(view, [1])
+    assert found is not None
+    assert tuple(holder.thread for holder in found.holders) == holders
+    assert {holder.evidence for holder in found.holders} <= {DERIVED}
+    assert found.candidates == candidates
+
+
+def test_lock_that_no_code_acquires_is_left_to_the_other_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process()
+    process.thread([APP])
+    monkeypatch.setattr(inferred, "ProvenHolders", lambda *_: Proofs())
+    view = SeenLock("spin-lock", LOCK, "locked", find_holders=MENTIONS)
+    code, threads, target = cast(Code, process), cast(Threads, process), cast(Target, process)
+    finder = HolderFinder(target, code, threads, Sites(process.memory, code, MODULES[1:2]), MODULES[1:2], [view], {})
+    assert finder.prove(view, [1]) is None

@@ -329,3 +329,117 @@ def test_random_code_ends(seed: int) -> None:
     program = Program(f=text)
     state = program.state(label=f"L{count}")
     assert state is None or len(state.held) <= count
+
+
+@pytest.mark.parametrize(("call", "jump", "is_held"), [
+    ("try", "jne", True),  # skips if the result is not zero, so that the lock is held
+    ("try", "je", False),
+    ("test", "je", True),
+    ("test", "jne", False),
+    ("try", "js", False),  # the way taken is not determined
+])
+@pytest.mark.parametrize("compare", ["test %eax,%eax", "cmp $0x0,%eax", "test %rax,%rax", "test %al,%al"])
+def test_attempt_counts_on_the_path_of_success(call: str, jump: str, compare: str, is_held: bool) -> None:
+    program = Program(f=f"""
+        {KEEP}
+        call {call}
+        {compare}
+        {jump} failed
+        here: call other
+        mov %rbx,%rdi
+        call release
+        pop %rbx
+        ret
+        failed: mov $0x1,%eax
+        there: call other
+        pop %rbx
+        ret
+    """)
+    assert program.held() == (ARGUMENT if is_held else set())
+    taken = {("try", "je"), ("test", "jne")}
+    assert program.held(label="there") == (ARGUMENT if (call, jump) in taken else set())
+
+
+@pytest.mark.parametrize(("between", "is_held"), [
+    ("sete %al\ntest %al,%al\nje skip", True),
+    ("setne %al\ntest %al,%al\njne skip", True),
+    ("setne %al\ntest %al,%al\nje skip", False),
+    ("xor $0x1,%eax\ntest %al,%al\nje skip", False),  # not followed
+    ("cmp $0x5,%ebp\nje skip", False),  # another comparison
+    ("call other\ntest %eax,%eax\njne skip", False),  # the result of another call
+])
+def test_stored_result_of_an_attempt(between: str, is_held: bool) -> None:
+    program = Program(f=f"{KEEP}\ncall try\ntest %eax,%eax\n{between}\nhere: call other\nskip: pop %rbx\nret")
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+def test_attempt_of_a_helper_counts() -> None:
+    program = Program(f=f"{KEEP}\ncall helper\ntest %eax,%eax\njne skip\nhere: call other\nskip: pop %rbx\nret",
+                      helper="lea 0x8(%rdi),%rdi\njmp try")
+    assert program.held() == {entry("rdi").plus(8)}
+
+
+def test_attempt_is_void_after_a_release() -> None:
+    program = Program(f=f"""
+        {KEEP}
+        call try
+        mov %eax,%ebp
+        mov %rbx,%rdi
+        call release
+        test %ebp,%ebp
+        jne skip
+        here: call other
+        skip: pop %rbx
+        ret
+    """)
+    assert program.held() == set()
+
+
+@pytest.mark.parametrize(("before", "freed"), [
+    ("call other", frozenset()),
+    (f"mov ${LOCK:#x},%edi\ncall release", {LOCK}),
+    ("mov %rbx,%rdi\ncall release", None),  # perhaps the lock of the caller
+    ("call releasing_helper", None),
+    ("mov %rbx,%rdi\ncall acquire\nmov %rbx,%rdi\ncall release", frozenset()),  # its own acquisition
+    ("test %esi,%esi\nje skip\nmov %rbx,%rdi\ncall release\nskip: nop", None),
+])
+def test_freed_are_locks_that_a_caller_may_have_held(before: str, freed: object) -> None:
+    program = Program(f=f"{KEEP}\n{before}\nhere: call other\nmov %rbx,%rdi\ncall acquire\nret",
+                      releasing_helper="mov (%rdi),%rdi\ncall release\nret")
+    state = program.state()
+    assert state is not None
+    assert state.freed == freed
+
+
+def test_function_that_returns_a_constant_decides_a_branch() -> None:
+    lines = ("{0}\ncall active\ntest %eax,%eax\nsetne %al\ntest %al,%al\nje skip\nmov %rbx,%rdi\ncall acquire\n"
+             "skip: nop\n")
+    program = Program(f=lines.format(KEEP) + "here: call other\nret", active="mov $0x1,%eax\nret")
+    assert program.held() == ARGUMENT
+    program = Program(f=lines.format(KEEP) + "here: call other\nret", active="mov %esi,%eax\nret")
+    assert program.held() == set()
+
+
+def test_function_in_a_register_is_known_if_it_is_a_constant() -> None:
+    program = Program(f=f"""
+        {KEEP}
+        mov {LINKS - TEXT - 3 * STEP:#x}(%rip),%rbp
+        call acquire
+        here: call other
+        mov %rbx,%rdi
+        call *%rbp
+        there: call other
+        ret
+    """)
+    program.memory.u64(LINKS, RELEASE)
+    assert program.held() == ARGUMENT
+    assert program.held(label="there") == set()
+
+
+def test_function_that_releases_through_a_register_only_is_examined() -> None:
+    program = Program(f=f"{KEEP}\ncall acquire\ncall helper\nhere: call other\nret",
+                      helper=f"mov {LINKS - TEXT - FUNCTION - STEP:#x}(%rip),%rbp\ncall *%rbp\nret")
+    program.memory.u64(LINKS, RELEASE)
+    at = program.starts["helper"]
+    program.memory.write(at, b"\x48\x8b\x2d" + (LINKS - at - 7).to_bytes(4, "little"))
+    assert program.held() == set()

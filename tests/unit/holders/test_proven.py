@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ FUNCTIONS = {"pthread_rwlock_rdlock": 0x800, "pthread_rwlock_unlock": 0x900}
 LOCK, STEP = 0x40_4100, 8
 READING = ("push %rbx", "mov %rdi,%rbx", "call pthread_rwlock_rdlock", "call work", "mov %rbx,%rdi",
            "call pthread_rwlock_unlock", "call work", "pop %rbx", "ret")
+KEEP = ("push %rbx", "mov %rdi,%rbx")
 #: Indices of the calls of `work`: while the lock is held, and after its release.
 HOLDING, RELEASED = 3, 6
 
@@ -27,7 +29,7 @@ HOLDING, RELEASED = 3, 6
 class Reader:
     """A thread in a function of the driver, which has called another one; and the C library with its read locks."""
 
-    def __init__(self, *lines: str, is_linked: bool = True) -> None:
+    def __init__(self, *lines: str, is_linked: bool = True, work: Sequence[str] = ()) -> None:
         self.target = FakeTarget()
         _, libc = fake_elf(LIBC, {name: (offset, 16) for name, offset in FUNCTIONS.items()}, "/lib/libc.so.6",
                            (Section(".text", LIBC + 0x800, LIBC + 0x1000),), memory=self.target.ram)
@@ -37,8 +39,8 @@ class Reader:
         self.target.ram.ensure(DRIVER_TEXT, 0x1000)
         self.target.ram.u64(LINKS, 0, LIBC + FUNCTIONS["pthread_rwlock_rdlock"] if is_linked else 0)
         describe_functions(self.target, driver.path, FUNCTION, WORK)
-        for i, line in enumerate(lines or READING):
-            at = FUNCTION + STEP * i
+        for at, line in [*((FUNCTION + STEP * i, line) for i, line in enumerate(lines or READING)),
+                         *((WORK + STEP * i, line) for i, line in enumerate(work))]:
             name = line.partition("call ")[2]
             if name:
                 function = WORK if name == "work" else LIBC + FUNCTIONS[name]
@@ -47,11 +49,15 @@ class Reader:
             self.target.instructions.append((at, STEP, line))
         self.thread: FakeThread = self.target.thread()
 
-    def holds(self, index: int, lock: int = LOCK, **registers: int) -> bool:
-        """Whether the thread holds the lock while the call of a line goes on; `registers` are those of that frame."""
+    def holds(self, index: int, lock: int = LOCK, inside: int = 0, **registers: int) -> bool:
+        """Whether the thread holds the lock while the call of a line goes on; `registers` are those of that frame.
+
+        :param inside: the line of `work` in which the thread is.
+        """
         sp, pc = self.thread.stack + 0x100, FUNCTION + STEP * (index + 1)
-        self.thread.frames = [(WORK, self.thread.stack), (pc, sp), (APP_TEXT + 0x80, self.thread.stack + 0x200)]
-        self.thread.registers.update(rip=WORK, rsp=self.thread.stack)
+        inner = WORK + STEP * inside
+        self.thread.frames = [(inner, self.thread.stack), (pc, sp), (APP_TEXT + 0x80, self.thread.stack + 0x200)]
+        self.thread.registers.update(rip=inner, rsp=self.thread.stack)
         self.target.older_registers[1, 1] = {"rip": pc, "rsp": sp, "rbx": LOCK, **registers}
         findings = Findings()
         code = read_code(self.target, findings)
@@ -89,3 +95,33 @@ def test_address_that_nothing_keeps_proves_nothing() -> None:
 
 def test_file_without_a_link_to_read_locks_is_not_examined() -> None:
     assert not Reader(is_linked=False).holds(HOLDING)
+
+
+def test_lock_that_is_being_released_is_not_held() -> None:
+    assert READING[5] == "call pthread_rwlock_unlock"
+    assert not Reader().holds(5)
+
+
+RELEASING = ("push %rbx", "mov %rdi,%rbx", "call pthread_rwlock_unlock", "nop", "call pthread_rwlock_rdlock", "ret")
+
+
+@pytest.mark.parametrize(("inside", "is_held"), [(1, True), (3, False), (5, False)])
+def test_lock_that_the_called_function_releases_is_not_held(inside: int, is_held: bool) -> None:
+    """As a wait for a condition does, which takes the lock again later."""
+    assert Reader(work=RELEASING).holds(HOLDING, inside=inside) == is_held
+
+
+def test_lock_that_the_called_function_takes_once_more_is_held() -> None:
+    work = (*KEEP, "call pthread_rwlock_rdlock", "mov %rbx,%rdi", "call pthread_rwlock_unlock", "nop")
+    assert Reader(work=work).holds(HOLDING, inside=5)
+
+
+def test_proof_names_the_function_that_acquired() -> None:
+    reader = Reader()
+    reader.holds(HOLDING)
+    findings = Findings()
+    code = read_code(reader.target, findings)
+    seen = read_threads(reader.target, None, findings)[1]
+    proof = ProvenHolders(reader.target, code, reader.target.loaded[2:3]).find(seen, "rwlock", LOCK)
+    assert proof is not None
+    assert (proof.call, proof.module) == ("pthread_rwlock_rdlock", "libdrv.so")

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from gdbext.arch.x86_64.calls import behind_stub, called, iter_calls
+from gdbext.arch.x86_64.calls import behind_stub, called, iter_calls, iter_loads
 from gdbext.errors import MemoryUnreadable
 from tests.support.fake_memory import FakeMemory
 
@@ -62,3 +62,9 @@ def test_iter_calls_finds_direct_calls() -> None:
     assert list(iter_calls(memory, CODE, CODE + 5)) == [], "the call is cut off"
     with pytest.raises(MemoryUnreadable):
         list(iter_calls(FakeMemory(), CODE, CODE + 5))
+
+
+def test_iter_loads_finds_slots_that_registers_are_loaded_from() -> None:
+    code = b"\x48\x8b\x2d" + rel(CODE + 7, SLOT) + b"\x4c\x8b\x25" + rel(CODE + 14, SLOT + 8)
+    assert list(iter_loads(code, CODE)) == [SLOT, SLOT + 8]
+    assert list(iter_loads(b"\x48\x8d\x2d" + rel(CODE + 7, SLOT), CODE)) == [], "lea loads nothing"
