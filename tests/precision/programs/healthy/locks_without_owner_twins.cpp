@@ -1,4 +1,4 @@
-/* Functions that look as if they held a lock that records no owner, when they wait for the mutex of one who wants it.
+/* Functions that look as if they held a lock that records no owner, while they wait for the mutex of the waiting thread.
 
    Each stands for a way in which address or code mislead: the lock was only passed on, or left in a dead slot; it was
    released by a helper, by a jump to the releasing function, in one branch, by a landing pad, or by a function that takes
