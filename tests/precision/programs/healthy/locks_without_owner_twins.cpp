@@ -105,7 +105,7 @@ NOT_INLINE static void try_failed(table *of) {
     RELEASE(&of->locks[0]);
 }
 
-NOT_INLINE static void try_not_looked_at(table *of) {
+NOT_INLINE static void try_not_tested(table *of) {
     until(2);
     volatile bool got = TRY(&of->locks[0]);
     commit(of);
@@ -303,7 +303,7 @@ int main() {
         start("slot changed", [] { slot_changed(the_table); }),
         start("each time", [] { each_time(the_table); }),
         start("try failed", [] { try_failed(the_table); }),
-        start("try not looked at", [] { try_not_looked_at(the_table); }),
+        start("try not tested", [] { try_not_tested(the_table); }),
         start("try of helper failed", [] { try_of_helper_failed(the_table); }),
         start("try again", [] { try_again(the_table); }),
         start("holder", hold_for_a_while),
