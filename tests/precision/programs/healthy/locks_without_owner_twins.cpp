@@ -1,4 +1,4 @@
-/* Functions that look as if they held a lock that records no owner, while they wait for a mutex of another thread.
+/* Functions that look as if they held a lock that records no owner, while they wait for the mutex of the waiting thread.
 
    Each stands for a way in which address or code mislead: the lock was only passed on, or left in a dead slot; it was
    released by a helper, by a jump to the releasing function, in one branch, by a landing pad, or by a function that takes
@@ -105,7 +105,7 @@ NOT_INLINE static void try_failed(table *of) {
     RELEASE(&of->locks[0]);
 }
 
-NOT_INLINE static void try_not_checked(table *of) {
+NOT_INLINE static void try_not_tested(table *of) {
     until(2);
     volatile bool got = TRY(&of->locks[0]);
     commit(of);
@@ -303,7 +303,7 @@ int main() {
         start("slot changed", [] { slot_changed(the_table); }),
         start("each time", [] { each_time(the_table); }),
         start("try failed", [] { try_failed(the_table); }),
-        start("try not checked", [] { try_not_checked(the_table); }),
+        start("try not tested", [] { try_not_tested(the_table); }),
         start("try of helper failed", [] { try_of_helper_failed(the_table); }),
         start("try again", [] { try_again(the_table); }),
         start("holder", hold_for_a_while),
