@@ -251,7 +251,7 @@ class LockFlow:
         self._primitives = frozenset(effects)
         self.primitive_effects = [*effects.values()]
         self._functions: dict[int, _Function | None] = {}
-        self._relevant: dict[tuple[int, int], bool] = {}
+        self._reaching: dict[tuple[frozenset[int], int, int], bool] = {}
         self._callees = 0
 
     def held_at(self, pc: int) -> State | None:
@@ -285,38 +285,43 @@ class LockFlow:
         return function.acquired_by.get(lock) if function is not None else None
 
     def is_relevant(self, start: int, depth: int = 0) -> bool:
-        """Whether a function, or one that it calls, may call a function that acquires or releases.
+        """Whether a function, or one that it calls, may call a function that acquires or releases."""
+        return self.may_call(self._primitives, start, depth)
+
+    def may_call(self, functions: frozenset[int], start: int, depth: int = 0) -> bool:
+        """Whether the function at an address, or one that it calls, may call one of these functions.
 
         The bytes are searched without decoding them, so the answer may be true for a function that makes no such call.
         """
-        key = start, depth
-        known = self._relevant.get(key)
+        key = functions, start, depth
+        known = self._reaching.get(key)
         if known is None:
-            self._relevant[key] = False  # for a recursive call; the outer call decides
-            known = self._relevant[key] = self._search(start, depth)
+            self._reaching[key] = False  # for a recursive call; the outer call decides
+            known = self._reaching[key] = self._search(functions, start, depth)
         return known
 
-    def _search(self, start: int, depth: int) -> bool:
+    def _search(self, functions: frozenset[int], start: int, depth: int) -> bool:
         found = self.code.function_range(start)
         module = self.code.module(start)
         if found is None or any(module is part for part in self._outside):
             return False
-        if found[1] - found[0] > _MAX_SEARCH or len(self._relevant) > _MAX_SEARCHED:
+        if found[1] - found[0] > _MAX_SEARCH or len(self._reaching) > _MAX_SEARCHED:
             return True  # unknown, so it counts as a release of any lock
         callees = []
         try:
             for _, at, function, _ in iter_branches(self._memory, self.code, *found):
-                if function in self._primitives:
+                if function in functions:
                     return True
                 if function == at and not found[0] <= at < found[1]:
                     callees.append(at)
             # a function that is called several times may be called through a register
             loads = self.cpu.iter_loads(self._memory.read(found[0], found[1] - found[0]), found[0])
-            if any(self._loaded(at) in self._primitives for at in loads):
+            if any(self._loaded(at) in functions for at in loads):
                 return True
         except GdbextError:
             return False
-        return depth < _MAX_DEPTH and any(self.is_relevant(callee, depth + 1) for callee in dict.fromkeys(callees))
+        return depth < _MAX_DEPTH and any(
+            self.may_call(functions, callee, depth + 1) for callee in dict.fromkeys(callees))
 
     def _function(self, found: tuple[int, int], depth: int) -> _Function | None:
         start = found[0]

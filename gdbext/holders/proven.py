@@ -42,7 +42,8 @@ class _Functions:
     """The functions of one row of the table in the files of a target, by address.
 
     `ending` are those after which, or during which, the lock may be released. `only` has the path of the file of each
-    acquiring function without an argument. `users` are the files, by path, whose functions may use these locks.
+    acquiring function without an argument. `users` are the files, by path, whose functions may use these locks, and
+    `releasers` those whose functions may release them.
     """
 
     flow: LockFlow
@@ -51,6 +52,7 @@ class _Functions:
     running: Mapping[int, Call]
     only: Mapping[int, str]
     users: dict[str, bool] = field(default_factory=dict)
+    releasers: dict[str, bool] = field(default_factory=dict)
 
 
 class ProvenHolders:
@@ -208,11 +210,11 @@ class ProvenHolders:
         if function is not None and function[0] in functions.ending:
             return True
         module = self._code.module(pc)
-        if function is None or module is None or not self._is_user(functions, module):
+        if function is None or module is None or not self._may_release(functions, module):
             return False
         if index and self._ends(functions, native, index):
             return True
-        if not functions.flow.is_relevant(function[0]):
+        if not functions.flow.may_call(functions.ending, function[0]):
             return False
         state = functions.flow.held_at(pc)
         return state is None or state.freed is None or address in state.freed
@@ -225,10 +227,25 @@ class ProvenHolders:
         """Whether a file's functions may use locks of a row: the file is linked with such a function, or has one."""
         known = functions.users.get(module.path)
         if known is None:
-            wanted = {*functions.acquiring, *functions.ending, *functions.running}
-            known = functions.users[module.path] = not any(module is part for part in self._library) and (
-                any(module.contains(address) for address in wanted) or not wanted.isdisjoint(self._iter_links(module)))
+            wanted = frozenset((*functions.acquiring, *functions.ending, *functions.running))
+            known = functions.users[module.path] = self._has(wanted, module)
         return known
+
+    def _may_release(self, functions: _Functions, module: Module) -> bool:
+        """Whether a file's functions may release locks of a row: it is linked with a file that can, or can itself."""
+        known = functions.releasers.get(module.path)
+        if known is None:
+            linked = {found.path: found for found in map(self._code.module, {*self._iter_links(module)})
+                      if found is not None}
+            known = functions.releasers[module.path] = any(
+                self._has(functions.ending, each) for each in (module, *linked.values()))
+        return known
+
+    def _has(self, functions: frozenset[int], module: Module) -> bool:
+        """Whether a file outside of the C library has one of these functions, or is linked with one."""
+        return not any(module is part for part in self._library) and (
+            any(module.contains(address) for address in functions)
+            or not functions.isdisjoint(self._iter_links(module)))
 
     def _iter_links(self, module: Module) -> Iterable[int]:
         for section in module.sections:

@@ -111,12 +111,16 @@ def test_locks_of_another_release(suite: str, name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not locks.elides_locks(), reason="only a processor with RTM elides locks")
-def test_elided_mutex_records_no_owner(tmp_path: Path) -> None:
+def test_elided_mutex_records_no_owner_but_code_proves_it(tmp_path: Path) -> None:
     root = roots.use("xenial")
     with samples.locks("locks", ("self",), tmp_path, stripped=True, place=root.place) as sample:
         session = gdb_session.batch(["-p", str(sample.pid)], ["py-threads-locks --json"], symbols=False)
         (lock,) = (lock for lock in session.document(0)["locks"] if lock["kind"] != "descriptor")
         assert lock["address"] == f"{sample.truth.locks['self.lock'].address:#x}"
-        assert (lock["kind"], lock["holders"], lock["candidates"]) == ("mutex", [], [])
-        assert "records no owner" in lock["why"]
-        assert session.document(0)["deadlocks"] == []
+        number = {thread["lwp"]: thread["number"] for thread in session.document(0)["threads"]}[
+            sample.truth.threads[sample.truth.locks["self.lock"].waiters[0]].tid]
+        (holder,) = lock["holders"]
+        assert (lock["kind"], lock["candidates"]) == ("mutex", [])
+        assert (holder["thread"], holder["evidence"]) == (number, "derived")
+        assert "pthread_mutex_lock()" in lock["why"]
+        assert [deadlock["threads"] for deadlock in session.document(0)["deadlocks"]] == [[number]]

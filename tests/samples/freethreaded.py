@@ -214,7 +214,7 @@ def guard_section() -> None:
 
 def tell_guard() -> None:
     until(lambda: word_of("user"))
-    tell("guard", "static-guard", word_of("user"), "in progress", ["user"], "initialiser", "inferred")
+    tell("guard", "static-guard", word_of("user"), "in progress", ["user"], "initialiser", "derived")
 
 
 def suspended() -> None:

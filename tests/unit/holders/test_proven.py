@@ -34,10 +34,12 @@ class Reader:
         _, libc = fake_elf(LIBC, {name: (offset, 16) for name, offset in FUNCTIONS.items()}, "/lib/libc.so.6",
                            (Section(".text", LIBC + 0x800, LIBC + 0x1000),), memory=self.target.ram)
         driver = self.target.loaded[1]
-        links = (Section(".got", LINKS, LINKS + 16),)
+        links = (Section(".got", LINKS, LINKS + 24),)
         self.target.loaded[1:3] = [replace(driver, sections=(*driver.sections, *links)), libc]
         self.target.ram.ensure(DRIVER_TEXT, 0x1000)
-        self.target.ram.u64(LINKS, 0, LIBC + FUNCTIONS["pthread_rwlock_rdlock"] if is_linked else 0)
+        if is_linked:
+            self.target.ram.u64(LINKS, 0, *(LIBC + FUNCTIONS[name] for name in (
+                "pthread_rwlock_rdlock", "pthread_rwlock_unlock")))
         describe_functions(self.target, driver.path, FUNCTION, WORK)
         for at, line in [*((FUNCTION + STEP * i, line) for i, line in enumerate(lines or READING)),
                          *((WORK + STEP * i, line) for i, line in enumerate(work))]:
