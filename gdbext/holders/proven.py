@@ -16,7 +16,7 @@ from gdbext.holders.lock_flow import CONSTANT, ONLY, Effect, LockFlow, State, Va
 from gdbext.holders.pairs import PAIRS, Call, Pairs
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
-from gdbext.model.kinds import LockKind
+from gdbext.model.kinds import MUTEX, LockKind
 from gdbext.record import record
 from gdbext.remembered import remembered
 from gdbext.runtimes.names import public_name
@@ -46,6 +46,7 @@ class _Functions:
     `releasers` those whose functions may release them.
     """
 
+    kind: LockKind
     flow: LockFlow
     acquiring: Mapping[int, Call]
     ending: frozenset[int]
@@ -108,7 +109,7 @@ class ProvenHolders:
             effects[address] = (Effect(acquires={lock: frozenset()}) if call.succeeds == "always"
                                 else Effect(attempt=(lock, call.succeeds == "zero")))
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
-        return _Functions(LockFlow(self._target, self._code, effects, self._library),
+        return _Functions(kind, LockFlow(self._target, self._code, effects, self._library),
                           {address: call for address, (call, _) in acquiring.items()},
                           frozenset((*releasing, *suspending)),
                           {part: call for address, (call, _) in running.items() for part in self._parts(address)}, only)
@@ -227,8 +228,11 @@ class ProvenHolders:
         """Whether a file's functions may use locks of a row: the file is linked with such a function, or has one."""
         known = functions.users.get(module.path)
         if known is None:
-            wanted = frozenset((*functions.acquiring, *functions.ending, *functions.running))
-            known = functions.users[module.path] = self._has(wanted, module)
+            # most files have mutexes, so calls for these do not show that a file has locks of another kind
+            wanted = {address for address, call in functions.acquiring.items()
+                      if functions.kind == MUTEX or call not in PAIRS[MUTEX].acquires}
+            known = functions.users[module.path] = self._has(
+                frozenset((*wanted, *functions.ending, *functions.running)), module)
         return known
 
     def _may_release(self, functions: _Functions, module: Module) -> bool:
