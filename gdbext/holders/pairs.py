@@ -33,43 +33,39 @@ class Pairs:
     """The functions for the locks of one kind, all of which have exported names.
 
     `acquires` and `releases` are called for the lock. While a function of `runs` calls another one back, the thread
-    holds the lock. While a thread is inside a function of `suspends`, it does not hold the lock.
+    holds the lock. While a thread is inside a function of `suspends`, it does not hold the lock. Functions of
+    `may_acquire` are for another kind, and most files call them; code may call one of them in place of one of
+    `acquires`, by a flag.
     """
 
     acquires: tuple[Call, ...] = ()
     releases: tuple[Call, ...] = ()
+    may_acquire: tuple[Call, ...] = ()
     runs: tuple[Call, ...] = ()
     suspends: tuple[Call, ...] = ()
-
-    @property
-    def all(self) -> tuple[Call, ...]:
-        """All functions of the row."""
-        return (*self.acquires, *self.releases, *self.runs, *self.suspends)
 
 
 def _calls(names: str, succeeds: Success = "always", argument: int | None = 0) -> tuple[Call, ...]:
     return tuple([Call(name, argument, succeeds) for name in names.split()])
 
 
-_MUTEX: Final = Pairs(
-    # POSIX.1-2017; C11 7.26.4, whose functions return thrd_success, which is 0
-    _calls("pthread_mutex_lock mtx_lock")
-    + _calls("pthread_mutex_trylock pthread_mutex_timedlock pthread_mutex_clocklock mtx_trylock mtx_timedlock", "zero"),
-    _calls("pthread_mutex_unlock mtx_unlock"),
-    suspends=_calls("pthread_cond_wait pthread_cond_timedwait cnd_wait cnd_timedwait", argument=1)
-    + _calls("pthread_cond_clockwait", argument=1))
-
 PAIRS: Final[Mapping[LockKind, Pairs]] = {
-    # Code may call pthread_mutex_lock for locks of several kinds, by a flag. The lock is a rwlock, which only
-    # pthread_rwlock_unlock releases. std::shared_mutex is compiled into calls of these.
+    # only pthread_rwlock_unlock releases it; std::shared_mutex is compiled into calls of these
     "rwlock": Pairs(
-        _calls("pthread_rwlock_rdlock pthread_rwlock_wrlock pthread_mutex_lock")
+        _calls("pthread_rwlock_rdlock pthread_rwlock_wrlock")
         + _calls("pthread_rwlock_tryrdlock pthread_rwlock_trywrlock pthread_rwlock_timedrdlock "
                  "pthread_rwlock_timedwrlock pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock", "zero"),
-        _calls("pthread_rwlock_unlock")),
+        _calls("pthread_rwlock_unlock"), _calls("pthread_mutex_lock")),
     "spin-lock": Pairs(
         _calls("pthread_spin_lock") + _calls("pthread_spin_trylock", "zero"), _calls("pthread_spin_unlock")),
-    "mutex": _MUTEX,
+    # POSIX.1-2017; C11 7.26.4, whose functions return thrd_success, which is 0
+    "mutex": Pairs(
+        _calls("pthread_mutex_lock mtx_lock")
+        + _calls("pthread_mutex_trylock pthread_mutex_timedlock pthread_mutex_clocklock mtx_trylock mtx_timedlock",
+                 "zero"),
+        _calls("pthread_mutex_unlock mtx_unlock"),
+        suspends=_calls("pthread_cond_wait pthread_cond_timedwait cnd_wait cnd_timedwait pthread_cond_clockwait",
+                        argument=1)),
     # Itanium C++ ABI 3.3.3: the result is 1 if this thread is to run the initialiser
     "static-guard": Pairs(
         _calls("__cxa_guard_acquire", "not zero"), _calls("__cxa_guard_release __cxa_guard_abort")),

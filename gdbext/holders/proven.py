@@ -7,8 +7,9 @@ frames inside of it must not have released the lock meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
@@ -16,7 +17,7 @@ from gdbext.holders.lock_flow import CONSTANT, ONLY, Effect, LockFlow, State, Va
 from gdbext.holders.pairs import PAIRS, Call, Pairs
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
-from gdbext.model.kinds import MUTEX, LockKind
+from gdbext.model.kinds import LockKind
 from gdbext.record import record
 from gdbext.remembered import remembered
 from gdbext.runtimes.names import public_name
@@ -41,19 +42,16 @@ class Proof:
 class _Functions:
     """The functions of one row of the table in the files of a target, by address.
 
-    `ending` are those after which, or during which, the lock may be released. `only` has the path of the file of each
-    acquiring function without an argument. `users` are the files, by path, whose functions may use these locks, and
-    `releasers` those whose functions may release them.
+    `ending` are those after which, or during which, the lock may be released, and `own` those for no other kind of
+    lock. `only` has the path of the file of each acquiring function without an argument.
     """
 
-    kind: LockKind
+    own: frozenset[int]
     flow: LockFlow
     acquiring: Mapping[int, Call]
     ending: frozenset[int]
     running: Mapping[int, Call]
     only: Mapping[int, str]
-    users: dict[str, bool] = field(default_factory=dict)
-    releasers: dict[str, bool] = field(default_factory=dict)
 
 
 class ProvenHolders:
@@ -63,6 +61,10 @@ class ProvenHolders:
         self._target = target
         self._code = code
         self._library = library
+        # by the path of a file, and functions
+        self._linked: dict[str, frozenset[int]] = {}
+        self._having: dict[tuple[frozenset[int], str], bool] = {}
+        self._releasing: dict[tuple[frozenset[int], str], bool] = {}
 
     def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None) -> Proof | None:
         """The frame of a thread which proves that the thread holds the lock at an address; None if there is none.
@@ -96,8 +98,9 @@ class ProvenHolders:
     def _functions(self, kind: LockKind) -> _Functions | None:
         """The functions of a row; None if no file has one that acquires."""
         row: Pairs = PAIRS[kind]
-        acquiring, releasing = self._addresses(row.acquires), self._addresses(row.releases)
+        own, releasing = self._addresses(row.acquires), self._addresses(row.releases)
         running, suspending = self._addresses(row.runs), self._addresses(row.suspends)
+        acquiring = {**own, **self._addresses(row.may_acquire)}
         if not acquiring and not running:
             return None
         effects: dict[int, Effect] = {}
@@ -109,10 +112,11 @@ class ProvenHolders:
             effects[address] = (Effect(acquires={lock: frozenset()}) if call.succeeds == "always"
                                 else Effect(attempt=(lock, call.succeeds == "zero")))
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
-        return _Functions(kind, LockFlow(self._target, self._code, effects, self._library),
-                          {address: call for address, (call, _) in acquiring.items()},
-                          frozenset((*releasing, *suspending)),
-                          {part: call for address, (call, _) in running.items() for part in self._parts(address)}, only)
+        ending = frozenset((*releasing, *suspending))
+        parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}
+        return _Functions(frozenset((*own, *ending, *parts)),
+                          LockFlow(self._target, self._code, effects, self._library),
+                          {address: call for address, (call, _) in acquiring.items()}, ending, parts, only)
 
     def _lock(self, call: Call, module: Module) -> Value:
         if call.argument is None:
@@ -152,7 +156,7 @@ class ProvenHolders:
         if functions.running:
             return self._frame_runs(functions, seen, index, address)
         module = self._code.module(pc)
-        if module is None or not self._is_user(functions, module):
+        if module is None or not self._has(functions.own, module):
             return None
         if index and self._ends(functions, native, index):
             return None
@@ -190,14 +194,17 @@ class ProvenHolders:
         return call.name if found == address else None
 
     def _ends(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
-        """Whether the call of a frame may have released a lock already: it releases, or has jumped to what it calls."""
-        pc = native[index][0]
+        """Whether the call of a frame may have released a lock already: it releases, or has jumped to its callee."""
+        return self._has_ended(functions, native[index][0], native[index - 1][0] - (index > 1))
+
+    @remembered
+    def _has_ended(self, functions: _Functions, pc: int, inner_pc: int) -> bool:
         called = self._code.cpu.called(self._target.memory, pc) or functions.flow.called_at(pc - 1)
         if called is None:
             return False
         if called in functions.ending:
             return True
-        inner = self._code.function_range(native[index - 1][0] - (index > 1))
+        inner = self._code.function_range(inner_pc)
         if inner is not None and inner[0] == called:
             return False
         effect = functions.flow.effect(called, 1)
@@ -221,44 +228,38 @@ class ProvenHolders:
         return state is None or state.freed is None or address in state.freed
 
     def _in_library(self, pc: int) -> bool:
-        module = self._code.module(pc)
-        return any(module is part for part in self._library)
+        return self._is_library(self._code.module(pc))
 
-    def _is_user(self, functions: _Functions, module: Module) -> bool:
-        """Whether a file's functions may use locks of a row: the file is linked with such a function, or has one."""
-        known = functions.users.get(module.path)
-        if known is None:
-            # most files have mutexes, so calls for these do not show that a file has locks of another kind
-            wanted = {address for address, call in functions.acquiring.items()
-                      if functions.kind == MUTEX or call not in PAIRS[MUTEX].acquires}
-            known = functions.users[module.path] = self._has(
-                frozenset((*wanted, *functions.ending, *functions.running)), module)
-        return known
+    def _is_library(self, module: Module | None) -> bool:
+        return any(module is part for part in self._library)
 
     def _may_release(self, functions: _Functions, module: Module) -> bool:
         """Whether a file's functions may release locks of a row: it is linked with a file that can, or can itself."""
-        known = functions.releasers.get(module.path)
-        if known is None:
-            linked = {found.path: found for found in map(self._code.module, {*self._iter_links(module)})
-                      if found is not None}
-            known = functions.releasers[module.path] = any(
-                self._has(functions.ending, each) for each in (module, *linked.values()))
-        return known
+        key = functions.ending, module.path
+        if key not in self._releasing:
+            linked = {found.path: found for found in map(self._code.module, self._links(module)) if found is not None}
+            self._releasing[key] = any(self._has(functions.ending, each) for each in (module, *linked.values()))
+        return self._releasing[key]
 
     def _has(self, functions: frozenset[int], module: Module) -> bool:
         """Whether a file outside of the C library has one of these functions, or is linked with one."""
-        return not any(module is part for part in self._library) and (
-            any(module.contains(address) for address in functions)
-            or not functions.isdisjoint(self._iter_links(module)))
+        key = functions, module.path
+        if key not in self._having:
+            self._having[key] = not self._is_library(module) and (
+                any(map(module.contains, functions)) or not functions.isdisjoint(self._links(module)))
+        return self._having[key]
 
-    def _iter_links(self, module: Module) -> Iterable[int]:
-        for section in module.sections:
-            if section.name in (".got", ".got.plt") and section.end - section.start <= _MAX_LINKS:
-                try:
-                    data = self._target.memory.read(section.start, (section.end - section.start) & ~7)
-                except GdbextError:
-                    continue
-                yield from memoryview(data).cast("Q")
+    def _links(self, module: Module) -> frozenset[int]:
+        """The functions of other files that a file has called so far, or has resolved when it was loaded."""
+        if module.path not in self._linked:
+            found: set[int] = set()
+            for section in module.sections:
+                if section.name in (".got", ".got.plt") and section.end - section.start <= _MAX_LINKS:
+                    with contextlib.suppress(GdbextError):
+                        data = self._target.memory.read(section.start, (section.end - section.start) & ~7)
+                        found.update(memoryview(data).cast("Q"))
+            self._linked[module.path] = frozenset(found)
+        return self._linked[module.path]
 
     def _registers(self, seen: SeenThread, index: int) -> Mapping[str, int]:
         """The known registers of a frame; none if the debugger unwinds the stack differently."""

@@ -13,7 +13,7 @@ import re
 import struct
 from collections.abc import Container, Iterator
 
-from gdbext.errors import GdbextError, if_unreadable
+from gdbext.errors import if_unreadable
 from gdbext.inferior.cache import read_available, read_u32, read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
@@ -201,7 +201,4 @@ def _iter_events(memory: Memory, major: int, data: ThreadData) -> Iterator[int]:
 
 def refers_to(memory: Memory, event: int, released: int) -> bool:
     """Whether an event (``QMetaCallEvent *``) contains an address."""
-    try:
-        return released in _words(memory, event, _MAX_EVENT)
-    except GdbextError:
-        return False
+    return released in _words(memory, event, _MAX_EVENT)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from gdbext.glibc.version import CLibrary
-from gdbext.inferior.address_space import AddressSpace
 from gdbext.inferior.protocol import Memory, Target
 from gdbext.record import record
 from gdbext.threads.code import Code
@@ -51,7 +48,7 @@ class Context:
 
     def is_private(self, address: int) -> bool:
         """Whether an address is in memory that only this process can have mapped; false if that is not known."""
-        region = self._space.find(address)
+        region = self.code.space.find(address)
         if region is None or region.shared:
             return False
         # a core does not mark shared mappings, but gives each of them a path, "/dev/zero (deleted)" if it has no file
@@ -60,10 +57,6 @@ class Context:
     def has_mapped(self, path: str) -> bool:
         """Whether the process has mapped a file or a device of the kernel."""
         return any(region.path == path for region in self.target.regions())
-
-    @cached_property
-    def _space(self) -> AddressSpace:
-        return AddressSpace(self.target.regions())
 
     @property
     def memory(self) -> Memory:
