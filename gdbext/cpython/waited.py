@@ -57,7 +57,7 @@ class WaitedLocks:
         :param native: returns words of the native stack, for compiled code that called the interpreter: it keeps its
             pointer to the object while the thread waits.
         :param kept: the same and registers, where the interpreter waits for compiled code, which may keep only a
-            pointer to what is behind the object's header.
+            pointer to the first member behind the object's header.
         :return: the lock; the index of the innermost frame outside the lock's own code; and the objects
             (``PyObject *``) that led to the lock, the outermost first.
         """

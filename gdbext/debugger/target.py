@@ -504,7 +504,7 @@ def _inlined(functions: Sequence[tuple[int, gdb.Symbol]], start: int) -> Sequenc
 
 def _inlined_name(function: gdb.Symbol) -> str:
     name = decoded(functools.partial(getattr, function, "name")) or "?"
-    return public_name(without_parameters(name) if "(" in name else name)
+    return public_name(without_parameters(name))
 
 
 def _file_name(table: gdb.Symtab | None) -> str | None:

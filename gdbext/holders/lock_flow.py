@@ -17,6 +17,7 @@ from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
 from gdbext.record import record
+from gdbext.remembered import remembered
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import iter_branches
 
@@ -48,7 +49,7 @@ class Value(NamedTuple):
 
 
 CONSTANT: Base = ("constant",)
-#: The base of a lock that is the only one of its library, and so is no argument: `ONLY` and the library's path.
+#: The base of the only lock of a library, to which no argument points: `ONLY` and the library's path.
 ONLY = "only"
 #: Locks, each with the addresses that it cannot have; see `State`.
 Held = dict[Value, frozenset[int]]
@@ -307,21 +308,26 @@ class LockFlow:
             return False
         if found[1] - found[0] > _MAX_SEARCH or len(self._reaching) > _MAX_SEARCHED:
             return True  # unknown, so it counts as a release of any lock
-        callees = []
+        called, callees = self._calls(*found)
+        return not functions.isdisjoint(called) or depth < _MAX_DEPTH and any(
+            self.may_call(functions, callee, depth + 1) for callee in callees)
+
+    @remembered
+    def _calls(self, start: int, end: int) -> tuple[frozenset[int], Sequence[int]]:
+        """The functions that code may call, also behind stubs and slots; and those that it calls directly, in order."""
+        called: set[int] = set()
+        callees: list[int] = []
         try:
-            for _, at, function, _ in iter_branches(self._memory, self.code, *found):
-                if function in functions:
-                    return True
-                if function == at and not found[0] <= at < found[1]:
+            for _, at, function, _ in iter_branches(self._memory, self.code, start, end):
+                called.add(function)
+                if function == at and not start <= at < end:
                     callees.append(at)
             # a function that is called several times may be called through a register
-            loads = self.cpu.iter_loads(self._memory.read(found[0], found[1] - found[0]), found[0])
-            if any(self._loaded(at) in functions for at in loads):
-                return True
+            loads = self.cpu.iter_loads(self._memory.read(start, end - start), start)
+            called.update(word for word in map(self._loaded, loads) if word is not None)
         except GdbextError:
-            return False
-        return depth < _MAX_DEPTH and any(
-            self.may_call(functions, callee, depth + 1) for callee in dict.fromkeys(callees))
+            return frozenset(called), ()
+        return frozenset(called), tuple(dict.fromkeys(callees))
 
     def _function(self, found: tuple[int, int], depth: int) -> _Function | None:
         start = found[0]

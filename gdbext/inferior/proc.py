@@ -17,7 +17,7 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -441,17 +441,14 @@ class Proc:
         now = parse_switches(self._read(f"{self.pid}/task/{lwp}/status", _MOST_OF_ONE_DESCRIPTOR) or "")
         return now is not None and now - before.switches <= 1
 
-    def caught_signals(self) -> int | None:
-        """The signals with a handler, as a bit mask: bit N - 1 stands for signal N; None if not known."""
+    def has_handlers(self, harmless: Collection[int] = HARMLESS) -> bool | None:
+        """Whether the process has handlers of signals that are not `harmless`; None if that is not known."""
         try:
-            return int(self._status(self.pid, "SigCgt"), 16)
+            caught = int(self._status(self.pid, "SigCgt"), 16)
         except ValueError:
             return None
-
-    def may_interrupt(self) -> bool:
-        """Whether a handler of a signal may interrupt a system call; true if the handlers are not known."""
-        caught = self.caught_signals()
-        return caught is None or any(caught >> number - 1 & 1 for number in range(1, 65) if number not in HARMLESS)
+        # bit N - 1 stands for signal N
+        return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in harmless)
 
     def _status(self, pid: int, wanted: str) -> str:
         """The value of a line in a process's status; empty if the line does not exist."""

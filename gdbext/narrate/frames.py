@@ -93,8 +93,6 @@ def own_frame(thread: Thread) -> tuple[PyFrame | None, list[PyFrame]]:
 _NOT_EXPLAINING = re.compile(r"^(?:libc|libpthread|ld-linux|ld-musl|libpython|python)[-.\d]")
 #: Further modules whose inlined functions are not shown.
 _RUNTIME = re.compile(r"^lib(?:gomp|iomp5?|omp)[-.\d]")
-
-
 #: Functions that the headers of the C++ library define.
 _CXX_LIBRARY = re.compile(r"^(?:std|__gnu_cxx)::|^__gthread_")
 

@@ -17,6 +17,7 @@ from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 from gdbext.record import record
+from gdbext.runtimes.rust_std import RwLockState
 
 #: The value of a word on which a thread sleeps (``ThreadParker``).
 PARKED: Final = 1
@@ -131,20 +132,10 @@ def mutex_of_condvar(memory: Memory, address: int) -> int | None:
         return None
 
 
-@record
-class RwLockState:
-    """A decoded ``RawRwLock``. `readers` hold it. `state` is ``free``, ``read-locked`` or ``write-locked``.
-
-    A writer that waits until the readers have left keeps other threads out, but does not hold it.
-    """
-
-    address: int
-    state: str
-    readers: int
-
-
 def decode_rwlock(memory: Memory, parked: ParkedThread) -> RwLockState | None:
     """Decode the read-write lock for which a thread waits; None if its bits contradict that.
+
+    A writer that waits until the readers have left keeps other threads out, but does not hold it.
 
     :raises MemoryUnreadable: the lock is not readable.
     """

@@ -1,7 +1,7 @@
 """Structures of Qt 5 and 6 on Linux: mutexes, the thread of a `QThread`, and calls in a thread's queue of events.
 
-Where Qt moved members between releases, the structure is found by what it must contain: a `QObject` and its private
-data point to each other, and the data of a thread has the thread's `QThread` and, after it, its ``pthread_self()``.
+Where Qt moved members between releases, the structure is found by its contents: a `QObject` and its private data
+point to each other, and the data of a thread has the thread's `QThread` and, after it, its ``pthread_self()``.
 
 Sources: Qt 5.15.8, 6.4.2 and 6.12.0 src/corelib/thread/{qmutex_linux.cpp,qmutex_p.h,qthread_p.h,qfutex_p.h,
 qwaitcondition_unix.cpp}, src/corelib/kernel/{qobject_p.h,qcoreapplication.cpp}; compared with memory of each release.

@@ -31,7 +31,10 @@ _PATH, _MAX_SEARCHED, _STEP = b"library/std/src/", 1 << 26, 1 << 20
 
 @record
 class RwLockState:
-    """A decoded ``RwLock``. `readers` hold it. `state` is ``free``, ``read-locked`` or ``write-locked``."""
+    """A decoded ``RwLock``, or ``RawRwLock`` of parking_lot, which `readers` hold.
+
+    `state` is ``free``, ``read-locked`` or ``write-locked``.
+    """
 
     address: int
     state: str

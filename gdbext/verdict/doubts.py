@@ -82,11 +82,11 @@ def _may_get_signals(context: Context, waits: Mapping[int, SeenWait]) -> bool:
                for python in context.python.pythons]
     if any(handled):
         return True
-    caught = context.target.proc.caught_signals() if context.target.proc is not None else None
-    if caught is not None:
-        # without Python, SIGINT has a handler of the program's own
-        harmless = HARMLESS if context.python.pythons else HARMLESS - {signal.SIGINT}
-        return any(caught >> number - 1 & 1 for number in range(1, signal.NSIG) if number not in harmless)
+    # without Python, SIGINT has a handler of the program's own
+    harmless = HARMLESS if context.python.pythons else HARMLESS - {signal.SIGINT}
+    found = context.target.proc.has_handlers(harmless) if context.target.proc is not None else None
+    if found is not None:
+        return found
     wait = waits.get(context.threads.first)
     if not context.python.gils or wait is None or wait.lock is None:
         return True

@@ -12,7 +12,7 @@ from gdbext.model import EXCLUSIVE, SHARED, Mode
 from gdbext.model.reasons import because
 from gdbext.runtimes import absl
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.seen import MENTIONS, READERS, SeenLock
+from gdbext.waits.seen import SeenLock, without_owner
 
 _MUTEX: Final = "absl-mutex"
 _CONDVAR: Final = "absl-condvar"
@@ -48,9 +48,4 @@ class Absl:
         if waiter.has_condition:
             return SeenLock(_CONDVAR, lock.address, "waiting for a condition", why=because("condvar-has-no-owner"))
         mode: Mode = SHARED if waiter.reads else EXCLUSIVE
-        if lock.readers:
-            return SeenLock(_MUTEX, lock.address, lock.state, mode, count=lock.readers, find_holders=READERS)
-        if lock.state == "free":
-            return SeenLock(_MUTEX, lock.address, lock.state, mode, why=because("lock-about-to-be-taken"))
-        return SeenLock(_MUTEX, lock.address, lock.state, mode, find_holders=MENTIONS,
-                        why=because("records-no-owner", what=_MUTEX))
+        return without_owner(_MUTEX, lock.address, lock.state, _MUTEX, mode, lock.readers)

@@ -6,6 +6,7 @@ A core does not record what its descriptors are, so its waits for such locks hav
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gdbext.inferior.file_locks import Lockers, Request, decode_request, find_lockers
 from gdbext.inferior.proc import Descriptor, Proc
@@ -15,6 +16,9 @@ from gdbext.model.kinds import FILE_LOCK
 from gdbext.model.reasons import Reason, because, joined
 from gdbext.waits.descriptors import MANY, Descriptors
 from gdbext.waits.seen import SeenLock, SeenWait, held_by
+
+#: Most characters of another process's command line.
+_MOST = 120
 
 
 def file_lock_wait(target: Target, descriptors: Descriptors, call: str, arguments: Sequence[int]) -> SeenWait | None:
@@ -41,14 +45,14 @@ def _with_lockers(target: Target, proc: Proc, descriptors: Descriptors, request:
     own = [] if lockers is None or not request.exact else [
         each for found, pids in zip(lockers.held.values(), lockers.releasing()) if pids == {proc.pid} for each in found]
     if not own:
-        return SeenLock(lock.kind, lock.address, state, lock.mode, name=lock.name, elsewhere=True, why=why)
+        return replace(lock, state=state, why=why)
     here = because("file-locked-here", fds=tuple([each.fd for each in own[:MANY]]))
     threads = target.threads()
     # a handler of a signal ends the wait, or releases the lock
-    alone = len(threads) == 1 and not proc.may_interrupt()
+    alone = len(threads) == 1 and proc.has_handlers() is False
     holders = held_by([threads[0].number] if alone else (), DERIVED, here)
-    return SeenLock(lock.kind, lock.address, state, lock.mode, name=lock.name, holders=holders,
-                    why=joined([each for each in (why, here) if each is not None]))
+    return replace(lock, state=state, elsewhere=False, holders=holders,
+                   why=joined([each for each in (why, here) if each is not None]))
 
 
 def _describe(descriptors: Descriptors, proc: Proc, lockers: Lockers | None) -> Reason | None:
@@ -66,10 +70,6 @@ def _process(descriptors: Descriptors, proc: Proc, descriptor: Descriptor) -> Re
     if command is None:
         return descriptors.process(descriptor.pid)
     return because("process-running", pid=descriptor.pid, name=proc.name(descriptor.pid), command=command[:_MOST])
-
-
-#: Most characters of another process's command line.
-_MOST = 120
 
 
 def _range(request: Request) -> str:

@@ -26,7 +26,7 @@ from gdbext.threads.code import Code
 from gdbext.threads.mentions import OUTERMOST
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
-from gdbext.waits.seen import MENTIONS, SeenLock, held_by
+from gdbext.waits.seen import FREE, SeenLock, held_by, without_owner
 
 RECURSIVE: Final = "qt-recursive-mutex"
 SEMAPHORE: Final = "qt-semaphore"
@@ -94,14 +94,13 @@ class Qt:
         locked = qt.is_locked(self._memory, address)
         if locked is None:
             return None
-        state = "locked" if locked else "free"
+        state = "locked" if locked else FREE
         # in Qt 5 the function has no exported name, but `QMutex::lock` ends with the wait and is not on the stack
         is_recursive = any(name.startswith("QRecursiveMutex::") for name in names) or (
             major == 5 and len(names) > 1
             and qt.is_inside_recursive(self._memory, address, self._threads.number_of_pthread))
         if not is_recursive:
-            why = because("records-no-owner", what="qt-mutex") if locked else because("lock-about-to-be-taken")
-            return SeenLock(QT_MUTEX, address, state, find_holders=MENTIONS if locked else None, why=why)
+            return without_owner(QT_MUTEX, address, state, QT_MUTEX)
         owner = qt.owner_of_recursive(self._memory, address) if locked else 0
         number = self._threads.number_of_pthread.get(owner)
         return SeenLock(RECURSIVE, address, state, holders=held_by((number,)),

@@ -21,7 +21,7 @@ from gdbext.threads.code import Code
 from gdbext.threads.function_code import code_up_to
 from gdbext.threads.site import MAX_DEPTH, Sites
 from gdbext.threads.threads import SeenThread
-from gdbext.waits.seen import MENTIONS, READERS, SeenLock
+from gdbext.waits.seen import FREE, MENTIONS, SeenLock, without_owner
 
 _MUTEX: Final = "parking-lot-mutex"
 _RWLOCK: Final = "parking-lot-rwlock"
@@ -215,18 +215,11 @@ class Rust:
 
 
 def _lock(kind: LockKind, address: int, locked: bool) -> SeenLock:
-    if not locked:
-        return SeenLock(kind, address, "free", why=because("lock-about-to-be-taken"))
-    return SeenLock(kind, address, "locked", find_holders=MENTIONS, why=because("records-no-owner", what=_crate(kind)))
+    return without_owner(kind, address, "locked" if locked else FREE, _crate(kind))
 
 
-def _rwlock(kind: LockKind, state: parking_lot.RwLockState | rust_std.RwLockState, mode: Mode) -> SeenLock:
-    if state.readers:
-        return SeenLock(kind, state.address, state.state, mode, count=state.readers, find_holders=READERS)
-    if state.state == "free":
-        return SeenLock(kind, state.address, state.state, mode, why=because("lock-about-to-be-taken"))
-    return SeenLock(kind, state.address, state.state, mode, find_holders=MENTIONS,
-                    why=because("records-no-owner", what=_crate(kind)))
+def _rwlock(kind: LockKind, state: rust_std.RwLockState, mode: Mode) -> SeenLock:
+    return without_owner(kind, state.address, state.state, _crate(kind), mode, state.readers)
 
 
 def _crate(kind: LockKind) -> str:

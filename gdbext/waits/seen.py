@@ -9,7 +9,7 @@ from functools import cached_property
 from gdbext.cpython.locks import PyLock
 from gdbext.model import EXCLUSIVE, RECORDED, Evidence, Holder, Lock, Mode, NamedObject, PyFrame, Waiter
 from gdbext.model.kinds import LockKind, id_of_lock, kind_of
-from gdbext.model.reasons import Reason, joined
+from gdbext.model.reasons import Reason, because, joined
 from gdbext.record import record
 
 #: Ways to find the holders of a lock that does not record them; see `holders.inferred`.
@@ -20,6 +20,9 @@ INITIALISES = "initialises"
 ALLOCATES = "allocates"
 INSIDE_LIBRARY = "inside library"
 MENTIONS = "mentions"
+
+#: The state of a lock that nobody holds.
+FREE = "free"
 
 #: Most reasons that are given for one descriptor.
 _MOST_REASONS = 4
@@ -79,6 +82,19 @@ class SeenLock:
         return Lock(self.id, self.kind, self.address, self.name, self.state, self.holders, tuple(waiters),
                     self.candidates, self.orphan, kind_of(self.kind).wait_for, self.orphan_evidence, self.why,
                     self.elsewhere, self.foreign_owner, self.of_object)
+
+
+def without_owner(kind: LockKind, address: int, state: str, what: str, mode: Mode = EXCLUSIVE,
+                  readers: int = 0) -> SeenLock:
+    """A lock that records no owner: free, held by counted readers, or by one thread.
+
+    :param what: the kind in the reason ``records-no-owner``.
+    """
+    if readers:
+        return SeenLock(kind, address, state, mode, count=readers, find_holders=READERS)
+    if state == FREE:
+        return SeenLock(kind, address, state, mode, why=because("lock-about-to-be-taken"))
+    return SeenLock(kind, address, state, mode, find_holders=MENTIONS, why=because("records-no-owner", what=what))
 
 
 @record

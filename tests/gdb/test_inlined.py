@@ -47,7 +47,7 @@ def places(thread: dict[str, Any]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("target", ["live", "gcore"])
 def test_inlined_functions_and_lines_are_those_of_bt(target: str, tmp_path: Path) -> None:
-    """Of a thread's function, a template inlined twice deep, and of a function that OpenMP splits off."""
+    """A template inlined twice deep into a thread's function, and calls in a function that OpenMP splits off."""
     with running(tmp_path, strip=False) as sample:
         session = report(sample, target)
     threads = session.document()["threads"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,18 +13,9 @@ from tests.support.report import Report
 from tests.support.samples import SOURCES, Sample
 
 
-def targets(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
-    """GDB's arguments for the process and for cores of it, each with a name."""
-    yield "live", ["-p", str(sample.pid)]
-    for name, make in (("gcore", cores.gdb_core), ("kernel core", cores.kernel_core)):
-        core = make(sample)
-        yield name, [sample.executable, core]
-        core.unlink()
-
-
 def inspect(sample: Sample, *, symbols: bool) -> None:
     """Compare the waits, locks and deadlocks that each snapshot reports with the truth."""
-    for name, where in targets(sample):
+    for name, where in cores.places(sample):
         session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=symbols, directory=sample.directory)
         assert session.status == 0, name
         report = Report(session.document(0), sample.truth)
@@ -57,7 +48,7 @@ def mistakes(sample: Sample, build: str) -> dict[str, list[str]]:
     """The differences between each snapshot of a program with scenes and its truth."""
     return {name: locks.mistakes(sample.truth, gdb_session.batch(where, locks.COMMANDS, symbols=build == "symbols",
                                                                  directory=sample.directory))
-            for name, where in targets(sample)}
+            for name, where in cores.places(sample)}
 
 
 def inspect_scenes(sample: Sample, build: str) -> None:

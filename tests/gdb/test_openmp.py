@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,6 @@ BUILDS = ("symbols", "stripped")
 CLANG = shutil.which("clang") or shutil.which("clang-14")
 
 
-def targets(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
-    """GDB's arguments for the process and for cores of it, each with a name."""
-    yield "live", ["-p", str(sample.pid)]
-    for name, make in (("gcore", cores.gdb_core), ("kernel core", cores.kernel_core)):
-        core = make(sample)
-        yield name, [sample.executable, core]
-        core.unlink()
-
-
 def mistakes(sample: Sample, where: Sequence[str | Path], *, symbols: bool, gdb: Sequence[str] = ()) -> list[str]:
     session = gdb_session.batch(where, locks.COMMANDS, symbols=symbols, gdb=gdb, directory=sample.directory)
     return locks.mistakes(sample.truth, session)
@@ -34,7 +25,7 @@ def mistakes(sample: Sample, where: Sequence[str | Path], *, symbols: bool, gdb:
 def test_sixteen_teams(build: str, tmp_path: Path) -> None:
     """Sixteen teams in one process, including nested ones and idle pools."""
     with openmp.start(openmp.SCENES, tmp_path, stripped=build == "stripped") as sample:
-        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in targets(sample)}
+        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in cores.places(sample)}
     locks.fail_over(found)
 
 
@@ -48,7 +39,7 @@ def test_single_team(scene: str, tmp_path: Path) -> None:
 def test_pool_left_behind_by_fork(build: str, tmp_path: Path) -> None:
     """A child of fork waits for threads that exist only in its parent."""
     with openmp.start_fork(tmp_path, stripped=build == "stripped") as sample:
-        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in targets(sample)}
+        found = {name: mistakes(sample, where, symbols=build == "symbols") for name, where in cores.places(sample)}
     locks.fail_over(found)
 
 

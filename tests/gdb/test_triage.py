@@ -127,7 +127,7 @@ def test_interrupted_run_is_resumed(triaged: Cores, tmp_path: Path) -> None:
                                stderr=subprocess.PIPE, start_new_session=True, preexec_fn=samples.accept_interrupts)
     try:
         looks = state / "snapshots.jsonl"
-        samples.wait_until(lambda: looks.exists() and looks.read_text().count("\n") >= 2, "two looks to end")
+        samples.wait_until(lambda: looks.exists() and looks.read_text().count("\n") >= 2, "two snapshots to end")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     finally:

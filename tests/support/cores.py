@@ -32,6 +32,13 @@ def place(sample: Sample, executable: Path, target: str) -> Iterator[list[str | 
         core.unlink()
 
 
+def places(sample: Sample) -> Iterator[tuple[str, list[str | Path]]]:
+    """GDB's arguments for a sample and for cores of it, each with a name; the kernel's core ends it."""
+    for name in ("live", "gcore", "kernel core"):
+        with place(sample, sample.executable, name) as where:
+            yield name, where
+
+
 def gdb_core(sample: Sample) -> Path:
     """Write a core with GDB's gcore; the sample continues."""
     path = sample.directory / "gcore"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -44,7 +45,7 @@ _FUTEX_PRIVATE = 128
 _P_ALL, _P_PID, _P_PGID, _P_PIDFD = range(4)
 
 #: Signals whose handlers release no lock: SIGINT, which ends Python programs, and two that glibc itself uses.
-_HARMLESS = 1 << 1 | 1 << 31 | 1 << 32
+_HARMLESS = frozenset((signal.SIGINT, 32, 33))
 
 
 class Scene:
@@ -160,8 +161,7 @@ class Scene:
         return Wait(kind, parts[0], self._nodes(pids), False, INFERRED, why)
 
     def _no_handlers(self, member: Member) -> bool:
-        caught = member.proc.caught_signals()
-        return caught is not None and not caught & ~_HARMLESS
+        return member.proc.has_handlers(_HARMLESS) is False
 
     # -- locks on files --------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ import pytest
 
 from gdbext.errors import MemoryUnreadable
 from gdbext.runtimes import parking_lot
-from gdbext.runtimes.parking_lot import TO_READ, TO_UPGRADE, TO_WRITE, ParkedThread, RwLockState
+from gdbext.runtimes.parking_lot import TO_READ, TO_UPGRADE, TO_WRITE, ParkedThread
+from gdbext.runtimes.rust_std import RwLockState
 from tests.support.fake_memory import FakeMemory
 
 LOCK, DATA, TABLE, BUCKETS = 0x5555_0000_1000, 0x5555_0000_2000, 0x5555_0000_4000, 0x5555_0001_0000

@@ -7,7 +7,6 @@ import random
 import struct
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -47,18 +46,6 @@ PSELECT6, PPOLL, SPLICE, RECVMMSG, URING, EPOLL_PWAIT2, WAITV, FUTEX_WAIT_CALL =
 GETPID = 39
 EINTR = WORD + 1 - 4
 SETLK = 6
-
-
-@pytest.fixture
-def fake(tmp_path: Path) -> FakeProc:
-    return FakeProc(tmp_path)
-
-
-@pytest.fixture
-def live(fake: FakeProc) -> FakeTarget:
-    target = FakeTarget()
-    target.proc = fake.proc()
-    return target
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -14,18 +13,6 @@ from tests.support.fake_target import READ, FakeTarget
 from tests.support.reasons import said
 
 WRITE = 1
-
-
-@pytest.fixture
-def fake(tmp_path: Path) -> FakeProc:
-    return FakeProc(tmp_path)
-
-
-@pytest.fixture
-def live(fake: FakeProc) -> FakeTarget:
-    target = FakeTarget()
-    target.proc = fake.proc()
-    return target
 
 
 def test_a_process_on_another_machine() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -20,18 +19,6 @@ LOCK_SH, LOCK_EX = 1, 2
 SETLKW, OFD_SETLKW = 7, 38
 RDLCK, WRLCK = 0, 1
 SIGALRM = 1 << 13
-
-
-@pytest.fixture
-def fake(tmp_path: Path) -> FakeProc:
-    return FakeProc(tmp_path)
-
-
-@pytest.fixture
-def live(fake: FakeProc) -> FakeTarget:
-    target = FakeTarget()
-    target.proc = fake.proc()
-    return target
 
 
 def on(target: FakeTarget, call: int, *arguments: int) -> Lock:
