@@ -43,6 +43,7 @@ _WITHOUT_ROW = {
     "boost-shared-mutex": "`boost::shared_mutex::lock`, `lock_shared`, `lock_upgrade`",
     "qt-mutex": "`QMutex::lock`, Qt 5 and 6",
     "qt-recursive-mutex": "`QRecursiveMutex::lock`",
+    "qt-rwlock": "`QReadWriteLock::lockForRead`, `lockForWrite`, Qt 5 and 6",
     "qt-semaphore": "`QSemaphore::acquire`",
     "qt-call": "`Qt::BlockingQueuedConnection`",
     "parking-lot-mutex": "`parking_lot::Mutex::lock`",

@@ -58,6 +58,17 @@ PAIRS: Final[Mapping[LockKind, Pairs]] = {
         _calls("pthread_rwlock_unlock"), _calls("pthread_mutex_lock")),
     "spin-lock": Pairs(
         _calls("pthread_spin_lock") + _calls("pthread_spin_trylock", "zero"), _calls("pthread_spin_unlock")),
+    # Qt 5.15 and 6.4 src/corelib/thread/qreadwritelock.h. Programs compiled with Qt 6.6 or later ignore
+    # the result of a call without timeout; with 6.11 or later they call a function only for a contended lock
+    "qt-rwlock": Pairs(
+        _calls("_ZN14QReadWriteLock11lockForReadEv _ZN14QReadWriteLock12lockForWriteEv")
+        + _calls("_ZN14QReadWriteLock14tryLockForReadEv _ZN14QReadWriteLock15tryLockForWriteEv "
+                 "_ZN14QReadWriteLock14tryLockForReadEi _ZN14QReadWriteLock15tryLockForWriteEi "
+                 "_ZN14QReadWriteLock14tryLockForReadE14QDeadlineTimer "
+                 "_ZN14QReadWriteLock15tryLockForWriteE14QDeadlineTimer", "not zero"),
+        _calls("_ZN14QReadWriteLock6unlockEv _ZN19QBasicReadWriteLock15contendedUnlockEPv"),
+        suspends=_calls("_ZN14QWaitCondition4waitEP14QReadWriteLockm "
+                        "_ZN14QWaitCondition4waitEP14QReadWriteLock14QDeadlineTimer", argument=1)),
     # POSIX.1-2017; C11 7.26.4, whose functions return thrd_success, which is 0
     "mutex": Pairs(
         _calls("pthread_mutex_lock mtx_lock")

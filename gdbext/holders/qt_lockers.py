@@ -1,16 +1,16 @@
-"""Finds the thread inside a `with QMutexLocker(mutex)` block of a `QMutex`, which records no owner itself."""
+"""Finds the threads inside `with` blocks of lockers of a `QMutex` or `QReadWriteLock`, which record no owner."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gdbext.cpython.frames import RawFrame
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
-from gdbext.model import DERIVED, PyFrame
-from gdbext.model.kinds import QT_MUTEX
+from gdbext.model import DERIVED, EXCLUSIVE, SHARED, Mode, PyFrame
+from gdbext.model.kinds import QT_MUTEX, QT_RWLOCK, LockKind
 from gdbext.model.reasons import because
 from gdbext.runtimes.qt import locker_holds
 from gdbext.waits.python_locks import Reader
@@ -20,37 +20,46 @@ if TYPE_CHECKING:
     from gdbext.holders.owners import HolderContext
 
 
-_LOCKER = "QMutexLocker"
+#: The lockers of each state of a lock.
+_LOCKERS: Mapping[tuple[LockKind, str], str] = {
+    (QT_MUTEX, "locked"): "QMutexLocker", (QT_RWLOCK, "write-locked"): "QWriteLocker",
+    (QT_RWLOCK, "read-locked"): "QReadLocker"}
+_INSIDE = because("in-locker-block")
 
 
 def inside_locker(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
-    """The thread inside a `with` block of a locker that has the mutex; None if there is not exactly one."""
-    if found.kind != QT_MUTEX or found.state != "locked":
+    """The thread inside a `with` block of a locker that has the lock, or the readers inside such blocks.
+
+    :return: None if there are none, or more than can have the lock.
+    """
+    locker = _LOCKERS.get((found.kind, found.state))
+    if locker is None:
         return None
     memory, locks = context.waits.memory, context.waits.python_locks
-    inside = [(seen.number, at) for seen in context.waits.threads
+    # the outermost block of each thread
+    inside = {seen.number: at for seen in context.waits.threads
               for reader, stack in locks.stacks(seen.number) for raw in stack
-              for at in _held(memory, reader, raw, found.address)]
-    if len({number for number, _ in inside}) != 1:
+              for at in _held(memory, reader, raw, found, locker)}
+    if not 0 < len(inside) <= max(found.count, 1):
         return None
-    why = because("in-locker-block")
-    number, at = inside[-1]  # the outermost block
-    return replace(found, holders=held_by((number,), DERIVED, why, taken_at=at), why=why)
+    mode: Mode = SHARED if found.count else EXCLUSIVE
+    holders = [held_by((number,), DERIVED, _INSIDE, mode, at) for number, at in sorted(inside.items())]
+    return replace(found, holders=tuple(holder for each in holders for holder in each), why=_INSIDE)
 
 
-def _held(memory: Memory, reader: Reader, raw: RawFrame, mutex: int) -> Iterator[PyFrame]:
-    """The frame at the `with` statement of each locker that has the mutex."""
+def _held(memory: Memory, reader: Reader, raw: RawFrame, lock: SeenLock, locker: str) -> Iterator[PyFrame]:
+    """The frame at the `with` statement of each locker that has the lock."""
     try:
         blocks = reader.managers(raw)
     except GdbextError:
         return
     for block in blocks:
-        if _is_holding(memory, reader, block.manager, mutex):
+        if _is_holding(memory, reader, block.manager, lock, locker):
             yield replace(raw.frame, line=block.line, columns=None)
 
 
 @if_unreadable(False)
-def _is_holding(memory: Memory, reader: Reader, manager: int, mutex: int) -> bool:
+def _is_holding(memory: Memory, reader: Reader, manager: int, lock: SeenLock, locker: str) -> bool:
     names = reader.objects.type_names(manager)
-    return (any(name.rpartition(".")[2] == _LOCKER for name in names)
-            and locker_holds(memory, manager, reader.layouts["PyObject"].size, mutex))
+    return (any(name.rpartition(".")[2] == locker for name in names)
+            and locker_holds(memory, manager, reader.layouts["PyObject"].size, lock.address, lock.kind == QT_MUTEX))

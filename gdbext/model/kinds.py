@@ -15,8 +15,8 @@ LockKind = Literal[
     "gil", "mutex", "rwlock", "condvar", "semaphore", "barrier", "once", "spin-lock", "thread-exit", "static-guard",
     "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "absl-mutex",
     "absl-condvar", "boost-shared-mutex", "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar",
-    "parking-lot-once", "qt-mutex", "qt-recursive-mutex", "qt-semaphore", "qt-call", "rust-mutex", "rust-rwlock",
-    "rust-condvar", "rust-once", "rust-park", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
+    "parking-lot-once", "qt-mutex", "qt-recursive-mutex", "qt-rwlock", "qt-semaphore", "qt-call", "rust-mutex",
+    "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
     "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
     "futex", "file-lock", "descriptor"]
 
@@ -28,6 +28,7 @@ FILE_LOCK: Final = "file-lock"
 FUTEX: Final = "futex"
 GIL: Final = "gil"
 QT_MUTEX: Final = "qt-mutex"
+QT_RWLOCK: Final = "qt-rwlock"
 RWLOCK: Final = "rwlock"
 SEMAPHORE: Final = "semaphore"
 THREAD_EXIT: Final = "thread-exit"
@@ -153,6 +154,10 @@ KINDS: Mapping[LockKind, Kind] = {
         own_threads_only=True),
     "qt-recursive-mutex": Kind(
         "recorded: the ident of the thread", name="QRecursiveMutex", records_owner=True, own_threads_only=True),
+    "qt-rwlock": Kind(
+        "recorded if it is recursive; otherwise readers are only counted: derived where the machine code of a thread "
+        "proves it, or inside a `with QReadLocker` or `with QWriteLocker` block; candidates otherwise",
+        name="QReadWriteLock", records_owner=True, has_readers=True, own_threads_only=True),
     "qt-semaphore": Kind(
         "none: any thread may release it", name="QSemaphore", wait_for="any", no_owner="semaphore-has-no-owner",
         is_event=True),

@@ -30,6 +30,7 @@ _OWNERLESS = {
     "libgomp-semaphore": "a semaphore of libgomp", "linker": "the lock is held and", "mutex": "the mutex is locked and",
     "once-flag": "a _PyOnceFlag", "openmp-lock": "an OpenMP lock", "py-mutex": "a PyMutex",
     "parking-lot": "a lock of parking_lot", "python-lock": "a lock of this kind", "qt-mutex": "a QMutex",
+    "qt-rwlock": "a QReadWriteLock",
     "rust": "a lock of Rust's standard library", "rw-mutex": "a _PyRWMutex",
     "shared-mutex": "a boost::shared_mutex",
     "spin-lock": "a spin lock", "stdio": "the lock",

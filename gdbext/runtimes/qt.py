@@ -78,33 +78,35 @@ def owner_of_recursive(memory: Memory, mutex: int) -> int:
     return read_u64(memory, mutex - _OWNER)
 
 
-def locker_holds(memory: Memory, wrapper: int, header: int, mutex: int) -> bool:
-    """Whether a `QMutexLocker` of a Python program has a mutex locked.
+def locker_holds(memory: Memory, wrapper: int, header: int, lock: int, may_have_flag: bool = True) -> bool:
+    """Whether a `QMutexLocker`, `QReadLocker` or `QWriteLocker` of a Python program has a lock.
 
     The wrapper leads to the C++ object. In PySide6 its third pointer leads to private data, those to an array of C++
     objects, and that to the locker. In PyQt5 its first pointer leads to the locker, in PyQt6 by way of another object.
 
     Sources: PySide 6.12 shiboken6 libshiboken/basewrapper{.h,_p.h}; PyQt6 6.12 qpy/QtCore/qpycore_pyqtmutexlocker.h;
-    sip 6 siplib/sip.h; Qt 5.15 and 6.12 src/corelib/thread/qmutex.h.
+    sip 6 siplib/sip.h; Qt 5.15 and 6.12 src/corelib/thread/{qmutex.h,qreadwritelock.h}.
 
     :param wrapper: ``PyObject *``.
     :param header: size of the part that all objects begin with.
-    :param mutex: ``QBasicMutex *``.
+    :param lock: ``QBasicMutex *`` or ``QReadWriteLock *``.
+    :param may_have_flag: whether the locker may be a pointer and a flag, as the `QMutexLocker` of Qt 6 is.
     """
     for private in _words(memory, wrapper + header, 24):
         for second in (private, *_words(memory, private, 64)) if _is_pointer(private) else ():
             if not _is_pointer(second):
                 continue
             first = _words(memory, second, 8)
-            if any(_is_pointer(at) and _is_locker(memory, at, mutex) for at in (second, *first)):
+            if any(_is_pointer(at) and _is_locker(memory, at, lock, may_have_flag) for at in (second, *first)):
                 return True
     return False
 
 
-def _is_locker(memory: Memory, address: int, mutex: int) -> bool:
-    """Whether a ``QMutexLocker *`` has a mutex locked: in Qt 5 the lowest bit of the pointer says so."""
+def _is_locker(memory: Memory, address: int, lock: int, may_have_flag: bool) -> bool:
+    """Whether a locker has a lock: the lowest bit of the pointer says so, or a flag after it."""
     words = _words(memory, address, 16)
-    return bool(words) and (words[0] == mutex | 1 or words[0] == mutex and len(words) > 1 and words[1] & 0xFF == 1)
+    return bool(words) and (words[0] == lock | 1 or may_have_flag and words[0] == lock and len(words) > 1
+                            and words[1] & 0xFF == 1)
 
 
 # -- threads --------------------------------------------------------------------------------------------------

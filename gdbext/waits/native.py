@@ -43,7 +43,8 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
                     or allocator_lock(seen, futex, context)
                     or recognise(context.words, futex, site))
             if lock.kind == CONDVAR:
-                lock = context.qt.find_thread_end(seen, lock.address) or lock
+                lock = (context.qt.find_thread_end(seen, lock.address)
+                        or context.qt.find_rwlock(seen, lock.address) or lock)
             worker = context.openmp.describe_condvar_wait(seen) if lock.kind == CONDVAR else None
             if worker is not None and lock.why is not None:
                 lock = replace(lock, why=because("several", reasons=(worker, lock.why)))

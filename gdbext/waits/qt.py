@@ -1,8 +1,8 @@
-"""Waits of threads inside Qt: for mutexes, semaphores, the end of a `QThread`, and for a blocking queued call.
+"""Waits of threads inside Qt: for mutexes, read-write locks, semaphores, the end of a `QThread`, and queued calls.
 
-A `QMutex` records no owner, a `QRecursiveMutex` does. In a blocking queued call (``Qt::BlockingQueuedConnection``) a
-thread sleeps on a semaphore on its own stack, which the thread of the receiver releases after the call: that thread has
-the event in its queue, or handles it.
+A `QMutex` records no owner. A `QRecursiveMutex` does, and so does a `QReadWriteLock` that is recursive. In a blocking
+queued call (``Qt::BlockingQueuedConnection``) a thread sleeps on a semaphore on its own stack, which the thread of the
+receiver releases after the call: that thread has the event in its queue, or handles it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from gdbext.errors import GdbextError, if_unreadable
 from gdbext.glibc.futex import FUTEX_WAIT, FutexWait
 from gdbext.inferior.cache import read_available
 from gdbext.inferior.protocol import Module, Target
-from gdbext.model import DERIVED, INFERRED
-from gdbext.model.kinds import QT_MUTEX
+from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, SHARED, Mode
+from gdbext.model.kinds import QT_MUTEX, QT_RWLOCK
 from gdbext.model.reasons import because
 from gdbext.remembered import remembered
 from gdbext.runtimes import qt
 from gdbext.runtimes.names import public_name
+from gdbext.runtimes.qt_rwlock import RwlockState, decode_rwlock
 from gdbext.threads.code import Code
+from gdbext.threads.function_code import code_up_to
 from gdbext.threads.mentions import OUTERMOST
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread, Threads
@@ -46,6 +48,8 @@ class Qt:
         self._code = code
         self._threads = threads
         self._sites = Sites(target.memory, code, ())
+        # by address of the private data of a read-write lock: the address of the lock
+        self._rwlocks: dict[int, int | None] = {}
 
     @cached_property
     def _majors(self) -> dict[str, int]:
@@ -59,8 +63,7 @@ class Qt:
 
     def _functions(self, seen: SeenThread) -> tuple[int | None, list[str]]:
         """The major version of the QtCore that a thread sleeps in, and its functions on top of the stack."""
-        native = seen.native(self._code)
-        depth = next((i for i, (pc, _) in enumerate(native) if not self._sites.in_runtime(pc)), len(native))
+        native, depth = seen.native(self._code), self._depth(seen)
         major = self._major(native[depth][0]) if depth < len(native) else None
         names = []
         for index in range(depth, len(native) if major is not None else 0):
@@ -68,6 +71,11 @@ class Qt:
                 break
             names.append(public_name(self._code.symbol(native[index][0], index).function or ""))
         return major, names
+
+    def _depth(self, seen: SeenThread) -> int:
+        """The index of the first frame outside of the C library; the number of frames if there is none."""
+        native = seen.native(self._code)
+        return next((i for i, (pc, _) in enumerate(native) if not self._sites.in_runtime(pc)), len(native))
 
     def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
         """What a thread waits for that sleeps on a futex word of Qt; None for any other wait."""
@@ -106,6 +114,91 @@ class Qt:
         return SeenLock(RECURSIVE, address, state, holders=held_by((number,)),
                         owner_descriptor=owner if number is None and owner else None,
                         why=None if owner else because("lock-about-to-be-taken"))
+
+    # -- read-write locks ------------------------------------------------------------------------------------
+
+    @if_unreadable(None)
+    def find_rwlock(self, seen: SeenThread, condition: int) -> SeenLock | None:
+        """The `QReadWriteLock` for which a thread sleeps on a condition variable; None for any other wait.
+
+        The address is that of its private data if that of the lock itself is not found.
+
+        :param condition: ``pthread_cond_t *``.
+        """
+        if not self._majors:
+            return None
+        major, names = self._functions(seen)
+        named = any("ReadWriteLock::" in name for name in names)
+        # functions for recursive locks have no exported names, and may have replaced the frame of their caller
+        inner = [name for name in names if not name.startswith("QWaitCondition::")]
+        if major is None or not named and (not inner or any(inner)):
+            return None
+        found = {private: state for private in self._stack(seen.number)
+                 for state in [self._rwlock_state(major, private, condition)] if state is not None}
+        if len(found) != 1:
+            return None
+        private, state = found.popitem()
+        if private not in self._rwlocks:
+            caller = self._depth(seen) + len(names)
+            self._rwlocks[private] = self._find_rwlock_address(seen, caller, private)
+        address = self._rwlocks[private] or (private if named else None)
+        return self._rwlock(address, state) if address is not None else None
+
+    @if_unreadable(None)
+    def _rwlock_state(self, major: int, private: int, condition: int) -> RwlockState | None:
+        return decode_rwlock(self._memory, major, private, condition)
+
+    def _find_rwlock_address(self, seen: SeenThread, caller: int, private: int) -> int | None:
+        """The only address among those that threads have at hand where a pointer to private data of a lock is.
+
+        :param caller: index of the frame that has called Qt. Frames of Qt itself have copies of the pointer too.
+        """
+        native = seen.native(self._code)
+        own = range(seen.sp, native[min(caller, len(native) - 1)][1])
+
+        def has_pointer(address: int) -> bool:
+            data = read_available(self._memory, address, 8)
+            # Qt's list of private data has pointers to them too
+            return (address not in own and int.from_bytes(data, "little") == private
+                    and self._major(address) is None)
+
+        argument = self._first_argument(seen, caller) if caller < len(native) else None
+        if argument is not None and has_pointer(argument):
+            return argument
+        stack = self._stack(seen.number)
+        lockers = (int.from_bytes(read_available(self._memory, word, 8), "little") & ~1 for word in stack)
+        others = (other.number for other in self._threads if other.unavailable is None)
+        for words in (stack, lockers, (word for number in others for word in self._stack(number))):
+            found = {word for word in words if has_pointer(word)}
+            if found:
+                return found.pop() if len(found) == 1 else None
+        return None
+
+    @if_unreadable(None)
+    def _first_argument(self, seen: SeenThread, index: int) -> int | None:
+        """The first argument of the call in a frame, if it is constant or can be computed again."""
+        cpu = self._code.cpu
+        instructions = code_up_to(self._target, self._code, seen.native(self._code)[index][0])
+        if len(instructions) < 2 or instructions[-2].kind != "call":
+            return None
+        origin = cpu.origin(instructions, len(instructions) - 2, cpu.ARGUMENTS[0])
+        if origin is None or origin.kind == "constant":
+            return origin.value if origin is not None else None
+        if origin.operand is None or origin.instruction is None or not origin.operand_unchanged:
+            return None
+        registers = self._target.frame_registers(seen.ref, index + len(seen.handler))
+        return origin.operand.address(registers, origin.instruction.next_address)
+
+    def _rwlock(self, address: int, state: RwlockState) -> SeenLock:
+        mode: Mode = SHARED if state.waits_to_read else EXCLUSIVE
+        text = "write-locked" if state.written else "read-locked" if state.readers else FREE
+        owners = (state.writer,) if state.writer else state.reading
+        if not owners:
+            return without_owner(QT_RWLOCK, address, text, QT_RWLOCK, mode, state.readers)
+        numbers = self._threads.number_of_pthread
+        holders = held_by([numbers.get(owner) for owner in owners], mode=EXCLUSIVE if state.written else SHARED)
+        return SeenLock(QT_RWLOCK, address, text, mode, holders=holders,
+                        owner_descriptor=None if holders else owners[0])
 
     # -- the end of a thread ---------------------------------------------------------------------------------
 

@@ -41,7 +41,8 @@ BUILDS = ("symbols", "stripped")
 CXX = ("-O2", "-std=gnu++20", "-Wno-missing-field-initializers", "-fPIC", "-pthread")
 ABSL_SCENES = ("written", "shared", "signal", "moved", "condition")
 BOOST_SCENES = ("written", "shared", "upgraded")
-QT_SCENES = ("mutex", "recursive", "semaphore", "queued", "handled", "end")
+QT_SCENES = ("mutex", "recursive", "semaphore", "written", "read", "unproven", "recursive-read", "recursive-written",
+             "queued", "handled", "end")
 
 
 def mistakes(sample: Sample, build: str) -> dict[str, list[str]]:

@@ -1,7 +1,8 @@
 """Threads inside `with QMutexLocker(mutex)` blocks that wait for each other, with PyQt5 or PyQt6 (the first argument).
 
-Another thread is inside such a block and has unlocked its mutex, which a further thread has locked since. Prints one
-JSON line about itself, see tests/support/samples.py.
+Others are inside blocks of a `QReadLocker` and a `QWriteLocker` of the same `QReadWriteLock`. Another thread is inside
+such a block and has unlocked its mutex, which a further thread has locked since. Prints one JSON line about itself, see
+tests/support/samples.py.
 """
 
 import importlib
@@ -40,10 +41,11 @@ def enrol(role: str, syscall: str) -> None:
                      "syscall": syscall, "stack": []}
 
 
-def tell(name: str, mutex: Any, waiters: list[str], holder: "str | None") -> None:
-    LOCKS[name] = {"kind": "qt-mutex", "address": hex(SIP.unwrapinstance(mutex)), "state": "locked",
-                   "mode": "exclusive", "holders": [holder] if holder else [], "really": [], "waiters": waiters,
-                   "candidates": [], "evidence": "derived" if holder else None}
+def tell(name: str, lock: Any, waiters: list[str], *holders: str, kind: str = "qt-mutex", state: str = "locked",
+         mode: str = "exclusive", shared: tuple[str, ...] = ()) -> None:
+    LOCKS[name] = {"kind": kind, "address": hex(SIP.unwrapinstance(lock)), "state": state, "mode": mode,
+                   "holders": list(holders), "really": [], "waiters": waiters, "shared": list(shared),
+                   "candidates": [], "evidence": "derived" if holders else None}
 
 
 def take(role: str, other: str, first: Any, second: Any) -> None:
@@ -52,6 +54,39 @@ def take(role: str, other: str, first: Any, second: Any) -> None:
         until(lambda: other in STANDING)
         with CORE.QMutexLocker(second):
             pass
+
+
+def hold(locker: Any, lock: Any, role: str) -> None:
+    with locker(lock):
+        STANDING.add(role)
+        rest()
+
+
+def ask(locker: Any, lock: Any, role: str) -> None:
+    STANDING.add(role)
+    with locker(lock):
+        pass
+
+
+def play_rwlocks() -> None:
+    read, written = CORE.QReadWriteLock(), CORE.QReadWriteLock()
+    start("reader", lambda: hold(CORE.QReadLocker, read, "reader"), "read")
+    start("next-reader", lambda: hold(CORE.QReadLocker, read, "next-reader"), "read")
+    start("former-reader", lambda: leave(read), "read")
+    start("writer", lambda: hold(CORE.QWriteLocker, written, "writer"), "read")
+    start("asks-to-write", lambda: ask(CORE.QWriteLocker, read, "asks-to-write"))
+    start("asks-to-read", lambda: ask(CORE.QReadLocker, written, "asks-to-read"))
+    tell("read.lock", read, ["asks-to-write"], "reader", "next-reader", kind="qt-rwlock", state="read-locked",
+         mode="shared")
+    tell("written.lock", written, ["asks-to-read"], "writer", kind="qt-rwlock", state="write-locked",
+         shared=("asks-to-read",))
+
+
+def leave(lock: Any) -> None:
+    with CORE.QReadLocker(lock) as locker:
+        locker.unlock()
+        STANDING.add("former-reader")
+        rest()
 
 
 def rest() -> None:
@@ -84,7 +119,8 @@ def main() -> None:
     start("former", unlock, "read")
     start("next", lock, "read")
     start("last", wait)
-    tell("passed-on", passed_on, ["last"], None)
+    tell("passed-on", passed_on, ["last"])
+    play_rwlocks()
     enrol("main", "read")
     print(json.dumps({"sample": "qt_lockers", "variant": sys.argv[1], "pid": os.getpid(), "threads": THREADS,
                       "locks": LOCKS, "deadlock": [("red", "blue.lock", "blue"), ("blue", "red.lock", "red")],

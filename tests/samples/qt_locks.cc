@@ -10,6 +10,7 @@
 #include <QtCore/QEventLoop>
 #include <QtCore/QMutex>
 #include <QtCore/QObject>
+#include <QtCore/QReadWriteLock>
 #include <QtCore/QSemaphore>
 #include <QtCore/QThread>
 #include <QtCore/QWaitCondition>
@@ -64,6 +65,120 @@ QSemaphore tickets;
 int scene_semaphore() {
     settle(start("waiter", [](void *) -> void * { tickets.acquire(); return nullptr; }, nullptr));
     LOCK(.name = "lock", .kind = "qt-semaphore", .address = &tickets, .state = "waited for", .waiters = "waiter");
+    return 1;
+}
+
+/* -- read-write locks -- */
+
+void hold_to_read(QReadWriteLock &lock) {
+    lock.lockForRead();
+    rest_with(&lock);
+}
+
+void hold_to_write(QReadWriteLock &lock) {
+    lock.lockForWrite();
+    rest_with(&lock);
+}
+
+/* Has read and released the lock, and still has its address. */
+void rest_after_reading(QReadWriteLock &lock) {
+    lock.lockForRead();
+    lock.unlock();
+    rest_with(&lock);
+}
+
+QReadWriteLock written, shared, passed_on, recursive{QReadWriteLock::Recursive};
+
+void start_resting(const char *role, Role run) {
+    settle_at_rest(start(role, run, nullptr));
+}
+
+void start_waiting(const char *role, Role run) {
+    settle(start(role, run, nullptr));
+}
+
+int scene_written() {
+    start_resting("writer", [](void *) -> void * { hold_to_write(written); return nullptr; });
+    start_waiting("reader", [](void *) -> void * { written.lockForRead(); return nullptr; });
+    start_waiting("next", [](void *) -> void * { written.lockForWrite(); return nullptr; });
+    LOCK(.name = "lock", .kind = "qt-rwlock", .address = &written, .state = "write-locked", .evidence = "derived",
+         .holders = "writer", .waiters = "reader next", .shared = "reader");
+    return 1;
+}
+
+int scene_read() {
+    start_resting("one", [](void *) -> void * { hold_to_read(shared); return nullptr; });
+    start_resting("two", [](void *) -> void * { hold_to_read(shared); return nullptr; });
+    start_resting("former", [](void *) -> void * { rest_after_reading(shared); return nullptr; });
+    start_waiting("writer", [](void *) -> void * { shared.lockForWrite(); return nullptr; });
+    start_waiting("reader", [](void *) -> void * { shared.lockForRead(); return nullptr; });
+    LOCK(.name = "lock", .kind = "qt-rwlock", .address = &shared, .state = "read-locked", .mode = "shared",
+         .evidence = "derived", .holders = "one two", .waiters = "reader writer", .shared = "reader");
+    return 1;
+}
+
+/* A thread that reads has the lock from a function that has returned. */
+NOINLINE void acquire(QReadWriteLock &lock) {
+    lock.lockForRead();
+}
+
+int scene_unproven() {
+    start_resting("reader", [](void *) -> void * {
+        void (*volatile acquiring)(QReadWriteLock &) = acquire;
+        acquiring(passed_on);
+        rest_with(&passed_on);
+        return nullptr;
+    });
+    start_resting("former", [](void *) -> void * { rest_after_reading(passed_on); return nullptr; });
+    start_waiting("writer", [](void *) -> void * { passed_on.lockForWrite(); return nullptr; });
+    LOCK(.name = "lock", .kind = "qt-rwlock", .address = &passed_on, .state = "read-locked", .really = "reader",
+         .candidates = "former reader", .waiters = "writer");
+    return 1;
+}
+
+/* Locks it twice to read. */
+void *read_recursively(void *) {
+    recursive.lockForRead();
+    recursive.lockForRead();
+    rest();
+    return nullptr;
+}
+
+int scene_recursive_read() {
+    start_resting("one", read_recursively);
+    start_resting("two", read_recursively);
+    start_waiting("writer", [](void *) -> void * { recursive.lockForWrite(); return nullptr; });
+    start_waiting("reader", [](void *) -> void * { recursive.lockForRead(); return nullptr; });
+    LOCK(.name = "lock", .kind = "qt-rwlock", .address = &recursive, .state = "read-locked", .mode = "shared",
+         .holders = "one two", .waiters = "reader writer", .shared = "reader");
+    return 1;
+}
+
+QReadWriteLock north{QReadWriteLock::Recursive}, south{QReadWriteLock::Recursive};
+std::atomic<int> ready;
+
+/* Locks one twice to write, and then the other to read. */
+void *take_to_write(void *argument) {
+    QReadWriteLock *first = argument ? &south : &north, *second = argument ? &north : &south;
+    first->lockForWrite();
+    first->lockForWrite();
+    ready++;
+    while (ready < 2)
+        sched_yield();
+    second->lockForRead();
+    return nullptr;
+}
+
+int scene_recursive_written() {
+    actor *one = start("one", take_to_write, nullptr), *two = start("two", take_to_write, &north);
+    settle(one);
+    settle(two);
+    LOCK(.name = "north", .kind = "qt-rwlock", .address = &north, .state = "write-locked", .holders = "one",
+         .waiters = "two", .shared = "two");
+    LOCK(.name = "south", .kind = "qt-rwlock", .address = &south, .state = "write-locked", .holders = "two",
+         .waiters = "one", .shared = "one");
+    note_edge("one", "south", "two");
+    note_edge("two", "north", "one");
     return 1;
 }
 
@@ -195,8 +310,10 @@ int scene_end() {
 }
 
 const scene scenes[] = {
-    {"mutex", scene_mutex}, {"recursive", scene_recursive}, {"semaphore", scene_semaphore}, {"queued", scene_queued},
-    {"handled", scene_handled}, {"end", scene_end},
+    {"mutex", scene_mutex}, {"recursive", scene_recursive}, {"semaphore", scene_semaphore},
+    {"written", scene_written}, {"read", scene_read}, {"unproven", scene_unproven},
+    {"recursive-read", scene_recursive_read}, {"recursive-written", scene_recursive_written},
+    {"queued", scene_queued}, {"handled", scene_handled}, {"end", scene_end},
 };
 
 }  // namespace

@@ -62,3 +62,44 @@ class FakeQt:
         inner = self.alloc(128)
         self.memory.u64(self.private(thread) + 0xA0, inner, at - 0x60)
         return inner + 40
+
+    def rwlock(self, *, older: bool = True, readers: int = 0, writers: int = 0, waiting: tuple[int, int] = (0, 0),
+               writer: int = 0, reading: tuple[int, ...] = (), recursive: bool = False) -> tuple[int, int, int, int]:
+        """A `QReadWriteLock` with private data.
+
+        :param older: whether it is one of Qt up to 6.5.
+        :param waiting: how many threads wait to read, and to write.
+        :param writer: the recorded writer, and `reading` the recorded readers; ``pthread_self()``.
+        :return: the lock, its private data, and the ``pthread_cond_t *`` for writers and for readers.
+        """
+        lock, private = self.alloc(64), self.alloc(0x200)
+        self.memory.u64(lock, private)
+        if self.major == 5:
+            conditions = [self.alloc(128) + 40 for _ in range(2)]
+            self.memory.u64(private + 8, *[at - 40 for at in conditions])
+        else:
+            conditions = [private + at for at in ((40, 88) if older else (0, 48))]
+        counts = private + (24 if self.major == 5 else 136 if older else 168)
+        self.memory.u32(counts, readers, writers, *waiting, int(recursive))
+        self.memory.u64(counts + 24, writer)
+        owners = self.alloc(0x200)
+        if self.major == 5:
+            self._hash(owners, reading)
+            self.memory.u64(counts + 32, owners)
+        else:
+            for index, thread in enumerate(reading):
+                self.memory.u64(owners + 16 * index, thread, 1)
+            self.memory.u64(counts + 32, 16, len(reading), owners)
+        return lock, private, conditions[0], conditions[1]
+
+    def _hash(self, at: int, keys: tuple[int, ...]) -> None:
+        """``QHashData`` with two buckets, of which the second has all keys."""
+        buckets = self.alloc(16)
+        self.memory.u64(at + 8, buckets)
+        self.memory.u32(at + 16, 1, len(keys), 32, 0, 2)
+        following = at
+        for key in keys:
+            node = self.alloc(32)
+            self.memory.u64(node, following, 7, key)
+            following = node
+        self.memory.u64(buckets, at, following)

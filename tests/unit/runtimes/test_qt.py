@@ -139,6 +139,7 @@ def test_locker_of_a_python_program(package: str, locked: bool) -> None:
     fake.memory.u64(at, *((MUTEX | int(locked),) if package == "PyQt5" else (MUTEX, int(locked))))
     assert qt.locker_holds(fake.memory, wrapper, HEADER, MUTEX) is locked
     assert not qt.locker_holds(fake.memory, wrapper, HEADER, MUTEX + 8)
+    assert qt.locker_holds(fake.memory, wrapper, HEADER, MUTEX, False) is (locked and package == "PyQt5")
 
 
 def test_locker_that_is_not_mapped() -> None:

@@ -9,12 +9,12 @@ import pytest
 from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
-from gdbext.model import DERIVED, INFERRED
+from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, SHARED
 from gdbext.model.reasons import because
 from gdbext.threads.code import Code
 from gdbext.threads.threads import SeenThread, Threads
 from gdbext.waits.qt import Qt
-from gdbext.waits.seen import MENTIONS, SeenLock
+from gdbext.waits.seen import MENTIONS, READERS, SeenLock
 from tests.support.fake_memory import FakeMemory
 from tests.support.fake_qt import FakeQt
 
@@ -22,8 +22,9 @@ STACK, STEP, POINTERS = 0x7F00_0000_0000, 0x1_0000, 0x7F10_0000_0000
 APP, LIBC, CORE = 0x40_0000, 0x60_0000, 0x70_0000
 TABLE = CORE + 0x4000  # of virtual functions
 NAMES = ("QBasicMutex::lockInternal()", "QRecursiveMutex::tryLock(int)", "QSemaphore::acquire(int)",
-         "QMetaObject::invokeMethodImpl(QObject*)", "QThread::wait(QDeadlineTimer)", "QLatch::waitInternal(int)")
-LOCK, TRY, ACQUIRE, INVOKE, WAIT, LATCH = (CORE + 0x100 * i + 0x10 for i in range(len(NAMES)))
+         "QMetaObject::invokeMethodImpl(QObject*)", "QThread::wait(QDeadlineTimer)", "QLatch::waitInternal(int)",
+         "QReadWriteLock::tryLockForRead(int)", "QWaitCondition::wait(QMutex*, QDeadlineTimer)")
+LOCK, TRY, ACQUIRE, INVOKE, WAIT, LATCH, READ, CONDITION = (CORE + 0x100 * i + 0x10 for i in range(len(NAMES)))
 LOCAL = CORE + 0x900  # of a function without a name
 CALLER = APP + 0x20
 
@@ -76,6 +77,12 @@ class Process:
 
     def module(self, address: int) -> Module | None:
         return next((module for module in self.modules if module.contains(address)), None)
+
+    def function_range(self, address: int) -> None:
+        return None
+
+    def disassemble(self, start: int, end: int) -> list[tuple[int, int, str]]:
+        return []
 
     def symbol(self, address: int, index: int = 0) -> Symbol:
         slot = (address - CORE) // 0x100
@@ -228,3 +235,68 @@ def test_threads_that_cannot_be_read_may_handle_a_call() -> None:
     lock = process.view().find_lock(process[2], FutexWait(latch, 0x80, 0, False))
     assert lock is not None
     assert lock.candidates == ()
+
+
+@pytest.mark.parametrize("major", [5, 6])
+@pytest.mark.parametrize("pcs", [[READ, CALLER], [CONDITION, LOCAL, CALLER]])
+def test_rwlock_counts_its_readers(major: int, pcs: Sequence[int]) -> None:
+    process = Process(major)
+    at, private, _, condition = process.qt.rwlock(readers=2, waiting=(1, 1))
+    waiter = process.thread([LIBC + 0x110, *pcs], [private, at])
+    lock = process.view().find_rwlock(process[waiter], condition)
+    assert lock == SeenLock("qt-rwlock", at, "read-locked", SHARED, count=2, find_holders=READERS)
+    assert process.view().find_rwlock(process[waiter], condition + 8) is None
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+@pytest.mark.parametrize("writes", [True, False])
+def test_recursive_rwlock_records_its_owners(is_here: bool, writes: bool) -> None:
+    process = Process()
+    owner = process.thread([APP])
+    ident = process.pthread(owner if is_here else 77)
+    at, private, condition, _ = process.qt.rwlock(
+        readers=int(not writes), writers=int(writes), waiting=(0, 1), recursive=True, writer=ident if writes else 0,
+        reading=() if writes else (ident,))
+    lock = process.view().find_rwlock(process[process.thread([LIBC + 0x110, READ, CALLER], [private, at])], condition)
+    assert lock is not None
+    assert (lock.address, lock.state) == (at, "write-locked" if writes else "read-locked")
+    if is_here:
+        assert [(each.thread, each.mode) for each in lock.holders] == [(owner, EXCLUSIVE if writes else SHARED)]
+    assert lock.owner_descriptor == (None if is_here else ident)
+
+
+def test_rwlock_that_is_about_to_be_taken() -> None:
+    process = Process()
+    at, private, condition, _ = process.qt.rwlock(waiting=(0, 1))
+    lock = process.view().find_rwlock(process[process.thread([LIBC + 0x110, READ, CALLER], [private, at])], condition)
+    assert lock == SeenLock("qt-rwlock", at, "free", why=because("lock-about-to-be-taken"))
+
+
+def test_rwlock_whose_address_another_thread_has() -> None:
+    process = Process()
+    at, private, condition, _ = process.qt.rwlock(writers=1, waiting=(0, 1))
+    process.thread([APP], [at])
+    waiter = process.thread([LIBC + 0x110, READ, CALLER], [private])
+    lock = process.view().find_rwlock(process[waiter], condition)
+    assert lock is not None
+    assert lock.address == at
+
+
+@pytest.mark.parametrize("pcs", [[READ, CALLER], [CONDITION, LOCAL, CALLER]])
+def test_rwlock_whose_address_no_thread_has(pcs: Sequence[int]) -> None:
+    process = Process()
+    at, private, condition, _ = process.qt.rwlock(writers=1, waiting=(0, 1))
+    waiter = process.thread([LIBC + 0x110, *pcs], [private])
+    # a copy of the pointer in a frame of Qt, and one in its variables
+    process.memory.u64(TABLE, private)
+    process.memory.u64(STACK + waiter * STEP + 0x28, STACK + waiter * STEP + 0x20, TABLE)
+    lock = process.view().find_rwlock(process[waiter], condition)
+    assert (lock.address if lock is not None else None) == (private if READ in pcs else None)
+
+
+def test_condition_variables_of_a_program_are_no_rwlock() -> None:
+    process = Process()
+    at, private, condition, _ = process.qt.rwlock(writers=1, waiting=(0, 1))
+    for pcs in ([CONDITION, CALLER], [CONDITION, LOCAL, WAIT, CALLER], [CALLER]):
+        waiter = process.thread([LIBC + 0x110, *pcs], [private, at])
+        assert process.view().find_rwlock(process[waiter], condition) is None
