@@ -110,6 +110,10 @@ class HolderFinder:
         return (any(module is not None and module.name.startswith(file) for module in modules)
                 and number in self._mentions.threads_with(lock.address))
 
+    def waiting_for(self, ids: Collection[str]) -> Collection[int]:
+        """The threads that wait for locks with some ids."""
+        return [number for number, lock in self._waits.items() if lock in ids]
+
     def _one_inside(self, lock: SeenLock, inside: Collection[int], where: str) -> SeenLock:
         """The lock with the thread that is inside code for which only one thread can hold the lock."""
         numbers = tuple(sorted(inside))

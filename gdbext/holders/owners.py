@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Optional
 
+from gdbext.holders.file_users import using_file
 from gdbext.holders.inferred import HolderFinder
 from gdbext.holders.python_locks import PythonFrames, inside_with, known_by_frames, python_owner
 from gdbext.holders.qt_lockers import inside_locker
@@ -92,7 +93,7 @@ def by_circumstance(lock: SeenLock, waiters: Collection[int], context: HolderCon
 
 
 WAYS: tuple[Way, ...] = (by_machine_code, named, recorded_tid, recorded_descriptor, python_owner, inside_with,
-                         known_by_frames, inside_locker, by_circumstance)
+                         known_by_frames, inside_locker, using_file, by_circumstance)
 
 
 def find_holders(lock: SeenLock, waiters: Sequence[Waiter], context: HolderContext) -> Lock:

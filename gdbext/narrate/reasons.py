@@ -223,6 +223,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "descriptor-not-visible": "what it refers to cannot be seen from here",
     "descriptor-of": "fd {fd} of {process}",
     "descriptor-unreadable": "what it refers to cannot be read",
+    "descriptor-in-use": "the candidates have this descriptor in a variable, a `with` statement or a system call",
     "file-locked-here": lambda fds: (
         f"only this process has the open file that holds the lock: {_listed([f'fd {fd}' for fd in fds])}"),
     "in-accept-queue": lambda listeners: (
@@ -249,7 +250,7 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"{_has(missing)} not arrived, and exactly {missing} other thread{'s' if missing != 1 else ''} could still do "
         "so"),
     "foreign-owner": "its owner has TID {tid}, which is not a thread of this process; the lock is shared",
-    "in-locker-block": "inside a `with QMutexLocker` block of the mutex",
+    "in-locker-block": "inside a `with` block of a locker that has the lock",
     "maybe-inside": lambda where: f"threads that may be inside {_PLACES[where]}",
     "maybe-not-arrived": lambda missing: f"{_has(missing)} not arrived; which ones is not recorded",
     "nobody-inside": lambda where: f"no thread was found inside {_PLACES[where]}",

@@ -51,7 +51,7 @@ def _with_lockers(target: Target, proc: Proc, descriptors: Descriptors, request:
     # a handler of a signal ends the wait, or releases the lock
     alone = len(threads) == 1 and proc.has_handlers() is False
     holders = held_by([threads[0].number] if alone else (), DERIVED, here)
-    return replace(lock, state=state, elsewhere=False, holders=holders,
+    return replace(lock, state=state, elsewhere=False, holders=holders, descriptors=tuple([each.fd for each in own]),
                    why=joined([each for each in (why, here) if each is not None]))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gdbext.cpython.files import FileReader
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.naming import Names
@@ -43,6 +44,7 @@ class Reader:
         self.objects = python.objects
         self.frames = python.frames
         self.locks = LockReader(memory, self.layouts, python.objects)
+        self.files = FileReader(memory, self.layouts, python.objects)
         values = ValueReader(memory, self.layouts, python.objects)
         self.names = Names(python.objects, self.frames, self.locks, values)
         self.object_names = ObjectNames(python.objects, values)

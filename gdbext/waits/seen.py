@@ -43,6 +43,8 @@ class SeenLock:
     counts but does not record, `find_holders` the way to find them. With `elsewhere` the owner may be in another
     process. `mode` is that of the waiting thread. A thread that `repeats` its timed waits waits forever.
 
+    For a lock on a file, `descriptors` are those through which this process alone holds locks in the way.
+
     For a Python lock, `python` is the lock object, and `known_by` are the objects that refer to it. `of_object` is the
     object that has the lock in an attribute. `guards` is the
     object (``PyObject *``) that the lock belongs to and the name of its type. The id of a GIL has a `number` in place
@@ -71,6 +73,7 @@ class SeenLock:
     guards: tuple[int, str] | None = None
     number: int | None = None
     of_object: NamedObject | None = None
+    descriptors: tuple[int, ...] = ()
 
     @cached_property
     def id(self) -> str:
