@@ -225,8 +225,8 @@ KINDS: Mapping[LockKind, Kind] = {
         may_await_signal=True, own_threads_only=True),
     "file-lock": Kind(
         "derived: for a live process /proc shows the descriptors through which a file is locked; a thread that waits "
-        "for its own process is the holder if it is the only thread; candidates: threads that use the descriptor", name="file lock",
-        own_threads_only=True, may_be_outside=True, by_name=True),
+        "for its own process is the holder if it is the only thread; candidates: threads that use the descriptor",
+        name="file lock", own_threads_only=True, may_be_outside=True, by_name=True),
     "descriptor": Kind(
         "none: for a live process /proc shows the other end of a pipe or socket",
         wait_for="any", outside=True),
