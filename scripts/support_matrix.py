@@ -55,6 +55,7 @@ _WITHOUT_ROW = {
     "rust-condvar": "`std::sync::Condvar::wait`, `Barrier::wait`",
     "rust-once": "`std::sync::Once::call_once`, `OnceLock`, `LazyLock`",
     "rust-park": "`std::thread::park`, `std::sync::mpsc`",
+    "tbb-wait": "workers of oneTBB, `task_group::wait`, `parallel_for`",
     "spin-lock": "`pthread_spin_lock`, awake",
     "py-lock": "`threading.Lock`",
     "py-rlock": "`threading.RLock`, handlers of `logging`",

@@ -16,9 +16,9 @@ LockKind = Literal[
     "dynamic-linker", "stdio", "malloc-arena", "allocator-lock", "openmp-barrier", "openmp-lock", "absl-mutex",
     "absl-condvar", "boost-shared-mutex", "parking-lot-mutex", "parking-lot-rwlock", "parking-lot-condvar",
     "parking-lot-once", "qt-mutex", "qt-recursive-mutex", "qt-rwlock", "qt-semaphore", "qt-call", "rust-mutex",
-    "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "py-lock", "py-rlock", "py-fast-rlock", "py-mutex",
-    "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io", "stop-the-world",
-    "futex", "file-lock", "descriptor"]
+    "rust-rwlock", "rust-condvar", "rust-once", "rust-park", "tbb-wait", "py-lock", "py-rlock", "py-fast-rlock",
+    "py-mutex", "py-critical-section", "py-event", "py-condition", "py-semaphore", "py-import", "py-buffered-io",
+    "stop-the-world", "futex", "file-lock", "descriptor"]
 
 #: Kinds that are named outside of this table.
 CONDVAR: Final = "condvar"
@@ -184,6 +184,9 @@ KINDS: Mapping[LockKind, Kind] = {
     "rust-park": Kind(
         "none: any thread may unpark it; also channels", name="thread::park", wait_for="any",
         no_owner="park-has-no-owner", is_event=True, own_threads_only=True),
+    "tbb-wait": Kind(
+        "none: another thread wakes it; a worker without tasks is `idle`", name="event of TBB", wait_for="any",
+        no_owner="tbb-has-no-owner", is_event=True, own_threads_only=True),
     "spin-lock": Kind(
         "derived where the machine code of a thread proves it, candidates otherwise", name="spin lock", spins=True),
     "py-lock": Kind(

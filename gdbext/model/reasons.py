@@ -41,7 +41,9 @@ ReasonCode = Literal[
     "owner-ident-reused", "queue-counts", "requester-unknown",
     # waits/: OpenMP
     "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "openmp-worker",
-    "openmp-worker-idle", "openmp-worker-in",
+    "openmp-worker-idle", "openmp-worker-in", "rayon-in-job", "rayon-waits-for-job", "rayon-worker-idle",
+    "tbb-has-no-owner", "tbb-waits-in", "tbb-worker-idle", "tokio-block-on", "tokio-blocking-idle",
+    "tokio-in-blocking-call", "tokio-in-task", "tokio-worker-idle",
     "owner-is-its-task", "owner-task-unknown", "tasks-left", "tasks-run", "team-starts-or-ends",
     # waits/: Qt
     "qt-call-handled", "qt-call-queued", "qt-call-unknown",

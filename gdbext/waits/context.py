@@ -19,6 +19,7 @@ from gdbext.waits.python_locks import PythonLocks
 from gdbext.waits.qt import Qt
 from gdbext.waits.rust import Rust
 from gdbext.waits.seen import SeenLock
+from gdbext.waits.tbb import Tbb
 
 
 @record
@@ -42,6 +43,7 @@ class Context:
     qt: Qt
     rust: Rust
     absl: Absl
+    tbb: Tbb
     blocked: Blocked
     words: lock_kinds.Context | None
     locks: dict[tuple[object, ...], SeenLock]
@@ -82,4 +84,5 @@ def read_context(target: Target, code: Code, library: CLibrary, threads: Threads
     return Context(target, code, library, threads, sites, python, findings, parked,
                    PythonLocks(target, code, threads, python, parked, object_names), OpenMP(target, code, threads),
                    Qt(target, code, threads), Rust(target, code, sites, sleepers), Absl(target),
+                   Tbb(target, code, sites),
                    Blocked(target, code, sites), words, {})

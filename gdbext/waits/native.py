@@ -40,6 +40,7 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
         else:
             lock = (context.openmp.find_lock(seen, futex) or context.qt.find_lock(seen, futex)
                     or context.rust.find_lock(seen, futex) or context.absl.find_lock(seen, futex)
+                    or context.tbb.find_lock(seen, futex)
                     or allocator_lock(seen, futex, context)
                     or recognise(context.words, futex, site))
             if lock.kind == CONDVAR:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol
@@ -12,11 +13,12 @@ from gdbext.glibc.futex import FUTEX_WAIT, FUTEX_WAIT_BITSET, PRIVATE, FutexWait
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Module, Target
 from gdbext.model import EXCLUSIVE, SHARED, Mode
-from gdbext.model.kinds import LockKind
+from gdbext.model.kinds import LockKind, kind_of
 from gdbext.model.reasons import because
 from gdbext.remembered import remembered
 from gdbext.runtimes import parking_lot, rust_std
 from gdbext.runtimes.names import rust_name
+from gdbext.runtimes.rust_pools import describe_wait
 from gdbext.threads.code import Code
 from gdbext.threads.function_code import code_up_to
 from gdbext.threads.site import MAX_DEPTH, Sites
@@ -42,6 +44,8 @@ _STD_NAMES: tuple[tuple[str, LockKind], ...] = (
     ("RwLock::write_contended", _STD_RWLOCK), ("Condvar::wait", _STD_CONDVAR), ("Once::call", _STD_ONCE),
     ("Once::wait", _STD_ONCE), ("Parker::park", _STD_PARK), ("Thread::park", _STD_PARK),
     ("thread::functions::park", _STD_PARK), ("thread::park", _STD_PARK))
+#: Most frames that are searched for the functions of a thread pool.
+_MAX_FRAMES = 64
 #: Most bytes of the function ``syscall``.
 _SYSCALL_SIZE = 64
 _CONSTANTS: Mapping[int, LockKind] = {rust_std.MUTEX_WAITED_FOR: _STD_MUTEX, rust_std.PARKED: _STD_PARK}
@@ -77,7 +81,11 @@ class Rust:
             return None
         native = seen.native(self._code)
         module = self._code.module(native[1][0]) if len(native) > 1 and self._is_in_syscall(native[0][0]) else None
-        return find(futex, native[1:], module) if module is not None else None
+        lock = find(futex, native[1:], module) if module is not None else None
+        if module is None or lock is None or lock.why is None or not kind_of(lock.kind).is_event:
+            return lock
+        pool = describe_wait([_ADDED.sub("", name) for name in self._names(native[1:], module, _MAX_FRAMES)])
+        return replace(lock, why=because("several", reasons=(because(pool), lock.why))) if pool is not None else lock
 
     def _is_in_syscall(self, pc: int) -> bool:
         """Whether an address is in ``syscall`` of the C library, which Rust code calls; the library's locks do not."""
@@ -179,10 +187,10 @@ class Rust:
         known.append(next((at for at in found if at is not None), None))
         return known[-1] is not None
 
-    def _names(self, native: Sequence[tuple[int, int]], module: Module) -> list[str]:
+    def _names(self, native: Sequence[tuple[int, int]], module: Module, most: int = MAX_DEPTH) -> list[str]:
         """The names of the functions of one file in which a thread waits, innermost first."""
         names = []
-        for pc, _ in native[:MAX_DEPTH]:
+        for pc, _ in native[:most]:
             function = self._code.symbol(pc, 1).function
             if function is None or self._code.module(pc) is not module:
                 break

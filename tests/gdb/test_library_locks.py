@@ -40,6 +40,7 @@ def test_fast_rlocks(name: str, tmp_path: Path) -> None:
 BUILDS = ("symbols", "stripped")
 CXX = ("-O2", "-std=gnu++20", "-Wno-missing-field-initializers", "-fPIC", "-pthread")
 ABSL_SCENES = ("written", "shared", "signal", "moved", "condition")
+TBB_SCENES = ("tasks", "queue", "idle")
 BOOST_SCENES = ("written", "shared", "upgraded")
 QT_SCENES = ("mutex", "recursive", "semaphore", "written", "read", "unproven", "recursive-read", "recursive-written",
              "queued", "handled", "end")
@@ -91,6 +92,15 @@ def test_shared_mutex_of_boost(build: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("build", BUILDS)
+def test_tbb(build: str, tmp_path: Path) -> None:
+    """Workers of oneTBB without tasks, and threads that wait for tasks or for an item of a queue."""
+    library = debian_packages.library("tbb")
+    program = compiled("tbb_waits.cc", "tbb-waits", build, library, library.options)
+    with samples.running([program, *TBB_SCENES], tmp_path, variables=library.variables) as sample:
+        inspect_scenes(sample, build)
+
+
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("name", ["tcmalloc", "jemalloc"])
 def test_signal_handler_inside_an_allocator(name: str, build: str, tmp_path: Path) -> None:
     """The thread waits for the lock that it has: tcmalloc's spin lock, or jemalloc's mutex."""
@@ -127,3 +137,36 @@ def test_locks_of_absl(build: str, tmp_path: Path) -> None:
         ("-Wl,--start-group", *archives, "-Wl,--end-group", "-lstdc++", "-ldl"), strip=build == "stripped")
     with samples.running([program, *ABSL_SCENES], tmp_path) as sample:
         inspect_scenes(sample, build)
+
+
+#: By the name of a pool, or of threads: what their waits are for; None is a mutex.
+POOLS = {
+    "r-idle": {"rayon-worker-idle"}, "r-in-job": {"rayon-in-job"}, "r-caller": {"rayon-waits-for-job"},
+    "r-join": {"rayon-waits-for-job", None}, "r-joiner": {"rayon-waits-for-job"},
+    "t-idle": {"tokio-worker-idle", "tokio-blocking-idle"}, "t-in-task": {"tokio-in-task"},
+    "t-in-call": {"tokio-worker-idle", "tokio-in-blocking-call"}, "t-block-on": {"tokio-block-on"},
+}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_pools_of_rust(build: str, tmp_path: Path) -> None:
+    """Threads of rayon and tokio: idle, waiting for a job, inside one. Without names they are what they are made of."""
+    needed = ('rayon = "1"', 'tokio = { version = "1", features = ["rt-multi-thread", "sync"] }')
+    program = crates.build("rust_pools.rs", needed, stripped=build == "stripped")
+    with samples.running([program], tmp_path) as sample:
+        for name, where in cores.places(sample):
+            session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=build == "symbols",
+                                        directory=sample.directory)
+            report = Report(session.document(0), sample.truth)
+            assert report.document["problems"] == [], name
+            rows = {row["id"]: row for row in report.document["locks"]}
+            found: dict[str, set[str | None]] = {}
+            for role in {*sample.truth.threads} - {"main"}:
+                row = report.thread(role)
+                lock = rows[row["waits"]["lock"]]
+                assert lock["kind"] in ("rust-condvar", "rust-park", "rust-mutex"), role
+                reasons = lock["why_code"]["arguments"].get("reasons", [{"code": None}])
+                found.setdefault(role.partition(".")[0], set()).add(reasons[0]["code"])
+            assert report.edges() == set(), name
+            expected = POOLS if build == "symbols" else {pool: {None} for pool in POOLS}
+            assert found == expected, name

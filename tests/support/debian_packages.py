@@ -22,7 +22,10 @@ _PACKAGES = {
     "boost": (("libboost-thread-dev",), ()),
     "rust": ((), tuple(f"librust-{name}-dev" for name in (
         "parking-lot", "parking-lot-core", "lock-api", "scopeguard", "smallvec", "cfg-if", "libc", "instant",
-        "autocfg"))),
+        "autocfg", "rayon", "rayon-core", "crossbeam-channel", "crossbeam-deque", "crossbeam-epoch", "crossbeam-utils",
+        "memoffset", "num-cpus", "either", "tokio", "tokio-macros", "pin-project-lite", "bytes", "memchr", "mio",
+        "socket2", "signal-hook-registry", "tracing", "tracing-core", "winapi", "log", "lazy-static", "once-cell"))),
+    "tbb": ((), ("libtbb-dev", "libtbb12")),
     "malloc": (("libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0"), ()),
 }
 #: By name: the folder, the shared library, and the folder of headers for this machine, if there is one.
@@ -31,6 +34,7 @@ _LIBRARIES = {
     "qt6": ("qt", "libQt6Core.so.6", "qt6"),
     "absl": ("absl", "libabsl_synchronization.so.*", ""),
     "boost": ("boost", "libboost_thread.so.*", ""),
+    "tbb": ("tbb", "libtbb.so.*", ""),
     "jemalloc": ("malloc", "libjemalloc.so.*", ""),
     "tcmalloc": ("malloc", "libtcmalloc_minimal.so.*", ""),
 }

@@ -9,6 +9,7 @@ import pytest
 from gdbext.arch import x86_64
 from gdbext.glibc.futex import FutexWait
 from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.model.reasons import because
 from gdbext.threads.code import Code
 from gdbext.threads.site import Sites
 from gdbext.threads.threads import SeenThread
@@ -203,3 +204,15 @@ def test_other_futex_operations() -> None:
     assert process.lock(LOCK, 0, 1) is None
     assert process.lock(LOCK, 0x189, 0xFFFFFFFF) is None
     assert process.lock(0x10, 0x80, 1) is None
+
+
+def test_wait_of_a_worker_says_so() -> None:
+    process = Process("rayon_core::sleep::Sleep::sleep", [VARIABLE])
+    lock = process.lock(HEAP + 0x800, 0x89, 7)
+    assert lock is not None
+    condvar = because("condvar-has-no-owner")
+    assert lock.why == because("several", reasons=(because("rayon-worker-idle"), condvar))
+    process.name = "app::load"
+    lock = process.lock(HEAP + 0x800, 0x89, 7)
+    assert lock is not None
+    assert lock.why == condvar

@@ -1,0 +1,70 @@
+"""Waits of threads inside oneTBB: workers without tasks, and threads that wait until their tasks are done.
+
+Each thread sleeps on a semaphore of its own, which one futex word is, so the thread that will wake it is not known.
+What it waits for is shown by the exported function of the library that the program has called; a worker has called
+none. A lock of TBB is not decoded: its wait stays one for a futex word.
+
+Source: oneTBB 2021.8 and 2022.0 src/tbb/{semaphore.h,concurrent_monitor.h,private_server.cpp,waiters.h}.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gdbext.errors import if_unreadable
+from gdbext.glibc.futex import FUTEX_WAIT, PRIVATE, FutexWait
+from gdbext.inferior.protocol import Target
+from gdbext.model.reasons import because
+from gdbext.runtimes.names import public_name
+from gdbext.threads.code import Code
+from gdbext.threads.site import Sites
+from gdbext.threads.threads import SeenThread
+from gdbext.waits.seen import SeenLock
+
+_WAIT: Final = "tbb-wait"
+# wheels may contain a copy with a hash in its name
+_FILE: Final = re.compile(r"^libtbb(?:-[0-9a-f]+)?\.so[.0-9]*$")
+#: The value of a semaphore with a waiting thread (``binary_semaphore``).
+_WAITED_FOR = 2
+#: Exported functions that wait for tasks, or for room or an item in a bounded queue.
+_WAITS_FOR: Final = re.compile(
+    r"^tbb::(?:detail::)?r1::(?P<function>wait|execute_and_wait|execute|parallel_pipeline|isolate_within_arena|finalize"
+    r"|wait_bounded_queue_monitor)\b")
+_QUEUE: Final = "wait_bounded_queue_monitor"
+
+
+class Tbb:
+    """The waits of threads inside oneTBB."""
+
+    def __init__(self, target: Target, code: Code, sites: Sites) -> None:
+        self._memory = target.memory
+        self._code = code
+        self._sites = sites
+
+    @if_unreadable(None)
+    def find_lock(self, seen: SeenThread, futex: FutexWait) -> SeenLock | None:
+        """What a thread waits for that sleeps on a semaphore of TBB; None for any other wait."""
+        if futex.op != FUTEX_WAIT | PRIVATE or futex.expected != _WAITED_FOR:
+            return None
+        native = seen.native(self._code)
+        first = next((i for i, (pc, _) in enumerate(native) if not self._sites.in_runtime(pc)), len(native))
+        after = next((i for i in range(first, len(native)) if not self._is_tbb(native[i][0])), len(native))
+        if after == first:
+            return None
+        if all(self._sites.in_runtime(pc) for pc, _ in native[after:]):
+            # nothing but TBB since the thread was started, unless the stack is cut off
+            is_whole = after < len(native)
+            return SeenLock(_WAIT, futex.address, "idle", why=because("tbb-worker-idle")) if is_whole else None
+        called = self._code.cpu.called(self._memory, native[after][0])
+        name = self._code.symbol(called).function if called is not None else None
+        found = _WAITS_FOR.match(public_name(name)) if name is not None else None
+        if found is None:
+            return None
+        function = found["function"]
+        return SeenLock(_WAIT, futex.address, "waiting for a queue" if function == _QUEUE else "waiting for tasks",
+                        why=because("tbb-waits-in", function=f"tbb::{function}"))
+
+    def _is_tbb(self, pc: int) -> bool:
+        module = self._code.module(pc)
+        return module is not None and _FILE.match(module.name) is not None

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import pytest
+
+from gdbext.arch import x86_64
+from gdbext.glibc.futex import FutexWait
+from gdbext.inferior.protocol import Module, Section, Symbol, Target, ThreadRef
+from gdbext.model.reasons import because
+from gdbext.threads.code import Code
+from gdbext.threads.site import Sites
+from gdbext.threads.threads import SeenThread
+from gdbext.waits.seen import SeenLock
+from gdbext.waits.tbb import Tbb
+from tests.support.fake_memory import FakeMemory
+
+STACK, APP, LIBC, TBB = 0x7F00_0000_0000, 0x40_0000, 0x60_0000, 0x70_0000
+SYSCALL, START = LIBC + 0x100, LIBC + 0x200
+CALLER, FUNCTION = APP + 0x105, TBB + 0x800
+WORD = 0x5555_0000_0104
+
+
+class Process:
+    """A thread that sleeps in ``syscall``, which TBB has called; the parts of `Target` and `Code` that `Tbb` uses."""
+
+    architecture, cpu = "x86_64", x86_64
+
+    def __init__(self, pcs: Sequence[int], function: str | None = None, library: str = "libtbb.so.12.8") -> None:
+        self.memory = FakeMemory({at: bytes(0x1000) for at in (APP, LIBC, TBB)})
+        self.memory.write(CALLER - 5, b"\xe8" + (FUNCTION - CALLER).to_bytes(4, "little", signed=True))
+        self.modules = [Module(path, (Section(".text", at, at + 0x1000),), at == APP)
+                        for path, at in (("/app/server", APP), ("/lib/libc.so.6", LIBC), (f"/lib/{library}", TBB))]
+        self.pcs, self.function = [SYSCALL, *pcs], function
+
+    def find(self, expected: int = 2, op: int = 0x80) -> SeenLock | None:
+        seen = SeenThread(ThreadRef(1, 101, None), x86_64, {"rip": SYSCALL, "rsp": STACK}, 0)
+        view = cast(Code, self)
+        return Tbb(cast(Target, self), view, Sites(self.memory, view, ())).find_lock(
+            seen, FutexWait(WORD, op, expected, False))
+
+    def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
+        return [(pc, STACK + 64 * i) for i, pc in enumerate(self.pcs)]
+
+    def module(self, address: int) -> Module | None:
+        return next((module for module in self.modules if module.contains(address)), None)
+
+    def symbol(self, address: int, index: int = 0) -> Symbol:
+        return Symbol(self.function if address == FUNCTION else None)
+
+
+@pytest.mark.parametrize("library", ["libtbb.so.12", "libtbb-1a2b3c.so.12", "libtbb.so.2"])
+def test_worker_without_tasks(library: str) -> None:
+    assert Process([TBB + 0x10, TBB + 0x20, START], library=library).find() == SeenLock(
+        "tbb-wait", WORD, "idle", why=because("tbb-worker-idle"))
+
+
+@pytest.mark.parametrize(("function", "state"), [
+    ("tbb::detail::r1::wait(tbb::detail::d1::wait_context&, tbb::detail::d1::task_group_context&)",
+     "waiting for tasks"),
+    ("tbb::detail::r1::execute_and_wait(tbb::detail::d1::task&)", "waiting for tasks"),
+    ("tbb::detail::r1::wait_bounded_queue_monitor(tbb::detail::r1::concurrent_monitor*, unsigned long)",
+     "waiting for a queue")])
+def test_thread_that_waits_in_a_function(function: str, state: str) -> None:
+    lock = Process([TBB + 0x10, CALLER, START], function).find()
+    assert lock is not None
+    assert (lock.kind, lock.state, lock.find_holders) == ("tbb-wait", state, None)
+
+
+@pytest.mark.parametrize("function", [
+    "tbb::detail::r1::wait_on_address(void*, tbb::detail::d1::delegate_base&, unsigned long)", None])
+def test_lock_of_tbb_or_unknown_function(function: str | None) -> None:
+    assert Process([TBB + 0x10, CALLER, START], function).find() is None
+
+
+def test_stack_that_is_cut_off() -> None:
+    assert Process([TBB + 0x10, TBB + 0x20]).find() is None
+
+
+@pytest.mark.parametrize(("expected", "op"), [(1, 0x80), (2, 0), (2, 0x189)])
+def test_other_futex_operations(expected: int, op: int) -> None:
+    assert Process([TBB + 0x10, START]).find(expected, op) is None
+
+
+@pytest.mark.parametrize("library", ["libtbbmalloc.so.2", "libother.so"])
+def test_other_libraries(library: str) -> None:
+    assert Process([TBB + 0x10, START], library=library).find() is None
+    assert Process([CALLER]).find() is None
