@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from gdbext.cpython.linetable import line_of, positions_of
-from gdbext.cpython.objects import Objects
+from gdbext.cpython.objects import MAX_BYTES, Objects
 from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
 from gdbext.inferior.cache import cached
 from gdbext.inferior.protocol import Memory
@@ -335,6 +335,28 @@ class FrameReader:
         """
         names = self._objects.tuple_items(self._objects.read_member("PyCodeObject", code, "co_names"))
         return {self._objects.string(name): i for i, name in enumerate(names)}
+
+    def variable_names(self, code: int) -> tuple[Sequence[str], Collection[int]]:
+        """The names of a code object's local and free variables, and the indices of those that may be in cells."""
+        shape = self._shape(code)
+        return shape.names, shape.cells
+
+    def instructions(self, code: int) -> bytes:
+        """The bytecode of a code object, since CPython 3.11 as the interpreter has specialised it.
+
+        :raises CorruptStructure: there are more than `MAX_BYTES` of `gdbext.cpython.objects`.
+        """
+        if self._has_frame_objects:
+            return self._objects.bytes(self._objects.read_member("PyCodeObject", code, "co_code"))
+        known = self._code(code)
+        if known.size > MAX_BYTES:
+            raise CorruptStructure(code, f"bytecode of {known.size} bytes")
+        return self._memory.read(known.instructions, known.size)
+
+    def line(self, code: int, offset: int) -> int | None:
+        """The line of the instruction at an offset in bytes of a code object (``PyCodeObject *``)."""
+        known = self._code(code)
+        return line_of(known.line_table, known.first_line, offset, self._version)
 
     def code_of(self, function: int) -> int:
         """The code object (``PyCodeObject *``) of a function written in Python (``PyFunctionObject *``)."""

@@ -1,4 +1,4 @@
-"""Finds the locks that a thread holds in the `with` blocks it is inside of.
+"""Finds the locks that a thread has taken: by the `with` blocks it is inside of, and by calls of ``acquire``.
 
 This is the best evidence for a plain `_thread.lock`, which records no owner.
 """
@@ -11,9 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from gdbext.cpython.acquired import LockFlow, LockFlows, Ways
 from gdbext.cpython.frames import FrameReader, RawFrame
+from gdbext.cpython.lock_calls import Place
 from gdbext.cpython.locks import LockReader
 from gdbext.cpython.objects import Objects
+from gdbext.cpython.places import PlaceReader
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.errors import GdbextError, if_unreadable
 from gdbext.model import PyFrame
@@ -28,19 +31,31 @@ _GENERATORS = frozenset(("_GeneratorContextManager", "_AsyncGeneratorContextMana
 _IMPORTLIB = "<frozen importlib"
 
 
-class TakenLock(NamedTuple):
-    """A lock (``PyObject *``) that a `with` statement has taken; `at` is the frame at the line of that statement.
+class AcquireCall(NamedTuple):
+    """A call of ``acquire``: its expression, such as ``self.lock``, and the ways on which the function releases it.
 
-    `released`: the lock may be free nevertheless, because the frame's function calls ``release`` of some object, or
-    because a function or context manager that it entered later does and has access to the lock. `unless_waiting`: the
-    same for a function that calls ``acquire`` before ``release``. If the thread waits for the lock now, it has not
-    reached the ``release``.
+    `is_local`: the expression is a local variable, whose value only the function itself can change.
+    """
+
+    expression: str
+    ways: Ways
+    is_local: bool
+
+
+class TakenLock(NamedTuple):
+    """A lock (``PyObject *``) that a `with` statement or a call of ``acquire`` has taken; `at` is the frame there.
+
+    `released`: the lock may be free nevertheless, because the frame's function may have called ``release`` of some
+    object, or because a function or context manager that it entered later may have and has access to the lock.
+    `unless_waiting`: the same for a function that calls ``acquire`` before ``release``. If the thread waits for the
+    lock now, it has not reached the ``release``. `call` is None for a `with` statement.
     """
 
     lock: int
     at: PyFrame
     released: bool
     unless_waiting: bool
+    call: AcquireCall | None = None
 
 
 class _Releaser(NamedTuple):
@@ -55,11 +70,14 @@ class _Releaser(NamedTuple):
 class TakenLocks:
     """Finds taken locks in the stacks of one runtime."""
 
-    def __init__(self, objects: Objects, frames: FrameReader, withs: WithBlocks, locks: LockReader) -> None:
+    def __init__(self, objects: Objects, frames: FrameReader, withs: WithBlocks, locks: LockReader, flows: LockFlows,
+                 places: PlaceReader) -> None:
         self._objects = objects
         self._frames = frames
         self._withs = withs
         self._locks = locks
+        self._flows = flows
+        self._places = places
 
     def of(self, stack: Sequence[RawFrame]) -> list[TakenLock]:
         """The locks that a thread holds, the last taken first; unreadable locks are left out.
@@ -77,7 +95,7 @@ class TakenLocks:
                 taken = list(self._in_frame(raw, releasers))
             except GdbextError:
                 taken = []
-            if self.releases(raw):
+            if self._has_released(raw):
                 releasers.append(partial(self._function, raw))
             if taken and waits:
                 released_by_wait.update(map(self._lock_of_wait, waits))
@@ -96,10 +114,31 @@ class TakenLocks:
     def _code_releases(self, code: int) -> bool:
         return not self._frames.names_of(code).keys().isdisjoint(_RELEASING)
 
+    def may_release(self, raw: RawFrame, lock: int, knows: Callable[[], object]) -> bool:
+        """Whether a frame may release a lock (``PyObject *``) without acquiring it first.
+
+        :param knows: whether the frame has access to the lock; called if the objects that it releases are not known.
+        """
+        if not self.releases(raw):
+            return False
+        flow = self._flows.of(raw.code)
+        if flow is None:
+            return bool(knows())
+        places = [place for place in flow.releases_ahead(raw.offset) if not self._is_other(raw, flow, place, lock)]
+        return any(place is not None and self._locked_by(raw, place) == lock for place in places) or (
+            bool(places) and bool(knows()))
+
+    def _has_released(self, raw: RawFrame) -> bool:
+        """Whether a frame's function may have called ``release`` of some object before the current instruction."""
+        if not self.releases(raw):
+            return False
+        flow = self._flows.of(raw.code)
+        return flow is None or flow.has_released(raw.offset)
+
     def _in_frame(self, raw: RawFrame, releasers: list[Callable[[], _Releaser]],
                   nesting: int = 0) -> Iterator[TakenLock]:
         """The locks that a frame has taken. Appends the code that may have released locks of outer frames."""
-        released = self.releases(raw)
+        released = self._has_released(raw)
         for block in self._withs.of(raw):
             try:
                 kinds = self._objects.type_names(block.manager)
@@ -109,7 +148,7 @@ class TakenLocks:
                     inner = self._frames.generator(generator) if generator and nesting < _MAX_NESTING else None
                     if inner is not None:
                         yield from self._in_frame(inner, releasers, nesting + 1)
-                        if self.releases(inner):
+                        if self._has_released(inner):
                             releasers.append(partial(self._function, inner, True))
                     continue
                 lock = self._managed_lock(block.manager, kinds)
@@ -121,11 +160,41 @@ class TakenLocks:
                     releasers.append(partial(_Releaser, self._around(block.manager), 0, frozenset(), False))
             except GdbextError:
                 continue
+        yield from self._acquired(raw, releasers)
         if raw.frame.function == "_find_and_load" and raw.frame.file.startswith(_IMPORTLIB):
             # since 3.15 it takes the module's lock without a `with`; the lock records its owner
             lock = self._frames.variable(raw, "lock")
             if lock:
                 yield TakenLock(lock, raw.frame, True, True)
+
+    # -- calls of ``acquire`` --------------------------------------------------------------------------------
+
+    def _acquired(self, raw: RawFrame, releasers: Sequence[Callable[[], _Releaser]]) -> Iterator[TakenLock]:
+        """The locks that a frame's function has acquired by calls on every way to the current instruction."""
+        flow = self._flows.of(raw.code)
+        for found in flow.acquired(raw.offset) if flow is not None else ():
+            lock = self._locked_by(raw, found.place)
+            if lock and flow is not None:
+                released = not all(self._is_other(raw, flow, other, lock) for other in found.others)
+                sure, unless_waiting = self._released_by(releasers, lock)
+                at = replace(raw.frame, line=self._frames.line(raw.code, found.at), columns=None)
+                yield TakenLock(lock, at, released or sure, unless_waiting, AcquireCall(
+                    str(found.place), found.ways, self._places.is_only_here(raw, found.place)))
+
+    @if_unreadable(0)
+    def _locked_by(self, raw: RawFrame, place: Place) -> int:
+        """The lock (``PyObject *``) that ``acquire`` of an expression takes, or 0."""
+        value = self._places.value(raw, place)
+        return self._managed_lock(value, self._objects.type_names(value)) if value else 0
+
+    @if_unreadable(False)
+    def _is_other(self, raw: RawFrame, flow: LockFlow, place: Place | None, lock: int) -> bool:
+        """Whether the value of an expression was always another lock than this one."""
+        if place is None or flow.is_reassigned(place):
+            return False
+        value = self._places.value(raw, place)
+        found = self._locks.decode(value) if value else None
+        return found is not None and lock not in (value, found.address, found.guard)
 
     # -- code that may have released a lock ------------------------------------------------------------------
 

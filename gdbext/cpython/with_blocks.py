@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdbext.cpython.frames import FrameReader, RawFrame
-from gdbext.cpython.linetable import line_of
 from gdbext.cpython.objects import Objects
 from gdbext.errors import CorruptStructure, if_unreadable
 from gdbext.inferior.protocol import Memory
@@ -125,7 +124,7 @@ class WithBlocks:
             begins.setdefault((other.handler, other.depth), other.start)
         for depth, entry in outermost.items():
             # the instruction before the first protected one has entered the block
-            lines[depth] = self._line(code, begins[entry.handler, entry.depth] - 2)
+            lines[depth] = self._frames.line(code, begins[entry.handler, entry.depth] - 2)
         return lines
 
     @remembered
@@ -153,7 +152,7 @@ class WithBlocks:
             slots = self._frames.lowest_values(raw, level)
             manager = self._manager(slots[-1], 0) if len(slots) == level else 0
             if manager:
-                found.append(WithBlock(manager, self._line(raw.code, entered)))
+                found.append(WithBlock(manager, self._frames.line(raw.code, entered)))
         return found[::-1]
 
     @remembered
@@ -163,10 +162,6 @@ class WithBlocks:
         return dict(iter_with_statements(self._objects.bytes(address), self._layouts.version_tuple))
 
     # -- both ------------------------------------------------------------------------------------------------
-
-    def _line(self, code: int, offset: int) -> int | None:
-        first, table = self._objects.read_members("PyCodeObject", code, "co_firstlineno", "co_linetable")
-        return line_of(self._objects.bytes(table), first, offset, self._layouts.version_tuple)
 
     @if_unreadable(0)
     def _manager(self, method: int, following: int) -> int:

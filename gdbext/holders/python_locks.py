@@ -1,7 +1,8 @@
 """Finds the holders of Python locks.
 
 Some kinds record their owner. A plain `_thread.lock` does not: its holder is the thread inside a `with` block of the
-lock (`DERIVED`). Otherwise the threads whose frames refer to the lock are candidates.
+lock (`DERIVED`), or the thread whose function has called ``acquire`` and will call ``release`` (`DERIVED` or
+`INFERRED`). Otherwise the threads whose frames refer to the lock are candidates.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from gdbext.cpython.frames import RawFrame
-from gdbext.cpython.taken import TakenLock
+from gdbext.cpython.taken import AcquireCall, TakenLock
 from gdbext.errors import GdbextError
 from gdbext.model import DERIVED, INFERRED
 from gdbext.model.kinds import kind_of
@@ -44,13 +45,13 @@ class PythonFrames:
 
     @remembered
     def taken_by(self, number: int) -> Mapping[int, TakenLock]:
-        """The locks (``PyObject *``) that a thread has taken in `with` statements."""
+        """The locks (``PyObject *``) that a thread has taken in `with` statements and by calls of ``acquire``."""
         # a recursive lock was taken in its outermost block, which is the last
         return {taken.lock: taken for reader, stack in self._locks.stacks(number) for taken in reader.taken.of(stack)}
 
     @cached_property
     def inside(self) -> Mapping[int, Sequence[tuple[int, TakenLock]]]:
-        """By lock (``PyObject *``): the threads in `with` blocks of it."""
+        """By lock (``PyObject *``): the threads that have taken it in a `with` statement or by ``acquire``."""
         found: dict[int, list[tuple[int, TakenLock]]] = {}
         for seen in self._threads:
             for address, taken in self.taken_by(seen.number).items():
@@ -82,6 +83,15 @@ class PythonFrames:
         """Whether a thread other than the holder may release a lock; some programs use a lock to send a signal."""
         known = _References([lock])
         return any(reader.taken.releases(raw) and known.find(reader, raw)
+                   for seen in self._threads if seen.number != number
+                   for reader, stack in self._locks.stacks(seen.number) for raw in stack)
+
+    def may_be_released(self, number: int, lock: SeenLock) -> bool:
+        """Whether a thread other than the holder may release a lock without acquiring it first."""
+        if lock.python is None:
+            return True
+        known = _References([lock])
+        return any(reader.taken.may_release(raw, lock.python.address, partial(known.find, reader, raw))
                    for seen in self._threads if seen.number != number
                    for reader, stack in self._locks.stacks(seen.number) for raw in stack)
 
@@ -122,18 +132,43 @@ def python_owner(found: SeenLock, waiters: Collection[int], context: HolderConte
 
 
 def inside_with(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:
-    """The thread inside a `with` block of a Python lock, if that is certain."""
+    """The thread inside a `with` block of a Python lock, or between ``acquire`` and ``release``, if that is certain."""
     takers = context.frames.inside.get(found.python.address, ()) if found.python is not None else ()
-    if len(takers) > 1:
-        return replace(found, candidates=tuple(sorted(number for number, _ in takers)),
-                       why=because("in-several-with-blocks"))
-    for number, taken in takers:
-        waits = number in waiters
-        doubtful = context.frames.released_by_others(number, found) if waits else taken.unless_waiting
-        if taken.released or doubtful:
-            return replace(found, candidates=(number,), why=because("maybe-left-with-block"))
-        return replace(found, holders=held_by((number,), DERIVED, _INSIDE, taken_at=taken.at))
+    # a function that does not release what it acquires may leave that to another thread, and then has it no longer
+    sure = [(number, taken) for number, taken in takers if taken.call is None or taken.call.ways != "none"]
+    if len(sure) > 1:
+        with_only = all(taken.call is None for _, taken in sure)
+        return replace(found, candidates=tuple(sorted(number for number, _ in sure)),
+                       why=because("in-several-with-blocks" if with_only else "acquired-by-several"))
+    for number, taken in sure:
+        if taken.call is None:
+            return _of_block(found, number, taken, waiters, context)
+        return _of_call(found, number, taken, taken.call, waiters, context)
+    candidates = tuple(sorted(number for number, _ in takers if number not in waiters))
+    if candidates:
+        return replace(found, candidates=candidates, why=because("acquired-not-released"))
     return None
+
+
+def _of_block(found: SeenLock, number: int, taken: TakenLock, waiters: Collection[int],
+              context: HolderContext) -> SeenLock:
+    waits = number in waiters
+    doubtful = context.frames.released_by_others(number, found) if waits else taken.unless_waiting
+    if taken.released or doubtful:
+        return replace(found, candidates=(number,), why=because("maybe-left-with-block"))
+    return replace(found, holders=held_by((number,), DERIVED, _INSIDE, taken_at=taken.at))
+
+
+def _of_call(found: SeenLock, number: int, taken: TakenLock, call: AcquireCall, waiters: Collection[int],
+             context: HolderContext) -> SeenLock:
+    if number in waiters:
+        # a lock that is acquired twice is often a signal, which another thread sends by releasing it
+        return replace(found, candidates=(number,), why=because("acquired-and-waits"))
+    if taken.released or taken.unless_waiting or context.frames.may_be_released(number, found):
+        return replace(found, candidates=(number,), why=because("maybe-released-since"))
+    is_proven = call.is_local and call.ways == "all"
+    why = because("acquired-by-call" if call.ways == "all" else "acquired-by-call-normally", expression=call.expression)
+    return replace(found, holders=held_by((number,), DERIVED if is_proven else INFERRED, why, taken_at=taken.at))
 
 
 def known_by_frames(found: SeenLock, waiters: Collection[int], context: HolderContext) -> SeenLock | None:

@@ -36,6 +36,8 @@ ReasonCode = Literal[
     "held-by-another-process", "lock-about-to-be-taken", "lock-unreadable", "records-no-owner", "readers-counted",
     "ordered-section",
     # waits/: Python locks
+    "acquired-and-waits", "acquired-by-call", "acquired-by-call-normally", "acquired-by-several",
+    "acquired-not-released", "maybe-released-since",
     "asked-to-stop", "in-critical-section", "in-no-critical-section", "in-several-critical-sections",
     "in-several-with-blocks", "in-with-block", "maybe-left-with-block", "not-all-stopped", "owner-ident-compiled",
     "owner-ident-reused", "queue-counts", "requester-unknown",

@@ -156,6 +156,15 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "in-critical-section": "attached, in an active critical section of it",
     "in-no-critical-section": "no attached thread is in a critical section of it",
     "in-several-critical-sections": "several threads have it in their critical sections",
+    "acquired-and-waits": "it has called `acquire` before and now waits for the same lock, which another thread may "
+                          "release as a signal",
+    "acquired-by-call": "it has called `{expression}.acquire()`, and its function releases the lock on every way out",
+    "acquired-by-call-normally": "it has called `{expression}.acquire()`, and its function releases the lock unless an "
+                                 "exception ends it",
+    "acquired-by-several": "several threads have taken it by a `with` statement or `acquire`, and only one can hold it",
+    "acquired-not-released": "the candidate has called `acquire`, but its function does not release the lock on every "
+                             "way out",
+    "maybe-released-since": "it has called `acquire`, but the lock may have been released since",
     "in-several-with-blocks": "several threads are inside `with` blocks of it",
     "in-with-block": "inside a `with` block of the lock",
     "maybe-left-with-block": "inside a `with` block of the lock, but may have released it since",

@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gdbext.cpython.acquired import LockFlows
 from gdbext.cpython.files import FileReader
 from gdbext.cpython.frames import RawFrame
 from gdbext.cpython.locks import LockReader, PyLock
 from gdbext.cpython.naming import Names
 from gdbext.cpython.object_names import ObjectNames
+from gdbext.cpython.places import PlaceReader
 from gdbext.cpython.taken import TakenLocks
 from gdbext.cpython.values import ValueReader
 from gdbext.cpython.waited import DEPTH, WaitedLocks
@@ -51,7 +53,9 @@ class Reader:
         self.waited = WaitedLocks(memory, self.layouts, python.objects, self.frames, self.locks, python.interpreters,
                                   pthreads)
         self._withs = WithBlocks(memory, self.layouts, python.objects, self.frames)
-        self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks)
+        self.taken = TakenLocks(python.objects, self.frames, self._withs, self.locks,
+                                LockFlows(self.layouts, python.objects, self.frames),
+                                PlaceReader(python.objects, self.frames, values))
 
     def managers(self, raw: RawFrame) -> list[WithBlock]:
         """The `with` blocks that a frame is inside of, with their context managers; see `WithBlocks.of`."""

@@ -407,7 +407,7 @@ def offices() -> None:
          taken_in="keep_slate")
     start("cashier", keep_till, "read")
     start("customer", want_till)
-    tell("till", "py-lock", id(till), "locked", ["customer"], candidates=("cashier", "main"),
+    tell("till", "py-lock", id(till), "locked", ["customer"], candidates=("cashier",),
          known_as="till of pylocks")
 
     start("watcher", watch_board)

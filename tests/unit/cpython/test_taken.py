@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from gdbext.cpython.acquired import LockFlows
 from gdbext.cpython.frames import FrameReader, RawFrame
 from gdbext.cpython.locks import LockReader
 from gdbext.cpython.objects import Objects
+from gdbext.cpython.places import PlaceReader
 from gdbext.cpython.taken import TakenLock, TakenLocks
+from gdbext.cpython.values import ValueReader
 from gdbext.cpython.with_blocks import WithBlocks
 from gdbext.model import PyFrame
 from tests.support.fake_memory import FakeMemory
@@ -25,7 +28,8 @@ def reading(python: FakePython, frame: int) -> tuple[TakenLocks, list[RawFrame]]
     tstate = python.build.new("PyThreadState")
     python.innermost(tstate, frame)
     taken = TakenLocks(objects, frames, WithBlocks(python.memory, python.layouts, objects, frames),
-                       LockReader(python.memory, python.layouts, objects))
+                       LockReader(python.memory, python.layouts, objects), LockFlows(python.layouts, objects, frames),
+                       PlaceReader(objects, frames, ValueReader(python.memory, python.layouts, objects)))
     return taken, frames.raw(tstate)
 
 

@@ -1,0 +1,270 @@
+"""Which locks the bytecode of a function has acquired by calls of ``acquire`` where the function is now.
+
+Two analyses of the ways through one function. Forward: what is acquired on every way to an instruction, and not
+released since. Backward: whether every way from there out of the function releases it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
+from typing import Literal, NamedTuple, Optional
+
+from gdbext.cpython.bytecode import Bytecode, with_blocks, with_table
+from gdbext.cpython.frames import FrameReader
+from gdbext.cpython.lock_calls import LOCK_NAMES, LockCall, LockCalls, Names, Place, find_lock_calls
+from gdbext.cpython.objects import Objects
+from gdbext.errors import GdbextError
+from gdbext.layout.opcodes import opcodes_of
+from gdbext.layout.table import Layouts
+from gdbext.remembered import remembered
+
+#: How a function goes on to release what it has acquired: on each way, with and without an exception; on each way
+#: without an exception; or not on each way.
+Ways = Literal["all", "normal", "none"]
+
+
+class Acquired(NamedTuple):
+    """An expression whose ``acquire`` a function has called on every way to the current instruction.
+
+    `at` is the offset of a call in bytes. `others` are the expressions whose ``release`` it may have called since,
+    None for one that is not known: if one of them is the same object, nothing is acquired.
+    """
+
+    place: Place
+    at: int
+    others: Collection[Place | None]
+    ways: Ways
+
+
+#: What is acquired: the index of the call, and the expressions released since.
+_State = Mapping[Place, tuple[int, frozenset[Optional[Place]]]]
+
+
+class LockFlow:
+    """The analysis of one function."""
+
+    def __init__(self, code: Bytecode, calls: LockCalls) -> None:
+        self._code = code
+        self._calls = calls
+        self._escapes = frozenset(calls.escapes)
+        self._acquires: dict[int, LockCall] = {}
+        self._releases: dict[int, LockCall] = {}
+        self._tests: dict[int, LockCall] = {}
+        for call in calls.calls:
+            if not call.acquires:
+                self._releases[call.call] = call
+            elif call.place is not None:
+                if call.is_sure:
+                    self._acquires[call.call] = call
+                elif call.tested is not None:
+                    self._tests[call.tested] = call
+
+    def acquired(self, offset: int) -> list[Acquired]:
+        """What the function has acquired before the instruction at an offset in bytes."""
+        here = self._code.index(offset)
+        if here is None or here not in self._states:
+            return []
+        return [Acquired(place, self._code.instructions[at].start, others | self._escapes, self._ways(here, place))
+                for place, (at, others) in self._states[here].items()]
+
+    def has_released(self, offset: int) -> bool:
+        """Whether the function may have released any lock before it came to the instruction at an offset."""
+        if self._escapes:
+            return True
+        here = self._code.index(offset)
+        return here is None or any(here == call or here in self._after(call) for call in self._releases)
+
+    def releases_ahead(self, offset: int) -> Iterator[Place | None]:
+        """The expressions that the function may release after the instruction at an offset without acquiring them.
+
+        The call that the instruction is does not count as a failure to acquire.
+        """
+        yield from self._escapes
+        here = self._code.index(offset)
+        for place in {call.place for call in self._releases.values()}:
+            if here is None or self._reaches_release(here, place):
+                yield place
+
+    def is_reassigned(self, place: Place) -> bool:
+        """Whether the function assigns the variable of an expression or an attribute of a name in it."""
+        names = {place.variable, *place.attributes}
+        return any(not names.isdisjoint(assigned) for assigned in self._calls.stores.values())
+
+    def _takes(self, i: int, following: int, place: Place) -> bool:
+        """Whether the way from an instruction to a following one takes the lock, because of the result of a test."""
+        test = self._tests.get(i)
+        return test is not None and test.place == place and (following != i + 1) == test.jumps_if_true
+
+    # -- forward ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _states(self) -> Mapping[int, _State]:
+        """What is acquired before each instruction that can be reached."""
+        states: dict[int, _State] = {}
+        open_ways: list[tuple[int, _State]] = [(0, {})]
+        while open_ways:
+            i, arriving = open_ways.pop()
+            known = states.get(i)
+            state = arriving if known is None else _both(known, arriving)
+            if state == known:
+                continue
+            states[i] = state
+            after = self._effect(i, state)
+            test = self._tests.get(i)
+            for following in self._code.successors[i]:
+                if test is not None and test.place is not None and self._takes(i, following, test.place):
+                    open_ways.append((following, self._with(after, test)))
+                else:
+                    open_ways.append((following, after))
+            handler = self._code.handlers[i]
+            if handler is not None:
+                open_ways.append((handler, _both(state, after)))
+        return states
+
+    def _effect(self, i: int, state: _State) -> _State:
+        if i in self._acquires:
+            return self._with(state, self._acquires[i])
+        if i in self._releases:
+            released = self._releases[i].place
+            return {place: (at, others | {released}) for place, (at, others) in state.items() if place != released}
+        assigned = self._calls.stores.get(i)
+        if assigned:
+            return {place: found for place, found in state.items()
+                    if not {place.variable, *place.attributes} & {*assigned}}
+        return state
+
+    @staticmethod
+    def _with(state: _State, call: LockCall) -> _State:
+        assert call.place is not None
+        return {**state, call.place: (call.call, frozenset())}
+
+    @remembered
+    def _after(self, start: int) -> set[int]:
+        """The instructions that may run after an instruction, also after an exception."""
+        found: set[int] = set()
+        open_ways = [start]
+        while open_ways:
+            i = open_ways.pop()
+            handler = self._code.handlers[i]
+            for following in (*self._code.successors[i], *(() if handler is None else (handler,))):
+                if following not in found:
+                    found.add(following)
+                    open_ways.append(following)
+        return found
+
+    # -- backward --------------------------------------------------------------------------------------------
+
+    def _ways(self, here: int, place: Place) -> Ways:
+        current = self._acquires.get(here)
+        if current is not None and current.place == place:
+            return "none"  # it waits for what it has acquired itself
+        if self._is_signal(place) or not self._all_release(self._code.successors[here], place):
+            return "none"
+        handler = self._code.handlers[here]
+        return "all" if handler is not None and self._all_release((handler,), place) else "normal"
+
+    def _all_release(self, start: tuple[int, ...], place: Place) -> bool:
+        """Whether every way, if nothing more raises, releases an expression before it ends, and at least one ends."""
+        releases = {call.first for call in self._releases.values() if call.place == place}
+        acquires = {call.first for call in self._calls.calls if call.acquires and call.place == place}
+        names = {place.variable, *place.attributes}
+        seen: set[int] = set()
+        released = False
+        open_ways = list(start)
+        while open_ways:
+            i = open_ways.pop()
+            if i in seen:
+                continue
+            seen.add(i)
+            if i in releases:
+                released = True
+                continue
+            if i in acquires or not names.isdisjoint(self._calls.stores.get(i, ())):
+                return False
+            following = self._code.successors[i]
+            if self._code.may_raise(i):
+                handler = self._code.handlers[i]
+                if handler is None:
+                    return False
+                following = (*following, handler)
+            if not following:
+                return False
+            open_ways += following
+        return released
+
+    @remembered
+    def _is_signal(self, place: Place) -> bool:
+        """Whether the function may acquire an expression again without a release in between: others release it."""
+        releases = {call.call for call in self._releases.values() if call.place == place}
+        acquires = {call.call for call in self._calls.calls if call.acquires and call.place == place}
+        seen: set[int] = set()
+        open_ways = [following for i, call in self._acquires.items() if call.place == place
+                     for following in self._code.successors[i]]
+        open_ways += [following for i, call in self._tests.items() for following in self._code.successors[i]
+                      if self._takes(i, following, place)]
+        while open_ways:
+            i = open_ways.pop()
+            if i in acquires:
+                return True
+            if i not in seen and i not in releases:
+                seen.add(i)
+                open_ways += self._code.successors[i]
+        return False
+
+    def _reaches_release(self, here: int, place: Place | None) -> bool:
+        releases = {call.call for call in self._releases.values() if call.place == place}
+        acquires = {call.call for call in self._calls.calls if call.acquires and call.is_sure and call.place == place}
+        if here in releases:
+            return True  # it is about to
+        seen: set[int] = set()
+        open_ways = [here]
+        while open_ways:
+            i = open_ways.pop()
+            if i in seen:
+                continue
+            seen.add(i)
+            if i in releases:
+                return True
+            if i in acquires and place is not None:
+                continue
+            handler = self._code.handlers[i]
+            open_ways += [following for following in self._code.successors[i]
+                          if place is None or not self._takes(i, following, place)]
+            open_ways += () if handler is None else (handler,)
+        return False
+
+
+def _both(one: _State, other: _State) -> _State:
+    """What is acquired on two ways."""
+    return {place: (min(at, other[place][0]), others | other[place][1])
+            for place, (at, others) in one.items() if place in other}
+
+
+class LockFlows:
+    """Analyses functions of one runtime; each is analysed once."""
+
+    def __init__(self, layouts: Layouts, objects: Objects, frames: FrameReader) -> None:
+        self._objects = objects
+        self._frames = frames
+        self._has_table = "_PyInterpreterFrame" in layouts
+        self._opcodes = opcodes_of(*layouts.version_tuple[:2])
+
+    @remembered
+    def of(self, code: int) -> LockFlow | None:
+        """The analysis of a function (``PyCodeObject *``); None if it cannot be analysed, or has no call to analyse."""
+        try:
+            names = self._frames.names_of(code)
+            if self._opcodes is None or names.keys().isdisjoint(LOCK_NAMES):
+                return None
+            data = self._frames.instructions(code)
+            if self._has_table:
+                table = self._objects.bytes(self._objects.read_member("PyCodeObject", code, "co_exceptiontable"))
+                bytecode = with_table(data, table, self._opcodes)
+            else:
+                bytecode = with_blocks(data, self._opcodes)
+            variables, cells = self._frames.variable_names(code)
+            known = Names(tuple(names), variables, 0 if self._has_table else min(cells, default=0))
+            return LockFlow(bytecode, find_lock_calls(bytecode, known, self._opcodes.version))
+        except (GdbextError, IndexError):
+            return None
