@@ -1,0 +1,87 @@
+"""The threads of a running process, read from /proc without a stop: what each of them sleeps in, and whether it has run.
+
+The kernel counts how often and how long a thread has run. If neither has changed between two reads, the thread has slept
+all the time, so what was read of its stack and its locks in between belongs to one moment. Source: Linux
+Documentation/filesystems/proc.rst (syscall), Documentation/scheduler/sched-stats.rst (schedstat).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+
+from gdbext.inferior.asleep import SystemCall, parse_switches, parse_system_call
+from gdbext.record import record
+
+#: Most bytes of one of these files, and most threads of a process.
+_MOST_BYTES, _MOST_THREADS = 1 << 12, 1 << 17
+_RUNNING = b"running"
+
+
+@record
+class Task:
+    """A thread at one moment.
+
+    `call` is what it sleeps in; the number is negative if it is blocked in the kernel but in no system call. None if the
+    thread runs. `ran` are counters that change whenever the thread runs; None if the kernel does not count.
+    """
+
+    tid: int
+    name: str
+    call: SystemCall | None
+    ran: tuple[int, ...] | None
+
+    def has_slept_since(self, earlier: Task | None) -> bool:
+        """Whether the thread has provably not run since an earlier read."""
+        return (earlier is not None and self.call is not None and self.ran is not None
+                and (self.call, self.ran) == (earlier.call, earlier.ran))
+
+
+def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc") -> dict[int, Task]:
+    """Read the threads of a process, by their TIDs in ascending order; those that have ended are left out.
+
+    :param only: the threads to read; all by default.
+    :param root: the path of /proc.
+    :raises PermissionError: we may not read what the threads are doing.
+    :raises OSError: the process does not exist.
+    """
+    folder = os.open(f"{root}/{pid}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        numbers = sorted(int(name) for name in os.listdir(folder) if name.isdigit()) if only is None else only
+        found = {}
+        for number in list(numbers)[:_MOST_THREADS]:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
+                found[number] = _read_task(folder, number)
+        return found
+    finally:
+        os.close(folder)
+
+
+def _read_task(folder: int, number: int) -> Task:
+    # the counters come before the call: a thread that runs in between has a call that the second read will contradict
+    ran = _ran(folder, number)
+    text = _read(folder, f"{number}/syscall")
+    call = None if text.startswith(_RUNNING) else parse_system_call(text.decode("ascii", "replace"))
+    name = _read(folder, f"{number}/comm").decode("utf-8", "backslashreplace").rstrip("\n")
+    return Task(number, name, call, ran)
+
+
+def _ran(folder: int, number: int) -> tuple[int, ...] | None:
+    try:
+        counters = tuple(int(word) for word in _read(folder, f"{number}/schedstat").split())
+    except (FileNotFoundError, ValueError):  # a kernel without these statistics
+        counters = ()
+    # time on the processor in ns, time in the queue in ns, number of times; zeros if the kernel does not count
+    if len(counters) == 3 and any(counters):
+        return counters
+    switches = parse_switches(_read(folder, f"{number}/status").decode("utf-8", "replace"))
+    return (switches,) if switches is not None else None
+
+
+def _read(folder: int, path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.read(handle, _MOST_BYTES)
+    finally:
+        os.close(handle)
