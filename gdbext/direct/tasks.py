@@ -24,18 +24,18 @@ class Task:
     """A thread at one moment.
 
     `call` is what it sleeps in; the number is negative if it is blocked in the kernel but in no system call. None if the
-    thread runs. `ran` are counters that change whenever the thread runs; None if the kernel does not count.
+    thread runs. `runs` is how often it has begun to run; None if the kernel does not count.
     """
 
     tid: int
     name: str
     call: SystemCall | None
-    ran: tuple[int, ...] | None
+    runs: int | None
 
     def has_slept_since(self, earlier: Task | None) -> bool:
         """Whether the thread has provably not run since an earlier read."""
-        return (earlier is not None and self.call is not None and self.ran is not None
-                and (self.call, self.ran) == (earlier.call, earlier.ran))
+        return (earlier is not None and self.call is not None and self.runs is not None
+                and (self.call, self.runs) == (earlier.call, earlier.runs))
 
 
 def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc") -> dict[int, Task]:
@@ -59,24 +59,21 @@ def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc")
 
 
 def _read_task(folder: int, number: int) -> Task:
-    # the counters come before the call: a thread that runs in between has a call that the second read will contradict
-    ran = _ran(folder, number)
+    # the counter comes first: if the thread then goes to sleep, it must run again to be anywhere else
+    runs = _runs(folder, number)
     text = _read(folder, f"{number}/syscall")
     call = None if text.startswith(_RUNNING) else parse_system_call(text.decode("ascii", "replace"))
     name = _read(folder, f"{number}/comm").decode("utf-8", "backslashreplace").rstrip("\n")
-    return Task(number, name, call, ran)
+    return Task(number, name, call, runs)
 
 
-def _ran(folder: int, number: int) -> tuple[int, ...] | None:
-    try:
-        counters = tuple(int(word) for word in _read(folder, f"{number}/schedstat").split())
-    except (FileNotFoundError, ValueError):  # a kernel without these statistics
-        counters = ()
-    # time on the processor in ns, time in the queue in ns, number of times; zeros if the kernel does not count
-    if len(counters) == 3 and any(counters):
-        return counters
-    switches = parse_switches(_read(folder, f"{number}/status").decode("utf-8", "replace"))
-    return (switches,) if switches is not None else None
+def _runs(folder: int, number: int) -> int | None:
+    with contextlib.suppress(FileNotFoundError, ValueError):  # a kernel without these statistics
+        # time on the processor, time in the queue, number of times; zeros if the kernel does not count
+        counters = [int(word) for word in _read(folder, f"{number}/schedstat").split()]
+        if len(counters) == 3 and any(counters):
+            return counters[2]
+    return parse_switches(_read(folder, f"{number}/status").decode("utf-8", "replace"))
 
 
 def _read(folder: int, path: str) -> bytes:
