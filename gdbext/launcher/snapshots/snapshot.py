@@ -26,7 +26,8 @@ from gdbext.errors import GdbextError
 from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core
-from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, probe
+from gdbext.launcher.snapshots.direct import end_direct, read_core
+from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import why_not_traced
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable
@@ -85,7 +86,8 @@ class Options:
     `gdb` is a file or a name on ``$PATH``; `timeout` is in seconds. `sysroot` is the folder that holds the target's
     files under their own paths, `search` are folders that may hold them anywhere. With `debuginfod` GDB asks servers
     for symbols. `each` shows each thread by itself, `stacks` is ``full``, ``top`` or ``none``, `width` is the columns
-    of a line. With `object_names` an object that has a lock is named by the value of an attribute.
+    of a line. With `object_names` an object that has a lock is named by the value of an attribute. With `without_gdb`
+    cores are read without GDB, and processes are not read.
     """
 
     gdb: str | None = None
@@ -98,6 +100,7 @@ class Options:
     colour: bool = False
     width: int | None = None
     object_names: bool = True
+    without_gdb: bool = False
 
 
 @record
@@ -148,10 +151,11 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     started = time.monotonic()
     run = _Run()
     try:
-        gdb = find_gdb(options.gdb)
+        gdb = _gdb(target, options)
         with prepared(target, options) as preparation:
             run.notes = preparation.notes
-            answer = run.answer(gdb, target, options, preparation)
+            answer = (run.answer(gdb, target, options, preparation) if gdb is not None
+                      else _read_without_gdb(target, options, preparation))
     except (GdbextError, OSError) as error:
         if isinstance(error, OSError):
             error = GdbextError(f"{target.name} cannot be read: {error.strerror or error}",
@@ -165,6 +169,30 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], run.stopped,
                 time.monotonic() - started, problem, hint, status, run.notes,
                 tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]))
+
+
+def _gdb(target: Target, options: Options) -> str | None:
+    """The GDB that takes a snapshot; None if there is none and none is needed.
+
+    :raises NoGdb: there is no GDB, and one is needed.
+    """
+    if options.without_gdb and target.core is not None:
+        return None
+    if options.without_gdb:
+        raise NoGdb(f"{target.name} cannot be read without GDB", "leave out --no-gdb")
+    try:
+        return find_gdb(options.gdb)
+    except NoGdb:
+        if target.core is None or names_gdb(options.gdb):
+            raise
+        return None
+
+
+def _read_without_gdb(target: Target, options: Options, preparation: Preparation) -> Mapping[str, Any]:
+    return read_core(target.name, {
+        "executable": preparation.executable, "places": dict(preparation.places), "may_defer": False,
+        "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
+        "object_names": options.object_names}, preparation.descriptors[0], options.timeout)
 
 
 @contextlib.contextmanager
@@ -191,7 +219,8 @@ _running_lock = threading.Lock()
 
 
 def end_running() -> None:
-    """End the GDBs of other threads in good order; their snapshots then fail."""
+    """End the GDBs of other threads in good order, and snapshots without GDB; these then fail."""
+    end_direct()
     with _running_lock:
         for process in _running:
             process.terminate()
