@@ -1,7 +1,7 @@
 """Stops single threads of a process for a moment, to read registers that /proc does not show.
 
-A thread is seized and interrupted, so it gets no signal. If this process ends in any way, the kernel lets the thread run
-on. Source: Linux man-pages 6.05, ptrace(2); Linux 6.1 include/uapi/linux/ptrace.h, include/uapi/linux/elf.h.
+A thread is seized and interrupted, so it gets no signal. If this process ends in any way, the kernel resumes the
+thread. Source: Linux man-pages 6.05, ptrace(2); Linux 6.1 include/uapi/linux/ptrace.h, include/uapi/linux/elf.h.
 """
 
 from __future__ import annotations

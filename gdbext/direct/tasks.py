@@ -1,13 +1,14 @@
-"""The threads of a running process, read from /proc without a stop: what each of them sleeps in, and whether it has run.
+"""The threads of a running process, read from the kernel without a stop: what they sleep in, and whether they have run.
 
-The kernel counts how often and how long a thread has run. If neither has changed between two reads, the thread has slept
-all the time, so what was read of its stack and its locks in between belongs to one moment. Source: Linux
+The kernel counts how often a thread has begun to run. If a thread sleeps and that number has not changed between two
+reads, it has slept all the time. What was read of its stack in between then belongs to one moment. Source: Linux
 Documentation/filesystems/proc.rst (syscall), Documentation/scheduler/sched-stats.rst (schedstat).
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 from collections.abc import Iterable
 
@@ -23,8 +24,8 @@ _RUNNING = b"running"
 class Task:
     """A thread at one moment.
 
-    `call` is what it sleeps in; the number is negative if it is blocked in the kernel but in no system call. None if the
-    thread runs. `runs` is how often it has begun to run; None if the kernel does not count.
+    `call` is the system call that it sleeps in, None if it runs. The number is negative if it is blocked in the kernel
+    but in no system call. `runs` is how often it has begun to run; None if the kernel does not count.
     """
 
     tid: int
@@ -82,3 +83,16 @@ def _read(folder: int, path: str) -> bytes:
         return os.read(handle, _MOST_BYTES)
     finally:
         os.close(handle)
+
+
+def robust_list(tid: int, number: int) -> int | None:
+    """The address of the ``struct robust_list_head`` of any thread; None if there is none, or we may not read it.
+
+    Source: Linux man-pages 6.05, get_robust_list(2).
+
+    :param number: the system call's number on this machine.
+    """
+    head, size = ctypes.c_uint64(), ctypes.c_size_t()
+    failed = ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(tid), ctypes.byref(head),
+                                       ctypes.byref(size))
+    return head.value or None if not failed else None

@@ -44,8 +44,8 @@ from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory
 
 __all__ = [
-    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "NAME", "NOT_DATA", "OF_SLEEPERS",
-    "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
+    "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "NAME", "NOT_DATA",
+    "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
     "constant_arguments", "core_registers", "interrupted_call", "is_at_system_call", "is_canonical",
     "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads", "loaded_arguments",
     "loaded_thread_local", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",

@@ -1,8 +1,8 @@
 """A running process as a `Target`, read by /proc alone: it is not stopped.
 
-Threads that sleep have all that matters in /proc: the system call with its arguments, the stack pointer and the program
-counter. The others are stopped for a moment each, if that is allowed. `LiveTarget.moved` says which threads have run while
-the process was read.
+/proc has all that matters of a thread that sleeps: the system call, its arguments, the stack pointer and the program
+counter. Other threads are stopped for a moment, if that is allowed. `ProcessTarget.moved` says which threads have run
+while the process was read.
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ import os
 import socket
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 from gdbext import arch
-from gdbext.arch.protocol import Unwinder
-from gdbext.direct.process_memory import ProcessMemory
-from gdbext.direct.robust_list import robust_list
+from gdbext.direct.memory import ProcessMemory
 from gdbext.direct.stopping import StoppedThreads
-from gdbext.direct.tasks import Task, read_tasks
-from gdbext.elf.headers import Read, opened_file
-from gdbext.elf.mapped import MappedModule, mapped_modules
+from gdbext.direct.symbols import LoadedFile
+from gdbext.direct.target import DirectTarget
+from gdbext.direct.tasks import Task, read_tasks, robust_list
+from gdbext.elf.headers import Read, open_regular
+from gdbext.elf.mapped import mapped_modules
 from gdbext.errors import GdbextError, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.cache import CachedMemory
-from gdbext.inferior.modules import ModuleMap
 from gdbext.inferior.proc import Proc
-from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, Symbol, ThreadRef
-from gdbext.layout.table import Struct
-from gdbext.model import ProblemKind, TargetKind
+from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadRef
+from gdbext.model import TargetKind
 from gdbext.remembered import remembered
 
 #: Most frames that are compared to see whether a thread that has run in between is where it was.
@@ -39,7 +38,7 @@ _LOOKS, _INTERVAL = 4, 0.0005
 _ROUNDS = 10
 
 
-class LiveTarget:
+class ProcessTarget(DirectTarget):
     """A running process.
 
     :param may_stop: whether threads may be stopped for a moment.
@@ -58,7 +57,9 @@ class LiveTarget:
         self._raw = ProcessMemory(pid)
         self.memory: Memory = CachedMemory(self._raw)
         self.proc: Proc | None = Proc(pid)
+        self._proc = self.proc
         self.stopped = StoppedThreads()
+        self.left_out = set()
         # threads that slept until they were stopped, for registers that /proc does not show, or did not
         self._kept: dict[int, bool] = {}
         try:
@@ -68,8 +69,7 @@ class LiveTarget:
         except FileNotFoundError:
             raise NoTarget(f"there is no process {pid}") from None
         self._now: dict[int, Task] = {}
-        self._numbers = {number: lwp for number, lwp in enumerate(self._ordered(), 1)}
-        self._mapped: list[MappedModule] | None = None
+        self._numbers = dict(enumerate(self._ordered(), 1))
         names = self._cpu.system_call_names()
         self._robust_list = next((number for number, name in names.items() if name == "get_robust_list"), None)
 
@@ -98,14 +98,15 @@ class LiveTarget:
         task = self.tasks[thread.lwp]
         if task.call is not None and thread.lwp not in self.stopped.current and not set(names) - self._cpu.OF_SLEEPERS:
             return self._cpu.sleeping_registers(task.call)
-        stopped = self._stopped_registers(thread, task)
+        stopped = self._registers(thread)
         return {name: stopped[name] for name in names or self._cpu.AT_STOP if name in stopped}
 
-    def _stopped_registers(self, thread: ThreadRef, task: Task) -> dict[str, int]:
-        """Stop a thread and read its registers.
+    def _registers(self, thread: ThreadRef) -> dict[str, int]:
+        """All registers of a thread, which is stopped for that.
 
         :raises ThreadUnavailable: it cannot be stopped.
         """
+        task = self.tasks[thread.lwp]
         if not self._may_stop:
             raise ThreadUnavailable("the thread runs")
         try:
@@ -131,15 +132,8 @@ class LiveTarget:
         return robust_list(thread.lwp, self._robust_list) if self._robust_list is not None else None
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
-        registers = self._stopped_registers(thread, self.tasks[thread.lwp])
-        return self._unwinder().unwind(registers, limit)
-
-    @remembered
-    def _unwinder(self) -> Unwinder:
-        return self._cpu.unwinder(self.memory, self.modules())
-
-    def variables(self, thread: ThreadRef, index: int) -> list[tuple[str, str, str]]:
-        return []
+        registers = self._registers(thread)
+        return self._unwinder.unwind(registers, limit)
 
     def selected(self) -> int | None:
         return None
@@ -148,12 +142,22 @@ class LiveTarget:
         return None
 
     def frame_registers(self, thread: ThreadRef, index: int) -> dict[str, int]:
-        return {}
+        task = self.tasks[thread.lwp]
+        asleep = task.call if thread.lwp not in self.stopped.current else None
+        if asleep is not None:
+            # what an inner frame has saved is known without a stop
+            found = self._unwinder.frame_registers(self._cpu.sleeping_registers(asleep), index)
+            if not self._may_stop or found.keys() >= set(self._cpu.CALLEE_SAVED):
+                return found
+        return super().frame_registers(thread, index)
 
     # -- what has changed ----------------------------------------------------------------------------------------
 
     def moved(self) -> set[int]:
-        """The threads that have run since they were read and are not stopped, by TID; also those that began or ended."""
+        """The threads that have run since they were read, by TID, and those that began or ended.
+
+        Threads that are stopped have not run, if they slept from when they were read until they were stopped.
+        """
         try:
             self._now = read_tasks(self.pid)
         except OSError:  # the process has ended
@@ -173,7 +177,7 @@ class LiveTarget:
             if now.call == before:
                 registers = self._cpu.sleeping_registers(before)
                 try:
-                    return unwinder.unwind(registers, _MAX_FRAMES) == self._unwinder().unwind(registers, _MAX_FRAMES)
+                    return unwinder.unwind(registers, _MAX_FRAMES) == self._unwinder.unwind(registers, _MAX_FRAMES)
                 except GdbextError:
                     return False
             time.sleep(_INTERVAL)
@@ -183,71 +187,48 @@ class LiveTarget:
 
     # -- files ---------------------------------------------------------------------------------------------------
 
-    def modules(self) -> Sequence[Module]:
-        return [found.module for found in self._modules()]
+    @cached_property
+    def _loaded(self) -> tuple[list[Module], dict[int, LoadedFile]]:
+        """The modules, the executable first, and the files of those that are on this machine, by the module's id()."""
+        modules: list[Module] = []
+        files: dict[int, LoadedFile] = {}
+        for found in mapped_modules(self.memory, self.regions(), (), self._open, versioned=True):
+            path = found.module.path
+            module = Module(path, found.module.sections, path == self.executable, found.file is None)
+            modules.append(module)
+            if found.file is not None:
+                files[id(module)] = LoadedFile(found.file, found.bias, path, self._open)
+        return sorted(modules, key=lambda module: not module.is_main), files
 
-    def _modules(self) -> list[MappedModule]:
-        if self._mapped is None:
-            self._mapped = list(mapped_modules(self.memory, self.regions(), (), self._open))
-        return self._mapped
-
+    @remembered
     def _open(self, path: str) -> Read | None:
+        """Open a regular file of the process's file system, or else of ours."""
         for place in (f"/proc/{self.pid}/root{path}", path):
-            try:
-                file = open(place, "rb", buffering=0)
-                return opened_file(file)
-            except (OSError, ValueError):
-                continue
+            with contextlib.suppress(OSError, ValueError):
+                return open_regular(place)
         return None
 
     def has_file(self, path: str) -> bool:
         return self._open(path) is not None
 
-    def mapped_files(self) -> list[tuple[int, str]]:
-        return []
+    def mapped_files(self) -> Sequence[tuple[int, str]]:
+        return ()
 
     def file_build_id(self, module: Module) -> str | None:
-        return None
+        loaded = self._file(module)
+        return loaded.build_id if loaded is not None else None
 
-    def debug_structs(self, module: Module) -> dict[str, Struct]:
-        return {}
-
-    @remembered
-    def _module_map(self) -> ModuleMap:
-        return ModuleMap(self.modules())
+    # -- the process ---------------------------------------------------------------------------------------------
 
     @remembered
-    def symbol(self, address: int) -> Symbol:
-        module = self._module_map().find(address)
-        found = next((each for each in self._modules() if each.module is module), None)
-        try:
-            return Symbol(found.symbol(address) if found is not None else None)
-        except GdbextError:
-            return Symbol(None)
-
-    def regions(self) -> tuple[Region, ...]:
-        assert self.proc is not None
-        return self.proc.regions()
+    def regions(self) -> Sequence[Region]:
+        return self._proc.regions()
 
     def core_kept(self) -> tuple[int, int] | None:
         return None
 
     def origin(self) -> Origin:
-        assert self.proc is not None
-        return Origin(self.proc.command_line(), socket.gethostname(), int(time.time()))
-
-    def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
-        return []
-
-    def demangle(self, name: str) -> str:
-        return name
-
-    def read_host_file(self, path: str, limit: int) -> bytes | None:
-        read = self._open(path) if os.path.isabs(path) else None
-        return (read(0, limit) or None) if read is not None else None
-
-    def problems(self) -> tuple[tuple[str, ProblemKind, str], ...]:
-        return ()
+        return Origin(self._proc.command_line(), socket.gethostname(), int(time.time()))
 
 
 def _settled_tasks(pid: int, only: Iterable[int] | None = None) -> dict[int, Task]:

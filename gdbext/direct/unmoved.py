@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gdbext.direct.live_target import LiveTarget
+from gdbext.direct.process import ProcessTarget
 from gdbext.model import Report
 from gdbext.model.kinds import GIL
 from gdbext.snapshot import take_snapshot
@@ -25,7 +25,7 @@ def read_live(pid: int, may_stop: bool = True, object_names: bool = True) -> Rep
     """
     moving: set[int] | None = set()
     for attempt in range(_TRIES):
-        target = LiveTarget(pid, may_stop, moving)
+        target = ProcessTarget(pid, may_stop, moving)
         with target.stopped as stopped:
             report = take_snapshot(target, object_names).judged_report(lambda thread: True)
             moved = target.moved()
@@ -37,7 +37,7 @@ def read_live(pid: int, may_stop: bool = True, object_names: bool = True) -> Rep
     return report
 
 
-def _kept_waiting(target: LiveTarget, report: Report, moved: set[int]) -> set[int]:
+def _kept_waiting(target: ProcessTarget, report: Report, moved: set[int]) -> set[int]:
     """The threads among those that have moved that cannot have left the wait that the report shows.
 
     A thread that waits for the GIL wakes up every few milliseconds, and sleeps again if the GIL is still held. It was
