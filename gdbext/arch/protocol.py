@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, Union
 
+from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Memory, Module, SignalInfo
 from gdbext.record import record
 
@@ -219,6 +220,8 @@ class Unwinder(Protocol):
     """Unwinds the threads of one stop of one target; see `arch.x86_64.unwind.Unwinder`."""
 
     def unwind(self, registers: Mapping[str, int], limit: int) -> list[tuple[int, int]]: ...
+    def walk(self, registers: Mapping[str, int],
+             limit: int) -> tuple[list[tuple[int, int]], GdbextError | None]: ...
     def function_range(self, pc: int) -> tuple[int, int] | None: ...
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from gdbext.commands.answer import source_of_core
 from gdbext.debugger.settings import Settings
 from gdbext.debugger.target import GdbTarget
 from gdbext.render.source import SourceFiles
@@ -14,8 +15,8 @@ from gdbext.render.source_access import EVERYBODY, SourceAccess, User
 def source_files(target: GdbTarget, chosen: Settings) -> SourceFiles:
     """Prepare reading the source of the target's frames."""
     if target.kind == "core":
-        return SourceFiles(chosen.source_path, chosen.source_anywhere, SourceAccess("", _user_of_core(target)),
-                           since=lambda: _core_written(target), what="core")
+        return source_of_core(target.core_file(), lambda: _core_written(target), chosen.source_path,
+                              chosen.source_anywhere)
     if target.proc is None:
         return SourceFiles(chosen.source_path, chosen.source_anywhere,
                            SourceAccess("", EVERYBODY if os.geteuid() == 0 else None))
@@ -44,19 +45,6 @@ def _user_of_process(pid: int) -> User | None:
         return User(users[0], fields["Gid"][0], fields["Groups"])
     except (OSError, ValueError, LookupError):
         return EVERYBODY
-
-
-def _user_of_core(target: GdbTarget) -> User | None:
-    """Return the same for a core. The user that the core records and the owner of its file must agree."""
-    core = target.core_file()
-    if os.geteuid() != 0:
-        return None if core is None or core.owner == os.geteuid() else EVERYBODY
-    if core is None or core.user is None:
-        return EVERYBODY
-    users = {core.user, core.owner} - {0}
-    if not users:
-        return None
-    return EVERYBODY if len(users) > 1 else User(users.pop(), core.group if core.user else EVERYBODY.gid)
 
 
 def _core_written(target: GdbTarget) -> float | None:

@@ -165,8 +165,23 @@ class Unwinder:
         :raises CannotUnwind: some frame needs the debugger's unwinder.
         :raises MemoryUnreadable: the stack is not readable.
         """
-        pc, sp, bp = registers["rip"], registers["rsp"], registers.get("rbp", 0)
-        frames = [(pc, sp)]
+        frames, error = self.walk(registers, limit)
+        if error is not None:
+            raise error
+        return frames
+
+    def walk(self, registers: Mapping[str, int], limit: int) -> tuple[list[tuple[int, int]], GdbextError | None]:
+        """The frames as `unwind` has them, and why the walk ended before the outermost frame, None if it did not."""
+        frames = [(registers["rip"], registers["rsp"])]
+        try:
+            self._walk(frames, registers.get("rbp", 0), limit)
+        except (CannotUnwind, MemoryUnreadable) as error:
+            return frames, error
+        return frames, None
+
+    def _walk(self, frames: list[tuple[int, int]], bp: int, limit: int) -> None:
+        """Append the callers of the innermost frame."""
+        pc, sp = frames[0]
         rules = self._rules
         low = high = 0  # the part of the stack that `words` holds
         words: memoryview | bytes = b""
@@ -195,7 +210,6 @@ class Unwinder:
             sp = cfa
             frames.append((pc, sp))
             inside = pc - 1  # in the call: the code after it may be another function
-        return frames
 
     def _words(self, sp: int, cfa: int) -> tuple[int, memoryview]:
         """The stack from a stack pointer up to a frame's end at least, as 64-bit words."""
