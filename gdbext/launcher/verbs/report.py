@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--children", action="store_true",
                         help="also report on all descendants of the process, and on their waits for each other")
     add_text(parser)
-    add_snapshot_options(parser)
+    add_snapshot_options(parser, without_gdb=True)
 
 
 def run(options: argparse.Namespace) -> int:

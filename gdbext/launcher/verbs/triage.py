@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "the end of the run)")
     parser.add_argument("--resume", action="store_true",
                         help="continue a stopped run with the same targets or the same --state")
-    add_snapshot_options(parser)
+    add_snapshot_options(parser, without_gdb=True)
     group = parser.add_argument_group("where snapshots are taken")
     group.add_argument("--dask", metavar="ADDRESS",
                        help="let the workers of the Dask cluster with this scheduler read the cores. They need gdbext "
