@@ -21,8 +21,9 @@ from gdbext.snapshot import take_snapshot
 class Request:
     """The launcher's request.
 
-    `executable` and `places` are as in `CoreTarget`. If `may_defer`, the answer only says what was left out if GDB is
-    needed for a complete report. For the other members see `debugger.one_snapshot.Request`.
+    `executable` and `places` are as in `CoreTarget`. If `may_defer`, the answer only says what was left out if the
+    report by GDB could have more, or if the core is unusual. For the other members see
+    `debugger.one_snapshot.Request`.
     """
 
     executable: str | None
@@ -45,13 +46,14 @@ def answer_request(request: Request, core: str) -> dict[str, Any]:
         target = CoreTarget(core, request.executable, request.places)
         snapshot = take_snapshot(target, request.object_names)
         report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
-        if target.left_out and request.may_defer:
-            return {"left_out": sorted(target.left_out)}
-        report = _with_left_out(report, target.left_out)
+        left_out = target.left_out([runtime.module for runtime in report.runtimes])
+        if request.may_defer and (left_out or not target.is_usual):
+            return {"left_out": sorted(left_out)}
+        report = _with_left_out(report, left_out)
         files = source_of_core(target.core_file, lambda: target.written)
         made = answer(report, snapshot.incomplete, files, Style(request.colour, request.width), request.each,
                       request.stacks)
-        return {**made, "left_out": sorted(target.left_out)}
+        return {**made, "left_out": sorted(left_out)}
     except GdbextError as error:
         return {"problem": printable(str(error)), "hint": error.hint}
     except MemoryError:

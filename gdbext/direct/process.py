@@ -50,6 +50,7 @@ class ProcessTarget(DirectTarget):
     kind: TargetKind = "live"
 
     def __init__(self, pid: int, may_stop: bool = True, moving: Collection[int] | None = ()) -> None:
+        super().__init__()
         self.pid = pid
         self.architecture = os.uname().machine
         self._cpu = arch.of(self.architecture)
@@ -59,7 +60,6 @@ class ProcessTarget(DirectTarget):
         self.proc: Proc | None = Proc(pid)
         self._proc = self.proc
         self.stopped = StoppedThreads()
-        self.left_out = set()
         # threads that slept until they were stopped, for registers that /proc does not show, or did not
         self._kept: dict[int, bool] = {}
         try:
@@ -141,7 +141,7 @@ class ProcessTarget(DirectTarget):
     def signal(self, thread: ThreadRef) -> SignalInfo | None:
         return None
 
-    def frame_registers(self, thread: ThreadRef, index: int) -> dict[str, int]:
+    def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
         task = self.tasks[thread.lwp]
         asleep = task.call if thread.lwp not in self.stopped.current else None
         if asleep is not None:
@@ -215,7 +215,7 @@ class ProcessTarget(DirectTarget):
         return ()
 
     def file_build_id(self, module: Module) -> str | None:
-        loaded = self._file(module)
+        loaded = self._file_of(module)
         return loaded.build_id if loaded is not None else None
 
     # -- the process ---------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from gdbext import arch
@@ -32,8 +32,17 @@ class DirectTarget:
 
     architecture: str
     memory: Memory
-    #: What the report asked for and only a debugger knows.
-    left_out: set[str]
+
+    def __init__(self) -> None:
+        self._left_out: set[str] = set()
+        self._files_with_lines: set[str] = set()
+
+    def left_out(self, interpreters: Collection[str] = ()) -> set[str]:
+        """What was asked for so far and only a debugger knows; some of `LEFT_OUT`.
+
+        :param interpreters: names of modules whose source lines do not matter.
+        """
+        return self._left_out | ({"lines"} if self._files_with_lines - {*interpreters} else set())
 
     @property
     @abstractmethod
@@ -60,11 +69,11 @@ class DirectTarget:
     def modules(self) -> Sequence[Module]:
         return self._loaded[0]
 
-    def _file(self, module: Module | None) -> LoadedFile | None:
+    def _file_of(self, module: Module | None) -> LoadedFile | None:
         return self._loaded[1].get(id(module))
 
     def debug_structs(self, module: Module) -> dict[str, Struct]:
-        self.left_out.add("types")
+        self._left_out.add("types")
         return {}
 
     @cached_property
@@ -74,11 +83,12 @@ class DirectTarget:
     @remembered
     def symbol(self, address: int) -> Symbol:
         """The function or variable that covers an address; its file and line are not known."""
-        loaded = self._file(self._module_map.find(address))
-        if loaded is None:
+        module = self._module_map.find(address)
+        loaded = self._file_of(module)
+        if module is None or loaded is None:
             return Symbol(None)
         if loaded.has_lines:
-            self.left_out.add("lines")
+            self._files_with_lines.add(module.name)
         return Symbol(function_name(loaded.symbol(address)))
 
     def demangle(self, name: str) -> str:
@@ -102,13 +112,13 @@ class DirectTarget:
 
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
         frames, _ = self._unwinder.walk(self._registers(thread), index + 1)
-        loaded = self._file(self._module_map.find(frames[index][0])) if index < len(frames) else None
+        loaded = self._file_of(self._module_map.find(frames[index][0])) if index < len(frames) else None
         if loaded is None or loaded.has_lines:
-            self.left_out.add("variables")
+            self._left_out.add("variables")
         return []
 
     def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
-        self.left_out.add("instructions")
+        self._left_out.add("instructions")
         return []
 
     def problems(self) -> Sequence[tuple[str, ProblemKind, str]]:

@@ -23,7 +23,7 @@ _PARTS = {
     "python-wait": "its wait in Python", "robust-list": "its list of robust mutexes",
     "task-wait": "its wait",
 }
-# what a report without GDB lacks; `LEFT_OUT` of direct/core.py
+# what a report without GDB lacks; `LEFT_OUT` of direct/target.py
 _LACKS = {
     "frames": "the callers of frames without a frame description",
     "instructions": "the machine code that proves which thread holds a lock, or why a thread crashed",

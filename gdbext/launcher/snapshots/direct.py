@@ -32,6 +32,10 @@ _START = ("import sys; sys.path.insert(0, {home!r}); import gdbext; sys.path.app
           "from gdbext.direct.server import main; main({descriptor})")
 
 
+class TooSlow(Unreadable):
+    """A snapshot took longer than its time limit."""
+
+
 class _Server:
     """A running server."""
 
@@ -122,7 +126,7 @@ def read_core(name: str, request: Mapping[str, Any], core: int, timeout: float) 
             raise Unreadable(made["problem"], made["hint"])
         return made
     if time.monotonic() >= began + timeout:
-        raise Unreadable(f"{name} was not read within {timeout:g} s", "give more time: --timeout SECONDS")
+        raise TooSlow(f"{name} was not read within {timeout:g} s", "give more time: --timeout SECONDS")
     raise Unreadable(f"{name}: the process that reads it ended without an answer: {server.said()}",
                      "please report it; GDB may read it: --gdb gdb")
 

@@ -1,4 +1,4 @@
-"""One snapshot of one target by one GDB process.
+"""One snapshot of one target: by one GDB process, or of a core without GDB (`direct`).
 
 The GDB runs in its own session, where Ctrl-C at the terminal does not reach it, and never outlives the launcher.
 Signals that interrupt or suspend programs are blocked in it: a GDB that gets SIGINT while it attaches passes it on to
@@ -22,11 +22,13 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from gdbext.elf.core_file import read_core_file
 from gdbext.errors import GdbextError
+from gdbext.inferior.signals import decode_siginfo
 from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core
-from gdbext.launcher.snapshots.direct import end_direct, read_core
+from gdbext.launcher.snapshots.direct import TooSlow, end_direct, read_core
 from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import why_not_traced
@@ -151,11 +153,10 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     started = time.monotonic()
     run = _Run()
     try:
-        gdb = _gdb(target, options)
+        gdb = _find_gdb(target, options)
         with prepared(target, options) as preparation:
             run.notes = preparation.notes
-            answer = (run.answer(gdb, target, options, preparation) if gdb is not None
-                      else _read_without_gdb(target, options, preparation))
+            answer = _answer(run, gdb, target, options, preparation)
     except (GdbextError, OSError) as error:
         if isinstance(error, OSError):
             error = GdbextError(f"{target.name} cannot be read: {error.strerror or error}",
@@ -171,15 +172,15 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
                 tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]))
 
 
-def _gdb(target: Target, options: Options) -> str | None:
-    """The GDB that takes a snapshot; None if there is none and none is needed.
+def _find_gdb(target: Target, options: Options) -> str | None:
+    """The GDB that may take the snapshot; None if the core is to be read without GDB.
 
-    :raises NoGdb: there is no GDB, and one is needed.
+    :raises NoGdb: there is no GDB, and the target is a process or the user names a GDB.
     """
-    if options.without_gdb and target.core is not None:
-        return None
     if options.without_gdb:
-        raise NoGdb(f"{target.name} cannot be read without GDB", "leave out --no-gdb")
+        if target.core is None:
+            raise NoGdb(f"{target.name} cannot be read without GDB", "leave out --no-gdb")
+        return None
     try:
         return find_gdb(options.gdb)
     except NoGdb:
@@ -188,9 +189,44 @@ def _gdb(target: Target, options: Options) -> str | None:
         return None
 
 
-def _read_without_gdb(target: Target, options: Options, preparation: Preparation) -> Mapping[str, Any]:
+def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
+            preparation: Preparation) -> Mapping[str, Any]:
+    """Take the snapshot by GDB or without it, and return the answer.
+
+    A core is read without GDB first if the user has not named a GDB. GDB reads it again if it can add something.
+
+    :raises GdbextError: there is no answer.
+    """
+    if gdb is None:
+        return _read_without_gdb(target, options, preparation, False)
+    if target.core is None or options.gdb is not None or options.debuginfod or _had_fault(preparation):
+        return run.answer(gdb, target, options, preparation)
+    try:
+        answer = _read_without_gdb(target, options, preparation, True)
+        if "document" in answer:
+            return answer
+    except TooSlow:
+        raise
+    except Unreadable:  # GDB may have more luck, or a better explanation
+        pass
+    try:
+        return run.answer(gdb, target, options, preparation)
+    except NoGdb:  # it has no Python
+        return _read_without_gdb(target, options, preparation, False)
+
+
+def _had_fault(preparation: Preparation) -> bool:
+    """Whether a core is that of a crash in the program's own code, for which GDB's disassembly is needed."""
+    core = read_core_file(preparation.core or "")
+    info = core.threads[0].siginfo if core is not None and core.threads else None
+    signal_info = decode_siginfo(info) if info is not None else None
+    return signal_info is not None and signal_info.address is not None
+
+
+def _read_without_gdb(target: Target, options: Options, preparation: Preparation,
+                      may_defer: bool) -> Mapping[str, Any]:
     return read_core(target.name, {
-        "executable": preparation.executable, "places": dict(preparation.places), "may_defer": False,
+        "executable": preparation.executable, "places": dict(preparation.places), "may_defer": may_defer,
         "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
         "object_names": options.object_names}, preparation.descriptors[0], options.timeout)
 

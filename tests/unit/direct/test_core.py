@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gdbext.direct.core import LEFT_OUT, CoreTarget
+from gdbext.direct.core import CoreTarget
+from gdbext.direct.target import LEFT_OUT
 from gdbext.elf.headers import PF_X, PT_LOAD, find_segments
 from gdbext.errors import GdbextError, MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.inferior.protocol import ThreadRef
@@ -142,16 +143,16 @@ def test_file_that_is_not_here_is_not_read(tmp_path: Path) -> None:
 def test_unwind_when_the_caller_is_not_known_raises(target: CoreTarget) -> None:
     with pytest.raises(ThreadUnavailable, match="cut short after frame 0: no usable frame description for 0x1234"):
         target.unwind(target.threads()[1], 10)
-    assert target.left_out == {"frames"}
+    assert target.left_out() == {"frames"}
 
 
 def test_what_only_a_debugger_knows_is_left_out(target: CoreTarget) -> None:
-    assert target.left_out == set()
+    assert target.left_out() == set()
     thread = target.threads()[0]
     assert (target.disassemble(BASE, BASE + 8), target.frame_registers(thread, 0)) == ([], {})
     assert target.debug_structs(target.modules()[0]) == {}
     assert target.variables(thread, 0) == []
-    assert {"instructions", "types"} <= target.left_out <= {*LEFT_OUT}
+    assert {"instructions", "types"} <= target.left_out() <= {*LEFT_OUT}
 
 
 def test_all_that_may_be_left_out_has_words() -> None:
