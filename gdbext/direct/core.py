@@ -8,6 +8,7 @@ report asked for (`CoreTarget.left_out`): the instructions of functions, variabl
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import IO
@@ -41,6 +42,8 @@ _AT_SYSINFO_EHDR = 33
 _NO_PID = 1
 #: What a report may ask for that only a debugger knows. See `CoreTarget.left_out`.
 LEFT_OUT = ("instructions", "frames", "types", "variables", "lines")
+#: Files of the C library: nobody needs the lines of its functions, and its debug file is often installed.
+_C_LIBRARY = re.compile(r"(libc|libpthread|ld|ld-linux[\w-]*)[.-]")
 #: Most signal handlers that interrupt each other on one stack.
 _MAX_SIGNAL_FRAMES = 32
 
@@ -198,13 +201,16 @@ class CoreTarget:
     @remembered
     def symbol(self, address: int) -> Symbol:
         """The function or variable that covers an address; its file and line are not known."""
-        module = self._module_map.find(address)
-        loaded = self._files.get(id(module))
+        module, loaded = self._loaded(address)
         if module is None or loaded is None:
             return Symbol(None)
-        if loaded.has_lines:
+        if _has_source(module, loaded):
             self._files_with_lines.add(module.name)
         return Symbol(function_name(loaded.symbol(address)))
+
+    def _loaded(self, address: int) -> tuple[Module | None, LoadedFile | None]:
+        module = self._module_map.find(address)
+        return module, self._files.get(id(module))
 
     def demangle(self, name: str) -> str:
         return demangle(name)
@@ -252,7 +258,8 @@ class CoreTarget:
             if not self._cpu.is_signal_return(self.memory, pc):
                 break
             registers = self._cpu.read_interrupted(self.memory, sp)
-        self._left_out.add("frames")
+        if not isinstance(error, MemoryUnreadable):  # GDB could not read it either
+            self._left_out.add("frames")
         raise ThreadUnavailable(f"cut short after frame {len(frames) - 1}: {error}")
 
     def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
@@ -262,8 +269,8 @@ class CoreTarget:
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
         registers = self.registers(thread, self._cpu.FRAME)
         frames, _ = self._unwinder.walk(registers, index + 1)
-        loaded = self._files.get(id(self._module_map.find(frames[index][0]))) if index < len(frames) else None
-        if loaded is None or loaded.has_lines:
+        module, loaded = self._loaded(frames[index][0]) if index < len(frames) else (None, None)
+        if module is not None and loaded is not None and _has_source(module, loaded):
             self._left_out.add("variables")
         return []
 
@@ -294,3 +301,8 @@ class CoreTarget:
 
     def problems(self) -> Sequence[tuple[str, ProblemKind, str]]:
         return ()
+
+
+def _has_source(module: Module, file: LoadedFile) -> bool:
+    """Whether GDB knows lines and variables of a file's functions that matter."""
+    return file.has_lines and not _C_LIBRARY.match(module.name)

@@ -6,6 +6,7 @@ does not reach it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -42,6 +43,7 @@ class _Server:
     def __init__(self) -> None:
         if not sys.executable:
             raise GdbextError("this program does not know its Python, so it cannot start another", "use GDB: --gdb gdb")
+        atexit.register(end_direct)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._said = os.fdopen(os.memfd_create("gdbext-errors"), "w+b", buffering=0)
         with theirs:
