@@ -6,6 +6,7 @@ One snapshot is taken in a process of its own, by GDB (`debugger.one_snapshot`) 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -111,3 +112,49 @@ def _user_of_core(core: CoreFile | None) -> User | None:
     if not users:
         return None
     return EVERYBODY if len(users) > 1 else User(users.pop(), core.group if core.user else EVERYBODY.gid)
+
+
+def source_of_process(pid: int, folders: tuple[str, ...] = (), anywhere: bool = True) -> SourceFiles:
+    """Prepare reading the source of the frames of a process on this machine.
+
+    :param folders: see `source_of_core`.
+    :param anywhere: see `source_of_core`.
+    """
+    root = f"/proc/{pid}/root"
+    if not os.path.isdir(f"{root}/"):  # another user's process, for example
+        root = ""
+    return SourceFiles(folders, anywhere, SourceAccess(root, _user_of_process(pid)), lambda: _started(pid))
+
+
+def _user_of_process(pid: int) -> User | None:
+    """Return the user with whose rights to read files that a process names; None for the debugger's own user.
+
+    For a set-user-ID program this is the user who started it. Source: Linux 6.1 Documentation/filesystems/proc.rst.
+    """
+    fields: dict[str, tuple[int, ...]] = {}
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name in ("Uid", "Gid", "Groups"):
+                    fields[name] = tuple(map(int, value.split()))
+        users = fields["Uid"]
+        if users[0] == 0 or set(users) == {os.geteuid()}:
+            return None
+        return User(users[0], fields["Gid"][0], fields["Groups"])
+    except (OSError, ValueError, LookupError):
+        return EVERYBODY
+
+
+def _started(pid: int) -> float | None:
+    """Return the start time of a process in seconds since 1970, or None.
+
+    Source: Linux 6.1 fs/proc/array.c, do_task_stat: ``starttime`` of /proc/PID/stat, in ticks since boot.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            ticks = int(file.read(4096).rpartition(b")")[2].split()[19])
+        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        return booted + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None

@@ -213,7 +213,8 @@ class CoreTarget(DirectTarget):
             if not self._cpu.is_signal_return(self.memory, pc):
                 break
             registers = self._cpu.read_interrupted(self.memory, sp)
-        self._left_out.add("frames")
+        if not isinstance(error, MemoryUnreadable):  # GDB could not read it either
+            self._left_out.add("frames")
         raise ThreadUnavailable(f"cut short after frame {len(frames) - 1}: {error}")
 
     # -- the process ---------------------------------------------------------------------------------------------

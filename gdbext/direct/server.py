@@ -1,6 +1,7 @@
-"""A process that takes snapshots of cores for the launcher: it loads gdbext once, and forks for each core.
+"""A process that takes snapshots for the launcher: it loads gdbext once, and forks for each process and core.
 
 Each message on the socket has no text and three files: the request (JSON), the core, and a pipe for the answer (JSON).
+For a process the second file has no meaning.
 A snapshot ends with its time limit, with this process, or by its own mistakes, without an effect on others. This
 process ends when the launcher closes the socket or ends.
 """
@@ -8,6 +9,7 @@ process ends when the launcher closes the socket or ends.
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -17,6 +19,7 @@ import resource
 import signal
 import socket
 import traceback
+from types import FrameType
 from typing import Any
 
 from gdbext.direct.one_snapshot import Request, answer_request
@@ -36,7 +39,7 @@ def main(descriptor: int) -> None:
 
     :param descriptor: of the socket.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children: their answers say enough
+    signal.signal(signal.SIGCHLD, _reap)
     prctl = ctypes.CDLL(None).prctl
     for name in _LATER:  # once, not in each child
         importlib.import_module(name)
@@ -59,6 +62,13 @@ def main(descriptor: int) -> None:
                 os.close(file)
 
 
+def _reap(number: int, frame: FrameType | None) -> None:
+    # the launcher has their answers; so their use of time and memory counts as this process's
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _receive(requests: socket.socket) -> list[int]:
     """The files of the next message; fewer if there is none."""
     size = array.array("i").itemsize
@@ -73,6 +83,7 @@ def _receive(requests: socket.socket) -> list[int]:
 def _work(request: int, core: int, reply: int) -> None:
     with open(request, encoding="utf-8") as file:
         members = json.load(file)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # the default action of the signal ends this process, whatever it does
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, members.pop("timeout"))

@@ -7,6 +7,7 @@ target remembers what the report asked for (`DirectTarget.left_out`).
 from __future__ import annotations
 
 import os
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
@@ -25,6 +26,10 @@ from gdbext.remembered import remembered
 
 #: What a report may ask for that only a debugger knows. See `DirectTarget.left_out`.
 LEFT_OUT = ("instructions", "frames", "types", "variables", "lines")
+
+
+#: Files of the C library: nobody needs the lines of its functions, and its debug file is often installed.
+_C_LIBRARY = re.compile(r"(libc|libpthread|ld|ld-linux[\w-]*)[.-]")
 
 
 class DirectTarget:
@@ -83,13 +88,16 @@ class DirectTarget:
     @remembered
     def symbol(self, address: int) -> Symbol:
         """The function or variable that covers an address; its file and line are not known."""
-        module = self._module_map.find(address)
-        loaded = self._file_of(module)
+        module, loaded = self._at(address)
         if module is None or loaded is None:
             return Symbol(None)
-        if loaded.has_lines:
+        if _has_source(module, loaded):
             self._files_with_lines.add(module.name)
         return Symbol(function_name(loaded.symbol(address)))
+
+    def _at(self, address: int) -> tuple[Module | None, LoadedFile | None]:
+        module = self._module_map.find(address)
+        return module, self._file_of(module)
 
     def demangle(self, name: str) -> str:
         return demangle(name)
@@ -112,8 +120,8 @@ class DirectTarget:
 
     def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
         frames, _ = self._unwinder.walk(self._registers(thread), index + 1)
-        loaded = self._file_of(self._module_map.find(frames[index][0])) if index < len(frames) else None
-        if loaded is None or loaded.has_lines:
+        module, loaded = self._at(frames[index][0]) if index < len(frames) else (None, None)
+        if module is not None and loaded is not None and _has_source(module, loaded):
             self._left_out.add("variables")
         return []
 
@@ -123,3 +131,8 @@ class DirectTarget:
 
     def problems(self) -> Sequence[tuple[str, ProblemKind, str]]:
         return ()
+
+
+def _has_source(module: Module, file: LoadedFile) -> bool:
+    """Whether GDB knows lines and variables of a file's functions that matter."""
+    return file.has_lines and not _C_LIBRARY.match(module.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gdbext.direct.process import ProcessTarget
+from gdbext.errors import GdbextError
 from gdbext.model import Report
 from gdbext.model.kinds import GIL
 from gdbext.snapshot import take_snapshot
@@ -13,13 +14,15 @@ from gdbext.snapshot import take_snapshot
 _TRIES = 4
 
 
-def read_live(pid: int, may_stop: bool = True, object_names: bool = True) -> Report:
+def read_unmoved(pid: int, may_stop: bool = True,
+                 object_names: bool = True) -> tuple[ProcessTarget, Report, GdbextError | None]:
     """Read a running process.
 
     The threads that have run meanwhile are stopped before the process is read again; at last all are.
 
     :param may_stop: whether threads may be stopped for a moment. If not, those that run are unreadable.
     :param object_names: see `gdbext.snapshot.take_snapshot`.
+    :return: the process, the report, and why that is incomplete, where the user can do something about it.
     :raises GdbextError: it cannot be read.
     :raises PermissionError: we may not read it.
     """
@@ -27,14 +30,15 @@ def read_live(pid: int, may_stop: bool = True, object_names: bool = True) -> Rep
     for attempt in range(_TRIES):
         target = ProcessTarget(pid, may_stop, moving)
         with target.stopped as stopped:
-            report = take_snapshot(target, object_names).judged_report(lambda thread: True)
+            snapshot = take_snapshot(target, object_names)
+            report = snapshot.judged_report(lambda thread: True)
             moved = target.moved()
             moved -= _kept_waiting(target, report, moved)
         report = replace(report, target=replace(report.target, paused=round(stopped.seconds, 3)))
         if not moved:
             break
         moving = {*moving, *moved} if attempt < _TRIES - 2 and moving is not None else None
-    return report
+    return target, report, snapshot.incomplete
 
 
 def _kept_waiting(target: ProcessTarget, report: Report, moved: set[int]) -> set[int]:

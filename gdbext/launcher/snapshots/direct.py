@@ -1,11 +1,12 @@
-"""Snapshots of cores without GDB: one process of `direct.server` for all of them, which forks for each core.
+"""Snapshots without GDB: one process of `direct.server` for all of them, which forks for each process and core.
 
-It is started for the first core and ends with the launcher. It has a session of its own, where Ctrl-C at the terminal
+It is started for the first snapshot and ends with the launcher. It has a session of its own, where Ctrl-C at the terminal
 does not reach it.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -42,6 +43,7 @@ class _Server:
     def __init__(self) -> None:
         if not sys.executable:
             raise GdbextError("this program does not know its Python, so it cannot start another", "use GDB: --gdb gdb")
+        atexit.register(end_direct)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._said = os.fdopen(os.memfd_create("gdbext-errors"), "w+b", buffering=0)
         with theirs:
@@ -51,10 +53,10 @@ class _Server:
                 env=environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said,
                 start_new_session=True, pass_fds=(theirs.fileno(),))
 
-    def send(self, request: Mapping[str, Any], core: int) -> int:
+    def send(self, request: Mapping[str, Any], core: int | None) -> int:
         """Send a request and return the descriptor of the pipe with its answer.
 
-        :param core: the descriptor of the core.
+        :param core: the descriptor of the core; None for a process.
         :raises OSError: the server has ended.
         """
         ours, theirs = os.pipe()
@@ -62,7 +64,7 @@ class _Server:
             with os.fdopen(os.memfd_create("gdbext-request"), "w+b", buffering=0) as file:
                 file.write(json.dumps(request).encode())
                 file.seek(0)
-                socket.send_fds(self._socket, [b"\0"], [file.fileno(), core, theirs])
+                socket.send_fds(self._socket, [b"\0"], [file.fileno(), file.fileno() if core is None else core, theirs])
         except OSError:
             os.close(ours)
             raise
@@ -95,15 +97,15 @@ def end_direct() -> None:
             _server = None
 
 
-def read_core(name: str, request: Mapping[str, Any], core: int, timeout: float) -> Mapping[str, Any]:
-    """Take a snapshot of a core.
+def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, timeout: float) -> Mapping[str, Any]:
+    """Take a snapshot of a process or a core.
 
-    :param name: the core in messages.
+    :param name: the target in messages.
     :param request: the members of `direct.one_snapshot.Request`.
-    :param core: the descriptor of the core, not compressed.
+    :param core: the descriptor of the core, not compressed; None for a process.
     :param timeout: in seconds.
     :return: the answer of `direct.one_snapshot.answer_request`.
-    :raises Unreadable: there is no answer, or it is a problem.
+    :raises Unreadable: there is no answer.
     """
     global _server
     began = time.monotonic()
@@ -122,8 +124,6 @@ def read_core(name: str, request: Mapping[str, Any], core: int, timeout: float) 
         os.close(answer)
     with contextlib.suppress(ValueError):
         made: Mapping[str, Any] = json.loads(text)
-        if "problem" in made:
-            raise Unreadable(made["problem"], made["hint"])
         return made
     if time.monotonic() >= began + timeout:
         raise TooSlow(f"{name} was not read within {timeout:g} s", "give more time: --timeout SECONDS")

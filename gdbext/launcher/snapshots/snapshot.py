@@ -28,7 +28,7 @@ from gdbext.inferior.signals import decode_siginfo
 from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core
-from gdbext.launcher.snapshots.direct import TooSlow, end_direct, read_core
+from gdbext.launcher.snapshots.direct import TooSlow, end_direct
 from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import why_not_traced
@@ -89,7 +89,8 @@ class Options:
     files under their own paths, `search` are folders that may hold them anywhere. With `debuginfod` GDB asks servers
     for symbols. `each` shows each thread by itself, `stacks` is ``full``, ``top`` or ``none``, `width` is the columns
     of a line. With `object_names` an object that has a lock is named by the value of an attribute. With `without_gdb`
-    cores are read without GDB, and processes are not read.
+    processes and cores are read without GDB; if that is so, `may_stop` says whether threads of a process may be stopped
+    for a moment.
     """
 
     gdb: str | None = None
@@ -103,6 +104,7 @@ class Options:
     width: int | None = None
     object_names: bool = True
     without_gdb: bool = False
+    may_stop: bool = True
 
 
 @record
@@ -153,7 +155,7 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     started = time.monotonic()
     run = _Run()
     try:
-        gdb = _find_gdb(target, options)
+        gdb = _find_gdb(options)
         with prepared(target, options) as preparation:
             run.notes = preparation.notes
             answer = _answer(run, gdb, target, options, preparation)
@@ -167,24 +169,23 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     problem, hint = answer["incomplete"] or answer["unknown"], answer["hint"] or None
     if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"
-    return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], run.stopped,
+    stopped = run.stopped if "paused" not in answer else answer["paused"]
+    return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], stopped,
                 time.monotonic() - started, problem, hint, status, run.notes,
                 tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]))
 
 
-def _find_gdb(target: Target, options: Options) -> str | None:
-    """The GDB that may take the snapshot; None if the core is to be read without GDB.
+def _find_gdb(options: Options) -> str | None:
+    """The GDB that may take the snapshot; None if the target is to be read without GDB.
 
-    :raises NoGdb: there is no GDB, and the target is a process or the user names a GDB.
+    :raises NoGdb: there is no GDB, and the user names one.
     """
     if options.without_gdb:
-        if target.core is None:
-            raise NoGdb(f"{target.name} cannot be read without GDB", "leave out --no-gdb")
         return None
     try:
         return find_gdb(options.gdb)
     except NoGdb:
-        if target.core is None or names_gdb(options.gdb):
+        if names_gdb(options.gdb):
             raise
         return None
 
@@ -225,10 +226,16 @@ def _had_fault(preparation: Preparation) -> bool:
 
 def _read_without_gdb(target: Target, options: Options, preparation: Preparation,
                       may_defer: bool) -> Mapping[str, Any]:
-    return read_core(target.name, {
-        "executable": preparation.executable, "places": dict(preparation.places), "may_defer": may_defer,
-        "each": options.each, "stacks": options.stacks, "colour": options.colour, "width": options.width,
-        "object_names": options.object_names}, preparation.descriptors[0], options.timeout)
+    answer = read_without_gdb(target.name, {
+        "pid": target.pid, "may_stop": options.may_stop, "executable": preparation.executable,
+        "places": dict(preparation.places), "may_defer": may_defer, "each": options.each, "stacks": options.stacks,
+        "colour": options.colour, "width": options.width, "object_names": options.object_names},
+        preparation.descriptors[0] if target.core is not None else None, options.timeout)
+    if "denied" in answer and target.pid is not None:
+        raise Unreadable(*why_not_traced(target.pid))
+    if "problem" in answer:
+        raise Unreadable(answer["problem"], answer["hint"])
+    return answer
 
 
 @contextlib.contextmanager
