@@ -209,8 +209,8 @@ def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True, wi
     add_gdb(choice)
     if without_gdb:
         choice.add_argument("--no-gdb", action="store_true", dest="without_gdb",
-                            help="read processes and cores without GDB, which is faster and does not stop a process; the "
-                            "report says what GDB would add. This is the default where there is no GDB")
+                            help="read processes and cores without GDB, which is faster and does not pause a "
+                            "process; the report says what GDB would add. This is the default where there is no GDB")
         group.add_argument("--no-stop", action="store_false", dest="may_stop",
                            help="without GDB, do not stop threads that run for a moment either; what they do is then "
                            "not known")
@@ -240,7 +240,8 @@ def parse_options(options: argparse.Namespace) -> Options:
         gdb=options.gdb, timeout=getattr(options, "timeout", 60.0), sysroot=options.sysroot,
         search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
         stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None,
-        object_names=options.object_names, without_gdb=getattr(options, "without_gdb", False), may_stop=getattr(options, "may_stop", True))
+        object_names=options.object_names, without_gdb=getattr(options, "without_gdb", False),
+        may_stop=getattr(options, "may_stop", True))
 
 
 def parse_colour(options: argparse.Namespace) -> bool:

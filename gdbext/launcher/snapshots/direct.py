@@ -1,7 +1,7 @@
 """Snapshots without GDB: one process of `direct.server` for all of them, which forks for each process and core.
 
-It is started for the first snapshot and ends with the launcher. It has a session of its own, where Ctrl-C at the terminal
-does not reach it.
+It is started for the first snapshot and ends with the launcher. It has a session of its own, where Ctrl-C at the
+terminal does not reach it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from gdbext.inferior.signals import decode_siginfo
 from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core
-from gdbext.launcher.snapshots.direct import TooSlow, end_direct
+from gdbext.launcher.snapshots.direct import TooSlow, end_direct, read_without_gdb
 from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import why_not_traced
@@ -169,7 +169,7 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     problem, hint = answer["incomplete"] or answer["unknown"], answer["hint"] or None
     if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"
-    stopped = run.stopped if "paused" not in answer else answer["paused"]
+    stopped = answer.get("paused", run.stopped)
     return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], stopped,
                 time.monotonic() - started, problem, hint, status, run.notes,
                 tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gdbext.launcher.snapshots import direct
-from gdbext.launcher.snapshots.direct import end_direct, read_core
+from gdbext.launcher.snapshots.direct import end_direct, read_without_gdb
 from gdbext.launcher.snapshots.snapshot import Options, Target, end_running, take_snapshot
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, Unreadable
 from tests.support import fake_core
@@ -35,7 +35,7 @@ def core(tmp_path: Path) -> Path:
 
 def read(path: Path, timeout: float = 60.0, **members: object) -> Any:
     with path.open("rb") as file:
-        return read_core("the core", {**REQUEST, **members}, file.fileno(), timeout)
+        return read_without_gdb("the core", {**REQUEST, **members}, file.fileno(), timeout)
 
 
 def test_one_process_answers_many_requests(core: Path) -> None:
