@@ -12,28 +12,24 @@ from typing import IO
 
 from gdbext.direct.memory import MemoryOfCore
 from gdbext.direct.symbols import LoadedFile
-from gdbext.direct.target import DirectTarget
+from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.elf.core_memory import CoreMemory
-from gdbext.elf.headers import EM_X86_64, SHF_ALLOC, Read, mapped_file, opened_file
-from gdbext.elf.mapped import MappedModule, mapped_modules
+from gdbext.elf.headers import EM_X86_64, Read, opened_file
+from gdbext.elf.mapped import mapped_modules
 from gdbext.elf.notes import find_build_id
-from gdbext.elf.symtab import SymbolFile
-from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, NoTarget, ThreadUnavailable
+from gdbext.errors import CorruptStructure, MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import Region
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.proc import Proc
-from gdbext.inferior.protocol import Memory, Module, Origin, Section, SignalInfo, ThreadRef
+from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadRef
 from gdbext.inferior.signals import decode_siginfo
 from gdbext.model import TargetKind
 
 #: Source: Linux 6.1 include/uapi/linux/elf-em.h, auxvec.h.
 _EM_AARCH64 = 183
-_AT_SYSINFO_EHDR = 33
 #: The process id of a core that has none, as in GDB (GDB 13.1 gdb/corelow.c, CORELOW_PID).
 _NO_PID = 1
-#: Most signal handlers that interrupt each other on one stack.
-_MAX_SIGNAL_FRAMES = 32
 
 
 class CoreTarget(DirectTarget):
@@ -69,71 +65,37 @@ class CoreTarget(DirectTarget):
         self._opened: dict[str, IO[bytes]] = {}
         # of the core alone first: what is in a mapped file is known once the files are
         alone = CachedMemory(MemoryOfCore(self._contents, core.regions, {}, False))
-        self._modules, self._files, files = self._find_modules(alone)
+        found, files = self._find_modules(alone)
         self.memory: Memory = CachedMemory(
             MemoryOfCore(self._contents, core.regions, files, self.core_kept() is not None))
-        self._name_modules()
+        self._loaded = named_modules(found, dict(self._link_names()), self.executable)
 
     @property
     def is_usual(self) -> bool:
         """Whether the core is whole, and all files with code are here, including the executable."""
-        return (self.core_kept() is None and any(module.is_main for module in self._modules)
-                and not any(module.by_mapping for module in self._modules))
+        return (self.core_kept() is None and any(module.is_main for module in self.modules())
+                and not any(module.by_mapping for module in self.modules()))
 
     # -- files ---------------------------------------------------------------------------------------------------
 
-    def _find_modules(self, alone: Memory) -> tuple[list[Module], dict[int, LoadedFile], dict[str, Read]]:
-        modules: list[Module] = []
-        loaded: dict[int, LoadedFile] = {}
+    def _find_modules(self, alone: Memory) -> tuple[list[tuple[Module, LoadedFile | None]], dict[str, Read]]:
+        modules: list[tuple[Module, LoadedFile | None]] = []
         files: dict[str, Read] = {}
         for found in [*mapped_modules(alone, self.core_file.regions, (), self._open_mapped, versioned=True),
-                      *self._vdso(alone)]:
+                      *kernel_code(alone, self._contents.auxiliary)]:
             path = found.module.path
-            module = Module(path, found.module.sections, path == self._contents.executable, found.file is None)
-            modules.append(module)
-            if found.file is not None:
-                loaded[id(module)] = LoadedFile(found.file, found.bias, self._places.get(path), self._open)
-                read = self._open_mapped(path)
-                if read is not None:
-                    files[path] = read
-        return modules, loaded, files
+            read = self._open_mapped(path)
+            if found.file is not None and read is not None:
+                files[path] = read
+            modules.append((Module(path, found.module.sections, path == self._contents.executable, found.file is None),
+                            loaded_file(found, self._places.get(path), self._open)))
+        return modules, files
 
-    def _vdso(self, memory: Memory) -> Iterator[MappedModule]:
-        """The code that the kernel maps into each process; it is a whole ELF file."""
-        start = self._contents.auxiliary.get(_AT_SYSINFO_EHDR)
-        if not start:
-            return
-        try:
-            file = SymbolFile(mapped_file(memory, start), versioned=True)
-        except GdbextError:
-            return
-        first = next((section for section in file.sections if section.flags & SHF_ALLOC), None)
-        if first is not None:
-            bias = start + first.offset - first.address
-            sections = [Section(section.name, section.address + bias, section.address + section.size + bias)
-                        for section in file.sections if section.flags & SHF_ALLOC and section.size]
-            yield MappedModule(Module(f"system-supplied DSO at {start:#x}", tuple(sections)), file, bias)
-
-    def _name_modules(self) -> None:
-        """Give the modules the names and the order of the dynamic linker's list, the executable first."""
-        names: dict[str, str] = {}
-        for name, path in self._contents.link_names(self._read_some):
-            names.setdefault(path, name)
-        order = {path: index for index, path in enumerate(names)}
-        self._modules.sort(key=lambda module: (not module.is_main, order.get(module.path, len(order))))
-        for index, module in enumerate(self._modules):
-            name = names.get(module.path, "")
-            if module.is_main:
-                name = self.executable or module.path
-            if name.startswith("/"):
-                named = Module(name, module.sections, module.is_main, module.by_mapping)
-                self._modules[index] = named
-                if id(module) in self._files:
-                    self._files[id(named)] = self._files.pop(id(module))
-
-    @property
-    def _loaded(self) -> tuple[Sequence[Module], Mapping[int, LoadedFile]]:
-        return self._modules, self._files
+    def _link_names(self) -> Iterator[tuple[str, str]]:
+        """The linker's names of files by the paths of their mappings."""
+        # the first name of a path remains
+        for name, path in reversed(list(self._contents.link_names(self._read_some))):
+            yield path, name
 
     def _read_some(self, address: int, size: int) -> bytes:
         try:
@@ -164,7 +126,7 @@ class CoreTarget(DirectTarget):
                       if region.path is not None and region.path.startswith("/") and region.offset == 0)
 
     def file_build_id(self, module: Module) -> str | None:
-        loaded = self._files.get(id(module))
+        loaded = self._file_of(module)
         if loaded is not None:
             return loaded.build_id
         # an executable that the user named may be another one
@@ -196,26 +158,6 @@ class CoreTarget(DirectTarget):
 
     def robust_list(self, thread: ThreadRef) -> int | None:
         return None  # the registers have the thread pointer
-
-    def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
-        """Unwind a stack through the frames of signal handlers.
-
-        :raises ThreadUnavailable: a frame has no frame description that can be used.
-        """
-        registers = self.registers(thread, self._cpu.FRAME)
-        frames: list[tuple[int, int]] = []
-        for _ in range(_MAX_SIGNAL_FRAMES):
-            found, error = self._unwinder.walk(registers, limit - len(frames))
-            frames += found
-            if error is None or len(frames) >= limit:
-                return frames
-            pc, sp = found[-1]
-            if not self._cpu.is_signal_return(self.memory, pc):
-                break
-            registers = self._cpu.read_interrupted(self.memory, sp)
-        if not isinstance(error, MemoryUnreadable):  # GDB could not read it either
-            self._left_out.add("frames")
-        raise ThreadUnavailable(f"cut short after frame {len(frames) - 1}: {error}")
 
     # -- the process ---------------------------------------------------------------------------------------------
 

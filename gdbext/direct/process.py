@@ -18,13 +18,14 @@ from gdbext import arch
 from gdbext.direct.memory import ProcessMemory
 from gdbext.direct.stopping import StoppedThreads
 from gdbext.direct.symbols import LoadedFile
-from gdbext.direct.target import DirectTarget
+from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
 from gdbext.direct.tasks import Task, read_tasks, robust_list
 from gdbext.elf.headers import Read, open_regular
+from gdbext.elf.link_map import linked_files
 from gdbext.elf.mapped import mapped_modules
 from gdbext.errors import GdbextError, NoTarget, ThreadUnavailable
-from gdbext.inferior.address_space import Region
-from gdbext.inferior.cache import CachedMemory
+from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.cache import CachedMemory, read_available
 from gdbext.inferior.proc import Proc
 from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadRef
 from gdbext.model import TargetKind
@@ -132,8 +133,13 @@ class ProcessTarget(DirectTarget):
         return robust_list(thread.lwp, self._robust_list) if self._robust_list is not None else None
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
-        registers = self._registers(thread)
-        return self._unwinder.unwind(registers, limit)
+        task = self.tasks[thread.lwp]
+        if task.call is not None and thread.lwp not in self.stopped.current:
+            # the frames of signal handlers need no stop
+            frames, error = self._unwind(self._cpu.sleeping_registers(task.call), limit)
+            if error is None:
+                return frames
+        return super().unwind(thread, limit)
 
     def selected(self) -> int | None:
         return None
@@ -188,17 +194,22 @@ class ProcessTarget(DirectTarget):
     # -- files ---------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _loaded(self) -> tuple[list[Module], dict[int, LoadedFile]]:
-        """The modules, the executable first, and the files of those that are on this machine, by the module's id()."""
-        modules: list[Module] = []
-        files: dict[int, LoadedFile] = {}
-        for found in mapped_modules(self.memory, self.regions(), (), self._open, versioned=True):
-            path = found.module.path
-            module = Module(path, found.module.sections, path == self.executable, found.file is None)
-            modules.append(module)
-            if found.file is not None:
-                files[id(module)] = LoadedFile(found.file, found.bias, path, self._open)
-        return sorted(modules, key=lambda module: not module.is_main), files
+    def _loaded(self) -> list[tuple[Module, LoadedFile | None]]:  # type: ignore[override]  # read on first use
+        auxiliary = self._proc.auxiliary()
+        found = [*mapped_modules(self.memory, self.regions(), (), self._open, versioned=True),
+                 *kernel_code(self.memory, auxiliary)]
+        names: dict[str, str] = {}
+        space = AddressSpace(self.regions())
+        for file in linked_files(self._read_some, auxiliary):
+            region = space.find(file.dynamic)
+            if region is not None and region.path is not None and file.name:
+                names.setdefault(region.path, file.name)
+        return named_modules(
+            [(Module(each.module.path, each.module.sections, each.module.path == self.executable, each.file is None),
+              loaded_file(each, each.module.path, self._open)) for each in found], names, None)
+
+    def _read_some(self, address: int, size: int) -> bytes:
+        return read_available(self.memory, address, size)
 
     @remembered
     def _open(self, path: str) -> Read | None:

@@ -105,7 +105,7 @@ def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, ti
     :param core: the descriptor of the core, not compressed; None for a process.
     :param timeout: in seconds.
     :return: the answer of `direct.one_snapshot.answer_request`.
-    :raises Unreadable: there is no answer.
+    :raises Unreadable: there is no answer, or it is a problem, except that the process may not be read.
     """
     global _server
     began = time.monotonic()
@@ -124,6 +124,8 @@ def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, ti
         os.close(answer)
     with contextlib.suppress(ValueError):
         made: Mapping[str, Any] = json.loads(text)
+        if "problem" in made and "denied" not in made:
+            raise Unreadable(made["problem"], made["hint"])
         return made
     if time.monotonic() >= began + timeout:
         raise TooSlow(f"{name} was not read within {timeout:g} s", "give more time: --timeout SECONDS")

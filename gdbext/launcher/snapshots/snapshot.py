@@ -233,8 +233,6 @@ def _read_without_gdb(target: Target, options: Options, preparation: Preparation
         preparation.descriptors[0] if target.core is not None else None, options.timeout)
     if "denied" in answer and target.pid is not None:
         raise Unreadable(*why_not_traced(target.pid))
-    if "problem" in answer:
-        raise Unreadable(answer["problem"], answer["hint"])
     return answer
 
 

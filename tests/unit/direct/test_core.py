@@ -149,7 +149,7 @@ def test_unwind_when_the_caller_is_not_known_raises(target: CoreTarget) -> None:
 def test_what_only_a_debugger_knows_is_left_out(target: CoreTarget) -> None:
     assert target.left_out() == set()
     thread = target.threads()[0]
-    assert (target.disassemble(BASE, BASE + 8), target.frame_registers(thread, 0)) == ([], {})
+    assert target.disassemble(BASE, BASE + 8) == []
     assert target.debug_structs(target.modules()[0]) == {}
     assert target.variables(thread, 0) == []
     assert {"instructions", "types"} <= target.left_out() <= {*LEFT_OUT}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,13 +81,21 @@ def test_server_that_cannot_start_is_one_line(core: Path, monkeypatch: pytest.Mo
         read(core)
 
 
-def test_snapshot_without_gdb_is_that_of_a_core_only(core: Path) -> None:
+def test_snapshot_without_gdb_of_a_core_and_of_a_process(core: Path) -> None:
     seen = take_snapshot(Target(core=core), Options(without_gdb=True))
     assert seen.document is not None
     assert seen.document["target"]["kind"] == "core"
-    process = take_snapshot(Target(pid=os.getpid()), Options(without_gdb=True))
-    assert (process.status, process.document) == (NO_GDB, None)
-    assert "cannot be read without GDB" in (process.problem or "")
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        process = take_snapshot(Target(pid=child.pid), Options(without_gdb=True))
+        child.kill()
+    assert process.document is not None
+    assert (process.document["target"]["pid"], process.stopped) == (child.pid, 0.0)
+
+
+def test_process_that_does_not_exist_is_one_line() -> None:
+    seen = take_snapshot(Target(pid=1 << 30), Options(without_gdb=True))
+    assert (seen.status, seen.document) == (NO_ANSWER, None)
+    assert f"there is no process {1 << 30}" in (seen.problem or "")
 
 
 def test_core_is_read_without_gdb_where_there_is_none(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
