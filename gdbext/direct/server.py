@@ -27,7 +27,7 @@ from gdbext.direct.one_snapshot import Request, answer_request
 #: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
 #: The largest size of the memory of one snapshot, in bytes: a damaged core may ask for anything.
-_MOST_MEMORY = 8 << 30
+_MOST_MEMORY = 4 << 30
 _FILES = 3
 #: Modules that other modules import only when they need them.
 _LATER = ("gdbext.arch.x86_64", "gdbext.cpython.object_state", "gdbext.crash.reader", "gdbext.runtimes.libstdcxx",

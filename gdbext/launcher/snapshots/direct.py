@@ -136,9 +136,11 @@ def read_without_gdb(name: str, request: Mapping[str, Any], core: int | None, ti
 def _read(pipe: int, deadline: float) -> bytes:
     """Read a pipe to its end, or until the deadline."""
     pieces: list[bytes] = []
-    while True:
-        ready, _, _ = select.select([pipe], [], [], max(deadline - time.monotonic(), 0))
-        piece = os.read(pipe, _PIECE) if ready else b""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    while poll.poll(max(deadline - time.monotonic(), 0) * 1000):
+        piece = os.read(pipe, _PIECE)
         if not piece:
-            return b"".join(pieces)
+            break
         pieces.append(piece)
+    return b"".join(pieces)

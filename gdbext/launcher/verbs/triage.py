@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     parser.add_argument("targets", metavar="DIR|CORE|PID", nargs="+", help="folders with cores, cores, and processes")
     parser.add_argument("--jobs", metavar="N", type=number, default=None,
-                        help="how many GDBs run at a time (default: one for each processor; with --dask, for each "
-                        "thread of the workers)")
+                        help="how many snapshots are taken at a time (default: one for each processor; with --dask, "
+                        "for each thread of the workers)")
     add_output(parser, classes.SCHEMA)
     parser.add_argument("--state", metavar="DIR", type=Path,
                         help="the folder to store snapshots in, also after the run (default: in $XDG_STATE_HOME, until "
