@@ -194,13 +194,13 @@ def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
             preparation: Preparation) -> Mapping[str, Any]:
     """Take the snapshot by GDB or without it, and return the answer.
 
-    A core is read without GDB first if the user has not named a GDB. GDB reads it again if it can add something.
+    A target is read without GDB first if the user has not named a GDB. GDB reads it again if it can add something.
 
     :raises GdbextError: there is no answer.
     """
     if gdb is None:
         return _read_without_gdb(target, options, preparation, False)
-    if target.core is None or options.gdb is not None or options.debuginfod or _had_fault(preparation):
+    if options.gdb is not None or options.debuginfod or target.core is not None and _had_fault(preparation):
         return run.answer(gdb, target, options, preparation)
     try:
         answer = _read_without_gdb(target, options, preparation, True)
