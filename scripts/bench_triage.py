@@ -2,8 +2,10 @@
 
 The cores are copies of a few that the kernel makes of programs of tests/samples: a deadlock of the GIL and a lock, a
 crash in a library that Python calls, two mutexes without Python. By hand means one `gdb -batch` for each core with its
-executable named, which prints the same answers as JSON, two at a time; there is nothing that groups them. The
-two ways take turns, so that whatever else the machine does meets both. Everything is in a temporary folder.
+executable named, which prints the same answers as JSON, two at a time; there is nothing that groups them. `triage` runs
+with GDB (--gdb), without it (--no-gdb), and with GDB only where it adds something (no option). The ways take turns, so
+that whatever else the machine does meets all. With --hangs there are no crashes, which GDB always reads. Everything is
+in a temporary folder.
 """
 
 from __future__ import annotations
@@ -27,13 +29,18 @@ sys.path.insert(0, str(CHECKOUT))
 from tests.support import cores, crashes, samples  # noqa: E402  found by the line above
 
 
-def make(home: Path, python: Path) -> list[tuple[Path, Path]]:
-    """A core of each kind, with its executable."""
+def make(home: Path, python: Path, crashed: bool) -> list[tuple[Path, Path]]:
+    """A core of each kind, with its executable.
+
+    :param crashed: whether one is that of a crash.
+    """
     made = []
     for name, sample in (("rapids", samples.rapids(python, "rwlock", home / "rapids")),
-                         ("abba", samples.abba("mutex", home / "abba"))):
+                         ("abba", samples.abba("mutex", home / "abba", stripped=True))):
         with sample as running:
             made.append((cores.kernel_core(running).rename(home / f"{name}.core"), running.executable))
+    if not crashed:
+        return made
     with crashes.crash("null-read", "3.11", "kernel-core", home / "crash") as crash:
         made.append((Path(shutil.copy(crash.gdb_args[-1], home / "crash.core")), crash.executable))
     return made
@@ -59,18 +66,29 @@ def children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def triage(argv: Sequence[str]) -> tuple[float, float, float]:
+    """Run triage; return its time and its CPU time in seconds, and the size of the largest process in MiB."""
+    begin = time.monotonic()
+    with subprocess.Popen(argv, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 1, process.returncode
+    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", type=int, default=60, help="how many (default: 60)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each way is taken (default: 3)")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="GDBs at a time")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="snapshots at a time")
     parser.add_argument("--gdb", default=os.environ.get("GDBEXT_GDB", "gdb"))
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="of the deadlocked program")
+    parser.add_argument("--hangs", action="store_true", help="no crashes among the cores")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gdbext-bench-") as folder:
         home = Path(folder)
-        kinds = make(home, options.python)
+        kinds = make(home, options.python, not options.hangs)
         many = home / "cores"
         many.mkdir()
         targets = []
@@ -79,31 +97,24 @@ def main() -> None:
             os.link(core, many / f"core.{number}")
             targets.append((many / f"core.{number}", executable))
         size = sum(core.stat().st_size for core, _ in targets) / len(targets) / (1 << 20)
-        print(f"{options.cores} cores of {len(kinds)} kinds, {size:.1f} MiB on average, {options.jobs} GDBs at a time")
-        argv = [sys.executable, "-m", "gdbext", "triage", str(many), "--json", "--jobs", str(options.jobs),
-                "--gdb", options.gdb, "--state", str(home / "state")]
-        hand, ours, hand_spent, spent, peak = [], [], [], [], 0
+        print(f"{options.cores} cores of {len(kinds)} kinds, {size:.1f} MiB on average, {options.jobs} at a time")
+        argv = [sys.executable, "-m", "gdbext", "triage", str(many), "--json", "--jobs", str(options.jobs), "--state",
+                str(home / "state")]
+        ways = {"triage --gdb": [*argv, "--gdb", options.gdb], "triage --no-gdb": [*argv, "--no-gdb"], "triage": argv}
+        hand: list[tuple[float, float, float]] = []
+        found: dict[str, list[tuple[float, float, float]]] = {"by hand": hand, **{way: [] for way in ways}}
         for _ in range(options.rounds):
             begin, before = time.monotonic(), children()
             by_hand(options.gdb, targets, options.jobs)
-            hand.append(time.monotonic() - begin)
-            hand_spent.append(children() - before)
-            begin = time.monotonic()
-            with subprocess.Popen(argv, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
-            ours.append(time.monotonic() - begin)
-            assert process.returncode == 1, process.returncode
-            spent.append(usage.ru_utime + usage.ru_stime)
-            peak = max(peak, usage.ru_maxrss)
-    ratios = [mine / theirs for mine, theirs in zip(ours, hand)]
-    print(f"by hand        {statistics.median(hand):7.1f} s  {options.cores / statistics.median(hand):6.2f} cores/s")
-    print(f"gdbext triage  {statistics.median(ours):7.1f} s  {options.cores / statistics.median(ours):6.2f} cores/s")
-    print(f"ratio          {statistics.median(ratios):7.2f}    ({', '.join(f'{ratio:.2f}' for ratio in ratios)})")
-    cpu = [mine / theirs for mine, theirs in zip(spent, hand_spent)]
-    print(f"CPU time, with the GDBs: {statistics.median(spent):.1f} s, by hand {statistics.median(hand_spent):.1f} s, "
-          f"ratio {statistics.median(cpu):.2f} ({', '.join(f'{ratio:.2f}' for ratio in cpu)})")
-    print(f"largest process {peak / 1024:.0f} MiB")
+            hand.append((time.monotonic() - begin, children() - before, 0.0))
+            for way, command in ways.items():
+                found[way].append(triage(command))
+    print(f"{'':<16} {'time':>9} {'CPU time':>10} {'cores/s':>8} {'to by hand':>11} {'largest process':>16}")
+    for way, rounds in found.items():
+        seconds, cpu, peak = (statistics.median(values) for values in zip(*rounds))
+        ratio = statistics.median(each[0] / by[0] for each, by in zip(rounds, hand))
+        largest = f"{peak:.0f} MiB" if peak else "-"
+        print(f"{way:<16} {seconds:7.1f} s {cpu:8.1f} s {options.cores / seconds:8.1f} {ratio:11.2f} {largest:>16}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, Union
 
+from gdbext.errors import GdbextError
+from gdbext.inferior.asleep import SystemCall
 from gdbext.inferior.protocol import Memory, Module, SignalInfo
 from gdbext.record import record
 
@@ -219,6 +221,9 @@ class Unwinder(Protocol):
     """Unwinds the threads of one stop of one target; see `arch.x86_64.unwind.Unwinder`."""
 
     def unwind(self, registers: Mapping[str, int], limit: int) -> list[tuple[int, int]]: ...
+    def walk(self, registers: Mapping[str, int],
+             limit: int) -> tuple[list[tuple[int, int]], GdbextError | None]: ...
+    def frame_registers(self, registers: Mapping[str, int], index: int) -> dict[str, int]: ...
     def function_range(self, pc: int) -> tuple[int, int] | None: ...
 
 
@@ -234,6 +239,7 @@ class Architecture(Protocol):
     PROGRAM_COUNTER: str
     STACK_POINTER: str
     THREAD_POINTER: str
+    OF_SLEEPERS: frozenset[str]
     #: The result of a function; before a system call its number.
     RESULT: str
     #: The first arguments that are integers or pointers, in order.
@@ -250,11 +256,13 @@ class Architecture(Protocol):
 
     def is_canonical(self, address: int) -> bool: ...
     def core_registers(self, state: bytes) -> dict[str, int]: ...
+    def user_registers(self, data: bytes) -> dict[str, int]: ...
 
     # -- system calls and signals ----------------------------------------------------------------------------
 
     def system_call_names(self) -> Mapping[int, str]: ...
     def system_call(self, registers: Mapping[str, int]) -> Syscall | None: ...
+    def sleeping_registers(self, call: SystemCall) -> dict[str, int]: ...
     def is_at_system_call(self, memory: Memory, pc: int) -> bool: ...
     def interrupted_call(self, memory: Memory, registers: Mapping[str, int], native: Sequence[tuple[int, int]],
                          code_up_to: Callable[[int], Sequence[Instruction]]) -> Mapping[str, int]: ...

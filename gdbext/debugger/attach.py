@@ -9,10 +9,11 @@ import re
 
 import gdb
 
+from gdbext.commands.answer import INTERNAL
 from gdbext.debugger.batch import end_gdb
 from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
 from gdbext.debugger.console import execute, interrupts_blocked, quoted, silenced
-from gdbext.debugger.one_snapshot import INTERNAL, with_crash
+from gdbext.debugger.one_snapshot import with_crash
 from gdbext.debugger.settings import settings
 from gdbext.debugger.target import session
 from gdbext.errors import GdbextError

@@ -12,13 +12,12 @@ from __future__ import annotations
 import functools
 import os
 import re
-import stat
 
 import gdb
 
 from gdbext.debugger.console import TARGET_FILES, execute, output, sysroot
 from gdbext.debugger.settings import settings
-from gdbext.elf.headers import Read, opened_file
+from gdbext.elf.headers import open_regular
 from gdbext.elf.symtab import SymbolFile, Undecided
 from gdbext.errors import GdbextError
 from gdbext.inferior.protocol import Module
@@ -128,21 +127,6 @@ class LazySymbols:
         if path.startswith(TARGET_FILES):
             places += [self._place(TARGET_FILES + place) for place in places]
         return any(map(os.path.exists, places))
-
-
-def open_regular(path: str) -> Read:
-    """Open a regular file for reading parts of it.
-
-    :raises OSError: it cannot be opened, or is not a regular file.
-    :raises ValueError: the path has a null character.
-    """
-    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device may have an effect
-        raise OSError("not a regular file")
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    file = os.fdopen(handle, "rb", buffering=0)  # closed with the last reference to it
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        raise OSError("not a regular file")
-    return opened_file(file)
 
 
 def _any(character: re.Match[str]) -> str:

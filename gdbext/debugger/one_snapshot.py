@@ -25,6 +25,7 @@ from typing import Any
 
 import gdb
 
+from gdbext.commands import answer
 from gdbext.debugger.before_pause import before_pause, read_sleeping_threads
 from gdbext.debugger.console import execute, quoted
 from gdbext.debugger.prefetch import Prefetch
@@ -32,29 +33,14 @@ from gdbext.debugger.settings import Settings
 from gdbext.debugger.source import source_files
 from gdbext.debugger.target import GdbTarget
 from gdbext.errors import GdbextError
-from gdbext.model import Problem, Report
-from gdbext.model.reasons import because
-from gdbext.narrate.reasons import explain
-from gdbext.narrate.verdict import sentence
-from gdbext.narrate.words import plain
+from gdbext.model import Report
 from gdbext.record import record
-from gdbext.render.crash import crash_page
-from gdbext.render.dot import as_dot
 from gdbext.render.escape import printable
 from gdbext.render.style import Style
-from gdbext.render.tasks import TaskTree
-from gdbext.render.text import TextRenderer
-from gdbext.schema.write import document
 from gdbext.snapshot import Snapshot, take_snapshot
-from gdbext.verdict.judge import verdict_of
 
-_PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "crash", "problems")
-#: Mistakes of gdbext, which must not prevent the rest of a report.
-INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 #: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
-#: How many characters of a source line the answer has.
-_SOURCE_LINE = 1_000
 #: The interval at which an interrupt is repeated, in seconds.
 _AGAIN = 0.1
 
@@ -85,11 +71,11 @@ class _Interrupted(BaseException):
     """The launcher no longer wants an answer, or has ended."""
 
 
-def main(request: int, answer: int) -> None:
+def main(request: int, reply: int) -> None:
     """Take the snapshot and write the answer; GDB ends afterwards.
 
     :param request: descriptor of the file with the request.
-    :param answer: descriptor of the file for the answer.
+    :param reply: descriptor of the file for the answer.
     """
     _set_interrupts(True)
     with open(request, encoding="utf-8") as file:
@@ -98,7 +84,7 @@ def main(request: int, answer: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != wanted.parent:  # it has ended before
         raise _Interrupted
-    with open(answer, "w", encoding="utf-8") as file:
+    with open(reply, "w", encoding="utf-8") as file:
         try:
             _answer(wanted, lambda line: print(json.dumps(line), file=file, flush=True))
         except _Interrupted:
@@ -131,7 +117,7 @@ def _answer(request: Request, send: _Send) -> None:
         send({"problem": printable(str(error)), "hint": error.hint})
     except gdb.error as error:
         send({"problem": f"GDB says: {printable(str(error))}", "hint": ""})
-    except INTERNAL as error:
+    except answer.INTERNAL as error:
         send({"problem": f"internal error: {type(error).__name__}: {printable(str(error))}",
               "hint": "please report it"})
 
@@ -191,41 +177,9 @@ def _take_attached(request: Request, pid: int, send: _Send) -> tuple[GdbTarget, 
 
 def with_crash(snapshot: Snapshot, report: Report) -> Report:
     """Add to the report of a core why it crashed, if it did."""
-    try:
-        return replace(report, crash=snapshot.crash(report))
-    except GdbextError:  # no thread crashed
-        return report
-    except (gdb.error, *INTERNAL) as error:
-        problem = Problem("crash", "unreadable", because("text", text=f"{type(error).__name__}: {error}"))
-        return replace(report, problems=(*report.problems, problem))
+    return answer.with_crash(snapshot, report, (gdb.error,))
 
 
 def _reply(request: Request, target: GdbTarget, report: Report, incomplete: GdbextError | None) -> dict[str, Any]:
-    style, files = Style(request.colour, request.width), source_files(target, Settings())
-    lines: dict[tuple[str, int], str] = {}
-
-    def source(path: str, line: int) -> str | None:
-        text = files(path, line)
-        if text:
-            lines[path, line] = text[:_SOURCE_LINE]
-        return text
-
-    renderer = TextRenderer(report, style, source)
-    crash = tasks = ""
-    if report.crash is not None:
-        # without problems and notes, which the end of the text has
-        crash = crash_page(TextRenderer(replace(report, problems=(), notes=()), style, source), report.crash)
-    if report.event_loops:
-        tasks = TaskTree(report, renderer, request.stacks).render()
-    text = renderer.threads(None, request.each, request.stacks, crash, tasks)
-    text = style.wrap(text + "".join(f"Note: {note}\n" for note in files.notes()))
-    verdict = verdict_of(report)
-    return {
-        "document": document(report, _PARTS), "text": text, "dot": as_dot(report), "outcome": verdict.outcome,
-        # the launcher has no right to read files that the target names, so a page shows the lines of the text
-        "source": [[*place, line] for place, line in lines.items()], "source_notes": files.notes(),
-        "unknown": explain(report.no_verdict) if report.no_verdict is not None else (
-            plain(sentence(renderer.facts)) if verdict.outcome == "doubt" else None),
-        "incomplete": None if incomplete is None else str(incomplete),
-        "hint": "" if incomplete is None else incomplete.hint,
-    }
+    return answer.answer(report, incomplete, source_files(target, Settings()), Style(request.colour, request.width),
+                         request.each, request.stacks)

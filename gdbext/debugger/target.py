@@ -17,10 +17,10 @@ import gdb
 from gdbext import arch
 from gdbext.debugger.before_pause import before_pause
 from gdbext.debugger.console import TARGET_FILES, decoded, output, sysroot
-from gdbext.debugger.lazy import LazySymbols, open_regular
+from gdbext.debugger.lazy import LazySymbols
 from gdbext.debugger.types import read_structs
 from gdbext.elf.core_file import CoreFile, read_core_file
-from gdbext.elf.headers import Read
+from gdbext.elf.headers import Read, open_regular
 from gdbext.elf.mapped import MappedModule, mapped_modules
 from gdbext.errors import MemoryUnreadable, NoTarget, ThreadUnavailable
 from gdbext.inferior.address_space import AddressSpace, Region
@@ -172,6 +172,9 @@ class GdbTarget:
                 if name in (cpu.PROGRAM_COUNTER, cpu.STACK_POINTER):
                     raise ThreadUnavailable(f"thread {thread.number} has no registers: {error}") from None
         return values
+
+    def robust_list(self, thread: ThreadRef) -> int | None:
+        return None  # GDB gives the thread pointer
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
         self.load_stack(thread, limit)

@@ -2,7 +2,7 @@
 
 These are the address space with permissions, the number of missing bytes, and the registers of all threads at once; GDB
 switches from thread to thread for those. Nothing else is read, so the cost does not grow with the core. C structures:
-the notes ``NT_PRSTATUS`` and ``NT_PRPSINFO`` (Linux 6.1 include/linux/elfcore.h).
+the notes ``NT_PRSTATUS`` and ``NT_PRPSINFO`` (Linux 6.1 include/linux/elfcore.h), and ``NT_SIGINFO``, a ``siginfo_t``.
 """
 
 from __future__ import annotations
@@ -11,29 +11,40 @@ import os
 import stat
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from gdbext.elf.headers import ET_CORE, PF_R, PF_W, PF_X, PT_LOAD, PT_NOTE, Read, iter_segments, read_header
 from gdbext.elf.notes import MAX_NOTES, iter_notes, mapped_files
 from gdbext.errors import CorruptStructure
 from gdbext.inferior.address_space import Region
+from gdbext.inferior.signals import SIGINFO_SIZE
 from gdbext.record import record
 
-_NT_PRSTATUS, _NT_PRPSINFO = 1, 3
+_NT_PRSTATUS, _NT_PRPSINFO, _NT_SIGINFO = 1, 3, 0x53494749
 #: The beginning of struct elf_prstatus on 64-bit machines, up to pr_pid; the registers follow.
 _PRSTATUS = struct.Struct("<32xi")
-#: struct elf_prpsinfo on 64-bit machines: pr_uid and pr_gid after state and flags, and pr_psargs at the end.
-_PRPSINFO = struct.Struct("<16xII32x80s")
+#: struct elf_prpsinfo on 64-bit machines: pr_uid, pr_gid and pr_pid after state and flags, and pr_psargs at the end.
+_PRPSINFO = struct.Struct("<16xIIi28x80s")
 _PERMISSIONS = ((PF_R, "r"), (PF_W, "w"), (PF_X, "x"))
+
+
+@record
+class CoreThread:
+    """A thread of a core: its LWP id, its ``struct elf_prstatus``, and its ``siginfo_t`` if the core has one."""
+
+    lwp: int
+    state: bytes
+    siginfo: bytes | None = None
 
 
 @record
 class CoreFile:
     """A core's address space, and the registers of its threads.
 
-    `size` is the file's size, `whole` the size with all segments. `states` has the ``struct elf_prstatus`` of each LWP,
-    for the ELF `machine`; an LWP id that two threads share is left out. `user` and `group` are the process's; `user` is
-    None if the core has no user or several. `owner` is the user that owns the file.
+    `size` is the file's size, `whole` the size with all segments. `threads` has all threads in the order of the notes:
+    the first one received the signal. `states` has the ``struct elf_prstatus`` of each LWP, for the ELF `machine`; an
+    LWP id that two threads share is left out. `user` and `group` are the process's; `user` is None if the core has no
+    user or several. `owner` is the user that owns the file. `pid` is None if the core has none or several.
     """
 
     regions: tuple[Region, ...]
@@ -45,6 +56,8 @@ class CoreFile:
     group: int = 0
     owner: int = 0
     arguments: str = ""
+    threads: tuple[CoreThread, ...] = ()
+    pid: int | None = None
 
     @property
     def missing(self) -> int:
@@ -72,8 +85,8 @@ def _read(read: Read, size: int, owner: int) -> CoreFile | None:
     whole = header.segments_end
     loads: list[tuple[int, int, int, int]] = []
     files: list[tuple[int, int, int, str]] = []
-    states: list[bytes] = []
-    processes: set[tuple[int, int, bytes]] = set()
+    threads: list[CoreThread] = []
+    processes: set[tuple[int, int, int, bytes]] = set()
     left = MAX_NOTES
     for segment in iter_segments(read, header.segments_offset, header.segment_count):
         start, end = segment.address, segment.address + segment.size
@@ -87,17 +100,28 @@ def _read(read: Read, size: int, owner: int) -> CoreFile | None:
             files += mapped_files(notes)
             processes.update(_PRPSINFO.unpack(note) for name, kind, note in iter_notes(notes)
                              if (name, kind, len(note)) == (b"CORE\0", _NT_PRPSINFO, _PRPSINFO.size))
-            states += [note for name, kind, note in iter_notes(notes)
-                       if (name, kind) == (b"CORE\0", _NT_PRSTATUS) and len(note) > _PRSTATUS.size]
-    user, group, arguments = processes.pop() if len(processes) == 1 else (None, 0, b"")
-    return CoreFile(tuple(_regions(loads, files)), size, whole, header.machine, _states_by_lwp(states), user, group,
-                    owner, arguments.partition(b"\0")[0].decode("utf-8", "backslashreplace").strip())
+            threads += _threads(notes)
+    user, group, pid, arguments = processes.pop() if len(processes) == 1 else (None, 0, None, b"")
+    times = Counter(thread.lwp for thread in threads)
+    states = {thread.lwp: thread.state for thread in threads if times[thread.lwp] == 1}
+    return CoreFile(tuple(_regions(loads, files)), size, whole, header.machine, states, user, group, owner,
+                    arguments.partition(b"\0")[0].decode("utf-8", "backslashreplace").strip(), tuple(threads), pid)
 
 
-def _states_by_lwp(states: Sequence[bytes]) -> Mapping[int, bytes]:
-    numbers = [_PRSTATUS.unpack_from(state)[0] for state in states]
-    times = Counter(numbers)
-    return {lwp: state for lwp, state in zip(numbers, states) if times[lwp] == 1}
+def _threads(notes: bytes) -> Iterator[CoreThread]:
+    """Iterate over the threads; the notes of one follow its NT_PRSTATUS (Linux 6.1 fs/binfmt_elf.c)."""
+    state, siginfo = b"", None
+    for name, kind, note in iter_notes(notes):
+        if name != b"CORE\0":
+            continue
+        if kind == _NT_SIGINFO and len(note) == SIGINFO_SIZE:
+            siginfo = note
+        elif kind == _NT_PRSTATUS and len(note) > _PRSTATUS.size:
+            if state:
+                yield CoreThread(_PRSTATUS.unpack_from(state)[0], state, siginfo)
+            state, siginfo = note, None
+    if state:
+        yield CoreThread(_PRSTATUS.unpack_from(state)[0], state, siginfo)
 
 
 def _regions(loads: list[tuple[int, int, int, int]], files: list[tuple[int, int, int, str]]) -> Iterator[Region]:

@@ -39,7 +39,8 @@ class CoreMemory:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._auxiliary: dict[int, int] = {}
+        #: The auxiliary vector: tag -> value.
+        self.auxiliary: dict[int, int] = {}
         self._mappings: list[tuple[int, int, int, str]] = []
         self.damaged_files = False
         header = read_header(read)
@@ -63,7 +64,7 @@ class CoreMemory:
         for name, kind, data in iter_notes(notes):
             self.damaged_files |= kind == NT_FILE and not mapped
             if (name, kind) == (b"CORE\0", _NT_AUXV):
-                self._auxiliary.update(iter_entries(TAG_AND_VALUE, data))
+                self.auxiliary.update(iter_entries(TAG_AND_VALUE, data))
 
     def read(self, address: int, size: int) -> bytes:
         """Read so many bytes of memory, or as many as the core has."""
@@ -95,20 +96,23 @@ class CoreMemory:
     @functools.cached_property
     def executable(self) -> str | None:
         """The path of the executable, for a script its interpreter; None if the core does not contain it."""
-        headers = self._auxiliary.get(_AT_PHDR)
+        headers = self.auxiliary.get(_AT_PHDR)
         mapped = self.path_at(headers) if headers is not None else None
         return mapped or self.command
 
     @functools.cached_property
     def command(self) -> str | None:
         """The path that execve(2) got: for a script the script, and maybe relative."""
-        address = self._auxiliary.get(_AT_EXECFN)
+        address = self.auxiliary.get(_AT_EXECFN)
         text = self.read(address, _MAX_PATH) if address is not None else b""
         return text.partition(b"\0")[0].decode("utf-8", "surrogateescape") or None
 
-    def link_names(self) -> Iterator[tuple[str, str]]:
-        """The dynamic linker's names of files, each with the path under which the file was mapped."""
-        for file in linked_files(self.read, self._auxiliary):
+    def link_names(self, read: Read | None = None) -> Iterator[tuple[str, str]]:
+        """The dynamic linker's names of files, each with the path under which the file was mapped.
+
+        :param read: reads memory by address; by default only that in the core.
+        """
+        for file in linked_files(read or self.read, self.auxiliary):
             path = self.path_at(file.dynamic)
             if file.name and path is not None:
                 yield file.name, path

@@ -10,6 +10,7 @@ C structures: ELF gABI ``Elf64_Ehdr``, ``Elf64_Phdr``, ``Elf64_Shdr``.
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
@@ -193,3 +194,18 @@ def read_sections(read: Read) -> Sequence[FileSection]:
         name = names[name_at:end if end >= 0 else None].decode("utf-8", "backslashreplace")
         sections.append(FileSection(name, kind, flags, address, at, length if kind != 0 else 0, link))
     return sections
+
+
+def open_regular(path: str) -> Read:
+    """Open a regular file for reading parts of it.
+
+    :raises OSError: it cannot be opened, or is not a regular file.
+    :raises ValueError: the path has a null character.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device may have an effect
+        raise OSError("not a regular file")
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    file = os.fdopen(handle, "rb", buffering=0)  # closed with the last reference to it
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise OSError("not a regular file")
+    return opened_file(file)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from gdbext.elf.headers import SHF_EXECINSTR, SHF_TLS, SHT_DYNSYM, SHT_SYMTAB, FileSection, Read, read_sections
 from gdbext.elf.notes import find_build_id
+from gdbext.elf.versions import Versions
 from gdbext.errors import CorruptStructure, GdbextError
 from gdbext.inferior.protocol import Module
 
@@ -38,8 +39,8 @@ class Undecided(GdbextError):
     """The symbol table alone does not decide which name GDB would choose."""
 
 
-class _Entry(NamedTuple):
-    """A symbol that GDB would keep; `is_text` is true for a function that other files may see."""
+class Entry(NamedTuple):
+    """A symbol that GDB would keep, at a link-time address. `is_text`: a function that other files may see."""
 
     address: int
     size: int
@@ -50,11 +51,14 @@ class _Entry(NamedTuple):
 class SymbolFile:
     """The sections and symbols of an ELF file for x86-64.
 
+    :param versioned: whether exported symbols with versions are read too. Without GDB nobody else reads them.
     :raises CorruptStructure: `read_sections` does not accept the file.
     """
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: Read, versioned: bool = False) -> None:
         self._read = read
+        self._versioned = versioned
+        self._versions: Versions | None = None
         self.sections: Sequence[FileSection] = read_sections(read)
         self._table: FileSection | None = None
         self._symbols = b""
@@ -110,6 +114,11 @@ class SymbolFile:
         :raises Undecided: GDB's choice depends on more than the table.
         :raises CorruptStructure: the table cannot be read.
         """
+        entry = self.find(address)
+        return entry.name.decode("utf-8", "backslashreplace") if entry is not None else None
+
+    def find(self, address: int) -> Entry | None:
+        """Find the symbol that covers a link-time address; None if none covers it. For errors see `symbol`."""
         index = next((index for index, section in enumerate(self.sections)
                       if section.address and section.address <= address < section.address + section.size
                       and not section.flags & SHF_TLS), None)  # .tdata is a template, and .tbss is not in memory
@@ -121,10 +130,10 @@ class SymbolFile:
         entry = self._choose(self._iter_before(address, index), address)
         if entry is None or entry.size == 0 and not section.flags & SHF_EXECINSTR:
             return None
-        return entry.name.decode("utf-8", "backslashreplace")
+        return entry
 
     @staticmethod
-    def _choose(entries: Iterator[_Entry], address: int) -> _Entry | None:
+    def _choose(entries: Iterator[Entry], address: int) -> Entry | None:
         """Make GDB's choice among the symbols at or before an address, which come in descending order."""
         unsized = None
         entry = next(entries, None)
@@ -142,7 +151,7 @@ class SymbolFile:
             return unsized
         return entry
 
-    def _iter_before(self, address: int, section: int) -> Iterator[_Entry]:
+    def _iter_before(self, address: int, section: int) -> Iterator[Entry]:
         """Iterate over a section's symbols at or before an address, in descending order."""
         self._load()
         page = address >> _PAGE_BITS
@@ -189,17 +198,19 @@ class SymbolFile:
         low, high = (bisect.bisect_left(self._addresses, end << _PAGE_BITS) for end in (number, number + 1))
         return self._order[low:high]
 
-    def _entry(self, index: int, section: int) -> _Entry | None:
+    def _entry(self, index: int, section: int) -> Entry | None:
         name_at, info, _, own_section, address, size = _SYM.unpack_from(self._symbols, _SYM.size * index)
         binding, kind = info >> 4, info & 15
         if (own_section != section or kind in (_STT_SECTION, _STT_FILE, _STT_TLS)
                 or binding not in (_STB_LOCAL, _STB_GLOBAL, _STB_WEAK, _STB_GNU_UNIQUE)):
             return None
         name = self._name(name_at)
+        if name and self._versions is not None:
+            name += self._versions.suffix(index)
         is_code = bool(self.sections[section].flags & SHF_EXECINSTR)
         if not name or is_code and binding == _STB_LOCAL and name.startswith((b".L", b"$L")):
             return None
-        return _Entry(address, size, is_code and binding != _STB_LOCAL and kind != _STT_GNU_IFUNC, name)
+        return Entry(address, size, is_code and binding != _STB_LOCAL and kind != _STT_GNU_IFUNC, name)
 
     def _name(self, at: int) -> bytes:
         assert self._table is not None
@@ -225,7 +236,9 @@ class SymbolFile:
         if table is None:
             raise Undecided("the file has no symbols")
         if table.kind == SHT_DYNSYM and self.section(".gnu.version_d") is not None:
-            raise Undecided("the file's symbols have versions")  # GDB's names have them too
+            if not self._versioned:
+                raise Undecided("the file's symbols have versions")  # GDB's names have them too
+            self._versions = Versions(self._read, self.sections)
         if table.size // _SYM.size > _MAX_SYMBOLS or table.link >= len(self.sections):
             raise Undecided("the file's symbol table is too large")
         data = self._read(table.offset, table.size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Container
 
-from gdbext.errors import CorruptStructure, GdbextError
+from gdbext.errors import CorruptStructure, GdbextError, if_unreadable
 from gdbext.inferior.protocol import Memory
 from gdbext.layout.table import Layouts
 
@@ -47,6 +47,23 @@ def descriptor_state(memory: Memory, layouts: Layouts | None, pthread: int) -> D
     if own != pthread:
         return Descriptor.OTHER
     return Descriptor.ENDED if state & (_EXITING | _TERMINATED) else Descriptor.COPIED
+
+
+@if_unreadable(None)
+def find_descriptor(memory: Memory, layouts: Layouts, robust_list: int | None) -> int | None:
+    """Find a thread's descriptor by the robust list in it, which each thread registers with the kernel.
+
+    Source: glibc 2.36 nptl/pthread_create.c (start_thread), sysdeps/nptl/dl_tls_init_tp.c.
+
+    :param robust_list: ``struct robust_list_head *``, None if the kernel has none.
+    :return: ``struct pthread *``, None if the address is not in a descriptor.
+    """
+    if robust_list is None:
+        return None
+    known = layouts["struct pthread"]
+    pthread = robust_list - known.offset("robust_head")
+    own, = known.reader("self")(memory, pthread)
+    return pthread if own == pthread else None
 
 
 def read_tid(memory: Memory, layouts: Layouts, pthread: int) -> int:

@@ -467,6 +467,15 @@ class Proc:
         """The address space, by ascending address; empty if it cannot be read."""
         return tuple(_region(match) for match in map(_MAPPING.match, self._lines(f"{self.pid}/maps")) if match)
 
+    def auxiliary(self) -> Mapping[int, int]:
+        """The auxiliary vector: tag -> value; empty if it cannot be read."""
+        try:
+            with open(f"{self._root}/{self.pid}/auxv", "rb") as file:
+                data = file.read(_MOST_OF_ONE_DESCRIPTOR)
+        except OSError:
+            return {}
+        return dict(struct.iter_unpack("=QQ", data[:len(data) & ~15]))
+
     def now(self, clock: int) -> float | None:
         """The time of a clock in the process, in seconds; None if it may differ from the debugger's."""
         if clock not in _CLOCKS or not (clock == time.CLOCK_REALTIME or self._shares("time")):

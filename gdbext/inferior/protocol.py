@@ -130,6 +130,9 @@ class Target(Protocol):
         :raises ThreadUnavailable: the thread runs or has no registers.
         """
 
+    def robust_list(self, thread: ThreadRef) -> int | None:
+        """The kernel's ``struct robust_list_head *`` of a thread, for targets that do not give the thread pointer."""
+
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
         """Unwind at most `limit` frames with the debugger's unwinder: (program counter, stack pointer)."""
 

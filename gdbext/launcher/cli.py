@@ -199,10 +199,21 @@ def add_output(verb: argparse.ArgumentParser, schema: str) -> None:
                       help="do not show text that is longer than the terminal with $PAGER (default: less -FRX)")
 
 
-def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True) -> None:
-    """Add the options of a snapshot."""
+def add_snapshot_options(verb: argparse.ArgumentParser, timeout: bool = True, without_gdb: bool = False) -> None:
+    """Add the options of a snapshot.
+
+    :param without_gdb: whether cores may be read without GDB.
+    """
     group = verb.add_argument_group("snapshot options")
-    add_gdb(group)
+    choice = group.add_mutually_exclusive_group()
+    add_gdb(choice)
+    if without_gdb:
+        choice.add_argument("--no-gdb", action="store_true", dest="without_gdb",
+                            help="read processes and cores without GDB, which is faster and does not pause a "
+                            "process; the report says what GDB would add. This is the default where there is no GDB")
+        group.add_argument("--no-stop", action="store_false", dest="may_stop",
+                           help="without GDB, do not stop threads that run for a moment either; what they do is then "
+                           "not known")
     if timeout:
         add_timeout(group)
     group.add_argument("--sysroot", metavar="DIR", type=_folder,
@@ -229,7 +240,8 @@ def parse_options(options: argparse.Namespace) -> Options:
         gdb=options.gdb, timeout=getattr(options, "timeout", 60.0), sysroot=options.sysroot,
         search=tuple(options.search), debuginfod=options.debuginfod, each=getattr(options, "each", False),
         stacks=getattr(options, "stacks", "full"), colour=parse_colour(options), width=width or None,
-        object_names=options.object_names)
+        object_names=options.object_names, without_gdb=getattr(options, "without_gdb", False),
+        may_stop=getattr(options, "may_stop", True))
 
 
 def parse_colour(options: argparse.Namespace) -> bool:

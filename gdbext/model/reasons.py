@@ -77,10 +77,10 @@ ReasonCode = Literal[
     "any-thread-may-release", "children-of-process", "no-thread-can-run", "only-processes-with-end",
     "only-processes-with-memory", "only-processes-with-open-file", "semaphore-counted-by",
     "descriptors-refused", "descriptors-timeout", "other-users-invisible", "other-users-unreadable", "threads-refused",
-    # snapshot.py, commands/, debugger/
+    # snapshot.py, commands/, debugger/, direct/
     "address-inside", "ambiguous-address", "compiled-code-waits", "died-in-handler", "doubt", "doubts",
-    "gil-holder-unknown", "libraries-unlisted", "locks-not-decoded", "not-interleaved", "threads-unreadable",
-    "two-snapshots",
+    "gil-holder-unknown", "libraries-unlisted", "locks-not-decoded", "made-without-gdb", "not-interleaved",
+    "threads-unreadable", "two-snapshots",
 ]
 
 

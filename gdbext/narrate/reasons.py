@@ -23,6 +23,14 @@ _PARTS = {
     "python-wait": "its wait in Python", "robust-list": "its list of robust mutexes",
     "task-wait": "its wait",
 }
+# what a report without GDB lacks; `LEFT_OUT` of direct/target.py
+_LACKS = {
+    "frames": "the callers of frames without a frame description",
+    "instructions": "the machine code that proves which thread holds a lock, or why a thread crashed",
+    "lines": "source lines and inlined calls of native functions",
+    "types": "structures of a Python version without a table, from its debug information",
+    "variables": "variables of native functions",
+}
 _OWNERLESS = {
     "elided-mutex": "the mutex uses lock elision (Intel TSX), which", "futex": "a futex word of unknown meaning",
     "absl-mutex": "an absl::Mutex",
@@ -339,6 +347,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
     "doubts": lambda doubts, more: "; ".join([*doubts, *([f"and {more} more"] if more else [])]),
     "gil-holder-unknown": "threads wait for {lock}, and its holder is not known",
     "libraries-unlisted": "GDB does not list the libraries",
+    "made-without-gdb": lambda lacks: (
+        f"this report was made without GDB, which would add {'; '.join(_LACKS[what] for what in lacks)}"),
     "locks-not-decoded": "{why}; native locks are not decoded",
     "not-interleaved": "Python and native frames are not interleaved: {why}",
     "threads-unreadable": "{count} of {total} threads cannot be read",

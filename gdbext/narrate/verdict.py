@@ -173,7 +173,7 @@ def header(report: Report) -> Words:
     if target.time is not None:
         parts.append((utc(target.time),))
     if target.paused is not None:
-        parts.append((f"paused {target.paused:.2f} s",))
+        parts.append((f"paused {target.paused:.2f} s" if target.paused else "not paused",))
     return ("gdbext: ", *((Foreign(program, 100), "  ") if program else ()), *listed(parts))
 
 

@@ -118,17 +118,16 @@ class Code:
         return self._stacks[key]
 
     def _unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
-        try:
-            return self._unwinder.unwind(registers, MAX_NATIVE_FRAMES)
-        except GdbextError:
-            innermost = [(registers[self.cpu.PROGRAM_COUNTER], registers[self.cpu.STACK_POINTER])]
+        frames, cut_short = self._unwinder.walk(registers, MAX_NATIVE_FRAMES)
+        if cut_short is None:
+            return frames
         if self._foreign:  # the debugger would use the wrong files
-            return innermost
+            return frames[:1]
         try:
             return self._reliable(thread, self._target.unwind(thread, MAX_NATIVE_FRAMES))
         except GdbextError as error:
             self._findings.problem(f"thread {thread.number}", "unreadable", because_of(error, "native-stack"))
-            return innermost
+            return frames
 
     def _reliable(self, thread: ThreadRef, frames: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The frames up to the first in a file that the debugger does not have, whose caller it can only guess."""

@@ -9,7 +9,7 @@ from gdbext import arch
 from gdbext.arch.protocol import Architecture, Syscall
 from gdbext.errors import GdbextError, ThreadUnavailable, if_unreadable
 from gdbext.glibc.futex import FutexWait, decode_futex_waits
-from gdbext.glibc.pthread import read_tid
+from gdbext.glibc.pthread import find_descriptor, read_tid
 from gdbext.inferior.cache import CachedMemory
 from gdbext.inferior.protocol import Memory, Target, ThreadRef
 from gdbext.layout.table import Layouts
@@ -134,6 +134,9 @@ def _read_thread(target: Target, cpu: Architecture, layouts: Layouts | None, ref
         registers = target.registers(ref)
     except ThreadUnavailable as error:
         return SeenThread(ref, cpu, unavailable=because_of(error))
+    if cpu.THREAD_POINTER not in registers and layouts is not None:
+        pthread = find_descriptor(target.memory, layouts, target.robust_list(ref))
+        registers = {**registers, cpu.THREAD_POINTER: pthread} if pthread is not None else registers
     call = cpu.system_call(registers)
     futex = decode_futex(target.memory, call)
     pthread = registers.get(cpu.THREAD_POINTER, 0)

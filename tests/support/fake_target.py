@@ -70,6 +70,7 @@ class FakeTarget:
         self.kept: tuple[int, int] | None = None
         self.instructions: list[tuple[int, int, str]] = []
         self.demangled: dict[str, str] = {}
+        self.robust_lists: dict[int, int] = {}
         self._add_modules(glibc)
 
     def _add_modules(self, glibc: str) -> None:
@@ -155,6 +156,9 @@ class FakeTarget:
         if not fake.available or not {"rip", "rsp"} <= set(fake.registers):
             raise ThreadUnavailable(f"thread {thread.number} has no registers")
         return {name: value for name, value in fake.registers.items() if not names or name in names}
+
+    def robust_list(self, thread: ThreadRef) -> int | None:
+        return self.robust_lists.get(thread.number)
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
         """The thread's frames."""

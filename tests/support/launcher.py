@@ -37,9 +37,11 @@ class Ran:
         return self.stderr
 
 
-def command(*arguments: str | Path, gdb: str | Path = "") -> list[str]:
-    """The command line of a verb with its arguments."""
+def command(*arguments: str | Path, gdb: str | Path | None = "") -> list[str]:
+    """The command line of a verb with its arguments; without the option --gdb if `gdb` is None."""
     verb, *rest = map(str, arguments)
+    if gdb is None:
+        return [sys.executable, "-m", "gdbext", verb, *rest]
     return [sys.executable, "-m", "gdbext", verb, "--gdb", str(gdb or gdb_session.executable()), *rest]
 
 
@@ -51,7 +53,12 @@ def environment(**variables: str) -> dict[str, str]:
 
 def launch(*arguments: str | Path, gdb: Path | str = "", by: Sequence[str] = (), **variables: str) -> Ran:
     """Run a verb; `by` is a command prefix that reduces the launcher's rights."""
-    done = subprocess.run([*by, *command(*arguments, gdb=gdb)], env=environment(**variables), cwd="/", text=True,
+    return launch_by([*by, *command(*arguments, gdb=gdb)], **variables)
+
+
+def launch_by(argv: Sequence[str], **variables: str) -> Ran:
+    """Run a whole command line."""
+    done = subprocess.run(argv, env=environment(**variables), cwd="/", text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return Ran(done.stdout, done.stderr, done.returncode)

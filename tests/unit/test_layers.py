@@ -21,7 +21,7 @@ MODULES = {".".join(path.relative_to(HOME.parent).with_suffix("").parts).replace
 #: The rooms from the first that data comes to: each may import those before it, and modules at the top go with them.
 ORDER = ("record", "remembered", "errors", "model", "inferior", "elf", "layout", "arch", "runtimes", "glibc", "cpython",
          "threads", "waits", "holders", "stacks", "verdict", "crash", "snapshot", "narrate", "schema", "render",
-         "commands", "debugger")
+         "commands", "direct", "debugger")
 #: What the launcher may import: it runs without GDB, and sees no decoder.
 LAUNCHER = ("record", "errors", "model", "inferior", "elf", "verdict", "narrate", "schema", "render", "launcher")
 #: What is not of the standard library, and who may import it; `typing_extensions` is there for type checkers only.
@@ -126,8 +126,9 @@ def test_the_launcher_runs_without_gdb() -> None:
         if layer(module) == "gdbext.launcher":
             ours = {name for name in imported(module) if layer(name).startswith("gdbext.")}
             assert {name for name in ours if layer(name) != "gdbext.launcher"} <= {
-                "gdbext.elf.core_memory", "gdbext.elf.headers", "gdbext.elf.notes", "gdbext.errors",
-                "gdbext.inferior.file_locks", "gdbext.inferior.proc", "gdbext.model",
+                "gdbext.elf.core_file", "gdbext.elf.core_memory", "gdbext.elf.headers", "gdbext.elf.notes",
+                "gdbext.errors",
+                "gdbext.inferior.file_locks", "gdbext.inferior.proc", "gdbext.inferior.signals", "gdbext.model",
                 "gdbext.model.kinds", "gdbext.model.reasons",
                 "gdbext.model.verdict", "gdbext.narrate",
                 "gdbext.narrate.classes", "gdbext.narrate.cluster", "gdbext.narrate.frames", "gdbext.narrate.names",

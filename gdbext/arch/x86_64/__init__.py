@@ -24,13 +24,20 @@ from gdbext.arch.x86_64.registers import (
     FRAME,
     GENERAL,
     NOT_DATA,
+    OF_SLEEPERS,
     PROGRAM_COUNTER,
     RESULT,
     STACK_POINTER,
     THREAD_POINTER,
 )
 from gdbext.arch.x86_64.signals import is_signal_return, read_interrupted, read_signal_frame
-from gdbext.arch.x86_64.system_calls import interrupted_call, is_at_system_call, system_call, system_call_names
+from gdbext.arch.x86_64.system_calls import (
+    interrupted_call,
+    is_at_system_call,
+    sleeping_registers,
+    system_call,
+    system_call_names,
+)
 from gdbext.arch.x86_64.unwind import Unwinder as unwinder
 from gdbext.elf.headers import EM_X86_64
 from gdbext.errors import GdbextError
@@ -38,18 +45,19 @@ from gdbext.inferior.protocol import Memory
 
 __all__ = [
     "ARGUMENTS", "AT_STOP", "CALLEE_SAVED", "CALLER_SAVED", "ELF_MACHINE", "FRAME", "GENERAL", "NAME", "NOT_DATA",
-    "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
+    "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
     "constant_arguments", "core_registers", "interrupted_call", "is_at_system_call", "is_canonical",
     "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads", "loaded_arguments",
     "loaded_thread_local", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",
-    "returned_address", "system_call", "system_call_names", "unwinder"]
+    "returned_address", "sleeping_registers", "system_call", "system_call_names", "unwinder", "user_registers"]
 
 NAME, ELF_MACHINE = "x86_64", EM_X86_64
 _HALF = 1 << 47
 _INT3 = b"\xcc"
 # struct elf_prstatus: signals and times, with pr_pid in between, then pr_reg and pr_fpvalid; struct user_regs_struct
 # (Linux 6.1 include/linux/elfcore.h, arch/x86/include/asm/user_64.h)
-_PRSTATUS = struct.Struct("<112x27Q8x")
+_PRSTATUS = struct.Struct("<112x216s8x")
+_REGS = struct.Struct("<27Q")
 _USER_REGS = ("r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
               "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs")
 
@@ -61,7 +69,12 @@ def is_canonical(address: int) -> bool:
 
 def core_registers(state: bytes) -> dict[str, int]:
     """The registers in a ``struct elf_prstatus``; empty if it is that of another processor."""
-    return dict(zip(_USER_REGS, _PRSTATUS.unpack(state))) if len(state) == _PRSTATUS.size else {}
+    return user_registers(_PRSTATUS.unpack(state)[0]) if len(state) == _PRSTATUS.size else {}
+
+
+def user_registers(data: bytes) -> dict[str, int]:
+    """The registers in a ``struct user_regs_struct``; empty if it is that of another processor."""
+    return dict(zip(_USER_REGS, _REGS.unpack(data))) if len(data) == _REGS.size else {}
 
 
 def is_own_breakpoint(memory: Memory, pc: int) -> bool:

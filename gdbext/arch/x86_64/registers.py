@@ -15,3 +15,5 @@ FRAME: tuple[str, ...] = ("rip", *GENERAL, "fs_base")
 AT_STOP: tuple[str, ...] = ("rip", "rsp", "rbp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9",
                             "fs_base")
 NOT_DATA = frozenset({"rip", "rsp", "orig_rax", "fs_base"})
+#: The registers that /proc shows of a sleeping thread.
+OF_SLEEPERS = frozenset({"rip", "rsp", "orig_rax", "rax", "rdi", "rsi", "rdx", "r10", "r8", "r9"})

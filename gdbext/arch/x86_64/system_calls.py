@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gdbext.arch.protocol import Instruction, Syscall
 from gdbext.errors import GdbextError
+from gdbext.inferior.asleep import SystemCall
 from gdbext.inferior.cache import read_u64
 from gdbext.inferior.protocol import Memory
 
@@ -48,6 +49,17 @@ def system_call(registers: Mapping[str, int]) -> Syscall | None:
     blocked = signed in _INTERRUPTED
     return Syscall(number, name if name != "restart_syscall" else None,
                    tuple(registers.get(register, 0) for register in _ARGUMENTS), blocked, 0 if blocked else signed)
+
+
+def sleeping_registers(call: SystemCall) -> dict[str, int]:
+    """The registers of a thread that sleeps in the kernel, as a stop would show them.
+
+    :param call: with a negative number if the thread is in no system call, as after a page fault.
+    """
+    registers = {"rip": call.program_counter, "rsp": call.stack_pointer, "orig_rax": _NO_CALL}
+    if call.number >= 0:
+        registers.update(zip(_ARGUMENTS, call.arguments), orig_rax=call.number, rax=_RESTARTED)
+    return registers
 
 
 def is_at_system_call(memory: Memory, pc: int) -> bool:

@@ -22,6 +22,7 @@ from gdbext.record import record
 
 #: DWARF register numbers of x86-64.
 _RBP, _RSP, _RA = 6, 7, 16
+_CALLEE_SAVED = {3: "rbx", _RBP: "rbp", 12: "r12", 13: "r13", 14: "r14", 15: "r15"}
 #: Sizes of pointers by the lower half of their DW_EH_PE encoding, None for LEB128.
 _POINTER_SIZES = {0x00: 8, 0x01: None, 0x02: 2, 0x03: 4, 0x04: 8, 0x09: None, 0x0A: 2, 0x0B: 4, 0x0C: 8}
 #: DW_CFA instructions by their byte: the effect, and the operands: unsigned, signed, a factored offset of either kind
@@ -60,6 +61,8 @@ class Rule:
     ra_offset: int
     rbp_offset: int | None
     outermost: bool = False
+    saved: tuple[tuple[str, int], ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 class _Bytes:
@@ -165,8 +168,23 @@ class Unwinder:
         :raises CannotUnwind: some frame needs the debugger's unwinder.
         :raises MemoryUnreadable: the stack is not readable.
         """
-        pc, sp, bp = registers["rip"], registers["rsp"], registers.get("rbp", 0)
-        frames = [(pc, sp)]
+        frames, error = self.walk(registers, limit)
+        if error is not None:
+            raise error
+        return frames
+
+    def walk(self, registers: Mapping[str, int], limit: int) -> tuple[list[tuple[int, int]], GdbextError | None]:
+        """The frames as `unwind` has them, and why the walk ended before the outermost frame, None if it did not."""
+        frames = [(registers["rip"], registers["rsp"])]
+        try:
+            self._walk(frames, registers.get("rbp", 0), limit)
+        except (CannotUnwind, MemoryUnreadable) as error:
+            return frames, error
+        return frames, None
+
+    def _walk(self, frames: list[tuple[int, int]], bp: int, limit: int) -> None:
+        """Append the callers of the innermost frame."""
+        pc, sp = frames[0]
         rules = self._rules
         low = high = 0  # the part of the stack that `words` holds
         words: memoryview | bytes = b""
@@ -195,7 +213,36 @@ class Unwinder:
             sp = cfa
             frames.append((pc, sp))
             inside = pc - 1  # in the call: the code after it may be another function
-        return frames
+
+    def frame_registers(self, registers: Mapping[str, int], index: int) -> dict[str, int]:
+        """The registers of a frame that calls preserve, its program counter and its stack pointer.
+
+        :param registers: of the innermost frame.
+        :param index: the number of the frame; the innermost is 0.
+        :return: unknown registers are left out; empty if the frame cannot be reached.
+        """
+        values = {name: registers[name] for name in ("rip", "rsp", *_CALLEE_SAVED.values()) if name in registers}
+        try:
+            for depth in range(index):
+                rule = self.rule(values["rip"] - (depth > 0))
+                base = values.get("rbp" if rule.from_rbp else "rsp")
+                if rule.outermost or base is None:
+                    return {}
+                cfa = base + rule.cfa_offset
+                if not values["rsp"] < cfa < values["rsp"] + _MAX_FRAME or cfa & 7:
+                    return {}
+                saved = rule.saved if rule.rbp_offset is None else (*rule.saved, ("rbp", rule.rbp_offset))
+                for name, offset in saved:
+                    values[name] = self._word(cfa + offset)
+                for name in rule.lost:
+                    values.pop(name, None)
+                values["rip"], values["rsp"] = self._word(cfa + rule.ra_offset), cfa
+        except GdbextError:
+            return {}
+        return values
+
+    def _word(self, address: int) -> int:
+        return int.from_bytes(self._memory.read(address, 8), "little")
 
     def _words(self, sp: int, cfa: int) -> tuple[int, memoryview]:
         """The stack from a stack pointer up to a frame's end at least, as 64-bit words."""
@@ -334,7 +381,10 @@ class _State:
         rbp_kind, rbp_offset = self.rules.get(_RBP, ("same", 0))
         if rbp_kind not in ("offset", "same", "undefined"):
             raise CannotUnwind("rbp is restored through an expression")
-        return Rule(self.cfa_register == _RBP, self.cfa_offset, ra_offset, rbp_offset if rbp_kind == "offset" else None)
+        others = {name: self.rules.get(number, ("same", 0)) for number, name in _CALLEE_SAVED.items() if number != _RBP}
+        return Rule(self.cfa_register == _RBP, self.cfa_offset, ra_offset, rbp_offset if rbp_kind == "offset" else None,
+                    saved=tuple([(name, offset) for name, (kind, offset) in others.items() if kind == "offset"]),
+                    lost=tuple([name for name, (kind, _) in others.items() if kind not in ("offset", "same")]))
 
 
 def _run(program: _Bytes, cie: _Cie, state: _State, wanted: int | None) -> None:

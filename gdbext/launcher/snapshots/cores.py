@@ -77,7 +77,8 @@ def prepare_core(core: Path, executable: Path | None, sysroot: Path | None,
         if in_tree:
             settings = _make_tree(folder, contents, {path: place for path, place in found.items() if place})
         yield Preparation(settings, f"/proc/self/fd/{file.fileno()}", None if made_by is None else str(made_by),
-                          (file.fileno(),), (*notes, *places.notes(found)), temporary)
+                          (file.fileno(),), (*notes, *places.notes(found)), temporary,
+                          {path: str(place) for path, place in found.items() if place is not None})
 
 
 def is_core(path: Path) -> bool:

@@ -63,6 +63,11 @@ class Gdb:
                         f"{'.'.join(map(str, OLDEST_PYTHON))} or later is needed", _INSTALL)
 
 
+def names_gdb(named: str | None) -> bool:
+    """Whether the command line or ``$GDBEXT_GDB`` names the GDB to use."""
+    return bool(named or os.environ.get("GDBEXT_GDB"))
+
+
 def find_gdb(named: str | None = None) -> str:
     """Find the GDB to use: the one named, that of ``$GDBEXT_GDB``, or the first `gdb` on ``$PATH``.
 
@@ -72,7 +77,7 @@ def find_gdb(named: str | None = None) -> str:
     found = shutil.which(os.path.expanduser(wanted))
     if found is not None:
         return os.path.abspath(found)
-    if named or os.environ.get("GDBEXT_GDB"):
+    if names_gdb(named):
         by = "--gdb" if named else "$GDBEXT_GDB"
         raise NoGdb(f"{by} names {printable(wanted)}, which is not a program", _INSTALL)
     raise NoGdb("there is no gdb on $PATH", _INSTALL)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+
 from gdbext.record import record
 
 
@@ -11,7 +14,8 @@ class Preparation:
 
     `settings` are GDB commands to run before it loads anything. `core` is a name of the core that needs no quotes in
     GDB commands; `executable` is a path. GDB must inherit `descriptors`, to which these names refer. `notes` are for
-    the reader of the report. `temporary` says that files must be removed after GDB has ended.
+    the reader of the report. `temporary` says that files must be removed after GDB has ended. `places` has the paths on
+    this machine of a core's files, by their paths in the core; they are for snapshots without GDB.
     """
 
     settings: tuple[str, ...] = ()
@@ -20,3 +24,4 @@ class Preparation:
     descriptors: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     temporary: bool = False
+    places: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""One snapshot of one target by one GDB process.
+"""One snapshot of one target: by one GDB process, or of a core without GDB (`direct`).
 
 The GDB runs in its own session, where Ctrl-C at the terminal does not reach it, and never outlives the launcher.
 Signals that interrupt or suspend programs are blocked in it: a GDB that gets SIGINT while it attaches passes it on to
@@ -22,11 +22,14 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from gdbext.elf.core_file import read_core_file
 from gdbext.errors import GdbextError
+from gdbext.inferior.signals import decode_siginfo
 from gdbext.launcher.proc_files import state_of
 from gdbext.launcher.snapshots.containers import prepare_process
 from gdbext.launcher.snapshots.cores import prepare_core
-from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, probe
+from gdbext.launcher.snapshots.direct import TooSlow, end_direct, read_without_gdb
+from gdbext.launcher.snapshots.finding import HOME, environment, find_gdb, names_gdb, probe
 from gdbext.launcher.snapshots.preparation import Preparation
 from gdbext.launcher.snapshots.rights import why_not_traced
 from gdbext.launcher.status import NO_ANSWER, NO_GDB, NoGdb, Unreadable
@@ -85,7 +88,9 @@ class Options:
     `gdb` is a file or a name on ``$PATH``; `timeout` is in seconds. `sysroot` is the folder that holds the target's
     files under their own paths, `search` are folders that may hold them anywhere. With `debuginfod` GDB asks servers
     for symbols. `each` shows each thread by itself, `stacks` is ``full``, ``top`` or ``none``, `width` is the columns
-    of a line. With `object_names` an object that has a lock is named by the value of an attribute.
+    of a line. With `object_names` an object that has a lock is named by the value of an attribute. With `without_gdb`
+    processes and cores are read without GDB; if that is so, `may_stop` says whether threads of a process may be stopped
+    for a moment.
     """
 
     gdb: str | None = None
@@ -98,6 +103,8 @@ class Options:
     colour: bool = False
     width: int | None = None
     object_names: bool = True
+    without_gdb: bool = False
+    may_stop: bool = True
 
 
 @record
@@ -148,10 +155,10 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     started = time.monotonic()
     run = _Run()
     try:
-        gdb = find_gdb(options.gdb)
+        gdb = _find_gdb(options)
         with prepared(target, options) as preparation:
             run.notes = preparation.notes
-            answer = run.answer(gdb, target, options, preparation)
+            answer = _answer(run, gdb, target, options, preparation)
     except (GdbextError, OSError) as error:
         if isinstance(error, OSError):
             error = GdbextError(f"{target.name} cannot be read: {error.strerror or error}",
@@ -162,9 +169,71 @@ def take_snapshot(target: Target, options: Options) -> Snapshot:
     problem, hint = answer["incomplete"] or answer["unknown"], answer["hint"] or None
     if target.core is not None and hint:
         hint = "name it after the core, or a folder that has it: --search DIR"
-    return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], run.stopped,
+    stopped = answer.get("paused", run.stopped)
+    return Snapshot(target.name, answer["document"], answer["text"], answer["dot"], stopped,
                 time.monotonic() - started, problem, hint, status, run.notes,
                 tuple([(file, line, text) for file, line, text in answer["source"]]), tuple(answer["source_notes"]))
+
+
+def _find_gdb(options: Options) -> str | None:
+    """The GDB that may take the snapshot; None if the target is to be read without GDB.
+
+    :raises NoGdb: there is no GDB, and the user names one.
+    """
+    if options.without_gdb:
+        return None
+    try:
+        return find_gdb(options.gdb)
+    except NoGdb:
+        if names_gdb(options.gdb):
+            raise
+        return None
+
+
+def _answer(run: _Run, gdb: str | None, target: Target, options: Options,
+            preparation: Preparation) -> Mapping[str, Any]:
+    """Take the snapshot by GDB or without it, and return the answer.
+
+    A target is read without GDB first if the user has not named a GDB. GDB reads it again if it can add something.
+
+    :raises GdbextError: there is no answer.
+    """
+    if gdb is None:
+        return _read_without_gdb(target, options, preparation, False)
+    if options.gdb is not None or options.debuginfod or target.core is not None and _had_fault(preparation):
+        return run.answer(gdb, target, options, preparation)
+    try:
+        answer = _read_without_gdb(target, options, preparation, True)
+        if "document" in answer:
+            return answer
+    except TooSlow:
+        raise
+    except Unreadable:  # GDB may have more luck, or a better explanation
+        pass
+    try:
+        return run.answer(gdb, target, options, preparation)
+    except NoGdb:  # it has no Python
+        return _read_without_gdb(target, options, preparation, False)
+
+
+def _had_fault(preparation: Preparation) -> bool:
+    """Whether a core is that of a crash in the program's own code, for which GDB's disassembly is needed."""
+    core = read_core_file(preparation.core or "")
+    info = core.threads[0].siginfo if core is not None and core.threads else None
+    signal_info = decode_siginfo(info) if info is not None else None
+    return signal_info is not None and signal_info.address is not None
+
+
+def _read_without_gdb(target: Target, options: Options, preparation: Preparation,
+                      may_defer: bool) -> Mapping[str, Any]:
+    answer = read_without_gdb(target.name, {
+        "pid": target.pid, "may_stop": options.may_stop, "executable": preparation.executable,
+        "places": dict(preparation.places), "may_defer": may_defer, "each": options.each, "stacks": options.stacks,
+        "colour": options.colour, "width": options.width, "object_names": options.object_names},
+        preparation.descriptors[0] if target.core is not None else None, options.timeout)
+    if "denied" in answer and target.pid is not None:
+        raise Unreadable(*why_not_traced(target.pid))
+    return answer
 
 
 @contextlib.contextmanager
@@ -191,7 +260,8 @@ _running_lock = threading.Lock()
 
 
 def end_running() -> None:
-    """End the GDBs of other threads in good order; their snapshots then fail."""
+    """End the GDBs of other threads in good order, and snapshots without GDB; these then fail."""
+    end_direct()
     with _running_lock:
         for process in _running:
             process.terminate()

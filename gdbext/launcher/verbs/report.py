@@ -29,8 +29,8 @@ HELP = "why a process hangs, or why a core crashed"
 DESCRIPTION = """\
 Shows the verdict: why a process hangs, or why a core crashed. Then every thread with
 its Python and native stack, the locks that it holds, and the lock that it waits for.
-A process is paused during the snapshot and resumes afterwards; the report says how
-long it was paused."""
+GDB pauses a process during the snapshot; the report says for how long. With --no-gdb
+only threads that run are stopped, for a moment, and none with --no-stop."""
 EXAMPLES = """\
 examples:
   gdbext report 4711
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--children", action="store_true",
                         help="also report on all descendants of the process, and on their waits for each other")
     add_text(parser)
-    add_snapshot_options(parser)
+    add_snapshot_options(parser, without_gdb=True)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -105,6 +105,7 @@ def _write(found: Sequence[Snapshot], options: argparse.Namespace) -> None:
         for note in seen.notes:
             say(f"gdbext report: {name}{note}")
         if seen.stopped is not None:
-            say(f"gdbext report: {seen.target} was paused for {seen.stopped:.2f} s")
+            say(f"gdbext report: {seen.target} was "
+                + (f"paused for {seen.stopped:.2f} s" if seen.stopped else "not paused"))
         if seen.problem is not None:
             say(f"gdbext report: {name}{printable(seen.problem)}" + (f"; {seen.hint}" if seen.hint else ""))

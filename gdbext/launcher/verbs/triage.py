@@ -58,15 +58,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     parser.add_argument("targets", metavar="DIR|CORE|PID", nargs="+", help="folders with cores, cores, and processes")
     parser.add_argument("--jobs", metavar="N", type=number, default=None,
-                        help="how many GDBs run at a time (default: one for each processor; with --dask, for each "
-                        "thread of the workers)")
+                        help="how many snapshots are taken at a time (default: one for each processor; with --dask, "
+                        "for each thread of the workers)")
     add_output(parser, classes.SCHEMA)
     parser.add_argument("--state", metavar="DIR", type=Path,
                         help="the folder to store snapshots in, also after the run (default: in $XDG_STATE_HOME, until "
                         "the end of the run)")
     parser.add_argument("--resume", action="store_true",
                         help="continue a stopped run with the same targets or the same --state")
-    add_snapshot_options(parser)
+    add_snapshot_options(parser, without_gdb=True)
     group = parser.add_argument_group("where snapshots are taken")
     group.add_argument("--dask", metavar="ADDRESS",
                        help="let the workers of the Dask cluster with this scheduler read the cores. They need gdbext "

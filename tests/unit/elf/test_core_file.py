@@ -4,7 +4,6 @@ import os
 import random
 import struct
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,43 +12,27 @@ from gdbext.arch.x86_64 import core_registers
 from gdbext.elf import core_file
 from gdbext.elf.core_file import CoreFile, read_core_file
 from gdbext.inferior.address_space import Region
-
-ET_EXEC, ET_CORE, PT_LOAD, PT_NOTE, NT_FILE, NT_PRSTATUS, NT_PRPSINFO = 2, 4, 1, 4, 0x46494C45, 1, 3
-R, W, X = 4, 2, 1
-EHDR, PHDR, SHDR = 64, 56, 64
-
-
-def header(count: int, kind: int = ET_CORE, elf_class: int = 2, data: int = 1, headers: int = EHDR, sections: int = 0,
-           entry: int = PHDR, section_size: int = 0) -> bytes:
-    return b"\x7fELF" + bytes([elf_class, data, 1]) + bytes(9) + struct.pack(
-        "<HHIQQQIHHHHHH", kind, 62, 1, 0, headers, sections, 0, EHDR, entry, count, section_size, 0, 0)
-
-
-def segment(kind: int, flags: int, offset: int, start: int, in_file: int, in_memory: int) -> bytes:
-    return struct.pack("<IIQQQQQQ", kind, flags, offset, start, 0, in_file, in_memory, 4096)
-
-
-def note(kind: int, data: bytes, name: bytes = b"CORE\0") -> bytes:
-    return struct.pack("<III", len(name), len(data), kind) + name + bytes(-len(name) % 4) + data + bytes(-len(data) % 4)
-
-
-def mapped(*files: tuple[int, int, int, bytes], page: int = 4096, count: int | None = None) -> bytes:
-    """The contents of `NT_FILE`: start, end and offset in pages for each file, then the names."""
-    return (struct.pack("<QQ", len(files) if count is None else count, page)
-            + b"".join(struct.pack("<QQQ", *each[:3]) for each in files)
-            + b"".join(each[3] + b"\0" for each in files))
-
-
-def core(loads: Sequence[tuple[int, int, int]], notes: bytes = b"", missing: int = 0) -> bytes:
-    """A core with segments (flags, start, size), without the last `missing` bytes."""
-    offset = EHDR + PHDR * (len(loads) + 1)
-    table = segment(PT_NOTE, 0, offset, 0, len(notes), 0)
-    offset += len(notes)
-    for flags, start, size in loads:
-        table += segment(PT_LOAD, flags, offset, start, size, size)
-        offset += size
-    data = header(len(loads) + 1) + table + notes + bytes(sum(size for _, _, size in loads))
-    return data[:len(data) - missing]
+from tests.support.fake_core import (
+    EHDR,
+    ET_EXEC,
+    NT_FILE,
+    NT_PRPSINFO,
+    NT_PRSTATUS,
+    NT_SIGINFO,
+    PHDR,
+    PT_LOAD,
+    PT_NOTE,
+    SHDR,
+    R,
+    W,
+    X,
+    core,
+    header,
+    mapped,
+    note,
+    segment,
+    state,
+)
 
 
 def kept(start: int, end: int, permissions: str, path: str | None = None, offset: int = 0) -> Region:
@@ -88,12 +71,6 @@ def test_regions_include_mapped_files(tmp_path: Path) -> None:
     assert found.regions[2].allows("w") is None
 
 
-def state(lwp: int, first: int, size: int = 336) -> bytes:
-    """``struct elf_prstatus`` with ascending numbers as registers."""
-    registers = struct.pack("<27Q", *range(first, first + 27))
-    return (bytes(32) + struct.pack("<i", lwp) + bytes(76) + registers).ljust(size, b"\0")
-
-
 def test_states_have_the_registers_of_threads(tmp_path: Path) -> None:
     notes = b"".join([
         note(NT_PRSTATUS, state(7, 1 << 63)), note(NT_PRSTATUS, state(8, 100)),
@@ -109,6 +86,19 @@ def test_states_have_the_registers_of_threads(tmp_path: Path) -> None:
         100, 104, 110, 115, 116, 119, 121, 126]
     assert core_registers(found.states[7])["r15"] == 1 << 63
     assert core_registers(found.states[10]) == {}
+
+
+def test_threads_have_their_order_and_the_signals_that_follow_them(tmp_path: Path) -> None:
+    first, last = bytes(range(128)), bytes(128)
+    notes = b"".join([
+        note(NT_SIGINFO, last), note(NT_PRSTATUS, state(8, 0)), note(NT_SIGINFO, first),
+        note(NT_PRSTATUS, state(7, 1)), note(NT_SIGINFO, b"too short"), note(NT_PRSTATUS, state(7, 2)),
+        note(NT_SIGINFO, last)])
+    found = read(tmp_path, core([(R, 0x1000, 16)], notes))
+    assert found is not None
+    assert [(thread.lwp, thread.siginfo) for thread in found.threads] == [(8, first), (7, None), (7, last)]
+    assert [core_registers(thread.state)["r15"] for thread in found.threads] == [0, 1, 2]
+    assert {*found.states} == {8}
 
 
 def test_states_have_the_machine_of_the_core(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
                                    "run `pip install", "from __future__ import", "import sys; sys.path"),
     "launcher/snapshots/classes.py": ("its report cannot be read: ", "install the same version"),
     "launcher/snapshots/containers.py": ("files of another container, read",),
+    "launcher/snapshots/direct.py": ("import sys; sys.path",),
     "launcher/snapshots/finding.py": ("install one that has Python inside", "python\nimport json", '" + json.dumps('),
     "launcher/verbs/dask.py": (" is not a Dask scheduler, or",),
     # every text is about the reader's own machine and files

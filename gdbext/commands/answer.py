@@ -1,0 +1,160 @@
+"""The answer to the launcher: a report with its crash, its text, and the source lines that the text shows.
+
+One snapshot is taken in a process of its own, by GDB (`debugger.one_snapshot`) or without it (`direct.one_snapshot`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from gdbext.elf.core_file import CoreFile
+from gdbext.errors import GdbextError
+from gdbext.model import Problem, Report
+from gdbext.model.reasons import because
+from gdbext.narrate.reasons import explain
+from gdbext.narrate.verdict import sentence
+from gdbext.narrate.words import plain
+from gdbext.render.crash import crash_page
+from gdbext.render.dot import as_dot
+from gdbext.render.source import SourceFiles
+from gdbext.render.source_access import EVERYBODY, SourceAccess, User
+from gdbext.render.style import Style
+from gdbext.render.tasks import TaskTree
+from gdbext.render.text import TextRenderer
+from gdbext.schema.write import document
+from gdbext.snapshot import Snapshot
+from gdbext.verdict.judge import verdict_of
+
+#: Mistakes of gdbext, which must not prevent the rest of a report.
+INTERNAL = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+_PARTS = ("runtimes", "threads", "locks", "deadlocks", "tasks", "crash", "problems")
+#: How many characters of a source line the answer has.
+_SOURCE_LINE = 1_000
+
+
+def with_crash(snapshot: Snapshot, report: Report, errors: tuple[type[Exception], ...] = ()) -> Report:
+    """Add to the report of a core why it crashed, if it did.
+
+    :param errors: what a failure of the debugger raises, besides `INTERNAL`.
+    """
+    caught: tuple[type[Exception], ...] = (*errors, *INTERNAL)
+    try:
+        return replace(report, crash=snapshot.crash(report))
+    except GdbextError:  # no thread crashed
+        return report
+    except caught as error:
+        problem = Problem("crash", "unreadable", because("text", text=f"{type(error).__name__}: {error}"))
+        return replace(report, problems=(*report.problems, problem))
+
+
+def answer(report: Report, incomplete: GdbextError | None, files: SourceFiles, style: Style, each: bool,
+           stacks: str) -> dict[str, Any]:
+    """Make the answer.
+
+    :param incomplete: why the report is incomplete, where the user can do something about it.
+    :param each: whether threads with the same stack are shown one by one.
+    :param stacks: how much of each stack is shown: ``full``, ``top`` or ``none``.
+    """
+    lines: dict[tuple[str, int], str] = {}
+
+    def source(path: str, line: int) -> str | None:
+        text = files(path, line)
+        if text:
+            lines[path, line] = text[:_SOURCE_LINE]
+        return text
+
+    renderer = TextRenderer(report, style, source)
+    crash = tasks = ""
+    if report.crash is not None:
+        # without problems and notes, which the end of the text has
+        crash = crash_page(TextRenderer(replace(report, problems=(), notes=()), style, source), report.crash)
+    if report.event_loops:
+        tasks = TaskTree(report, renderer, stacks).render()
+    text = renderer.threads(None, each, stacks, crash, tasks)
+    text = style.wrap(text + "".join(f"Note: {note}\n" for note in files.notes()))
+    verdict = verdict_of(report)
+    return {
+        "document": document(report, _PARTS), "text": text, "dot": as_dot(report), "outcome": verdict.outcome,
+        # the launcher has no right to read files that the target names, so a page shows the lines of the text
+        "source": [[*place, line] for place, line in lines.items()], "source_notes": files.notes(),
+        "unknown": explain(report.no_verdict) if report.no_verdict is not None else (
+            plain(sentence(renderer.facts)) if verdict.outcome == "doubt" else None),
+        "incomplete": None if incomplete is None else str(incomplete),
+        "hint": "" if incomplete is None else incomplete.hint,
+    }
+
+
+def source_of_core(core: CoreFile | None, written: Callable[[], float | None], folders: tuple[str, ...] = (),
+                   anywhere: bool = True) -> SourceFiles:
+    """Prepare reading the source of a core's frames.
+
+    :param written: returns when the core was written, in seconds since 1970.
+    :param folders: the folders that are searched first.
+    :param anywhere: whether files may be read wherever frames name them.
+    """
+    return SourceFiles(folders, anywhere, SourceAccess("", _user_of_core(core)), since=written, what="core")
+
+
+def _user_of_core(core: CoreFile | None) -> User | None:
+    """The user with whose rights to read files that a core names; None for this process's own user.
+
+    The user that the core records and the owner of its file must agree.
+    """
+    if os.geteuid() != 0:
+        return None if core is None or core.owner == os.geteuid() else EVERYBODY
+    if core is None or core.user is None:
+        return EVERYBODY
+    users = {core.user, core.owner} - {0}
+    if not users:
+        return None
+    return EVERYBODY if len(users) > 1 else User(users.pop(), core.group if core.user else EVERYBODY.gid)
+
+
+def source_of_process(pid: int, folders: tuple[str, ...] = (), anywhere: bool = True) -> SourceFiles:
+    """Prepare reading the source of the frames of a process on this machine.
+
+    :param folders: see `source_of_core`.
+    :param anywhere: see `source_of_core`.
+    """
+    root = f"/proc/{pid}/root"
+    if not os.path.isdir(f"{root}/"):  # another user's process, for example
+        root = ""
+    return SourceFiles(folders, anywhere, SourceAccess(root, _user_of_process(pid)), lambda: _started(pid))
+
+
+def _user_of_process(pid: int) -> User | None:
+    """Return the user with whose rights to read files that a process names; None for the debugger's own user.
+
+    For a set-user-ID program this is the user who started it. Source: Linux 6.1 Documentation/filesystems/proc.rst.
+    """
+    fields: dict[str, tuple[int, ...]] = {}
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name in ("Uid", "Gid", "Groups"):
+                    fields[name] = tuple(map(int, value.split()))
+        users = fields["Uid"]
+        if users[0] == 0 or set(users) == {os.geteuid()}:
+            return None
+        return User(users[0], fields["Gid"][0], fields["Groups"])
+    except (OSError, ValueError, LookupError):
+        return EVERYBODY
+
+
+def _started(pid: int) -> float | None:
+    """Return the start time of a process in seconds since 1970, or None.
+
+    Source: Linux 6.1 fs/proc/array.c, do_task_stat: ``starttime`` of /proc/PID/stat, in ticks since boot.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            ticks = int(file.read(4096).rpartition(b")")[2].split()[19])
+        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        return booted + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None

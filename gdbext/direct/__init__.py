@@ -1,0 +1,1 @@
+"""Targets that gdbext reads itself, without a debugger."""

@@ -1,0 +1,99 @@
+"""One snapshot of one process or core without a debugger, as `debugger.one_snapshot` takes it with GDB."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gdbext.commands.answer import INTERNAL, answer, source_of_core, source_of_process, with_crash
+from gdbext.direct.core import CoreTarget
+from gdbext.direct.target import DirectTarget
+from gdbext.direct.unmoved import read_unmoved
+from gdbext.errors import GdbextError
+from gdbext.model import Problem, Report
+from gdbext.model.reasons import because
+from gdbext.record import record
+from gdbext.render.escape import printable
+from gdbext.render.source import SourceFiles
+from gdbext.render.style import Style
+from gdbext.snapshot import take_snapshot
+
+
+@record
+class Request:
+    """The launcher's request.
+
+    `executable` and `places` are as in `CoreTarget`. `pid` is the process, None for a core; `may_stop` says whether its
+    threads may be stopped for a moment. If `may_defer`, the answer only says what was left out if the report by GDB
+    could have more, or if the core is unusual. For the other members see `debugger.one_snapshot.Request`.
+    """
+
+    executable: str | None
+    places: Mapping[str, str]
+    may_defer: bool
+    each: bool
+    stacks: str
+    colour: bool
+    width: int | None
+    object_names: bool
+    pid: int | None = None
+    may_stop: bool = True
+
+
+def answer_request(request: Request, core: str) -> dict[str, Any]:
+    """Take the snapshot and make the answer.
+
+    :param core: the path of the core, not compressed; not used for a process.
+    :return: as of `commands.answer.answer` with the member ``left_out``, or only that member, or a ``problem``. The
+        member ``denied`` says that we may not read the process, ``paused`` how long threads were stopped, in seconds.
+    """
+    try:
+        return _of_core(request, core) if request.pid is None else _of_process(request, request.pid)
+    except GdbextError as error:
+        return {"problem": printable(str(error)), "hint": error.hint}
+    except PermissionError as error:
+        return {"problem": printable(str(error)), "hint": "", "denied": True}
+    except MemoryError:
+        return {"problem": "the report needs more memory than a snapshot may use", "hint": "use GDB: --gdb gdb"}
+    except INTERNAL as error:
+        return {"problem": f"internal error: {type(error).__name__}: {printable(str(error))}",
+                "hint": "please report it"}
+
+
+def _of_core(request: Request, core: str) -> dict[str, Any]:
+    target = CoreTarget(core, request.executable, request.places)
+    snapshot = take_snapshot(target, request.object_names)
+    report = with_crash(snapshot, snapshot.judged_report(lambda thread: True))
+    left_out = _left_out(target, report)
+    if request.may_defer and (left_out or not target.is_usual):
+        return {"left_out": sorted(left_out)}
+    return _answer(request, report, snapshot.incomplete, left_out,
+                   source_of_core(target.core_file, lambda: target.written))
+
+
+def _of_process(request: Request, pid: int) -> dict[str, Any]:
+    target, report, incomplete = read_unmoved(pid, request.may_stop, request.object_names)
+    left_out = _left_out(target, report)
+    if request.may_defer and left_out:
+        return {"left_out": sorted(left_out)}
+    return {**_answer(request, report, incomplete, left_out, source_of_process(pid)), "paused": report.target.paused}
+
+
+def _left_out(target: DirectTarget, report: Report) -> set[str]:
+    return target.left_out([runtime.module for runtime in report.runtimes])
+
+
+def _answer(request: Request, report: Report, incomplete: GdbextError | None, left_out: Collection[str],
+            files: SourceFiles) -> dict[str, Any]:
+    made = answer(_with_left_out(report, left_out), incomplete, files, Style(request.colour, request.width),
+                  request.each, request.stacks)
+    return {**made, "left_out": sorted(left_out)}
+
+
+def _with_left_out(report: Report, left_out: Collection[str]) -> Report:
+    """Add to a report what GDB would add."""
+    if not left_out:
+        return report
+    problem = Problem("target", "not applicable", because("made-without-gdb", lacks=tuple(sorted(left_out))))
+    return replace(report, problems=(*report.problems, problem))

@@ -1,0 +1,254 @@
+"""A running process as a `Target`, read by /proc alone: it is not stopped.
+
+/proc has all that matters of a thread that sleeps: the system call, its arguments, the stack pointer and the program
+counter. Other threads are stopped for a moment, if that is allowed. `ProcessTarget.moved` says which threads have run
+while the process was read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+
+from gdbext import arch
+from gdbext.direct.memory import ProcessMemory
+from gdbext.direct.stopping import StoppedThreads
+from gdbext.direct.symbols import LoadedFile
+from gdbext.direct.target import DirectTarget, kernel_code, loaded_file, named_modules
+from gdbext.direct.tasks import Task, read_tasks, robust_list
+from gdbext.elf.headers import Read, open_regular
+from gdbext.elf.link_map import linked_files
+from gdbext.elf.mapped import mapped_modules
+from gdbext.errors import GdbextError, NoTarget, ThreadUnavailable
+from gdbext.inferior.address_space import AddressSpace, Region
+from gdbext.inferior.cache import CachedMemory, read_available
+from gdbext.inferior.proc import Proc
+from gdbext.inferior.protocol import Memory, Module, Origin, SignalInfo, ThreadRef
+from gdbext.model import TargetKind
+from gdbext.remembered import remembered
+
+#: Most frames that are compared to see whether a thread that has run in between is where it was.
+_MAX_FRAMES = 1000
+#: How often, and in which intervals in seconds, a thread is looked at that wakes up now and then.
+_LOOKS, _INTERVAL = 4, 0.0005
+#: How often threads are stopped before the memory is read: a process may begin new ones meanwhile.
+_ROUNDS = 10
+
+
+class ProcessTarget(DirectTarget):
+    """A running process.
+
+    :param may_stop: whether threads may be stopped for a moment.
+    :param moving: threads that do not sleep long enough to be read, by TID; None for all.
+    :raises NoTarget: the process does not exist.
+    :raises PermissionError: we may not read it.
+    """
+
+    kind: TargetKind = "live"
+
+    def __init__(self, pid: int, may_stop: bool = True, moving: Collection[int] | None = ()) -> None:
+        super().__init__()
+        self.pid = pid
+        self.architecture = os.uname().machine
+        self._cpu = arch.of(self.architecture)
+        self._may_stop = may_stop
+        self._raw = ProcessMemory(pid)
+        self.memory: Memory = CachedMemory(self._raw)
+        self.proc: Proc | None = Proc(pid)
+        self._proc = self.proc
+        self.stopped = StoppedThreads()
+        # threads that slept until they were stopped, for registers that /proc does not show, or did not
+        self._kept: dict[int, bool] = {}
+        try:
+            self.executable: str | None = os.readlink(f"/proc/{pid}/exe")
+            # before memory is read: what a thread changes until it is stopped would contradict its registers
+            self.tasks = self._settled(moving)
+        except FileNotFoundError:
+            raise NoTarget(f"there is no process {pid}") from None
+        self._now: dict[int, Task] = {}
+        self._numbers = dict(enumerate(self._ordered(), 1))
+        names = self._cpu.system_call_names()
+        self._robust_list = next((number for number, name in names.items() if name == "get_robust_list"), None)
+
+    def _settled(self, moving: Collection[int] | None) -> Mapping[int, Task]:
+        """Read the threads, and stop those that run, and all that are `moving`."""
+        tasks = _settled_tasks(self.pid)
+        for _ in range(_ROUNDS if self._may_stop else 0):
+            wanted = {tid for tid, task in tasks.items() if task.call is None or moving is None or tid in moving}
+            if wanted <= set(self.stopped.current):
+                break
+            self.stopped.stop(wanted)
+            # also the threads that began meanwhile
+            tasks = _settled_tasks(self.pid, tasks if moving is not None else None)
+        return tasks
+
+    def _ordered(self) -> list[int]:
+        """The threads in a debugger's order: the main thread first, then as they were created."""
+        return sorted(self.tasks, key=lambda lwp: (lwp != self.pid, lwp))
+
+    # -- threads -------------------------------------------------------------------------------------------------
+
+    def threads(self) -> list[ThreadRef]:
+        return [ThreadRef(number, lwp, self.tasks[lwp].name) for number, lwp in self._numbers.items()]
+
+    def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
+        task = self.tasks[thread.lwp]
+        if task.call is not None and thread.lwp not in self.stopped.current and not set(names) - self._cpu.OF_SLEEPERS:
+            return self._cpu.sleeping_registers(task.call)
+        stopped = self._registers(thread)
+        return {name: stopped[name] for name in names or self._cpu.AT_STOP if name in stopped}
+
+    def _registers(self, thread: ThreadRef) -> dict[str, int]:
+        """All registers of a thread, which is stopped for that.
+
+        :raises ThreadUnavailable: it cannot be stopped.
+        """
+        task = self.tasks[thread.lwp]
+        if not self._may_stop:
+            raise ThreadUnavailable("the thread runs")
+        try:
+            is_late = thread.lwp not in self.stopped.current
+            if thread.lwp not in self.stopped.stop((thread.lwp,)):
+                raise ThreadUnavailable("the thread could not be stopped")
+            if is_late:
+                self._kept[thread.lwp] = self._slept_until_stopped(task)
+        except OSError as error:
+            raise ThreadUnavailable(f"the thread cannot be stopped: {error.strerror}") from None
+        found = self._cpu.user_registers(self.stopped.registers(thread.lwp))
+        if not found:
+            raise ThreadUnavailable("the thread has ended")
+        return found
+
+    def _slept_until_stopped(self, task: Task) -> bool:
+        """Whether a thread has slept since it was read, until it was stopped; the stop itself makes it run once."""
+        now = read_tasks(self.pid, (task.tid,)).get(task.tid)
+        return (task.call is not None and task.runs is not None and now is not None and now.runs is not None
+                and now.runs - task.runs <= 1)
+
+    def robust_list(self, thread: ThreadRef) -> int | None:
+        return robust_list(thread.lwp, self._robust_list) if self._robust_list is not None else None
+
+    def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
+        task = self.tasks[thread.lwp]
+        if task.call is not None and thread.lwp not in self.stopped.current:
+            # the frames of signal handlers need no stop
+            frames, error = self._unwind(self._cpu.sleeping_registers(task.call), limit)
+            if error is None:
+                return frames
+        return super().unwind(thread, limit)
+
+    def selected(self) -> int | None:
+        return None
+
+    def signal(self, thread: ThreadRef) -> SignalInfo | None:
+        return None
+
+    def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
+        task = self.tasks[thread.lwp]
+        asleep = task.call if thread.lwp not in self.stopped.current else None
+        if asleep is not None:
+            # what an inner frame has saved is known without a stop
+            found = self._unwinder.frame_registers(self._cpu.sleeping_registers(asleep), index)
+            if not self._may_stop or found.keys() >= set(self._cpu.CALLEE_SAVED):
+                return found
+        return super().frame_registers(thread, index)
+
+    # -- what has changed ----------------------------------------------------------------------------------------
+
+    def moved(self) -> set[int]:
+        """The threads that have run since they were read, by TID, and those that began or ended.
+
+        Threads that are stopped have not run, if they slept from when they were read until they were stopped.
+        """
+        try:
+            self._now = read_tasks(self.pid)
+        except OSError:  # the process has ended
+            return set(self.tasks)
+        same = {tid for tid, task in self._now.items() if tid in self.tasks and (
+            self._kept.get(tid, True) if tid in self.stopped.current else task.has_slept_since(self.tasks[tid]))}
+        return (set(self._now) | set(self.tasks)) - same
+
+    def waits_again(self, tid: int) -> bool:
+        """Whether a thread that has moved is in the same call with the same callers again."""
+        unwinder = self._cpu.unwinder(CachedMemory(self._raw), self.modules())
+        before = self.tasks[tid].call if tid in self.tasks else None
+        for _ in range(_LOOKS):
+            now = self._now.get(tid)
+            if before is None or now is None or now.call not in (before, None):
+                return False
+            if now.call == before:
+                registers = self._cpu.sleeping_registers(before)
+                try:
+                    return unwinder.unwind(registers, _MAX_FRAMES) == self._unwinder.unwind(registers, _MAX_FRAMES)
+                except GdbextError:
+                    return False
+            time.sleep(_INTERVAL)
+            with contextlib.suppress(OSError):
+                self._now.update(read_tasks(self.pid, (tid,)))
+        return False
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _loaded(self) -> list[tuple[Module, LoadedFile | None]]:  # type: ignore[override]  # read on first use
+        auxiliary = self._proc.auxiliary()
+        found = [*mapped_modules(self.memory, self.regions(), (), self._open, versioned=True),
+                 *kernel_code(self.memory, auxiliary)]
+        names: dict[str, str] = {}
+        space = AddressSpace(self.regions())
+        for file in linked_files(self._read_some, auxiliary):
+            region = space.find(file.dynamic)
+            if region is not None and region.path is not None and file.name:
+                names.setdefault(region.path, file.name)
+        return named_modules(
+            [(Module(each.module.path, each.module.sections, each.module.path == self.executable, each.file is None),
+              loaded_file(each, each.module.path, self._open)) for each in found], names, None)
+
+    def _read_some(self, address: int, size: int) -> bytes:
+        return read_available(self.memory, address, size)
+
+    @remembered
+    def _open(self, path: str) -> Read | None:
+        """Open a regular file of the process's file system, or else of ours."""
+        for place in (f"/proc/{self.pid}/root{path}", path):
+            with contextlib.suppress(OSError, ValueError):
+                return open_regular(place)
+        return None
+
+    def has_file(self, path: str) -> bool:
+        return self._open(path) is not None
+
+    def mapped_files(self) -> Sequence[tuple[int, str]]:
+        return ()
+
+    def file_build_id(self, module: Module) -> str | None:
+        loaded = self._file_of(module)
+        return loaded.build_id if loaded is not None else None
+
+    # -- the process ---------------------------------------------------------------------------------------------
+
+    @remembered
+    def regions(self) -> Sequence[Region]:
+        return self._proc.regions()
+
+    def core_kept(self) -> tuple[int, int] | None:
+        return None
+
+    def origin(self) -> Origin:
+        return Origin(self._proc.command_line(), socket.gethostname(), int(time.time()))
+
+
+def _settled_tasks(pid: int, only: Iterable[int] | None = None) -> dict[int, Task]:
+    """Read the threads of a process; those that run are read again, since many of them only wake up for a moment."""
+    tasks = read_tasks(pid, only)
+    for _ in range(_LOOKS):
+        running = [tid for tid, task in tasks.items() if task.call is None]
+        if not running:
+            break
+        time.sleep(_INTERVAL)
+        tasks.update(read_tasks(pid, running))
+    return tasks

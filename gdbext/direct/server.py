@@ -1,0 +1,102 @@
+"""A process that takes snapshots for the launcher: it loads gdbext once, and forks for each process and core.
+
+Each message on the socket has no text and three files: the request (JSON), the core, and a pipe for the answer (JSON).
+For a process the second file has no meaning.
+A snapshot ends with its time limit, with this process, or by its own mistakes, without an effect on others. This
+process ends when the launcher closes the socket or ends.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import socket
+import traceback
+from types import FrameType
+from typing import Any
+
+from gdbext.direct.one_snapshot import Request, answer_request
+
+#: prctl(2): the signal that a process gets when its parent ends. Source: Linux 6.1 include/uapi/linux/prctl.h.
+_PR_SET_PDEATHSIG = 1
+#: The largest size of the memory of one snapshot, in bytes: a damaged core may ask for anything.
+_MOST_MEMORY = 4 << 30
+_FILES = 3
+#: Modules that other modules import only when they need them.
+_LATER = ("gdbext.arch.x86_64", "gdbext.cpython.object_state", "gdbext.crash.reader", "gdbext.runtimes.libstdcxx",
+          "gdbext.runtimes.messages", "gdbext.stacks.recursion")
+
+
+def main(descriptor: int) -> None:
+    """Take snapshots until the launcher closes the socket.
+
+    :param descriptor: of the socket.
+    """
+    signal.signal(signal.SIGCHLD, _reap)
+    prctl = ctypes.CDLL(None).prctl
+    for name in _LATER:  # once, not in each child
+        importlib.import_module(name)
+    gc.disable()  # a snapshot makes many objects and drops few
+    own = os.getpid()
+    with socket.socket(fileno=descriptor) as requests:
+        while True:
+            files = _receive(requests)
+            if len(files) != _FILES:
+                return
+            if os.fork() == 0:
+                requests.close()
+                try:
+                    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                    if os.getppid() == own:
+                        _work(*files)
+                finally:
+                    os._exit(0)
+            for file in files:
+                os.close(file)
+
+
+def _reap(number: int, frame: FrameType | None) -> None:
+    # the launcher has their answers; so their use of time and memory counts as this process's
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _receive(requests: socket.socket) -> list[int]:
+    """The files of the next message; fewer if there is none."""
+    size = array.array("i").itemsize
+    _, ancillary, _, _ = requests.recvmsg(1, socket.CMSG_SPACE(_FILES * size))
+    files = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            files.frombytes(data[:len(data) // size * size])
+    return list(files)
+
+
+def _work(request: int, core: int, reply: int) -> None:
+    with open(request, encoding="utf-8") as file:
+        members = json.load(file)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # the default action of the signal ends this process, whatever it does
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, members.pop("timeout"))
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with open(reply, "w", encoding="utf-8") as answer:
+        json.dump(_answer(members, core), answer)
+
+
+def _answer(members: dict[str, Any], core: int) -> dict[str, Any]:
+    try:
+        return answer_request(Request(**members), f"/proc/self/fd/{core}")
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return {"problem": f"internal error: {type(error).__name__} in {os.path.basename(frame.filename)}:"
+                           f"{frame.lineno}", "hint": "please report it"}

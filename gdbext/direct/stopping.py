@@ -1,0 +1,123 @@
+"""Stops single threads of a process for a moment, to read registers that /proc does not show.
+
+A thread is seized and interrupted, so it gets no signal. If this process ends in any way, the kernel resumes the
+thread. Source: Linux man-pages 6.05, ptrace(2); Linux 6.1 include/uapi/linux/ptrace.h, include/uapi/linux/elf.h.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import time
+from collections.abc import Collection, Iterable
+
+_GETREGSET, _SEIZE, _INTERRUPT, _DETACH = 0x4204, 0x4206, 0x4207, 17
+_NT_PRSTATUS = 1
+_WALL = 0x40000000
+#: The longest wait for the threads to stop, in seconds. A thread in an uninterruptible sleep does not stop.
+_SECONDS = 0.5
+#: Most bytes of a register set.
+_MOST_BYTES = 1 << 12
+
+
+class _Iovec(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+class StoppedThreads:
+    """Threads that are stopped until `resume`. All methods must be called by one thread of this process."""
+
+    def __init__(self) -> None:
+        self._ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+        self._ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+        self._ptrace.restype = ctypes.c_long
+        # the signal that each stopped thread was about to get, 0 for none
+        self._stopped: dict[int, int] = {}
+        self._seized: set[int] = set()
+        self._since: float | None = None
+        #: How long threads were stopped so far, in seconds, without the present stop.
+        self.seconds = 0.0
+        #: The threads that were stopped at some time.
+        self.ever: set[int] = set()
+
+    def stop(self, threads: Iterable[int]) -> set[int]:
+        """Stop threads by their TIDs; those that are stopped remain so.
+
+        :return: the threads that are stopped now; others have ended, or did not stop in time.
+        :raises PermissionError: we may not stop them, or another debugger has them.
+        """
+        wanted = set(threads)
+        for tid in sorted(wanted - self._stopped.keys()):
+            self._interrupt(tid)
+        end = time.monotonic() + _SECONDS
+        pause = 0.0001
+        while True:
+            waiting = (wanted & self._seized) - self._stopped.keys()
+            for tid in waiting:
+                self._wait(tid)
+            waiting = (wanted & self._seized) - self._stopped.keys()
+            if not waiting or time.monotonic() > end:
+                return wanted & self._stopped.keys()
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+
+    @property
+    def current(self) -> Collection[int]:
+        """The threads that are stopped now."""
+        return self._stopped.keys()
+
+    def registers(self, tid: int) -> bytes:
+        """The general registers of a stopped thread, a ``struct user_regs_struct``; empty if the thread has ended."""
+        data = ctypes.create_string_buffer(_MOST_BYTES)
+        vector = _Iovec(ctypes.addressof(data), _MOST_BYTES)
+        if self._call(_GETREGSET, tid, _NT_PRSTATUS, ctypes.addressof(vector)):
+            return b""
+        return data.raw[:vector.size]
+
+    def resume(self) -> None:
+        """Let all threads run again."""
+        for tid, number in self._stopped.items():
+            self._call(_DETACH, tid, 0, number)
+        self._seized -= self._stopped.keys()
+        self._stopped.clear()
+        if self._since is not None:
+            self.seconds += time.monotonic() - self._since
+            self._since = None
+
+    def _interrupt(self, tid: int) -> None:
+        if tid not in self._seized:
+            number = self._call(_SEIZE, tid, 0, 0)
+            if number == errno.ESRCH:
+                return
+            if number:
+                raise PermissionError(number, os.strerror(number))
+            self._seized.add(tid)
+        if self._since is None:
+            self._since = time.monotonic()
+        self._call(_INTERRUPT, tid, 0, 0)
+
+    def _wait(self, tid: int) -> None:
+        try:
+            found, status = os.waitpid(tid, os.WNOHANG | _WALL)
+        except ChildProcessError:
+            self._seized.discard(tid)
+            return
+        if found and os.WIFSTOPPED(status):
+            # the upper bits have the event: this stop is ours or the process's own, and not due to a signal
+            self._stopped[tid] = 0 if status >> 16 else os.WSTOPSIG(status)
+            self.ever.add(tid)
+        elif found:
+            self._seized.discard(tid)
+
+    def _call(self, request: int, tid: int, address: int, data: int) -> int:
+        """Call ptrace; return 0 or an error number."""
+        return 0 if self._ptrace(request, tid, address, data) != -1 else ctypes.get_errno()
+
+    def __enter__(self) -> StoppedThreads:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with contextlib.suppress(OSError):
+            self.resume()

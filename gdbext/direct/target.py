@@ -1,0 +1,216 @@
+"""What all targets have in common that gdbext reads without a debugger: files, symbols, stacks.
+
+What only a debugger knows is left out: the instructions of functions, variables, the lines of native functions. The
+target remembers what the report asked for (`DirectTarget.left_out`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from gdbext import arch
+from gdbext.arch.protocol import Architecture, Unwinder
+from gdbext.direct.demangle import demangle, function_name
+from gdbext.direct.symbols import LoadedFile
+from gdbext.elf.headers import SHF_ALLOC, Read, mapped_file
+from gdbext.elf.mapped import MappedModule
+from gdbext.elf.symtab import SymbolFile
+from gdbext.errors import GdbextError, MemoryUnreadable, ThreadUnavailable
+from gdbext.inferior.modules import ModuleMap
+from gdbext.inferior.protocol import Memory, Module, Section, Symbol, ThreadRef
+from gdbext.layout.table import Struct
+from gdbext.model import ProblemKind
+from gdbext.remembered import remembered
+
+#: What a report may ask for that only a debugger knows. See `DirectTarget.left_out`.
+LEFT_OUT = ("instructions", "frames", "types", "variables", "lines")
+
+
+#: Source: Linux 6.1 include/uapi/linux/auxvec.h.
+_AT_SYSINFO_EHDR = 33
+#: Most signal handlers that interrupt each other on one stack.
+_MAX_SIGNAL_FRAMES = 32
+#: Files of the C library: nobody needs the lines of its functions, and its debug file is often installed.
+_C_LIBRARY = re.compile(r"(libc|libpthread|ld|ld-linux[\w-]*)[.-]")
+
+
+class DirectTarget:
+    """The part of a `Target` that does not depend on whether it is a process or a core."""
+
+    architecture: str
+    memory: Memory
+    #: The modules with their files on this machine, the executable first.
+    _loaded: Sequence[tuple[Module, LoadedFile | None]]
+
+    def __init__(self) -> None:
+        self._left_out: set[str] = set()
+        self._files_with_lines: set[str] = set()
+
+    def left_out(self, interpreters: Collection[str] = ()) -> set[str]:
+        """What was asked for so far and only a debugger knows; some of `LEFT_OUT`.
+
+        :param interpreters: names of modules whose source lines do not matter.
+        """
+        return self._left_out | ({"lines"} if self._files_with_lines - {*interpreters} else set())
+
+    @abstractmethod
+    def _open(self, path: str) -> Read | None:
+        """Open a regular file by its path in the target's file system, and keep it open."""
+
+    @abstractmethod
+    def _registers(self, thread: ThreadRef) -> Mapping[str, int]:
+        """All general registers of a thread.
+
+        :raises ThreadUnavailable: they cannot be read.
+        """
+
+    @cached_property
+    def _cpu(self) -> Architecture:
+        return arch.of(self.architecture)
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    @remembered
+    def modules(self) -> Sequence[Module]:
+        return [module for module, _ in self._loaded]
+
+    @cached_property
+    def _files(self) -> Mapping[int, LoadedFile]:
+        return {id(module): file for module, file in self._loaded if file is not None}
+
+    def _file_of(self, module: Module | None) -> LoadedFile | None:
+        return self._files.get(id(module))
+
+    def debug_structs(self, module: Module) -> dict[str, Struct]:
+        self._left_out.add("types")
+        return {}
+
+    @cached_property
+    def _module_map(self) -> ModuleMap:
+        return ModuleMap(self.modules())
+
+    @remembered
+    def symbol(self, address: int) -> Symbol:
+        """The function or variable that covers an address; its file and line are not known."""
+        module, loaded = self._at(address)
+        if module is None or loaded is None:
+            return Symbol(None)
+        if _has_source(module, loaded):
+            self._files_with_lines.add(module.name)
+        return Symbol(function_name(loaded.symbol(address)))
+
+    def _at(self, address: int) -> tuple[Module | None, LoadedFile | None]:
+        module = self._module_map.find(address)
+        return module, self._file_of(module)
+
+    def demangle(self, name: str) -> str:
+        return demangle(name)
+
+    def read_host_file(self, path: str, limit: int) -> bytes | None:
+        read = self._open(path) if os.path.isabs(path) else None
+        return (read(0, limit) or None) if read is not None else None
+
+    # -- stacks --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _unwinder(self) -> Unwinder:
+        return self._cpu.unwinder(self.memory, self.modules())
+
+    def _unwind(self, registers: Mapping[str, int], limit: int) -> tuple[list[tuple[int, int]], GdbextError | None]:
+        """Unwind a stack through the frames of signal handlers; the second result says why it is cut short."""
+        frames: list[tuple[int, int]] = []
+        for _ in range(_MAX_SIGNAL_FRAMES):
+            found, error = self._unwinder.walk(registers, limit - len(frames))
+            frames += found
+            pc, sp = found[-1]
+            if error is None or len(frames) >= limit or not self._cpu.is_signal_return(self.memory, pc):
+                break
+            registers = self._cpu.read_interrupted(self.memory, sp)
+        return frames, error if len(frames) < limit else None
+
+    def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
+        """Unwind a stack.
+
+        :raises ThreadUnavailable: a frame has no frame description that can be used.
+        """
+        frames, error = self._unwind(self._registers(thread), limit)
+        if error is None:
+            return frames
+        if not isinstance(error, MemoryUnreadable):  # GDB could not read it either
+            self._left_out.add("frames")
+        raise ThreadUnavailable(f"cut short after frame {len(frames) - 1}: {error}")
+
+    def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
+        try:
+            return self._unwinder.frame_registers(self._registers(thread), index)
+        except ThreadUnavailable:
+            return {}
+
+    def variables(self, thread: ThreadRef, index: int) -> Sequence[tuple[str, str, str]]:
+        frames, _ = self._unwinder.walk(self._registers(thread), index + 1)
+        module, loaded = self._at(frames[index][0]) if index < len(frames) else (None, None)
+        if module is not None and loaded is not None and _has_source(module, loaded):
+            self._left_out.add("variables")
+        return []
+
+    def disassemble(self, low: int, high: int) -> Sequence[tuple[int, int, str]]:
+        self._left_out.add("instructions")
+        return []
+
+    def problems(self) -> Sequence[tuple[str, ProblemKind, str]]:
+        return ()
+
+
+def _has_source(module: Module, file: LoadedFile) -> bool:
+    """Whether GDB knows lines and variables of a file's functions that matter."""
+    return file.has_lines and not _C_LIBRARY.match(module.name)
+
+
+def loaded_file(found: MappedModule, place: str | None, open_file: Callable[[str], Read | None]) -> LoadedFile | None:
+    """The file of a module, None if it is not on this machine.
+
+    :param place: its path on this machine.
+    :param open_file: opens a file of this machine.
+    """
+    return LoadedFile(found.file, found.bias, place, open_file) if found.file is not None else None
+
+
+def named_modules(found: Sequence[tuple[Module, LoadedFile | None]], names: Mapping[str, str],
+                  executable: str | None) -> list[tuple[Module, LoadedFile | None]]:
+    """Give modules the names and the order of the dynamic linker's list, the executable first.
+
+    :param names: the linker's names by the paths of the mappings.
+    :param executable: the name of the executable, None to keep its path.
+    """
+    order = {path: index for index, path in enumerate(names)}
+    named = []
+    for module, file in sorted(found, key=lambda pair: (not pair[0].is_main, order.get(pair[0].path, len(order)))):
+        name = (executable or module.path) if module.is_main else names.get(module.path, "")
+        if name.startswith("/"):
+            module = Module(name, module.sections, module.is_main, module.by_mapping)
+        named.append((module, file))
+    return named
+
+
+def kernel_code(memory: Memory, auxiliary: Mapping[int, int]) -> Iterator[MappedModule]:
+    """The code that the kernel maps into each process, if it can be read; it is a whole ELF file.
+
+    :param auxiliary: the process's auxiliary vector.
+    """
+    start = auxiliary.get(_AT_SYSINFO_EHDR)
+    if not start:
+        return
+    try:
+        file = SymbolFile(mapped_file(memory, start), versioned=True)
+    except GdbextError:
+        return
+    first = next((section for section in file.sections if section.flags & SHF_ALLOC), None)
+    if first is not None:
+        bias = start + first.offset - first.address
+        sections = [Section(section.name, section.address + bias, section.address + section.size + bias)
+                    for section in file.sections if section.flags & SHF_ALLOC and section.size]
+        yield MappedModule(Module(f"system-supplied DSO at {start:#x}", tuple(sections)), file, bias)

@@ -1,0 +1,98 @@
+"""The threads of a running process, read from the kernel without a stop: what they sleep in, and whether they have run.
+
+The kernel counts how often a thread has begun to run. If a thread sleeps and that number has not changed between two
+reads, it has slept all the time. What was read of its stack in between then belongs to one moment. Source: Linux
+Documentation/filesystems/proc.rst (syscall), Documentation/scheduler/sched-stats.rst (schedstat).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterable
+
+from gdbext.inferior.asleep import SystemCall, parse_switches, parse_system_call
+from gdbext.record import record
+
+#: Most bytes of one of these files, and most threads of a process.
+_MOST_BYTES, _MOST_THREADS = 1 << 12, 1 << 17
+_RUNNING = b"running"
+
+
+@record
+class Task:
+    """A thread at one moment.
+
+    `call` is the system call that it sleeps in, None if it runs. The number is negative if it is blocked in the kernel
+    but in no system call. `runs` is how often it has begun to run; None if the kernel does not count.
+    """
+
+    tid: int
+    name: str
+    call: SystemCall | None
+    runs: int | None
+
+    def has_slept_since(self, earlier: Task | None) -> bool:
+        """Whether the thread has provably not run since an earlier read."""
+        return (earlier is not None and self.call is not None and self.runs is not None
+                and (self.call, self.runs) == (earlier.call, earlier.runs))
+
+
+def read_tasks(pid: int, only: Iterable[int] | None = None, root: str = "/proc") -> dict[int, Task]:
+    """Read the threads of a process, by their TIDs in ascending order; those that have ended are left out.
+
+    :param only: the threads to read; all by default.
+    :param root: the path of /proc.
+    :raises PermissionError: we may not read what the threads are doing.
+    :raises OSError: the process does not exist.
+    """
+    folder = os.open(f"{root}/{pid}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        numbers = sorted(int(name) for name in os.listdir(folder) if name.isdigit()) if only is None else only
+        found = {}
+        for number in list(numbers)[:_MOST_THREADS]:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
+                found[number] = _read_task(folder, number)
+        return found
+    finally:
+        os.close(folder)
+
+
+def _read_task(folder: int, number: int) -> Task:
+    # the counter comes first: if the thread then goes to sleep, it must run again to be anywhere else
+    runs = _runs(folder, number)
+    text = _read(folder, f"{number}/syscall")
+    call = None if text.startswith(_RUNNING) else parse_system_call(text.decode("ascii", "replace"))
+    name = _read(folder, f"{number}/comm").decode("utf-8", "backslashreplace").rstrip("\n")
+    return Task(number, name, call, runs)
+
+
+def _runs(folder: int, number: int) -> int | None:
+    with contextlib.suppress(FileNotFoundError, ValueError):  # a kernel without these statistics
+        # time on the processor, time in the queue, number of times; zeros if the kernel does not count
+        counters = [int(word) for word in _read(folder, f"{number}/schedstat").split()]
+        if len(counters) == 3 and any(counters):
+            return counters[2]
+    return parse_switches(_read(folder, f"{number}/status").decode("utf-8", "replace"))
+
+
+def _read(folder: int, path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.read(handle, _MOST_BYTES)
+    finally:
+        os.close(handle)
+
+
+def robust_list(tid: int, number: int) -> int | None:
+    """The address of the ``struct robust_list_head`` of any thread; None if there is none, or we may not read it.
+
+    Source: Linux man-pages 6.05, get_robust_list(2).
+
+    :param number: the system call's number on this machine.
+    """
+    head, size = ctypes.c_uint64(), ctypes.c_size_t()
+    failed = ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(tid), ctypes.byref(head),
+                                       ctypes.byref(size))
+    return head.value or None if not failed else None

@@ -1,0 +1,54 @@
+"""The report of a running process that is not stopped, made of reads that belong together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gdbext.direct.process import ProcessTarget
+from gdbext.errors import GdbextError
+from gdbext.model import Report
+from gdbext.model.kinds import GIL
+from gdbext.snapshot import take_snapshot
+
+#: How often the process is read until nothing has changed meanwhile.
+_TRIES = 4
+
+
+def read_unmoved(pid: int, may_stop: bool = True,
+                 object_names: bool = True) -> tuple[ProcessTarget, Report, GdbextError | None]:
+    """Read a running process.
+
+    The threads that have run meanwhile are stopped before the process is read again; at last all are.
+
+    :param may_stop: whether threads may be stopped for a moment. If not, those that run are unreadable.
+    :param object_names: see `gdbext.snapshot.take_snapshot`.
+    :return: the process, the report, and why that is incomplete, where the user can do something about it.
+    :raises GdbextError: it cannot be read.
+    :raises PermissionError: we may not read it.
+    """
+    moving: set[int] | None = set()
+    for attempt in range(_TRIES):
+        target = ProcessTarget(pid, may_stop, moving)
+        with target.stopped as stopped:
+            snapshot = take_snapshot(target, object_names)
+            report = snapshot.judged_report(lambda thread: True)
+            moved = target.moved()
+            moved -= _kept_waiting(target, report, moved)
+        report = replace(report, target=replace(report.target, paused=round(stopped.seconds, 3)))
+        if not moved:
+            break
+        moving = {*moving, *moved} if attempt < _TRIES - 2 and moving is not None else None
+    return target, report, snapshot.incomplete
+
+
+def _kept_waiting(target: ProcessTarget, report: Report, moved: set[int]) -> set[int]:
+    """The threads among those that have moved that cannot have left the wait that the report shows.
+
+    A thread that waits for the GIL wakes up every few milliseconds, and sleeps again if the GIL is still held. It was
+    held all the time if its holder slept all the time.
+    """
+    tids = {thread.number: thread.lwp for thread in report.threads}
+    slept = {lock.id for lock in report.locks if lock.kind == GIL and lock.holders
+             and not moved & {tids[holder.thread] for holder in lock.holders}}
+    return {thread.lwp for thread in report.threads if thread.lwp in moved and thread.waits is not None
+            and thread.waits.lock in slept and target.waits_again(thread.lwp)}

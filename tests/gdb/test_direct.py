@@ -1,0 +1,204 @@
+"""Cores read without GDB: the report is that of GDB, except for what only GDB knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdbext.direct import symbols
+from gdbext.direct.one_snapshot import Request, answer_request
+from gdbext.launcher.snapshots import snapshot
+from gdbext.launcher.snapshots.cores import prepare_core
+from gdbext.launcher.snapshots.direct import end_direct
+from gdbext.launcher.snapshots.snapshot import Options, Target, take_snapshot
+from tests.support import cores, crashes, gdb_session, interpreters, launcher, locks, openmp, samples
+from tests.support.documents import comparable, differences
+from tests.support.samples import SOURCES, Sample
+
+Json = Any
+Start = Callable[[Path], AbstractContextManager[Sample]]
+
+
+
+def python(name: str) -> Path:
+    return interpreters.use(name)[0]
+
+
+def of_locks(name: str) -> Start:
+    process = locks.PROCESSES[name]
+    return lambda folder: samples.locks(process.program, process.scenes, folder, stripped=True)
+
+
+CASES: dict[str, Start] = {
+    "abba": lambda folder: samples.abba("mutex", folder),
+    "abba-stripped": lambda folder: samples.abba("rwlock", folder, stripped=True),
+    "gather-stripped": lambda folder: samples.gather(folder, stripped=True),
+    "healthy-native-stripped": lambda folder: samples.healthy_native(folder, stripped=True),
+    **{f"locks-{name}": of_locks(name) for name in locks.PROCESSES},
+    "openmp": lambda folder: openmp.start(openmp.SCENES, folder, stripped=True),
+    **{f"rapids-{name}": lambda folder, name=name: samples.rapids(python(name), "rwlock", folder)  # type: ignore[misc]
+       for name in ("3.9-stripped", "3.13", "debian")},
+    "healthy": lambda folder: samples.healthy(python(interpreters.ANY), folder),
+    "lines": lambda folder: samples.lines(python(interpreters.ANY), folder),
+    "pylocks": lambda folder: samples.running([python("3.13"), SOURCES / "pylocks.py", "deadlocks"], folder),
+    "tasks": lambda folder: samples.running([python("3.13"), SOURCES / "tasks.py", "gather"], folder),
+    "free-threaded": lambda folder: samples.free_threaded(python("3.13t"), "section-mutex", folder, stripped=True),
+}
+#: Cases of which GDB writes the core, of the running program.
+OF_GCORE = ("abba-stripped", "rapids-3.13", "pylocks")
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two documents of one core, and what the one without GDB left out."""
+
+    by_gdb: Json
+    direct: Json
+    left_out: list[str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_debug_files() -> Iterator[None]:
+    """Without separate debug files, in which GDB finds other names of the same functions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "SETTINGS", (*snapshot.SETTINGS, "set debug-file-directory /nonexistent"))
+        patch.setattr(symbols, "DEBUG_FOLDER", "/nonexistent")
+        yield
+    end_direct()
+
+
+@pytest.fixture(scope="module", params=CASES)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    folder = tmp_path_factory.mktemp("direct")
+    with CASES[request.param](folder) as sample:
+        core = cores.gdb_core(sample) if request.param in OF_GCORE else cores.kernel_core(sample)
+        try:
+            return read_both(core)
+        finally:
+            core.unlink()
+
+
+def read_both(core: Path) -> Both:
+    seen = take_snapshot(Target(core=core), Options(gdb=gdb_session.executable(), timeout=gdb_session.TIMEOUT))
+    assert seen.document is not None, seen.problem
+    answer = read_directly(core)
+    return Both(seen.document, json.loads(json.dumps(answer["document"])), answer["left_out"])
+
+
+def read_directly(core: Path, may_defer: bool = False) -> Json:
+    with prepare_core(core, None, None, ()) as prepared:
+        assert prepared.core is not None
+        request = Request(prepared.executable, prepared.places, may_defer, False, "full", False, None, True)
+        return answer_request(request, prepared.core)
+
+
+def test_document_is_that_of_gdb(both: Both) -> None:
+    assert gdb_session.violations(both.direct) == []
+    assert len(both.direct["threads"]) == len(both.by_gdb["threads"])
+    if "instructions" not in both.left_out:
+        assert list(differences(comparable(both.by_gdb), comparable(both.direct))) == []
+    if not both.left_out:
+        assert both.direct == both.by_gdb
+
+
+def test_what_is_left_out_adds_no_holder_and_no_deadlock(both: Both) -> None:
+    """Without machine code some holders cannot be proven; no other thread takes their place."""
+    def holders(document: Json) -> dict[str, set[int]]:
+        return {lock["address"]: {holder["thread"] for holder in lock["holders"]} for lock in document["locks"]}
+
+    by_gdb = holders(both.by_gdb)
+    assert {address: found for address, found in holders(both.direct).items() if not found <= by_gdb[address]} == {}
+    deadlocks = [{*deadlock["threads"]} for deadlock in both.by_gdb["deadlocks"]]
+    assert [deadlock for deadlock in both.direct["deadlocks"] if {*deadlock["threads"]} not in deadlocks] == []
+
+
+def test_stacks_are_those_of_gdb(both: Both) -> None:
+    """Program counters, and Python frames with their lines, are the same even where instructions are left out."""
+    def stacks(document: Json) -> list[list[tuple[object, ...]]]:
+        return [[(frame.get("pc"), frame.get("qualified_name"), frame["line"] if "pc" not in frame else None)
+                 for frame in thread["stack"]] for thread in document["threads"]]
+
+    assert stacks(both.direct) == stacks(both.by_gdb)
+    assert [thread["python_state"] for thread in both.direct["threads"]] == [
+        thread["python_state"] for thread in both.by_gdb["threads"]]
+
+
+# -- the command line ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hang(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A core of two threads that wait for each other; nothing in the program needs GDB."""
+    with samples.abba("mutex", tmp_path_factory.mktemp("hang"), stripped=True) as sample:
+        return cores.kernel_core(sample)
+
+
+@pytest.fixture
+def path_without_gdb(tmp_path: Path) -> str:
+    """A PATH with a folder that has no program."""
+    return str(tmp_path)
+
+
+def run(*arguments: str | Path, **variables: str) -> launcher.Ran:
+    """Run a verb without the option --gdb."""
+    return launcher.launch_by(launcher.command(*arguments, gdb=None), **variables)
+
+
+def test_report_without_gdb_has_the_verdict(hang: Path, path_without_gdb: str) -> None:
+    for arguments, variables in ((["--no-gdb"], {}), ([], {"PATH": path_without_gdb, "GDBEXT_GDB": ""})):
+        done = run("report", hang, "--json", *arguments, **variables)
+        document = done.document()
+        assert (done.status, document["verdict"]["kind"]) == (1, "deadlock")
+
+
+def test_core_is_read_without_gdb_where_gdb_adds_nothing(hang: Path, tmp_path: Path) -> None:
+    """A GDB that must not run stands in for GDB."""
+    marker, gdb = tmp_path / "ran", tmp_path / "gdb"
+    gdb.write_text(f"#!/bin/sh\ntouch {marker}\nexec {shutil.which(gdb_session.executable())} \"$@\"\n")
+    gdb.chmod(0o755)
+    assert run("report", hang, "--json", PATH=f"{tmp_path}:{os.environ['PATH']}", GDBEXT_GDB="").status == 1
+    assert not marker.exists()
+    assert launcher.launch("report", hang, "--json", gdb=gdb).status == 1
+    assert marker.exists()
+
+
+def test_core_with_debug_information_is_read_by_gdb(tmp_path: Path) -> None:
+    with samples.abba("mutex", tmp_path) as sample:
+        core = cores.kernel_core(sample)
+    frames = [frame for thread in run("report", core, "--json").document()["threads"] for frame in thread["stack"]]
+    assert any(frame["file"] and frame["file"].endswith("abba.c") for frame in frames)
+
+
+def test_crash_is_read_by_gdb_where_there_is_one(tmp_path: Path) -> None:
+    with crashes.crash("null-read", "3.11", "kernel-core", tmp_path / "crash") as crash:
+        core = Path(shutil.copy(crash.gdb_args[-1], tmp_path / "core"))
+    by_gdb, without = run("report", core, "--json"), run("report", core, "--json", "--no-gdb")
+    assert (by_gdb.status, without.status) == (1, 1)
+    crashed, partly = by_gdb.document()["crash"], without.document()["crash"]
+    assert crashed["fault"]["address"] == partly["fault"]["address"]
+    assert crashed["thread"] == partly["thread"]
+    text = run("report", core, "--no-gdb").stdout
+    assert text.count("this report was made without GDB, which would add the machine code that proves") == 1
+
+
+def test_triage_without_gdb_groups_cores(hang: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copy(hang, tmp_path / name)
+    (tmp_path / "cut").write_bytes(hang.read_bytes()[:5000])
+    done = run("triage", tmp_path, "--no-gdb", "--json", XDG_STATE_HOME=str(tmp_path / "state"))
+    document = json.loads(done.stdout)
+    assert [made["count"] for made in document["classes"]] == [2]
+    assert [Path(failure["target"]).name for failure in document["failures"]] == ["cut"]
+
+
+def test_process_needs_gdb(path_without_gdb: str) -> None:
+    done = run("report", str(os.getppid()), PATH=path_without_gdb, GDBEXT_GDB="")
+    assert (done.status, done.complaint().count("\n")) == (4, 1)

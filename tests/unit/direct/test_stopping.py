@@ -1,0 +1,92 @@
+"""Single threads of a process are stopped for a moment: of a child that sleeps or computes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gdbext import arch
+from gdbext.direct.stopping import StoppedThreads
+
+PROGRAM = """\
+import signal, sys, threading, time
+signal.signal(signal.SIGUSR1, lambda number, frame: print("signal", flush=True))
+threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+print("ready", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def tids(pid: int) -> list[int]:
+    return sorted(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
+
+
+def state(tid: int) -> str:
+    return Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_threads_stop_and_run_again(child: subprocess.Popen[str]) -> None:
+    main, other = tids(child.pid)
+    with StoppedThreads() as stopped:
+        assert stopped.stop((other,)) == {other} == set(stopped.current)
+        assert state(other) == "t"
+        assert state(main) != "t"
+        assert stopped.stop((main, other)) == {main, other}
+        registers = arch.of("x86_64").user_registers(stopped.registers(other))
+        assert min(registers["rsp"], registers["fs_base"]) > 0
+        assert stopped.seconds == 0.0
+    assert not stopped.current
+    assert stopped.ever == {main, other}
+    assert stopped.seconds > 0
+    assert "t" not in {state(main), state(other)}
+
+
+def test_signal_that_arrives_meanwhile_is_not_lost(child: subprocess.Popen[str]) -> None:
+    assert child.stdout is not None
+    for _ in range(20):
+        with StoppedThreads() as stopped:
+            child.send_signal(signal.SIGUSR1)
+            stopped.stop(tids(child.pid))
+        assert child.stdout.readline() == "signal\n"
+
+
+def test_thread_that_has_ended_is_not_stopped(child: subprocess.Popen[str]) -> None:
+    with StoppedThreads() as stopped:
+        assert stopped.stop((1 << 30,)) == set()
+        assert stopped.registers(child.pid) == b""
+
+
+def test_process_of_another_debugger_is_refused(child: subprocess.Popen[str]) -> None:
+    code = ("import sys; from gdbext.direct.stopping import StoppedThreads; "
+            "stopped = StoppedThreads(); stopped.stop([int(sys.argv[1])]); print('stopped', flush=True); input()")
+    with subprocess.Popen([sys.executable, "-c", code, str(child.pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True, cwd=Path(__file__).parents[3]) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "stopped\n"
+        with StoppedThreads() as stopped, pytest.raises(PermissionError):
+            stopped.stop((child.pid,))
+        # the kernel resumes the thread when its tracer is killed
+        other.kill()
+        other.wait()
+    deadline = time.monotonic() + 10
+    while state(child.pid) == "t" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert state(child.pid) != "t"

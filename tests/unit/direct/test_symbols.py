@@ -1,0 +1,94 @@
+"""Symbols of a loaded file and of its separate debug file, in a made-up file and in files of this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gdbext.direct import symbols
+from gdbext.direct.symbols import LoadedFile
+from gdbext.elf.headers import Read
+from gdbext.elf.symtab import SymbolFile
+
+BIAS = 0x5000_0000_0000
+SOURCE = """
+static int __attribute__((noinline)) hidden(int value) { return value * 3 + 1; }
+int exported(int value) { return hidden(value) + hidden(value + 1); }
+"""
+
+
+def opened(path: str) -> Read | None:
+    if not Path(path).is_file():
+        return None
+    data = Path(path).read_bytes()
+    return lambda offset, size: data[offset:offset + size]
+
+
+def loaded(path: Path) -> LoadedFile:
+    read = opened(str(path))
+    assert read is not None
+    return LoadedFile(SymbolFile(read, True), BIAS, str(path), opened)
+
+
+def addresses(path: Path) -> dict[str, int]:
+    """The addresses of the functions in a file's symbol table."""
+    lines = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[2]: int(line.split()[0], 16) for line in lines if " t " in line.lower()}
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    source = tmp_path / "libx.c"
+    source.write_text(SOURCE)
+    made = tmp_path / "libx.so"
+    subprocess.run(["gcc", "-O1", "-g", "-shared", "-fPIC", "-Wl,--build-id", "-o", made, source], check=True)
+    return made
+
+
+def test_symbol_is_found_at_run_time_addresses(library: Path) -> None:
+    at, file = addresses(library), loaded(library)
+    assert [file.symbol(BIAS + at[name] + 1) for name in ("hidden", "exported")] == ["hidden", "exported"]
+    assert file.symbol(BIAS - 1) is None
+    assert file.has_lines
+
+
+def test_symbol_of_a_stripped_file_is_that_of_its_debug_file(library: Path) -> None:
+    at, stripped, folder = addresses(library), library.with_name("libstripped.so"), library.parent / ".debug"
+    shutil.copy(library, stripped)
+    subprocess.run(["strip", stripped], check=True)
+    assert (loaded(stripped).symbol(BIAS + at["hidden"]), loaded(stripped).has_lines) == (None, False)
+    assert loaded(stripped).symbol(BIAS + at["exported"]) == "exported"
+    folder.mkdir()
+    debug = folder / "libstripped.debug"
+    subprocess.run(["objcopy", "--only-keep-debug", library, debug], check=True)
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", stripped], check=True)
+    assert loaded(stripped).symbol(BIAS + at["hidden"]) == "hidden"
+    assert loaded(stripped).has_lines
+
+
+def test_debug_file_of_another_build_is_not_used(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at, other = addresses(library), library.with_name("other.debug")
+    subprocess.run(["gcc", "-O0", "-g", "-shared", "-fPIC", "-Wl,--build-id", "-o", other, library.with_suffix(".c")],
+                   check=True)
+    subprocess.run(["strip", library], check=True)
+    build_id = loaded(library).build_id
+    assert build_id is not None
+    place = library.parent / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+    place.parent.mkdir(parents=True)
+    shutil.copy(other, place)
+    monkeypatch.setattr(symbols, "DEBUG_FOLDER", str(library.parent))
+    assert loaded(library).symbol(BIAS + at["hidden"]) is None
+
+
+def test_exported_symbols_have_their_versions(tmp_path: Path) -> None:
+    (tmp_path / "x.map").write_text("ONE { global: exported; local: *; };\n")
+    (tmp_path / "x.c").write_text(SOURCE)
+    made = tmp_path / "libx.so"
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-Wl,--version-script=x.map", "-o", made, "x.c"], check=True,
+                   cwd=tmp_path)
+    at = addresses(made)["exported"]
+    subprocess.run(["strip", made], check=True)
+    assert loaded(made).symbol(BIAS + at) == "exported@@ONE"
