@@ -1,6 +1,6 @@
 """The protocols through which decoders and analysis read a process or core: memory, threads, registers, modules.
 
-`debugger.target` implements them with GDB, tests implement them with bytes.
+`debugger.target` implements them with GDB, `direct.core` for a core without GDB, tests implement them with bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Section:
 class Module:
     """An executable or shared object in the target's address space.
 
-    `by_mapping`: it was found by the target's mappings; the debugger does not have it.
+    `by_mapping`: it was found by the target's mappings; the debugger does not have it, or its file is missing.
     """
 
     path: str

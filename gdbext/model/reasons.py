@@ -42,7 +42,8 @@ ReasonCode = Literal[
     "in-several-with-blocks", "in-with-block", "maybe-left-with-block", "not-all-stopped", "owner-ident-compiled",
     "owner-ident-reused", "queue-counts", "requester-unknown",
     # waits/: OpenMP
-    "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "openmp-worker",
+    "all-arrived", "idle-pool", "members-elsewhere", "members-missing", "members-not-existing", "numba-waits-for-loop",
+    "numba-worker-idle", "openmp-worker",
     "openmp-worker-idle", "openmp-worker-in", "rayon-in-job", "rayon-waits-for-job", "rayon-worker-idle",
     "tbb-has-no-owner", "tbb-waits-in", "tbb-worker-idle", "tokio-block-on", "tokio-blocking-idle",
     "tokio-in-blocking-call", "tokio-in-task", "tokio-worker-idle",

@@ -191,6 +191,8 @@ _WORDINGS: Mapping[ReasonCode, Wording] = {
         f"{_has(missing)} not arrived, and exactly {missing} of the team's members "
         f"{'is' if missing == 1 else 'are'} not waiting there"),
     "members-not-existing": "{missing} of its {total} threads do not exist in this process",
+    "numba-waits-for-loop": "waits until a worker of numba has done its part of a loop",
+    "numba-worker-idle": "idle worker of numba",
     "openmp-worker": "OpenMP worker of {library}",
     "openmp-worker-idle": "idle OpenMP worker of {library}",
     "openmp-worker-in": "OpenMP worker of {library} in {function}",

@@ -11,11 +11,12 @@ from gdbext.glibc.mutex import decode_mutex
 from gdbext.glibc.robust import iter_robust_mutexes
 from gdbext.model import INFERRED, RECORDED, Evidence
 from gdbext.model.kinds import CONDVAR, FUTEX, SEMAPHORE, kind_of
-from gdbext.model.reasons import because, because_of
+from gdbext.model.reasons import Reason, because, because_of
 from gdbext.runtimes.names import public_name
 from gdbext.threads.threads import SeenThread
 from gdbext.waits.allocator import allocator_lock
 from gdbext.waits.lock_kinds import mutex_lock, recognise, spin_lock, unknown
+from gdbext.waits.numba_queue import describe_queue_wait
 from gdbext.waits.seen import SeenLock, SeenWait
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
             if lock.kind == CONDVAR:
                 lock = (context.qt.find_thread_end(seen, lock.address)
                         or context.qt.find_rwlock(seen, lock.address) or lock)
-            worker = context.openmp.describe_condvar_wait(seen) if lock.kind == CONDVAR else None
+            worker = _describe_worker(seen, lock.address, context) if lock.kind == CONDVAR else None
             if worker is not None and lock.why is not None:
                 lock = replace(lock, why=because("several", reasons=(worker, lock.why)))
         if lock.elsewhere and lock.kind in ANYONE_WAKES and context.is_private(futex.address):
@@ -57,6 +58,15 @@ def futex_wait(seen: SeenThread, context: Context) -> SeenWait | None:
     evidence: Evidence = INFERRED if lock.orphan and not kind_of(lock.kind).records_owner else RECORDED
     return SeenWait(None, lock, futex.timed and not lock.repeats, why=lock.why if evidence == INFERRED else None,
                     mode=lock.mode, evidence=evidence)
+
+
+def _describe_worker(seen: SeenThread, condition: int, context: Context) -> Reason | None:
+    """What a thread of a library's pool waits for that sleeps on a condition variable; None for any other thread."""
+    found = context.openmp.describe_condvar_wait(seen)
+    layouts = context.library.layouts
+    if found is not None or layouts is None:
+        return found
+    return describe_queue_wait(context.memory, layouts, context.code, context.sites, seen, condition)
 
 
 def spinning_wait(seen: SeenThread, context: Context) -> SeenWait | None:

@@ -170,3 +170,27 @@ def test_pools_of_rust(build: str, tmp_path: Path) -> None:
             assert report.edges() == set(), name
             expected = POOLS if build == "symbols" else {pool: {None} for pool in POOLS}
             assert found == expected, name
+
+
+def test_work_queue_of_numba(tmp_path: Path) -> None:
+    """Workers without a part of the loop are idle; the thread that runs the loop waits for the part of another one."""
+    python, symbols = interpreters.use("3.11-stripped")
+    variables = {"PYTHONPATH": str(packages.use("3.11")), "NUMBA_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "1",
+                 "NUMBA_THREADING_LAYER": "workqueue"}
+    with samples.running([python, SOURCES / "numba_queue.py"], tmp_path, variables=variables) as sample:
+        for target in ("live", "kernel core"):
+            with cores.place(sample, sample.executable, target) as where:
+                session = gdb_session.batch(where, ["py-threads-locks --json"], symbols=symbols,
+                                            directory=sample.directory)
+            report = Report(session.document(0), sample.truth)
+            rows = {row["id"]: row for row in report.document["locks"]}
+            found = {}
+            for role in sample.truth.threads:
+                row = report.thread(role)
+                if row["syscall"] == "futex":
+                    why = rows[row["waits"]["lock"]]["why_code"]["arguments"]["reasons"]
+                    found[role] = why[0]["code"]
+            idle = {role for role in sample.truth.threads if role.startswith("idle")}
+            assert len(idle) == 2
+            assert found == {"launcher": "numba-waits-for-loop", **dict.fromkeys(idle, "numba-worker-idle")}, target
+            assert report.edges() == set(), target

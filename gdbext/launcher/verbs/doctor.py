@@ -62,7 +62,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         findings = [*check_gdb(options.gdb)]
     except NoGdb as error:
-        findings, status = [Finding(_BAD, str(error), error.hint)], NO_GDB
+        findings, status = [Finding(_BAD, str(error), error.hint),
+                            Finding(_NOTE, "cores are read without GDB; GDB adds live processes, source lines and "
+                                    "variables of native functions, and what rests on machine code")], NO_GDB
     findings += [*check_rights(), *check_cores()]
     for finding in findings:
         sys.stdout.write(f"{finding.state:<8} {finding.what}\n")

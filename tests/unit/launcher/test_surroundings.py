@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import resource
@@ -14,7 +15,7 @@ import pytest
 from gdbext.launcher import cli, proc_files
 from gdbext.launcher.snapshots import containers, finding, rights
 from gdbext.launcher.snapshots.finding import Gdb, environment, find_gdb, probe
-from gdbext.launcher.status import NoGdb, Unreadable
+from gdbext.launcher.status import NO_GDB, NoGdb, Unreadable
 from gdbext.launcher.verbs import doctor, install
 
 GOOD = 'gdbext-probe:{"version": "13.1", "python": [3, 11, 2], "pygments": null}'
@@ -115,6 +116,17 @@ def test_missing_right_to_trace_has_a_hint(status: Mapping[str, str], uid: int, 
     what, hint = rights.why_not_traced(5)
     assert re.search(why, what)
     assert remedy in hint
+
+
+def test_doctor_says_what_is_possible_without_gdb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                                  capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("GDBEXT_GDB", raising=False)
+    assert doctor.run(argparse.Namespace(gdb=None)) == NO_GDB
+    first, remedy, note, *_ = capsys.readouterr().out.splitlines()
+    assert "there is no gdb on $PATH" in first
+    assert "apt install gdb" in remedy
+    assert note.split(maxsplit=1)[1].startswith("cores are read without GDB; GDB adds live processes")
 
 
 def test_doctor_names_the_missing_capability_in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:

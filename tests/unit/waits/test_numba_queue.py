@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from gdbext.inferior.protocol import Module, Section
+from gdbext.model.reasons import Reason, ReasonCode, because
+from gdbext.snapshot import take_snapshot
+from tests.support.fake_target import FakeTarget
+
+LIBRARY = 0x7D00_0000_0000
+
+
+def waits(state: int, library: str = "workqueue.cpython-311-x86_64-linux-gnu.so") -> Reason | None:
+    """Why the only thread waits, which sleeps on the condition variable of a queue in this state."""
+    target = FakeTarget()
+    target.loaded.append(Module(f"/lib/{library}", (Section(".text", LIBRARY, LIBRARY + 0x1000),)))
+    queue = target.build.alloc(144)
+    # one thread waits: ``__wseq`` and ``__wrefs``
+    target.ram.u64(queue, 2)
+    target.ram.u32(queue + 36, 8)
+    target.ram.u32(queue + 88, state)
+    thread = target.waits(target.thread(), queue + 40, 0)
+    (pc, sp), *rest = thread.frames
+    thread.frames = [(pc, sp), (LIBRARY + 0x10, sp + 0x40), *rest]
+    (lock,) = take_snapshot(target).report(lambda thread: False).locks
+    assert lock.kind == "condvar"
+    return lock.why
+
+
+@pytest.mark.parametrize(("state", "code"), [
+    (0, "numba-worker-idle"), (1, "numba-waits-for-loop"), (2, "numba-waits-for-loop"), (3, "numba-worker-idle")])
+def test_state_of_the_queue_shows_what_a_thread_waits_for(state: int, code: ReasonCode) -> None:
+    assert waits(state) == because("several", reasons=(because(code), because("condvar-has-no-owner")))
+
+
+def test_other_state_or_library() -> None:
+    plain = because("condvar-has-no-owner")
+    assert waits(4) == waits(0, "workqueue.so") == waits(0, "libqueue.so") == plain
