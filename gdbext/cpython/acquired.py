@@ -6,6 +6,7 @@ released since. Backward: whether every way from there out of the function relea
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Literal, NamedTuple, Optional
@@ -22,6 +23,12 @@ from gdbext.remembered import remembered
 #: How a function goes on to release what it has acquired: on each way, with and without an exception; on each way
 #: without an exception; or not on each way.
 Ways = Literal["all", "normal", "none"]
+
+
+#: Instructions near the start of a handler of `except` or `with`; not of `finally`.
+_CATCHING = frozenset(("WITH_EXCEPT_START", "WITH_CLEANUP_START", "CHECK_EXC_MATCH", "JUMP_IF_NOT_EXC_MATCH",
+                       "COMPARE_OP", "CHECK_EG_MATCH"))
+_START_OF_HANDLER = 5
 
 
 class Acquired(NamedTuple):
@@ -159,10 +166,30 @@ class LockFlow:
         current = self._acquires.get(here)
         if current is not None and current.place == place:
             return "none"  # it waits for what it has acquired itself
-        if self._is_signal(place) or not self._all_release(self._code.successors[here], place):
+        if self._is_signal(place) or self._may_fail_to_release(place):
+            return "none"
+        if not self._all_release(self._code.successors[here], place):
             return "none"
         handler = self._code.handlers[here]
         return "all" if handler is not None and self._all_release((handler,), place) else "normal"
+
+    @remembered
+    def _may_fail_to_release(self, place: Place) -> bool:
+        """Whether the function expects that ``release`` may fail, because another thread has released the lock.
+
+        Then a `with` block such as that of ``contextlib.suppress``, or an `except`, is around a ``release`` and not
+        around an ``acquire``.
+        """
+        around = {self._code.handlers[call.call] for call in self._calls.calls if call.acquires and call.place == place}
+        handlers = {self._code.handlers[call.call] for call in self._releases.values() if call.place == place} - around
+        for handler in handlers - {None}:
+            assert handler is not None
+            names = [each.name for each in self._code.instructions[handler:handler + _START_OF_HANDLER]]
+            first = list(itertools.takewhile("RERAISE".__ne__, names))
+            # a bare `except:` drops the exception
+            if not _CATCHING.isdisjoint(first) or "POP_TOP" in first[:2]:
+                return True
+        return False
 
     def _all_release(self, start: tuple[int, ...], place: Place) -> bool:
         """Whether every way, if nothing more raises, releases an expression before it ends, and at least one ends."""

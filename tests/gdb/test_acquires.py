@@ -16,7 +16,7 @@ VARIANTS = ("deadlocks", "waits")
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14t")
 CASES = [*itertools.product(VERSIONS, VARIANTS, ("live",)), ("3.11-stripped", "deadlocks", "gcore"),
          ("3.13-stripped", "deadlocks", "gcore"), ("3.14t-stripped", "deadlocks", "gcore"), ("3.9", "waits", "gcore"),
-         ("debian", "waits", "gcore")]
+         ("debian", "waits", "gcore"), *itertools.product(("3.12", "3.13", "3.14t"), ("profiled",), ("live",))]
 PROGRAM = samples.SOURCES / "acquires.py"
 
 
@@ -40,7 +40,8 @@ def check(report: Report, more: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("name", "variant", "target"), CASES, ids=["-".join(case) for case in CASES])
 def test_holders_of_acquired_locks(name: str, variant: str, target: str, tmp_path: Path) -> None:
     python, symbols = interpreters.use(name)
-    with samples.running([python, PROGRAM, variant], tmp_path) as sample:
+    arguments = ("deadlocks", "profiled") if variant == "profiled" else (variant,)
+    with samples.running([python, PROGRAM, *arguments], tmp_path) as sample:
         more = json.loads((sample.directory / "more.json").read_text())
         with cores.place(sample, python, target) as where:
             session = gdb_session.batch(where, ["py-threads-locks --stacks=none --json"], symbols=symbols,

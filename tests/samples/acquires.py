@@ -1,8 +1,9 @@
 """Threads that have acquired Python locks by calls of ``acquire``, without `with`.
 
-`acquires.py deadlocks` hangs in deadlocks of two threads, `acquires.py waits` in waits that are none. Prints one JSON
-line about itself, see tests/support/samples.py, and writes the file more.json: {"taken": {LOCK: [FUNCTION, LINE]},
-"why": {LOCK: CODE}}. `#: NAME` marks the line that acquires the lock of that name. Runs on CPython 3.8 and later.
+`acquires.py deadlocks` hangs in deadlocks of two threads, `acquires.py waits` in waits that are none. A second argument
+`profiled` lets the interpreter instrument the code, as a profiler does. Prints one JSON line about itself, see
+tests/support/samples.py, and writes the file more.json: {"taken": {LOCK: [FUNCTION, LINE]}, "why": {LOCK: CODE}}.
+`#: NAME` marks the line that acquires the lock of that name. Runs on CPython 3.8 and later.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ with open(__file__, encoding="utf-8") as own_source:
         for match in [re.search(r"#: ([\w-]+)$", line)]
         if match
     }
+ATTEMPTS = 3000
 TAKEN = {}  # type: dict[str, tuple[str, int]]
 WHY = {}  # type: dict[str, str | None]
 
@@ -89,12 +91,12 @@ class Pair:
             self.right.release()
 
     def from_right(self) -> None:
-        # again and again: the locks have been released before
-        for attempt in range(3):
+        # again and again: the lock has been released before, and the interpreter has specialised the code
+        for attempt in range(ATTEMPTS):
             if not self.right.acquire(timeout=100.0):  #: right
                 raise RuntimeError("too late")
             try:
-                if attempt < 2:
+                if attempt < ATTEMPTS - 1:
                     continue
                 meet("pair")
                 stand("righty")
@@ -415,6 +417,8 @@ def say(variant: str) -> None:
 
 
 def main() -> None:
+    if sys.argv[2:] == ["profiled"]:
+        threading.setprofile(lambda *_: None)
     {"deadlocks": quarrels, "waits": offices}[sys.argv[1]]()
     pylocks.enrol("main", "read")
     STANDING.add("main")

@@ -31,6 +31,10 @@ import time
 from typing import Any, Callable
 
 FOREVER = 100000.0
+# gdbext knows the bytecode of later versions. Otherwise `acquire` leaves no trace: all threads that know a lock are
+# candidates, also the main thread, whose outermost frame has made it
+BYTECODE = sys.version_info >= (3, 8)
+FURTHER = () if BYTECODE else ("main",)
 SYS_GETTID = 186
 with open(__file__, encoding="utf-8") as own_source:
     LINES = {
@@ -407,7 +411,7 @@ def offices() -> None:
          taken_in="keep_slate")
     start("cashier", keep_till, "read")
     start("customer", want_till)
-    tell("till", "py-lock", id(till), "locked", ["customer"], candidates=("cashier",),
+    tell("till", "py-lock", id(till), "locked", ["customer"], candidates=("cashier", *FURTHER),
          known_as="till of pylocks")
 
     start("watcher", watch_board)
@@ -571,7 +575,7 @@ feed = threading.Lock()
 
 
 def salt_first() -> None:
-    salt.acquire()
+    salt.acquire()  #: salt
     meet("spices")
     stand("chef")
     with pepper:
@@ -746,17 +750,17 @@ def quarrels() -> None:
 
     start("chef", salt_first, alone=False)
     start("sous-chef", pepper_first)
-    tell("salt", "py-rlock", id(salt), "locked", ["sous-chef"], "chef", "recorded", known_as="salt of pylocks")
+    tell("salt", "py-rlock", id(salt), "locked", ["sous-chef"], "chef", "recorded", known_as="salt of pylocks",
+         taken_in="salt_first" if BYTECODE else None)
     tell("pepper", "py-rlock", id(pepper), "locked", ["chef"], "sous-chef", "recorded", known_as="pepper of pylocks",
          taken_in="pepper_first")
     cycle(("chef", "pepper", "sous-chef"), ("sous-chef", "salt", "chef"))
 
-    # taken with `acquire`, which leaves no trace: there is no more to say than who knows these locks, and the code of
-    # the main thread's outermost frame has made them
+    # taken with `acquire` and never released: by a function that may leave that to another thread
     start("saucier", oil_first, alone=False)
     start("butler", vinegar_first)
-    tell("oil", "py-lock", id(oil), "locked", ["butler"], candidates=("saucier", "main"), known_as="oil of pylocks")
-    tell("vinegar", "py-lock", id(vinegar), "locked", ["saucier"], candidates=("butler", "main"),
+    tell("oil", "py-lock", id(oil), "locked", ["butler"], candidates=("saucier", *FURTHER), known_as="oil of pylocks")
+    tell("vinegar", "py-lock", id(vinegar), "locked", ["saucier"], candidates=("butler", *FURTHER),
          known_as="vinegar of pylocks")
 
     start("barista", cup_first, alone=False)

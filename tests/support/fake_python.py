@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdbext.inferior.protocol import Module, Section
+from gdbext.layout.opcodes import opcodes_of
 from gdbext.layout.select import cpython_candidates, debug_offsets
 from gdbext.layout.table import Layouts
 from tests.support.fake_memory import Builder, FakeMemory
@@ -444,6 +445,46 @@ class FakePython:
                 self.build.put("PyTryBlock", at + known.offset("f_blockstack") + i * block.size, b_type=kind,
                                b_handler=handler, b_level=level)
         return at
+
+    def between_acquire_and_release(self, lock: int, variable: str = "lock", previous: int = 0, namespace: int = 0, *,
+                                    releases: bool = True, waits_for: int = 0) -> int:
+        """A frame that has called ``acquire`` of a local variable on line 100, and calls something now.
+
+        :param releases: whether it releases the lock in a `finally`.
+        :param waits_for: a lock whose ``acquire`` is the call, the value of the variable ``other``.
+        """
+        known = opcodes_of(*self.version_tuple[:2])
+        assert known is not None
+        numbers = {name: number for number, name in sorted(known.names.items(), reverse=True)}
+
+        def assemble(*parts: tuple[str, int]) -> bytes:
+            return b"".join(bytes((numbers[name], argument)) + bytes(2 * known.caches.get(name, 0))
+                            for name, argument in parts)
+
+        def method(name: int, index: int) -> list[tuple[str, int]]:
+            load = ("LOAD_METHOD", name) if "LOAD_METHOD" in numbers else ("LOAD_ATTR", name << 1 | 1)
+            before = [("PRECALL", 0)] if "PRECALL" in numbers else []
+            return [("LOAD_FAST", index), load, *before, ("CALL" if "CALL" in numbers else "CALL_METHOD", 0)]
+
+        modern = "_PyInterpreterFrame" in self.layouts
+        unit = 2 if self.version_tuple >= (3, 10) else 1
+        begin = assemble(*method(0, 0), ("POP_TOP", 0))
+        now = assemble(*method(0, 1))
+        release = assemble(*method(1, 0), ("POP_TOP", 0)) if releases else b""
+        rest = assemble(("POP_TOP", 0)) + (b"" if modern else assemble(("POP_BLOCK", 0))) + release + assemble(
+            ("LOAD_CONST", 0), ("RETURN_VALUE", 0))
+        setup = b"" if modern else assemble(("SETUP_FINALLY", len(now + rest) // unit))
+        code = begin + setup + now + rest + release + assemble(
+            ("END_FINALLY" if "END_FINALLY" in numbers else "RERAISE", 0))
+        start, end = len(begin + setup), len(begin + setup + now)
+        made = self.code("work", 100, len(code), one_line_table(self.version_tuple, len(code)), first_traceable=0,
+                         variables=[variable, "other"], names=["acquire", "release"],
+                         exceptions=exception_table([(start, end, len(begin + setup + now + rest), 0)]),
+                         instructions=code)
+        if modern:
+            self.memory.write(made + self.layouts["PyCodeObject"].offset("co_code_adaptive"), code)
+        last = 2 + 2 * known.caches.get("CALL", 0)
+        return self.fill(self.frame(made, previous, end - last), [lock, waits_for], namespace=namespace)
 
     def exit_of(self, manager: int, name: str = "__exit__") -> Exit:
         """The entry of a `with` statement on the value stack, for a manager written in C."""

@@ -36,10 +36,10 @@ def at_here(body: str) -> tuple[LockFlow, int]:
     line = 1 + next(i for i, text in enumerate(source.splitlines()) if text.endswith("# here"))
     module = compile(source, "job.py", "exec")
     code = next(each for each in module.co_consts if isinstance(each, CodeType))
-    at = 0
+    lines = dict(dis.findlinestarts(code))
+    at: int | None = 0
     for each in dis.get_instructions(code):
-        at = each.starts_line if isinstance(each.starts_line, int) and each.starts_line is not True else (
-            getattr(each, "line_number", None) or at)
+        at = lines.get(each.offset, at)
         is_call = each.opname.startswith(("CALL", "YIELD")) and "INTRINSIC" not in each.opname
         if at == line and is_call:
             return analyse(code), each.offset
@@ -122,6 +122,29 @@ def test_function_that_keeps_the_lock(after: str) -> None:
 
 def test_lock_that_another_thread_releases_as_a_signal() -> None:
     assert acquired("lock.acquire()\nstart(other)\nlock.acquire()\nuse()  # here\nlock.release()") == {"lock": "none"}
+
+
+@pytest.mark.parametrize("release", [
+    "with suppress(RuntimeError): lock.release()", "try: lock.release()\n        except RuntimeError: pass",
+    "try: lock.release()\n        except: pass", "if lock.locked(): lock.release()",
+])
+def test_release_that_may_fail_because_another_thread_has_released_the_lock(release: str) -> None:
+    assert acquired(TRY.format(acquire="lock.acquire()", release=release)) == {"lock": "none"}
+
+
+def test_exception_handler_around_acquire_and_release() -> None:
+    assert acquired("""
+        while True:
+            try:
+                with other:
+                    lock.acquire()
+                    try:
+                        use()  # here
+                    finally:
+                        lock.release()
+            except Exception:
+                print(early)
+    """) == {"lock": "all"}
 
 
 def test_thread_that_waits_for_what_it_has_acquired() -> None:

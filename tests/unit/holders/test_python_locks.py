@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from gdbext.model import EXCLUSIVE, INFERRED, RECORDED, Holder, PyFrame
+from gdbext.layout.opcodes import opcodes_of
+from gdbext.model import DERIVED, EXCLUSIVE, INFERRED, RECORDED, Holder, PyFrame
 from gdbext.model.reasons import because
 from gdbext.narrate.reasons import explain
 from tests.support.fake_python import VERSIONS
 from tests.support.fake_target import WAIT_BITSET_SHARED
-from tests.support.lock_program import Program, lock_of, rlock_waiter
+from tests.support.lock_program import Program, lock_of, rlock_waiter, taken_at
 from tests.support.reasons import said
 
 THREADING = "/usr/lib/python3/threading.py"
@@ -16,6 +17,12 @@ INSIDE = because("in-with-block")
 
 @pytest.fixture(params=VERSIONS)
 def program(request: pytest.FixtureRequest) -> Program:
+    return Program(str(request.param))
+
+
+@pytest.fixture(params=[version for version in VERSIONS if opcodes_of(*map(int, version.split(".")[:2]))])
+def acquiring(request: pytest.FixtureRequest) -> Program:
+    """A program of a version whose bytecode is known."""
     return Program(str(request.param))
 
 
@@ -49,6 +56,64 @@ def test_two_takers_contradict_each_other(program: Program) -> None:
     found = lock_of(program.look(), lock)
     assert (found.holders, found.candidates) == ((), (1, 2))
     assert said(found.why) == "several threads are inside `with` blocks of it"
+
+
+def test_thread_between_acquire_and_release_holds_the_lock(acquiring: Program) -> None:
+    python = acquiring.python
+    a, b = python.lock(), python.lock()
+    for one, other in ((a, b), (b, a)):
+        acquiring.sleeps(acquiring.thread(python.between_acquire_and_release(one, waits_for=other)), other)
+    report = acquiring.look()
+    (deadlock,) = report.deadlocks
+    assert (deadlock.threads, deadlock.evidence) == ((1, 2), DERIVED)
+    (holder,) = lock_of(report, a).holders
+    assert (holder.thread, holder.taken_at, holder.why) == (
+        1, taken_at(100), because("acquired-by-call", expression="lock"))
+
+
+def test_thread_that_does_not_release_what_it_acquires_is_a_candidate(acquiring: Program) -> None:
+    lock = acquiring.python.lock()
+    acquiring.thread(acquiring.python.between_acquire_and_release(lock, releases=False))
+    acquiring.waiter(lock)
+    found = lock_of(acquiring.look(), lock)
+    assert (found.holders, found.candidates, found.why) == ((), (1,), because("acquired-not-released"))
+
+
+def test_with_block_and_acquire_contradict_each_other(acquiring: Program) -> None:
+    lock = acquiring.python.lock()
+    acquiring.thread(acquiring.frame([lock]))
+    acquiring.thread(acquiring.python.between_acquire_and_release(lock))
+    acquiring.waiter(lock)
+    found = lock_of(acquiring.look(), lock)
+    assert (found.holders, found.candidates, found.why) == ((), (1, 2), because("acquired-by-several"))
+
+
+def test_thread_that_waits_for_what_it_has_acquired_does_not_hold_it(acquiring: Program) -> None:
+    python = acquiring.python
+    lock = python.lock()
+    # by another variable
+    acquiring.sleeps(acquiring.thread(python.between_acquire_and_release(lock, waits_for=lock)), lock)
+    report = acquiring.look()
+    found = lock_of(report, lock)
+    assert (found.holders, found.candidates, report.deadlocks) == ((), (1,), ())
+    assert found.why == because("acquired-and-waits")
+
+
+def test_lock_that_another_thread_may_release_without_acquiring_it(acquiring: Program) -> None:
+    lock = acquiring.python.lock()
+    acquiring.thread(acquiring.python.between_acquire_and_release(lock))
+    acquiring.thread(acquiring.frame(variables=[("signal", lock)], names=("release",)))
+    acquiring.waiter(lock)
+    found = lock_of(acquiring.look(), lock)
+    assert (found.holders, found.candidates, found.why) == ((), (1,), because("maybe-released-since"))
+
+
+def test_acquired_lock_that_is_free_has_no_holder(acquiring: Program) -> None:
+    lock = acquiring.python.lock(locked=False)
+    acquiring.thread(acquiring.python.between_acquire_and_release(lock))
+    acquiring.waiter(lock)
+    found = lock_of(acquiring.look(), lock)
+    assert (found.holders, found.candidates) == ((), ())
 
 
 def test_candidates_know_the_lock(program: Program) -> None:

@@ -2,7 +2,8 @@
 
 A lock that is a signal is acquired twice, and another thread releases it in between. Two threads hand a pair of locks
 to each other, each inside `try: ... finally: release()`. A function returns with the lock, another one releases it. A
-timed attempt fails and the thread goes on. A lock is released for a while inside the `try`. An attribute gets a new lock.
+timed attempt fails and the thread goes on. A lock is released for a while inside the `try`. An attribute gets another
+lock.
 
 Truth: {"expect": "healthy"}
 """
