@@ -63,6 +63,8 @@ class ProcessTarget(DirectTarget):
         self.stopped = StoppedThreads()
         # threads that slept until they were stopped, for registers that /proc does not show, or did not
         self._kept: dict[int, bool] = {}
+        # threads that must not be stopped, and do not sleep long enough
+        self._moving = {*moving} if moving is not None and not may_stop else set[int]()
         try:
             self.executable: str | None = os.readlink(f"/proc/{pid}/exe")
             # before memory is read: what a thread changes until it is stopped would contradict its registers
@@ -97,10 +99,17 @@ class ProcessTarget(DirectTarget):
 
     def registers(self, thread: ThreadRef, names: Sequence[str] = ()) -> dict[str, int]:
         task = self.tasks[thread.lwp]
-        if task.call is not None and thread.lwp not in self.stopped.current and not set(names) - self._cpu.OF_SLEEPERS:
-            return self._cpu.sleeping_registers(task.call)
+        asleep = self._asleep(task)
+        if asleep is not None and not set(names) - self._cpu.OF_SLEEPERS:
+            return asleep
         stopped = self._registers(thread)
         return {name: stopped[name] for name in names or self._cpu.AT_STOP if name in stopped}
+
+    def _asleep(self, task: Task) -> dict[str, int] | None:
+        """The registers that /proc shows of a thread that sleeps."""
+        if task.call is None or task.tid in self.stopped.current or task.tid in self._moving:
+            return None
+        return self._cpu.sleeping_registers(task.call)
 
     def _registers(self, thread: ThreadRef) -> dict[str, int]:
         """All registers of a thread, which is stopped for that.
@@ -133,10 +142,10 @@ class ProcessTarget(DirectTarget):
         return robust_list(thread.lwp, self._robust_list) if self._robust_list is not None else None
 
     def unwind(self, thread: ThreadRef, limit: int) -> list[tuple[int, int]]:
-        task = self.tasks[thread.lwp]
-        if task.call is not None and thread.lwp not in self.stopped.current:
+        asleep = self._asleep(self.tasks[thread.lwp])
+        if asleep is not None:
             # the frames of signal handlers need no stop
-            frames, error = self._unwind(self._cpu.sleeping_registers(task.call), limit)
+            frames, error = self._unwind(asleep, limit)
             if error is None:
                 return frames
         return super().unwind(thread, limit)
@@ -148,12 +157,11 @@ class ProcessTarget(DirectTarget):
         return None
 
     def frame_registers(self, thread: ThreadRef, index: int) -> Mapping[str, int]:
-        task = self.tasks[thread.lwp]
-        asleep = task.call if thread.lwp not in self.stopped.current else None
+        asleep = self._asleep(self.tasks[thread.lwp])
         if asleep is not None:
             # what an inner frame has saved is known without a stop
-            found = self._unwinder.frame_registers(self._cpu.sleeping_registers(asleep), index)
-            if not self._may_stop or found.keys() >= set(self._cpu.CALLEE_SAVED):
+            found = self._unwinder.frame_registers(asleep, index)
+            if not self._may_stop or found.keys() >= {*self._cpu.CALLEE_SAVED}:
                 return found
         return super().frame_registers(thread, index)
 
@@ -170,7 +178,7 @@ class ProcessTarget(DirectTarget):
             return set(self.tasks)
         same = {tid for tid, task in self._now.items() if tid in self.tasks and (
             self._kept.get(tid, True) if tid in self.stopped.current else task.has_slept_since(self.tasks[tid]))}
-        return (set(self._now) | set(self.tasks)) - same
+        return (set(self._now) | set(self.tasks)) - same - self._moving
 
     def waits_again(self, tid: int) -> bool:
         """Whether a thread that has moved is in the same call with the same callers again."""

@@ -18,15 +18,17 @@ def read_unmoved(pid: int, may_stop: bool = True,
                  object_names: bool = True) -> tuple[ProcessTarget, Report, GdbextError | None]:
     """Read a running process.
 
-    The threads that have run meanwhile are stopped before the process is read again; at last all are.
+    The threads that have run meanwhile are stopped before the process is read again; at last all are. If threads must
+    not be stopped, those that have run are unreadable.
 
-    :param may_stop: whether threads may be stopped for a moment. If not, those that run are unreadable.
+    :param may_stop: whether threads may be stopped for a moment.
     :param object_names: see `gdbext.snapshot.take_snapshot`.
     :return: the process, the report, and why that is incomplete, where the user can do something about it.
     :raises GdbextError: it cannot be read.
     :raises PermissionError: we may not read it.
     """
     moving: set[int] | None = set()
+    paused = 0.0
     for attempt in range(_TRIES):
         target = ProcessTarget(pid, may_stop, moving)
         with target.stopped as stopped:
@@ -34,11 +36,14 @@ def read_unmoved(pid: int, may_stop: bool = True,
             report = snapshot.judged_report(lambda thread: True)
             moved = target.moved()
             moved -= _kept_waiting(target, report, moved)
-        report = replace(report, target=replace(report.target, paused=round(stopped.seconds, 3)))
+        paused += stopped.seconds
         if not moved:
-            break
-        moving = {*moving, *moved} if attempt < _TRIES - 2 and moving is not None else None
-    return target, report, snapshot.incomplete
+            report = replace(report, target=replace(report.target, paused=round(paused, 3)))
+            return target, report, snapshot.incomplete
+        is_last = attempt == _TRIES - 2
+        moving = None if moving is None or is_last and may_stop else {*moving, *moved}
+    raise GdbextError(f"process {pid} changes faster than it can be read without GDB",
+                      "let GDB stop it: leave out --no-gdb and --no-stop")
 
 
 def _kept_waiting(target: ProcessTarget, report: Report, moved: set[int]) -> set[int]:
