@@ -101,7 +101,9 @@ class LockFlow:
     def _takes(self, i: int, following: int, place: Place) -> bool:
         """Whether the way from an instruction to a following one takes the lock, because of the result of a test."""
         test = self._tests.get(i)
-        return test is not None and test.place == place and (following != i + 1) == test.jumps_if_true
+        if test is None or test.place != place or len(self._code.successors[i]) != 2:
+            return False  # also a jump to the next instruction, which shows nothing
+        return (following != i + 1) == test.jumps_if_true
 
     # -- forward ---------------------------------------------------------------------------------------------
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gdbext.inferior.protocol import Module, Section
 from gdbext.layout.opcodes import opcodes_of
 from gdbext.layout.select import cpython_candidates, debug_offsets
 from gdbext.layout.table import Layouts
+from tests.support import bytecode
 from tests.support.fake_memory import Builder, FakeMemory
 
 #: One version for each shape of the structures.
@@ -455,16 +457,13 @@ class FakePython:
         """
         known = opcodes_of(*self.version_tuple[:2])
         assert known is not None
-        numbers = {name: number for number, name in sorted(known.names.items(), reverse=True)}
-
-        def assemble(*parts: tuple[str, int]) -> bytes:
-            return b"".join(bytes((numbers[name], argument)) + bytes(2 * known.caches.get(name, 0))
-                            for name, argument in parts)
+        names = {*known.names.values()}
+        assemble = partial(bytecode.assemble, known)
 
         def method(name: int, index: int) -> list[tuple[str, int]]:
-            load = ("LOAD_METHOD", name) if "LOAD_METHOD" in numbers else ("LOAD_ATTR", name << 1 | 1)
-            before = [("PRECALL", 0)] if "PRECALL" in numbers else []
-            return [("LOAD_FAST", index), load, *before, ("CALL" if "CALL" in numbers else "CALL_METHOD", 0)]
+            load = ("LOAD_METHOD", name) if "LOAD_METHOD" in names else ("LOAD_ATTR", name << 1 | 1)
+            before = [("PRECALL", 0)] if "PRECALL" in names else []
+            return [("LOAD_FAST", index), load, *before, ("CALL" if "CALL" in names else "CALL_METHOD", 0)]
 
         modern = "_PyInterpreterFrame" in self.layouts
         unit = 2 if self.version_tuple >= (3, 10) else 1
@@ -475,7 +474,7 @@ class FakePython:
             ("LOAD_CONST", 0), ("RETURN_VALUE", 0))
         setup = b"" if modern else assemble(("SETUP_FINALLY", len(now + rest) // unit))
         code = begin + setup + now + rest + release + assemble(
-            ("END_FINALLY" if "END_FINALLY" in numbers else "RERAISE", 0))
+            ("END_FINALLY" if "END_FINALLY" in names else "RERAISE", 0))
         start, end = len(begin + setup), len(begin + setup + now)
         made = self.code("work", 100, len(code), one_line_table(self.version_tuple, len(code)), first_traceable=0,
                          variables=[variable, "other"], names=["acquire", "release"],

@@ -13,6 +13,7 @@ from gdbext.cpython.acquired import LockFlow
 from gdbext.cpython.bytecode import with_blocks, with_table
 from gdbext.cpython.lock_calls import Names, find_lock_calls
 from gdbext.layout.opcodes import opcodes_of
+from tests.support.bytecode import assemble
 
 pytestmark = pytest.mark.skipif(opcodes_of(*sys.version_info[:2]) is None, reason="no table for this interpreter")
 
@@ -76,7 +77,8 @@ def test_result_of_acquire(acquire: str) -> None:
 
 @pytest.mark.parametrize("acquire", [
     "lock.acquire(False)", "lock.acquire(timeout=1)", "early = lock.acquire(timeout=1)", "lock.acquire(early)",
-    "if lock.acquire(False): return", "if early: lock.acquire()", "items[0].acquire()", "self.find().acquire()",
+    "if lock.acquire(False): return", "if lock.acquire(False): pass",
+    "if early: lock.acquire()", "items[0].acquire()", "self.find().acquire()",
     "lock.acquire(); lock.release()", "lock.acquire(); lock = other", "lock.acquire(); del lock",
     "self.lock.acquire(); other.lock = 1; self.lock", "lock.acquire(); self, lock = items",
     "lock.acquire()\n    for lock in items: pass", "lock.acquire()\n    with other as lock: pass",
@@ -247,3 +249,25 @@ def test_function_that_releases_in_a_loop() -> None:
 def test_code_outside_the_function_has_acquired_nothing() -> None:
     flow, _ = at_here("lock.acquire()\nuse()  # here")
     assert flow.acquired(-2) == flow.acquired(1 << 20) == []
+
+
+@pytest.mark.parametrize("minor", range(8, 16))
+@pytest.mark.parametrize("distance", [0, 1])
+def test_jump_to_the_next_instruction_does_not_show_that_the_lock_is_taken(minor: int, distance: int) -> None:
+    known = opcodes_of(3, minor)
+    assert known is not None
+    names = {*known.names.values()}
+    method = ("LOAD_METHOD", 0) if "LOAD_METHOD" in names else ("LOAD_ATTR", 1)
+    call = "CALL" if "CALL" in names else "CALL_METHOD"
+    jump = "POP_JUMP_IF_FALSE" if "POP_JUMP_IF_FALSE" in names else "POP_JUMP_FORWARD_IF_FALSE"
+    unit = 2 if minor >= 10 else 1
+    begin = assemble(known, ("LOAD_FAST", 0), method, ("LOAD_CONST", 0), (call, 1))
+    to = distance * 2 // unit
+    if known.jumps[jump] == "absolute":
+        to += (len(begin) + 2) // unit
+    code = begin + assemble(known, (jump, to), ("NOP", 0), ("RETURN_VALUE", 0))
+    found = (with_table(code, b"", known) if minor >= 11 else with_blocks(code, known))
+    flow = LockFlow(found, find_lock_calls(found, Names(("acquire",), ("lock",), 1), known.version))
+    # where the two ways do not meet at once, the lock is taken on one of them
+    assert bool(flow.acquired(found.instructions[-2].start)) == bool(distance)
+    assert flow.acquired(found.instructions[-1].start) == []

@@ -10,6 +10,7 @@ from gdbext.cpython import bytecode
 from gdbext.cpython.bytecode import Bytecode, Instruction, decode, with_blocks, with_table
 from gdbext.errors import CorruptStructure
 from gdbext.layout.opcodes import Opcodes, opcodes_of
+from tests.support.bytecode import assemble
 
 VERSIONS = range(8, 16)
 
@@ -18,12 +19,6 @@ def opcodes(minor: int = sys.version_info[1]) -> Opcodes:
     found = opcodes_of(3, minor)
     assert found is not None
     return found
-
-
-def assemble(known: Opcodes, *instructions: tuple[str, int]) -> bytes:
-    numbers = {name: number for number, name in sorted(known.names.items(), reverse=True)}
-    return b"".join(bytes((numbers[name], argument)) + bytes(2 * known.caches.get(name, 0))
-                    for name, argument in instructions)
 
 
 def names_from(code: Bytecode, start: int) -> set[str]:
