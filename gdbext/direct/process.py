@@ -33,7 +33,7 @@ from gdbext.remembered import remembered
 
 #: Most frames that are compared to see whether a thread that has run in between is where it was.
 _MAX_FRAMES = 1000
-#: How often, and in which intervals in seconds, a thread is looked at that wakes up now and then.
+#: How often, and in which intervals in seconds, a thread is read that wakes up now and then.
 _LOOKS, _INTERVAL = 4, 0.0005
 #: How often threads are stopped before the memory is read: a process may begin new ones meanwhile.
 _ROUNDS = 10

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gdbext.errors import CorruptStructure, MemoryUnreadable
-from gdbext.glibc.pthread import Descriptor, descriptor_state, pthread_of_join, read_tid
+from gdbext.glibc.pthread import Descriptor, descriptor_state, find_descriptor, pthread_of_join, read_tid
 from gdbext.layout.select import glibc_layouts
 from tests.support.fake_memory import Builder, FakeMemory
 
@@ -67,3 +67,11 @@ def test_pthread_of_join(version: str, offset: int) -> None:
 def test_pthread_of_join_when_word_is_joinid_is_none() -> None:
     # 1576 is joinid in 2.31 and joinstate in 2.43
     assert pthread_of_join(glibc_layouts("2.36", "x86_64"), AT + 1576, {AT: 7}) is None
+
+
+def test_descriptor_is_found_by_the_robust_list_in_it() -> None:
+    layouts = glibc_layouts("2.36", "x86_64")
+    memory = descriptor(self=AT)
+    assert find_descriptor(memory, layouts, AT + 736) == AT
+    for other in (AT + 744, 0x10, None):
+        assert find_descriptor(memory, layouts, other) is None

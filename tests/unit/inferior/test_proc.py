@@ -407,3 +407,9 @@ def test_real_descriptors(pipe: tuple[int, int]) -> None:
         assert (info.reads, info.writes) == (fd == reader, fd == writer)
         assert info.inode in (None, inode)
     assert proc.name(os.getpid()) == Path("/proc/self/comm").read_text().strip()
+
+
+def test_auxiliary_vector() -> None:
+    found = Proc(os.getpid()).auxiliary()
+    assert found[6] == os.sysconf("SC_PAGE_SIZE")
+    assert Proc(1 << 30).auxiliary() == {}

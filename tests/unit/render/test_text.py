@@ -136,6 +136,8 @@ def test_header_has_what_is_known_of_the_target() -> None:
     text = renderer(dataclasses.replace(report, target=target)).deadlocks()
     assert text.startswith("gdbext: python3 app.py\\x0a --fast  PID 885 on web-3, CPython 3.11.7, "
                            "2026-11-22 12:59:01Z, paused 0.09 s\n\nDEADLOCK: ")
+    text = renderer(dataclasses.replace(report, target=dataclasses.replace(target, paused=0.0))).deadlocks()
+    assert "12:59:01Z, not paused\n" in text
     target = dataclasses.replace(target, kind="core", host=None, paused=None, time=float("1e300"))
     text = renderer(dataclasses.replace(report, target=target)).deadlocks()
     assert text.startswith("gdbext: python3 app.py\\x0a --fast  core of PID 885, CPython 3.11.7, at an unknown time\n")

@@ -85,14 +85,15 @@ def test_rule_of_a_function_with_a_frame_pointer() -> None:
     (b"\x86\x02\xc6", 0, Rule(False, 8, -8, None)),
     (b"\x86\x02\x06\x06", 0, Rule(False, 8, -8, None)),
     (b"\x07\x10", 0, Rule(False, 8, -8, None, outermost=True)),
-    (b"\x2e\x10\x00\x83\x03\x8c\x04", 0, Rule(False, 8, -8, None)),
+    (b"\x2e\x10\x00\x83\x03\x8c\x04", 0, Rule(False, 8, -8, None, saved=(("rbx", -24), ("r12", -32)))),
+    (b"\x83\x03\xc3\x07\x0c", 0, Rule(False, 8, -8, None, lost=("r12",))),
     (b"\x0a\x0e\x40\x86\x02\x0b", 0, Rule(False, 8, -8, None)),
     (b"\x0a\x0e\x20\x0a\x0e\x40\x0b\x86\x02", 0, Rule(False, 32, -8, -16)),
-    (b"\x10\x03\x02\x77\x00\x16\x0c\x01\x77", 0, Rule(False, 8, -8, None)),
-    (b"\x14\x03\x02\x15\x0c\x7e\x09\x0d\x00", 0, Rule(False, 8, -8, None)),
+    (b"\x10\x03\x02\x77\x00\x16\x0c\x01\x77", 0, Rule(False, 8, -8, None, lost=("rbx", "r12"))),
+    (b"\x14\x03\x02\x15\x0c\x7e\x09\x0d\x00", 0, Rule(False, 8, -8, None, lost=("rbx", "r12", "r13"))),
 ], ids=["advance_loc1, before", "advance_loc1", "advance_loc2", "advance_loc4", "large offset", "def_cfa", "def_cfa_sf",
         "def_cfa_offset_sf", "offset_extended", "offset_extended_sf", "offset_extended_sf, above", "same_value",
-        "undefined rbp", "restore", "restore_extended", "undefined return address", "other registers",
+        "undefined rbp", "restore", "restore_extended", "undefined return address", "other registers", "lost register",
         "remember and restore", "nested remember", "expressions of other registers", "values of other registers"])
 def test_call_frame_instructions(program: bytes, offset: int, expected: Rule) -> None:
     assert Frames(program).rule(offset) == expected
@@ -334,7 +335,7 @@ BUILDS = ("-O2", "-O0", "-O2 -fno-omit-frame-pointer", "-Os -fomit-frame-pointer
 
 @dataclass(frozen=True)
 class Row:
-    """The rows of [start, end) by readelf: the CFA, and the places of rbp and the return address."""
+    """The rows of [start, end) by readelf: the CFA, and the places of registers and the return address."""
 
     start: int
     end: int
@@ -342,6 +343,7 @@ class Row:
     rbp: str
     ra: str
     signal: bool
+    others: tuple[tuple[str, str], ...] = ()
 
 
 def readelf(*arguments: str) -> str:
@@ -358,7 +360,8 @@ def rows_of(path: Path) -> Iterator[Row]:
     def made(until: int) -> Row:
         assert pending is not None
         start, values = pending
-        return Row(start, until, values["CFA"], values.get("rbp", "u"), values.get("ra", "u"), signal)
+        others = [(name, values[name]) for name in ("rbx", "r12", "r13", "r14", "r15") if name in values]
+        return Row(start, until, values["CFA"], values.get("rbp", "u"), values.get("ra", "u"), signal, tuple(others))
 
     for line in [*readelf("-W", "--debug-dump=frames-interp", str(path)).splitlines(), ""]:
         head = re.match(r"([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) (CIE|FDE)(.*)", line)
@@ -421,7 +424,10 @@ def compare(path: Path, every_pc: bool) -> tuple[int, int]:
             else:
                 assert place is not None
                 rbp = int(row.rbp[1:]) if row.rbp.startswith("c") else None
-                expected = Rule(place[1] == "rbp", int(place[2]), int(row.ra[1:]), rbp)
+                # "u" is also what is unchanged
+                saved = tuple([(name, int(where[1:])) for name, where in row.others if where.startswith("c")])
+                lost = tuple([name for name, where in row.others if not re.fullmatch(r"u|s|c[+-]\d+", where)])
+                expected = Rule(place[1] == "rbp", int(place[2]), int(row.ra[1:]), rbp, saved=saved, lost=lost)
                 assert unwinder.rule(bias + pc) == expected, (hex(pc), row)
     return compared, left
 
@@ -455,3 +461,21 @@ def test_rules_of_the_c_library_agree_with_readelf() -> None:
     compared, left = compare(library, every_pc=False)
     assert compared > 10_000
     assert left < compared // 10
+
+
+def test_registers_of_callers_are_those_that_inner_frames_have_saved() -> None:
+    # the innermost function saves rbx and r12, its caller rbp; the outermost cannot restore r13
+    frames = Frames(def_cfa_offset(32) + b"\x83\x03\x8c\x04", FRAME_POINTER, b"\x07\x0d")
+    stack = struct.pack("<9Q", 12, 3, 5, TEXT + 0x110, 66, TEXT + 0x210, 0, 0, 0)
+    frames.memory.map(STACK, stack)
+    known = {"rip": TEXT, "rsp": STACK, "rbp": STACK + 0x20, "r13": 13}
+    # r12 at CFA - 32, rbx at CFA - 24
+    first = frames.unwinder.frame_registers(known, 1)
+    assert first == {"rip": TEXT + 0x110, "rsp": STACK + 32, "rbp": STACK + 32, "rbx": 3, "r12": 12, "r13": 13}
+    second = frames.unwinder.frame_registers(known, 2)
+    assert second == {"rip": TEXT + 0x210, "rsp": STACK + 48, "rbp": 66, "rbx": 3, "r12": 12, "r13": 13}
+    assert frames.unwinder.frame_registers(known, 0) == known
+    # without rbp the caller is found, but not that one's caller
+    del known["rbp"]
+    assert "rbp" not in frames.unwinder.frame_registers(known, 1)
+    assert frames.unwinder.frame_registers(known, 2) == {}
