@@ -47,6 +47,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gdbext.direct.unmoved import read_unmoved
+from gdbext.schema.write import document
 from tests.support import debian_packages, gdb_session, interpreters, samples
 from tests.support.samples import PATIENCE, wait_until
 
@@ -62,6 +64,8 @@ CHOICE = "GDBEXT_PRECISION_PYTHONS"
 NATIVE = "native"
 #: The number of snapshots of a healthy program, and the number in a long run.
 LOOKS, LONG_LOOKS = 10, 50
+#: The same without GDB.
+LOOKS_WITHOUT_GDB, LONG_LOOKS_WITHOUT_GDB = 5, 200
 #: Stops a program for a snapshot; GDB keeps it to itself, and no program uses it.
 STOP = signal.SIGUSR2
 #: The name of the core that `looks_at` makes of a process that goes on.
@@ -368,6 +372,12 @@ def _one_look(gdb_args: list[str | Path], symbols: bool) -> Json:
     session = gdb_session.batch(gdb_args, ["py-deadlocks --json"], symbols=symbols)
     assert session.status == 0, f"the snapshot failed\n{session}"
     return session.document(0)
+
+
+def look_without_gdb(target: Running) -> tuple[Json, bool]:
+    """One snapshot of a process without GDB, and whether GDB might prove more holders by machine code."""
+    process, report, _ = read_unmoved(target.pid)
+    return document(report, ("threads", "locks", "deadlocks", "tasks")), "instructions" in process.left_out()
 
 
 def looks_at(target: Running, number: int) -> Iterator[Json]:

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.precision import harness
-from tests.precision.harness import LONG_LOOKS, LOOKS, Program, Score
+from tests.precision.harness import (
+    LONG_LOOKS,
+    LONG_LOOKS_WITHOUT_GDB,
+    LOOKS,
+    LOOKS_WITHOUT_GDB,
+    Program,
+    Score,
+)
 from tests.support import combinations
 
 PROGRAMS = harness.programs()
@@ -32,6 +39,14 @@ def test_verdict(
     score = Score(program.name, python, program.expect)
     with harness.running(program, python, tmp_path) as target:
         roles = {tid: role for role, tid in target.threads.items()}
+        if program.expect != "healthy":
+            target.wait_until_stuck()
+        looks = LONG_LOOKS_WITHOUT_GDB if combinations.LONG else LOOKS_WITHOUT_GDB
+        for _ in range(looks if program.expect == "healthy" else 1):
+            document, needs_gdb = harness.look_without_gdb(target)
+            verdict, why = harness.judge(program, roles, document)
+            if verdict != harness.SILENT or not needs_gdb:
+                score.add("live", verdict, why)
         if program.expect == "healthy":
             for document in harness.looks_at(target, LONG_LOOKS if combinations.LONG else LOOKS):
                 score.add(document["target"]["kind"], *harness.judge(program, roles, document))
@@ -40,7 +55,6 @@ def test_verdict(
             if program.core:
                 score.add("core", *harness.judge(program, roles, harness.look_at_gcore(target)))
         else:
-            target.wait_until_stuck()
             score.add("live", *harness.judge(program, roles, harness.look_live(target)))
             # GDB has just detached
             target.wait_until_stuck(0.1)
