@@ -114,7 +114,7 @@ class Store:
 
 
 class Renewed:
-    """A method that renews the lock keeps the old one in a variable."""
+    """The thread that renews the lock keeps the old one in a variable."""
 
     def __init__(self) -> None:
         self.lock, self.other = threading.Lock(), threading.Lock()
