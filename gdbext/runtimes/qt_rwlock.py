@@ -76,6 +76,8 @@ def _decode(memory: Memory, major: int, at: int, waits_to_read: bool) -> RwlockS
     numbers = (readers, writers, waiting_readers, waiting_writers)
     waiting = waiting_readers if waits_to_read else waiting_writers
     if (min(numbers) < 0 or max(numbers) > _MAX_THREADS or not waiting or recursive > 1 or readers and writers
+            # a reader that a writer has woken when it gave up
+            or waits_to_read and not (writers or waiting_writers)
             or not recursive and (writers > 1 or writer)):
         return None
     reading: tuple[int, ...] = ()

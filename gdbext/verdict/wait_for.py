@@ -6,9 +6,22 @@ A waiter of a lock with several holders needs all of them to release it (rwlock,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from gdbext.model import INFERRED, RECORDED, RESULT_STATES, Deadlock, Edge, Evidence, Lock, Thread, weakest
+from gdbext.model import (
+    EXCLUSIVE,
+    INFERRED,
+    RECORDED,
+    RESULT_STATES,
+    SHARED,
+    Deadlock,
+    Edge,
+    Evidence,
+    Lock,
+    Thread,
+    Wait,
+    weakest,
+)
 from gdbext.model.kinds import kind_of
 from gdbext.model.reasons import Reason, because, joined
 from gdbext.verdict.graph import Need, find_behind, find_cycles, find_stuck
@@ -21,8 +34,11 @@ def find_deadlocks(threads: Sequence[Thread], locks: Iterable[Lock]) -> tuple[De
     :param locks: with their holders. A lock whose holders are not known, or only as candidates, holds nobody up.
     """
     by_id = {lock.id: lock for lock in locks}
+    writers = {thread.waits.lock for thread in threads
+               if thread.waits is not None and thread.waits.mode == EXCLUSIVE and not thread.waits.timed}
     waits = {thread.number: by_id[thread.waits.lock] for thread in threads
-             if thread.waits is not None and not thread.waits.timed and thread.waits.lock in by_id}
+             if thread.waits is not None and not thread.waits.timed and thread.waits.lock in by_id
+             and not _may_join_readers(thread.waits, by_id[thread.waits.lock], writers)}
     evidence = {thread.number: (thread.waits.evidence, thread.waits.why) for thread in threads if thread.waits}
     stuck = find_stuck({number: Need(frozenset(holder.thread for holder in lock.holders), lock.wait_for != "any")
                         for number, lock in waits.items()},
@@ -61,6 +77,17 @@ def find_standstill(threads: Sequence[Thread], locks: Iterable[Lock], first: int
         return None
     return Deadlock(tuple(edge.waiter for edge in edges), INFERRED, tuple(edges),
                     because("every-thread-waits"), standstill=True)
+
+
+def _may_join_readers(waits: Wait, lock: Lock, writers: Collection[str]) -> bool:
+    """Whether a reader may continue though other readers hold the lock.
+
+    It waits behind them only because a writer waits. A writer with a timeout gives up, and then the readers join.
+
+    :param writers: ids of the locks for which a writer waits without a timeout.
+    """
+    held = bool(lock.holders) and all(holder.mode == SHARED for holder in lock.holders)
+    return waits.mode == SHARED and held and lock.id not in writers
 
 
 def _edges(waiter: int, lock: Lock, stuck: set[int], wait: tuple[Evidence, Reason | None]) -> list[Edge]:

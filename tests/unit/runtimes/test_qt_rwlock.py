@@ -44,6 +44,12 @@ def test_condition_variable_of_something_else(layout: tuple[FakeQt, bool]) -> No
     assert decode_rwlock(fake.memory, fake.major, private + 8, to_write) is None
 
 
+def test_reader_that_was_woken_because_a_writer_gave_up(layout: tuple[FakeQt, bool]) -> None:
+    fake, older = layout
+    _, private, _, to_read = fake.rwlock(older=older, readers=1, waiting=(1, 0))
+    assert decode_rwlock(fake.memory, fake.major, private, to_read) is None
+
+
 @pytest.mark.parametrize("state", [
     {"readers": 1}, {"readers": 1, "writers": 1, "waiting": (0, 1)}, {"writers": 2, "waiting": (0, 1)},
     {"writers": 1, "writer": ONE, "waiting": (0, 1)}, {"readers": 1 << 30, "waiting": (0, 1)},

@@ -240,6 +240,18 @@ def test_modes_do_not_matter() -> None:
     assert found.threads == (1, 2)
 
 
+@pytest.mark.parametrize(("writers", "found"), [({}, 0), ({2: False}, 1), ({2: True}, 0), ({2: True, 3: False}, 1),
+                                               ({2: True, 3: True}, 0)])
+def test_reader_behind_writers_that_give_up_is_not_stuck(writers: dict[int, bool], found: int) -> None:
+    held = Lock("R", "rwlock", 0, None, "read-locked", (Holder(1, SHARED, RECORDED),))
+    graph = [Thread(1, 101, None, None, status="blocked", waits=Wait("R", SHARED, False))]
+    graph += [Thread(number, 100 + number, None, None, status="blocked", waits=Wait("R", EXCLUSIVE, timed))
+              for number, timed in writers.items()]
+    assert len(find_deadlocks(graph, [held])) == found
+    written = replace(held, state="write-locked", holders=(Holder(1, EXCLUSIVE, RECORDED),))
+    assert len(find_deadlocks(graph, [written])) == 1
+
+
 # -- standstill -----------------------------------------------------------------------------------------------
 
 FUTURE, QUEUE = replace(lock("F", kind="py-condition"), state="result is pending"), lock("Q", kind="py-condition")
