@@ -6,9 +6,12 @@
    holder is another thread, which sleeps for a while: as in the reports of false positives of lockdep and TSan
    (google/sanitizers#814).
 
-Truth: {"expect": "healthy", "flags": ["-fopenmp"],
+Truth: {"expect": "healthy", "flags": ["-Wl,--no-as-needed", "-lgomp"],
         "builds": ["-O0", "-O1 -DSPIN -DTWO", "-O2 -fPIE -pie -s -DTWO", "-O3 -flto -s",
-                   "-O2 -DSPIN -fno-pie -no-pie -s", "-O0 -DSPIN"]} */
+                   "-O2 -DSPIN -fno-pie -no-pie -s", "-O0 -DSPIN",
+                   "clang -O0", "clang -O2 -DSPIN -fPIE -pie -s -DTWO"],
+        "long": ["clang -O0 -DSPIN -DTWO", "clang -O1", "clang -O2 -DTWO", "clang -O3 -DSPIN -fno-pie -no-pie",
+                 "clang -Os -s"]} */
 #include <omp.h>
 #include <pthread.h>
 #include "../scene.hpp"
