@@ -255,34 +255,58 @@ class LockFlow:
         self._reaching: dict[tuple[frozenset[int], int, int], bool] = {}
         self._callees = 0
 
-    def held_at(self, pc: int) -> State | None:
-        """The state before the instruction at a program counter; None if its function cannot be analysed.
+    def start_of(self, pc: int, entered: int | None = None) -> int | None:
+        """The start of the function of a program counter; None if it is unknown.
 
         :param pc: for a caller, the address of any byte of its call.
+        :param entered: the function whose call the frame is in, if it is known. The code may be a part of it that the
+            compiler has placed apart.
         """
         found = self.code.function_range(pc)
-        return self.state_at(pc) if found is not None and self.is_relevant(found[0]) else None
+        if found is None:
+            return None
+        for start in {entered, *self._jumps_into(found)} - {None, found[0]}:
+            whole = self._function(start, 0) if start is not None and self.is_relevant(start) else None
+            if whole is not None and whole.contains(pc):
+                return start
+        return found[0] if self.code.starts_function(found[0]) else None
+
+    def _jumps_into(self, found: tuple[int, int]) -> Iterable[int]:
+        """The functions into which code jumps behind their start, as code that is placed apart does to come back."""
+        targets = self.calls(*found)[1] if found[1] - found[0] <= _MAX_SEARCH else ()
+        ranges = ((at, self.code.function_range(at)) for at in targets)
+        return [other[0] for at, other in ranges if other is not None and other[0] != at]
+
+    def held_at(self, pc: int, entered: int | None = None) -> State | None:
+        """The state before the instruction at a program counter; None if its function cannot be analysed.
+
+        The parameters are those of `start_of`.
+        """
+        function = self._function_at(pc, entered)
+        return function.before(pc) if function is not None else None
 
     def state_at(self, pc: int) -> State | None:
         """As `held_at`, also for a function that acquires and releases nothing."""
-        found = self.code.function_range(pc)
-        function = self._function(found, 0) if found is not None else None
+        start = self.start_of(pc)
+        function = self._function(start, 0) if start is not None else None
         return function.before(pc) if function is not None else None
 
-    def called_at(self, pc: int) -> int | None:
+    def _function_at(self, pc: int, entered: int | None) -> _Function | None:
+        start = self.start_of(pc, entered)
+        return self._function(start, 0) if start is not None and self.is_relevant(start) else None
+
+    def called_at(self, pc: int, entered: int | None = None) -> int | None:
         """The function that the call at a program counter calls."""
-        found = self.code.function_range(pc)
-        function = self._function(found, 0) if found is not None and self.is_relevant(found[0]) else None
+        function = self._function_at(pc, entered)
         called = function.called_at(pc) if function is not None else None
         try:
             return self.cpu.behind_stub(self._memory, called) if called is not None else None
         except GdbextError:
             return None
 
-    def acquired_by(self, pc: int, lock: Value) -> int | None:
+    def acquired_by(self, pc: int, lock: Value, entered: int | None = None) -> int | None:
         """The function whose call has acquired a lock that is held at a program counter."""
-        found = self.code.function_range(pc)
-        function = self._function(found, 0) if found is not None else None
+        function = self._function_at(pc, entered)
         return function.acquired_by.get(lock) if function is not None else None
 
     def is_relevant(self, start: int, depth: int = 0) -> bool:
@@ -308,12 +332,12 @@ class LockFlow:
             return False
         if found[1] - found[0] > _MAX_SEARCH or len(self._reaching) > _MAX_SEARCHED:
             return True  # unknown, so it counts as a release of any lock
-        called, callees = self._calls(*found)
+        called, callees = self.calls(*found)
         return not functions.isdisjoint(called) or depth < _MAX_DEPTH and any(
             self.may_call(functions, callee, depth + 1) for callee in callees)
 
     @remembered
-    def _calls(self, start: int, end: int) -> tuple[frozenset[int], Sequence[int]]:
+    def calls(self, start: int, end: int) -> tuple[frozenset[int], Sequence[int]]:
         """The functions that code may call, also behind stubs and slots; and those that it calls directly, in order."""
         called: set[int] = set()
         callees: list[int] = []
@@ -329,11 +353,12 @@ class LockFlow:
             return frozenset(called), ()
         return frozenset(called), tuple(dict.fromkeys(callees))
 
-    def _function(self, found: tuple[int, int], depth: int) -> _Function | None:
-        start = found[0]
+    def _function(self, start: int, depth: int) -> _Function | None:
         if start not in self._functions:
             self._functions[start] = None  # for a recursive call
-            self._functions[start] = _analyse(self, found, depth)
+            found = self.code.function_range(start)
+            if found is not None and self.code.starts_function(start):
+                self._functions[start] = _analyse(self, found, depth)
         return self._functions[start]
 
     def effect(self, address: int, depth: int) -> Effect:
@@ -357,10 +382,26 @@ class LockFlow:
         self._callees += 1
         if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
             return _ANY
-        function = self._function(found, depth)
+        function = self._function(address, depth)
         return function.effect() if function is not None else _ANY
 
     # -- for the analysis of one function ---------------------------------------------------------------------
+
+    def is_part(self, target: int, parts: Iterable[tuple[int, int]]) -> bool:
+        """Whether a jump to an address, with an empty frame, leads to a part of the function and not to another one.
+
+        Code that jumps back into the function's parts is one.
+        """
+        try:
+            if self.cpu.behind_stub(self._memory, target) != target:
+                return False
+        except GdbextError:
+            return False
+        found = self.code.function_range(target)
+        if found is None:
+            return False
+        return found[0] != target or not self.code.starts_function(target) or any(
+            start < at < end for at in self.calls(*found)[1] for start, end in parts)
 
     def instructions(self, start: int, end: int) -> list[Instruction]:
         """The instructions of a piece of code.
@@ -515,6 +556,10 @@ class _Function:
         if known is None or not met.is_same(known):
             self._states[address] = met
             self._work.add(address)
+
+    def contains(self, pc: int) -> bool:
+        """Whether a program counter is in one of the function's parts."""
+        return any(start <= pc < end for start, end in self._parts)
 
     def before(self, pc: int) -> State | None:
         """The state before the instruction that covers a program counter; None if there is no such instruction."""
@@ -742,9 +787,9 @@ class _Function:
                 self._exit(state)
             elif not is_switch:
                 raise _TooLarge("the target of a jump is unknown")
-        elif any(start <= target < end for start, end in self._parts):
+        elif self.contains(target):
             self._reach(target, _taken(instruction, state))
-        elif leaves:
+        elif leaves and not self._flow.is_part(target, self._parts):
             outside = state.copy()
             self._call(instruction, outside, target)
             self._exit(outside)

@@ -160,15 +160,15 @@ class ProvenHolders:
             return None
         if index and self._ends(functions, native, index):
             return None
-        flow = functions.flow
-        state = flow.held_at(pc - 1 if index else pc)
+        flow, entered = functions.flow, self._entered(native, index)
+        state = flow.held_at(pc - 1 if index else pc, entered)
         if state is None or not state.held:
             return None
         registers = self._registers(seen, index)
         for lock, released in state.held.items():
             if (lock.base[1] == only if lock.base[0] == ONLY else address not in released and
                     recompute(self._target, self._code, lock, state, registers) == address):
-                return self._name(functions, flow.acquired_by(pc - 1 if index else pc, lock))
+                return self._name(functions, flow.acquired_by(pc - 1 if index else pc, lock, entered))
         return None
 
     def _name(self, functions: _Functions, called: int | None) -> str:
@@ -195,11 +195,16 @@ class ProvenHolders:
 
     def _ends(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether the call of a frame may have released a lock already: it releases, or has jumped to its callee."""
-        return self._has_ended(functions, native[index][0], native[index - 1][0] - (index > 1))
+        return self._has_ended(functions, native[index][0], self._entered(native, index),
+                               native[index - 1][0] - (index > 1))
+
+    def _entered(self, native: Sequence[tuple[int, int]], index: int) -> int | None:
+        """The function that the caller of a frame has called, which may have jumped to the frame's; None if unknown."""
+        return self._code.cpu.called(self._target.memory, native[index + 1][0]) if index + 1 < len(native) else None
 
     @remembered
-    def _has_ended(self, functions: _Functions, pc: int, inner_pc: int) -> bool:
-        called = self._code.cpu.called(self._target.memory, pc) or functions.flow.called_at(pc - 1)
+    def _has_ended(self, functions: _Functions, pc: int, entered: int | None, inner_pc: int) -> bool:
+        called = self._code.cpu.called(self._target.memory, pc) or functions.flow.called_at(pc - 1, entered)
         if called is None:
             return False
         if called in functions.ending:
@@ -222,9 +227,13 @@ class ProvenHolders:
             return False
         if index and self._ends(functions, native, index):
             return True
-        if not functions.flow.may_call(functions.ending, function[0]):
+        entered = self._entered(native, index)
+        start = functions.flow.start_of(pc, entered)
+        if start is None:
+            return True  # it jumped here from code that is not known
+        if not functions.flow.may_call(functions.ending, start):
             return False
-        state = functions.flow.held_at(pc)
+        state = functions.flow.held_at(pc, entered)
         return state is None or state.freed is None or address in state.freed
 
     def _in_library(self, pc: int) -> bool:

@@ -110,6 +110,10 @@ class Code:
         """Start and end of the function of a program counter (of a caller: less one), without the use of symbols."""
         return self._unwinder.function_range(pc)
 
+    def starts_function(self, address: int) -> bool:
+        """Whether a call can lead to an address; False for a part of a function that the compiler placed elsewhere."""
+        return self._unwinder.starts_function(address)
+
     def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """(program counter, stack pointer) of a thread's native frames, innermost first."""
         key = thread.number, registers[self.cpu.PROGRAM_COUNTER], registers[self.cpu.STACK_POINTER]

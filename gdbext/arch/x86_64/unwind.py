@@ -141,6 +141,7 @@ class Unwinder:
         self._rules: dict[int, Rule | None] = {}
         self._cies: dict[int, _Cie] = {}
         self._functions: dict[int, tuple[int, int] | None] = {}
+        self._entries: dict[int, bool] = {}
 
     def rule(self, pc: int) -> Rule:
         """The rule at a program counter (of a caller: its return address less one).
@@ -219,6 +220,20 @@ class Unwinder:
             except (CannotUnwind, CorruptStructure, MemoryUnreadable):
                 self._functions[pc] = None
         return self._functions[pc]
+
+    def starts_function(self, address: int) -> bool:
+        """Whether a call can lead to an address: a frame description begins there, with an empty frame.
+
+        A part of a function that is entered by a jump usually begins with a frame of the function.
+        """
+        if address not in self._entries:
+            try:
+                cie, start, _, body = self._find_fde(address)
+                state = _row(cie, body, 0)
+                self._entries[address] = start == address and (state.cfa_register, state.cfa_offset) == (_RSP, 8)
+            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
+                self._entries[address] = False
+        return self._entries[address]
 
     def _find_fde(self, pc: int) -> tuple[_Cie, int, int, _Bytes]:
         index = bisect.bisect_right(self._starts, pc) - 1
@@ -305,11 +320,7 @@ class Unwinder:
         cie, start, _, body = self._find_fde(pc)
         if cie.is_signal:
             raise CannotUnwind("a signal frame")
-        state = _State()
-        _run(_Bytes(cie.program, 0), cie, state, None)
-        state.initial = dict(state.rules)
-        _run(_Bytes(body.data[body.at:], body.address + body.at), cie, state, pc - start)
-        return state.result()
+        return _row(cie, body, pc - start).result()
 
 
 class _State:
@@ -335,6 +346,15 @@ class _State:
         if rbp_kind not in ("offset", "same", "undefined"):
             raise CannotUnwind("rbp is restored through an expression")
         return Rule(self.cfa_register == _RBP, self.cfa_offset, ra_offset, rbp_offset if rbp_kind == "offset" else None)
+
+
+def _row(cie: _Cie, body: _Bytes, distance: int) -> _State:
+    """The row at a distance from the function's start, in bytes."""
+    state = _State()
+    _run(_Bytes(cie.program, 0), cie, state, None)
+    state.initial = dict(state.rules)
+    _run(_Bytes(body.data[body.at:], body.address + body.at), cie, state, distance)
+    return state
 
 
 def _run(program: _Bytes, cie: _Cie, state: _State, wanted: int | None) -> None:

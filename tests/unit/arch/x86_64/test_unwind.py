@@ -140,6 +140,14 @@ def test_functions_have_separate_rules() -> None:
         TEXT, TEXT, TEXT + 0x100, TEXT + 0x200]
 
 
+def test_function_starts_with_an_empty_frame() -> None:
+    """A part of a function that is placed apart starts with the frame that the function has there."""
+    unwinder = Frames(FRAME_POINTER, NO_ROWS, def_cfa_offset(64)).unwinder
+    assert [unwinder.starts_function(TEXT + 0x100 * i) for i in range(3)] == [True, True, False]
+    assert not unwinder.starts_function(TEXT + 1)
+    assert not unwinder.starts_function(HEADER)
+
+
 @pytest.mark.parametrize("pc", [0, TEXT - 1, TEXT + 0x100, HEADER, 1 << 63])
 def test_rule_outside_of_the_module_raises(pc: int) -> None:
     unwinder = Frames(FRAME_POINTER).unwinder
