@@ -1,8 +1,9 @@
 """Finds threads that provably hold a lock without a recorded owner, by the machine code of their frames.
 
 A frame proves it if on every path to its call the code acquires the lock and does not release it afterwards, and the
-address of the lock can be recomputed: from constants, or from registers and stack slots that still contain it. The
-frames inside of it must not have released the lock meanwhile.
+address of the lock can be recomputed: from constants, or from registers and stack slots that still contain it. If it
+cannot, or if only some paths acquire the lock, a guard object may show it: see `holders/guards.py`. The frames inside
+of it must not have released the lock meanwhile.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
+from gdbext.holders.guards import Guards
 from gdbext.holders.lock_flow import CONSTANT, ONLY, Effect, LockFlow, State, Value, entry
 from gdbext.holders.pairs import PAIRS, Call, Pairs
 from gdbext.inferior.cache import read_u64
@@ -31,11 +33,15 @@ _MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
 
 @record
 class Proof:
-    """A frame that proves it: its function if it has a name, its module, and the function that acquired the lock."""
+    """A frame that proves it: its function if it has a name, its module, and the function that acquired the lock.
+
+    With `by_guard`, `call` is the function with which a guard object of the frame will release it.
+    """
 
     function: str | None
     module: str
     call: str
+    by_guard: bool = False
 
 
 @dataclass(eq=False)
@@ -52,6 +58,8 @@ class _Functions:
     ending: frozenset[int]
     running: Mapping[int, Call]
     only: Mapping[int, str]
+    guards: Guards
+    releasing: Mapping[int, Call]
 
 
 class ProvenHolders:
@@ -66,9 +74,11 @@ class ProvenHolders:
         self._having: dict[tuple[frozenset[int], str], bool] = {}
         self._releasing: dict[tuple[frozenset[int], str], bool] = {}
 
-    def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None) -> Proof | None:
+    def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None,
+             is_waiting: bool = False) -> Proof | None:
         """The frame of a thread which proves that the thread holds the lock at an address; None if there is none.
 
+        :param is_waiting: the thread waits for this lock. Its guards prove nothing: one may be about to acquire it.
         :param only: for a lock that is the only one of its library, the path of that library.
         """
         functions = self._functions(kind) if kind in PAIRS else None
@@ -77,11 +87,13 @@ class ProvenHolders:
         native = seen.native(self._code)
         for index in range(min(len(native), _MAX_FRAMES)):
             call = self._frame_holds(functions, seen, index, address, only)
-            if call is not None:
+            guard = self._guard_holds(functions, seen, index, address) if call is None and not is_waiting else None
+            if call is not None or guard is not None:
                 pc = native[index][0]
                 module = self._code.module(pc)
                 symbol = self._code.symbol(pc, index).function
-                return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "", call)
+                return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "",
+                             call or guard or "", guard is not None)
             if self._may_have_released(functions, native, index, address):
                 return None
         return None
@@ -114,9 +126,15 @@ class ProvenHolders:
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
         ending = frozenset((*releasing, *suspending))
         parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}
-        return _Functions(frozenset((*own, *ending, *parts)),
-                          LockFlow(self._target, self._code, effects, self._library),
-                          {address: call for address, (call, _) in acquiring.items()}, ending, parts, only)
+        flow = LockFlow(self._target, self._code, effects, self._library)
+        all_calls = {**acquiring, **self._addresses(row.suspends), **releasing}
+        arguments = {address: self._code.cpu.ARGUMENTS[call.argument]
+                     for address, (call, _) in all_calls.items() if call.argument is not None}
+        guards = Guards(self._target, self._code, flow, arguments, frozenset(releasing),
+                        {call.name: address for address, (call, _) in all_calls.items()})
+        return _Functions(
+            frozenset((*own, *ending, *parts)), flow, {address: call for address, (call, _) in acquiring.items()},
+            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()})
 
     def _lock(self, call: Call, module: Module) -> Value:
         if call.argument is None:
@@ -169,6 +187,37 @@ class ProvenHolders:
             if (lock.base[1] == only if lock.base[0] == ONLY else address not in released and
                     recompute(self._target, self._code, lock, state, registers) == address):
                 return self._name(functions, flow.acquired_by(pc - 1 if index else pc, lock, entered))
+        return None
+
+    def _guard_holds(self, functions: _Functions, seen: SeenThread, index: int, address: int) -> str | None:
+        """The name of the function by which a guard of a frame will release a lock that the frame has acquired."""
+        native = seen.native(self._code)
+        pc = native[index][0] - 1
+        module = self._code.module(pc)
+        if (not index or functions.running or module is None or not self._has(functions.own, module)
+                or self._ends(functions, native, index)):
+            return None
+        state = functions.flow.held_at(pc, self._entered(native, index))
+        if state is None or not any(taken.kept for taken in state.taken.values()):
+            return None
+        registers = self._registers(seen, index)
+        cleanup = functions.guards.find_cleanup(pc, registers)
+        if cleanup is None or address not in cleanup.releases:
+            return None
+        hidden = functions.guards.find_cleanup(pc, registers, True)
+        has_flag = hidden is None or address not in hidden.releases
+        known: set[int | None] = set()
+        unknown: set[object] = set()
+        for at, taken in state.taken.items():
+            if taken.kept and (taken.always or taken.lock in state.held or has_flag):
+                found = (recompute(self._target, self._code, taken.lock, state, registers)
+                         if taken.lock is not None else None)
+                known.add(found)
+                if found is None:
+                    unknown.add(at if taken.lock is None else taken.lock)
+        # each lock that the landing pad releases must be one that the frame has acquired
+        if address in known or len(unknown) >= len(cleanup.all - known):
+            return functions.releasing[cleanup.releases[address]].name
         return None
 
     def _name(self, functions: _Functions, called: int | None) -> str:

@@ -488,3 +488,29 @@ def test_jump_with_an_empty_frame_to_code_that_jumps_back(inside: str, is_held: 
         ret
     """, outside=f"push %rbx\nmov %rbp,%rdi\ncall {inside}\npop %rbx\njmp back")
     assert program.held() == (ARGUMENT if is_held else set())
+
+
+def taken(body: str, **functions: str) -> list[tuple[bool, bool]]:
+    """(always, kept) of each lock that the function may have acquired."""
+    state = Program(f=body, **functions).state()
+    assert state is not None
+    return sorted((each.always, each.kept) for each in state.taken.values())
+
+
+@pytest.mark.parametrize(("body", "expected"), [
+    (f"{KEEP}\ncall acquire\nhere: call other\nret", [(True, True)]),
+    (f"{KEEP}\ntest %rsi,%rsi\nje here\ncall acquire\nhere: call other\nret", [(False, True)]),
+    (f"{KEEP}\ncall acquire\nmov %rbx,%rdi\ncall release\nhere: call other\nret", [(True, False)]),
+    (f"{KEEP}\ncall acquire\ntest %r12,%r12\nje here\nmov %rbx,%rdi\ncall release\nhere: call other\nret",
+     [(True, False)]),
+    (f"{KEEP}\ncall try\ntest %eax,%eax\njne here\nret\nhere: call other\nret", []),
+    (f"{KEEP}\ntest %rsi,%rsi\nje second\ncall acquire\njmp here\nsecond: call acquire\nhere: call other\nret",
+     [(True, True), (True, True)]),
+], ids=["acquired", "on one path", "released", "released on one path", "failed", "by two calls"])
+def test_lock_that_may_be_taken(body: str, expected: list[tuple[bool, bool]]) -> None:
+    assert taken(body) == expected
+
+
+def test_lock_that_a_helper_may_take_is_one_of_its_caller() -> None:
+    helper = "test %rsi,%rsi\nje end\ncall acquire\nend: ret"
+    assert taken(f"{KEEP}\ncall helper\nhere: call other\nret", helper=helper) == [(False, True)]
