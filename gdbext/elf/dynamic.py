@@ -16,6 +16,8 @@ from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
 
 _SYM = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section index, value, size
+_RELA = struct.Struct("<QQq")  # Elf64_Rela: offset, info, addend
+_MAX_NAME = 256
 _SHN_UNDEF = 0
 _STT_TLS = 6
 #: The longest hash chain that is followed; real chains have a few entries.
@@ -82,6 +84,20 @@ def find_dynamic_symbol(memory: Memory, module: Module, name: str) -> DynamicSym
     found = (_read_symbol(memory, module, symbols.start + _SYM.size * index, strings.start, name.encode())
              for index in candidates)
     return next((symbol for symbol in found if symbol is not None), None)
+
+
+@if_unreadable(None)
+def name_of_slot(memory: Memory, module: Module, index: int) -> str | None:
+    """The name of the function for which a slot of the linkage table is, by the index of its relocation; or None."""
+    relocations, symbols, strings = (module.section(name) for name in (".rela.plt", ".dynsym", ".dynstr"))
+    if relocations is None or symbols is None or strings is None:
+        return None
+    if index >= (relocations.end - relocations.start) // _RELA.size:
+        return None
+    _, info, _ = _RELA.unpack(memory.read(relocations.start + _RELA.size * index, _RELA.size))
+    symbol = memory.read(symbols.start + _SYM.size * (info >> 32), _SYM.size)
+    name = read_cstring(memory, strings.start + _SYM.unpack(symbol)[0], _MAX_NAME)
+    return name.decode("ascii", "replace") if name else None
 
 
 def _iter_hashed(memory: Memory, table: int, name: bytes) -> Iterator[int]:

@@ -84,7 +84,8 @@ class HolderFinder:
         if lock.kind not in PAIRS:
             return {}
         only = self._only_lock(lock, waiters)
-        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only)
+        found = {seen.number: self._proven.find(seen, lock.kind, lock.address, only,
+                                                       seen.number in waiters)
                  for seen in self._threads if seen.unavailable is None}
         return {number: proof for number, proof in found.items() if proof is not None}
 
@@ -278,6 +279,8 @@ class HolderFinder:
 
 
 def _proven(proof: Proof) -> Reason:
+    if proof.by_guard:
+        return because("guard-in-frame", function=proof.function, module=proof.module, call=proof.call)
     return because("proven-by-code", function=proof.function, module=proof.module, call=proof.call)
 
 

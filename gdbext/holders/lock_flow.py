@@ -25,6 +25,8 @@ from gdbext.threads.function_code import iter_branches
 #: rounds of the analysis for each block.
 _MAX_FUNCTION, _MAX_CALLEES, _MAX_DEPTH, _MAX_PARTS, _MAX_ROUNDS = 1 << 14, 200, 6, 4, 24
 _MAX_TABLE = 512
+#: Most locks that one call may acquire.
+_MAX_TAKEN = 8
 #: Most bytes of a function that does nothing but return a constant, as __gthread_active_p without optimisation.
 _MAX_CONSTANT = 32
 #: Most bytes of one function, and most functions, that are searched for calls.
@@ -55,8 +57,22 @@ ONLY = "only"
 Held = dict[Value, frozenset[int]]
 #: A lock that is held if a value is zero (True) or is not (False).
 Attempt = tuple[Value, bool]
+#: Locks that calls may have acquired, by the call and a number; see `State`.
+TakenAt = tuple[int, int]
 #: Where a value is stored: a register by name, or the word of memory at an address.
 Place = Union[str, Value]
+
+
+class Taken(NamedTuple):
+    """A lock that a call may have acquired, or has tried to acquire with a result that was not compared with zero yet.
+
+    `lock` is None if it is not known which one. `always`: every path makes such a call for it. `kept`: no path may have
+    released it afterwards.
+    """
+
+    lock: Value | None
+    always: bool
+    kept: bool
 
 
 def entry(register: str) -> Value:
@@ -72,7 +88,8 @@ class State:
     zero, None if it is unknown; `compared` is the base of an unknown value that was compared with zero.
 
     `attempts` are the locks whose acquisition may have failed, by the base of the result. `freed` are the addresses of
-    other locks that may have been released since the function's entry, None if any lock may have been.
+    other locks that may have been released since the function's entry, None if any lock may have been. `taken` are the
+    locks that may have been acquired on some path.
     """
 
     def __init__(self, cpu: Architecture, values: dict[Place, Value], held: Held | None = None,
@@ -84,6 +101,7 @@ class State:
         self.compared: Base | None = None
         self.attempts: dict[Base, Attempt] = {}
         self.freed = freed
+        self.taken: dict[TakenAt, Taken] = {}
 
     @classmethod
     def at_entry(cls, cpu: Architecture) -> State:
@@ -93,13 +111,14 @@ class State:
     def copy(self) -> State:
         """A copy, to be changed."""
         made = State(self.cpu, dict(self.values), dict(self.held), self.is_zero, self.freed)
-        made.compared, made.attempts = self.compared, dict(self.attempts)
+        made.compared, made.attempts, made.taken = self.compared, dict(self.attempts), dict(self.taken)
         return made
 
     def is_same(self, other: State) -> bool:
         """Whether two states say the same."""
         return (self.values == other.values and self.held == other.held and self.is_zero == other.is_zero
-                and self.compared == other.compared and self.attempts == other.attempts and self.freed == other.freed)
+                and self.compared == other.compared and self.attempts == other.attempts and self.freed == other.freed
+                and self.taken == other.taken)
 
     def flags(self, is_zero: bool | None = None, compared: Base | None = None) -> None:
         """Set the result of the last comparison."""
@@ -110,6 +129,8 @@ class State:
         attempt = self.attempts.get(self.compared) if self.compared is not None else None
         if attempt is not None and attempt[1] == is_zero:
             self.held[attempt[0]] = frozenset()
+        elif attempt is not None:
+            self.taken = {at: taken for at, taken in self.taken.items() if taken.lock != attempt[0]}
 
     def forget(self, bases: Collection[Base]) -> None:
         """Drop all values that use these bases, which will stand for new values."""
@@ -120,6 +141,9 @@ class State:
                          if base not in bases and attempt[0].base not in bases}
         if self.compared in bases:
             self.compared = None
+        for at, taken in self.taken.items():
+            if taken.lock is not None and taken.lock.base in bases:
+                self.taken[at] = taken._replace(lock=None)
 
     def fresh(self, address: int, place: Place) -> Value:
         """A new unknown value, which the instruction at an address stores."""
@@ -150,6 +174,8 @@ class State:
 
     def release(self, lock: Value | None) -> None:
         """Release a lock, and all locks that may be the same; None is any lock."""
+        self.taken = {at: taken._replace(kept=False) if self._may_be(taken, lock) else taken
+                      for at, taken in self.taken.items()}
         if lock is None:
             self.held, self.attempts, self.freed = {}, {}, None
             return
@@ -166,6 +192,20 @@ class State:
                          if known.base == lock.base and known.offset != lock.offset}
         self.attempts = {base: attempt for base, attempt in self.attempts.items()
                          if attempt[0].base == lock.base and attempt[0].offset != lock.offset}
+
+    def has_taken(self, lock: Value | None) -> bool:
+        """Whether every path to this place has taken a lock and kept it."""
+        return lock is not None and any(
+            taken.lock == lock and taken.always and taken.kept for taken in self.taken.values())
+
+    def _may_be(self, taken: Taken, released: Value | None) -> bool:
+        """Whether the lock that was released may be one that was taken."""
+        lock = taken.lock
+        if released is None or lock is None:
+            return released is None or released not in self.held
+        # as in `release`, one that this path holds is the one that it releases
+        return lock == released or released not in self.held and (
+            lock.base != released.base or lock.base[0] == ONLY)
 
     def is_stack(self, address: Value) -> bool:
         """Whether an address is made from the stack pointer at the function's entry."""
@@ -197,6 +237,15 @@ def _meet(address: int, known: State | None, other: State) -> State:
     made = State(other.cpu, values, _in_both(ours.held, theirs.held), is_zero, freed)
     made.compared = ours.compared if ours.compared == theirs.compared else None
     made.attempts = {base: attempt for base, attempt in ours.attempts.items() if theirs.attempts.get(base) == attempt}
+    for at in {**ours.taken, **theirs.taken}:
+        one, two = ours.taken.get(at), theirs.taken.get(at)
+        if one is None or two is None:
+            only, rest = (one, theirs) if one is not None else (two, ours)
+            if only is not None:
+                made.taken[at] = only._replace(always=only.always and rest.has_taken(only.lock))
+        else:
+            made.taken[at] = Taken(one.lock if one.lock == two.lock else None, one.always and two.always,
+                                   one.kept and two.kept)
     return made
 
 
@@ -213,7 +262,8 @@ class Effect:
 
     `acquires` are locks that it holds when it returns; `guards` are words of memory that contain the address of such a
     lock then. It may release `releases`, and any lock if `releases_unknown`. With an `attempt` it holds that lock if
-    its result is zero (True) or is not (False). `result` is its result if that is always the same.
+    its result is zero (True) or is not (False). `result` is its result if that is always the same. `taken` are the
+    locks that it may hold when it returns.
     """
 
     acquires: Mapping[Value, frozenset[int]] = field(default_factory=dict)
@@ -222,6 +272,7 @@ class Effect:
     releases_unknown: bool = False
     attempt: Attempt | None = None
     result: int | None = None
+    taken: tuple[Taken, ...] = ()
 
 
 NO_EFFECT = Effect()
@@ -255,34 +306,58 @@ class LockFlow:
         self._reaching: dict[tuple[frozenset[int], int, int], bool] = {}
         self._callees = 0
 
-    def held_at(self, pc: int) -> State | None:
-        """The state before the instruction at a program counter; None if its function cannot be analysed.
+    def start_of(self, pc: int, entered: int | None = None) -> int | None:
+        """The start of the function of a program counter; None if it is unknown.
 
         :param pc: for a caller, the address of any byte of its call.
+        :param entered: the function whose call the frame is in, if it is known. The code may be a part of it that the
+            compiler has placed apart.
         """
         found = self.code.function_range(pc)
-        return self.state_at(pc) if found is not None and self.is_relevant(found[0]) else None
+        if found is None:
+            return None
+        for start in {entered, *self._jumps_into(found)} - {None, found[0]}:
+            whole = self._function(start, 0) if start is not None and self.is_relevant(start) else None
+            if whole is not None and whole.contains(pc):
+                return start
+        return found[0] if self.code.starts_function(found[0]) else None
+
+    def _jumps_into(self, found: tuple[int, int]) -> Iterable[int]:
+        """The functions into which code jumps behind their start, as code that is placed apart does to come back."""
+        targets = self.calls(*found)[1] if found[1] - found[0] <= _MAX_SEARCH else ()
+        ranges = ((at, self.code.function_range(at)) for at in targets)
+        return [other[0] for at, other in ranges if other is not None and other[0] != at]
+
+    def held_at(self, pc: int, entered: int | None = None) -> State | None:
+        """The state before the instruction at a program counter; None if its function cannot be analysed.
+
+        The parameters are those of `start_of`.
+        """
+        function = self._function_at(pc, entered)
+        return function.before(pc) if function is not None else None
 
     def state_at(self, pc: int) -> State | None:
         """As `held_at`, also for a function that acquires and releases nothing."""
-        found = self.code.function_range(pc)
-        function = self._function(found, 0) if found is not None else None
+        start = self.start_of(pc)
+        function = self._function(start, 0) if start is not None else None
         return function.before(pc) if function is not None else None
 
-    def called_at(self, pc: int) -> int | None:
+    def _function_at(self, pc: int, entered: int | None) -> _Function | None:
+        start = self.start_of(pc, entered)
+        return self._function(start, 0) if start is not None and self.is_relevant(start) else None
+
+    def called_at(self, pc: int, entered: int | None = None) -> int | None:
         """The function that the call at a program counter calls."""
-        found = self.code.function_range(pc)
-        function = self._function(found, 0) if found is not None and self.is_relevant(found[0]) else None
+        function = self._function_at(pc, entered)
         called = function.called_at(pc) if function is not None else None
         try:
             return self.cpu.behind_stub(self._memory, called) if called is not None else None
         except GdbextError:
             return None
 
-    def acquired_by(self, pc: int, lock: Value) -> int | None:
+    def acquired_by(self, pc: int, lock: Value, entered: int | None = None) -> int | None:
         """The function whose call has acquired a lock that is held at a program counter."""
-        found = self.code.function_range(pc)
-        function = self._function(found, 0) if found is not None else None
+        function = self._function_at(pc, entered)
         return function.acquired_by.get(lock) if function is not None else None
 
     def is_relevant(self, start: int, depth: int = 0) -> bool:
@@ -301,6 +376,11 @@ class LockFlow:
             known = self._reaching[key] = self._search(functions, start, depth)
         return known
 
+    def is_outside(self, address: int) -> bool:
+        """Whether code is in the C library."""
+        module = self.code.module(address)
+        return any(module is part for part in self._outside)
+
     def _search(self, functions: frozenset[int], start: int, depth: int) -> bool:
         found = self.code.function_range(start)
         module = self.code.module(start)
@@ -308,12 +388,12 @@ class LockFlow:
             return False
         if found[1] - found[0] > _MAX_SEARCH or len(self._reaching) > _MAX_SEARCHED:
             return True  # unknown, so it counts as a release of any lock
-        called, callees = self._calls(*found)
+        called, callees = self.calls(*found)
         return not functions.isdisjoint(called) or depth < _MAX_DEPTH and any(
             self.may_call(functions, callee, depth + 1) for callee in callees)
 
     @remembered
-    def _calls(self, start: int, end: int) -> tuple[frozenset[int], Sequence[int]]:
+    def calls(self, start: int, end: int) -> tuple[frozenset[int], Sequence[int]]:
         """The functions that code may call, also behind stubs and slots; and those that it calls directly, in order."""
         called: set[int] = set()
         callees: list[int] = []
@@ -329,11 +409,12 @@ class LockFlow:
             return frozenset(called), ()
         return frozenset(called), tuple(dict.fromkeys(callees))
 
-    def _function(self, found: tuple[int, int], depth: int) -> _Function | None:
-        start = found[0]
+    def _function(self, start: int, depth: int) -> _Function | None:
         if start not in self._functions:
             self._functions[start] = None  # for a recursive call
-            self._functions[start] = _analyse(self, found, depth)
+            found = self.code.function_range(start)
+            if found is not None and self.code.starts_function(start):
+                self._functions[start] = _analyse(self, found, depth)
         return self._functions[start]
 
     def effect(self, address: int, depth: int) -> Effect:
@@ -357,10 +438,31 @@ class LockFlow:
         self._callees += 1
         if depth > _MAX_DEPTH or self._callees > _MAX_CALLEES:
             return _ANY
-        function = self._function(found, depth)
+        function = self._function(address, depth)
         return function.effect() if function is not None else _ANY
 
     # -- for the analysis of one function ---------------------------------------------------------------------
+
+    @if_unreadable(False)
+    def is_stub(self, address: int) -> bool:
+        """Whether an address is that of a stub, which leads to a function of another file."""
+        return self.cpu.behind_stub(self._memory, address) != address
+
+    def is_part(self, target: int, parts: Iterable[tuple[int, int]]) -> bool:
+        """Whether a jump to an address, with an empty frame, leads to a part of the function and not to another one.
+
+        Code that jumps back into the function's parts is one.
+        """
+        try:
+            if self.cpu.behind_stub(self._memory, target) != target:
+                return False
+        except GdbextError:
+            return False
+        found = self.code.function_range(target)
+        if found is None:
+            return False
+        return found[0] != target or not self.code.starts_function(target) or any(
+            start < at < end for at in self.calls(*found)[1] for start, end in parts)
 
     def instructions(self, start: int, end: int) -> list[Instruction]:
         """The instructions of a piece of code.
@@ -516,6 +618,10 @@ class _Function:
             self._states[address] = met
             self._work.add(address)
 
+    def contains(self, pc: int) -> bool:
+        """Whether a program counter is in one of the function's parts."""
+        return any(start <= pc < end for start, end in self._parts)
+
     def before(self, pc: int) -> State | None:
         """The state before the instruction that covers a program counter; None if there is no such instruction."""
         leader = max((address for address in self._states if address <= pc), default=None)
@@ -558,7 +664,21 @@ class _Function:
         unknown = any(value is None or not self._is_passed(value) for value in self._released)
         return Effect(acquires or {}, guards or {}, releases, unknown,
                       attempts.pop() if len(attempts) == 1 else None,
-                      result.offset if result is not None and result.base == CONSTANT else None)
+                      result.offset if result is not None and result.base == CONSTANT else None, self._taken())
+
+    def _taken(self) -> tuple[Taken, ...]:
+        """The locks that the function may hold when it returns, in terms of its arguments."""
+        found: dict[TakenAt, Taken] = {}
+        for i, state in enumerate(self._exits):
+            for at, taken in state.taken.items():
+                if taken.kept:
+                    lock = taken.lock if taken.lock is not None and self._is_passed(taken.lock) else None
+                    known = found.get(at)
+                    found[at] = Taken(lock if known is None or known.lock == lock else None,
+                                      taken.always and (known is not None and known.always or not i), True)
+            for at in found.keys() - {at for at, taken in state.taken.items() if taken.kept}:
+                found[at] = found[at]._replace(always=False)
+        return tuple(dict.fromkeys(found.values()))
 
     def _attempt(self, state: State) -> Attempt | None:
         """The attempt whose result a function returns."""
@@ -726,6 +846,12 @@ class _Function:
                 state.held[known] = released
                 if called is not None:
                     self.acquired_by[known] = called
+        taken = effect.taken or tuple(Taken(lock, True, True) for lock in effect.acquires)
+        if effect.attempt is not None and not effect.taken:
+            taken += Taken(effect.attempt[0], True, True),  # dropped where it has failed
+        for number, each in enumerate(taken[:_MAX_TAKEN]):
+            state.taken[address, number] = each._replace(
+                lock=_translate(each.lock, arguments) if each.lock is not None else None)
         for word, released in effect.guards.items():
             at = _translate(word, arguments)
             if at is not None:
@@ -742,9 +868,9 @@ class _Function:
                 self._exit(state)
             elif not is_switch:
                 raise _TooLarge("the target of a jump is unknown")
-        elif any(start <= target < end for start, end in self._parts):
+        elif self.contains(target):
             self._reach(target, _taken(instruction, state))
-        elif leaves:
+        elif leaves and not self._flow.is_part(target, self._parts) or self._flow.is_stub(target):
             outside = state.copy()
             self._call(instruction, outside, target)
             self._exit(outside)

@@ -1,8 +1,9 @@
 """Finds threads that provably hold a lock without a recorded owner, by the machine code of their frames.
 
 A frame proves it if on every path to its call the code acquires the lock and does not release it afterwards, and the
-address of the lock can be recomputed: from constants, or from registers and stack slots that still contain it. The
-frames inside of it must not have released the lock meanwhile.
+address of the lock can be recomputed: from constants, or from registers and stack slots that still contain it. If it
+cannot, or if only some paths acquire the lock, a guard object may show it: see `holders/guards.py`. The frames inside
+of it must not have released the lock meanwhile.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from gdbext.elf.dynamic import find_dynamic_symbol
 from gdbext.errors import GdbextError, if_unreadable
+from gdbext.holders.guards import Guards
 from gdbext.holders.lock_flow import CONSTANT, ONLY, Effect, LockFlow, State, Value, entry
 from gdbext.holders.pairs import PAIRS, Call, Pairs
 from gdbext.inferior.cache import read_u64
@@ -31,11 +33,15 @@ _MAX_FRAMES, _MAX_LINKS = 256, 1 << 20
 
 @record
 class Proof:
-    """A frame that proves it: its function if it has a name, its module, and the function that acquired the lock."""
+    """A frame that proves it: its function if it has a name, its module, and the function that acquired the lock.
+
+    With `by_guard`, `call` is the function with which a guard object of the frame will release it.
+    """
 
     function: str | None
     module: str
     call: str
+    by_guard: bool = False
 
 
 @dataclass(eq=False)
@@ -52,6 +58,8 @@ class _Functions:
     ending: frozenset[int]
     running: Mapping[int, Call]
     only: Mapping[int, str]
+    guards: Guards
+    releasing: Mapping[int, Call]
 
 
 class ProvenHolders:
@@ -66,9 +74,11 @@ class ProvenHolders:
         self._having: dict[tuple[frozenset[int], str], bool] = {}
         self._releasing: dict[tuple[frozenset[int], str], bool] = {}
 
-    def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None) -> Proof | None:
+    def find(self, seen: SeenThread, kind: LockKind, address: int, only: str | None = None,
+             is_waiting: bool = False) -> Proof | None:
         """The frame of a thread which proves that the thread holds the lock at an address; None if there is none.
 
+        :param is_waiting: the thread waits for this lock. Its guards prove nothing: one may be about to acquire it.
         :param only: for a lock that is the only one of its library, the path of that library.
         """
         functions = self._functions(kind) if kind in PAIRS else None
@@ -77,11 +87,13 @@ class ProvenHolders:
         native = seen.native(self._code)
         for index in range(min(len(native), _MAX_FRAMES)):
             call = self._frame_holds(functions, seen, index, address, only)
-            if call is not None:
+            guard = self._guard_holds(functions, seen, index, address) if call is None and not is_waiting else None
+            if call is not None or guard is not None:
                 pc = native[index][0]
                 module = self._code.module(pc)
                 symbol = self._code.symbol(pc, index).function
-                return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "", call)
+                return Proof(public_name(symbol) if symbol else None, module.name if module is not None else "",
+                             call or guard or "", guard is not None)
             if self._may_have_released(functions, native, index, address):
                 return None
         return None
@@ -114,9 +126,15 @@ class ProvenHolders:
         effects.update((address, Effect(releases=(self._lock(*found),))) for address, found in releasing.items())
         ending = frozenset((*releasing, *suspending))
         parts = {part: call for address, (call, _) in running.items() for part in self._parts(address)}
-        return _Functions(frozenset((*own, *ending, *parts)),
-                          LockFlow(self._target, self._code, effects, self._library),
-                          {address: call for address, (call, _) in acquiring.items()}, ending, parts, only)
+        flow = LockFlow(self._target, self._code, effects, self._library)
+        all_calls = {**acquiring, **self._addresses(row.suspends), **releasing}
+        arguments = {address: self._code.cpu.ARGUMENTS[call.argument]
+                     for address, (call, _) in all_calls.items() if call.argument is not None}
+        guards = Guards(self._target, self._code, flow, arguments, frozenset(releasing),
+                        {call.name: address for address, (call, _) in all_calls.items()})
+        return _Functions(
+            frozenset((*own, *ending, *parts)), flow, {address: call for address, (call, _) in acquiring.items()},
+            ending, parts, only, guards, {address: call for address, (call, _) in releasing.items()})
 
     def _lock(self, call: Call, module: Module) -> Value:
         if call.argument is None:
@@ -160,15 +178,46 @@ class ProvenHolders:
             return None
         if index and self._ends(functions, native, index):
             return None
-        flow = functions.flow
-        state = flow.held_at(pc - 1 if index else pc)
+        flow, entered = functions.flow, self._entered(native, index)
+        state = flow.held_at(pc - 1 if index else pc, entered)
         if state is None or not state.held:
             return None
         registers = self._registers(seen, index)
         for lock, released in state.held.items():
             if (lock.base[1] == only if lock.base[0] == ONLY else address not in released and
                     recompute(self._target, self._code, lock, state, registers) == address):
-                return self._name(functions, flow.acquired_by(pc - 1 if index else pc, lock))
+                return self._name(functions, flow.acquired_by(pc - 1 if index else pc, lock, entered))
+        return None
+
+    def _guard_holds(self, functions: _Functions, seen: SeenThread, index: int, address: int) -> str | None:
+        """The name of the function by which a guard of a frame will release a lock that the frame has acquired."""
+        native = seen.native(self._code)
+        pc = native[index][0] - 1
+        module = self._code.module(pc)
+        if (not index or functions.running or module is None or not self._has(functions.own, module)
+                or self._ends(functions, native, index)):
+            return None
+        state = functions.flow.held_at(pc, self._entered(native, index))
+        if state is None or not any(taken.kept for taken in state.taken.values()):
+            return None
+        registers = self._registers(seen, index)
+        cleanup = functions.guards.find_cleanup(pc, registers)
+        if cleanup is None or address not in cleanup.releases:
+            return None
+        hidden = functions.guards.find_cleanup(pc, registers, True)
+        has_flag = hidden is None or address not in hidden.releases
+        known: set[int | None] = set()
+        unknown: set[object] = set()
+        for at, taken in state.taken.items():
+            if taken.kept and (taken.always or taken.lock in state.held or has_flag):
+                found = (recompute(self._target, self._code, taken.lock, state, registers)
+                         if taken.lock is not None else None)
+                known.add(found)
+                if found is None:
+                    unknown.add(at if taken.lock is None else taken.lock)
+        # each lock that the landing pad releases must be one that the frame has acquired
+        if address in known or len(unknown) >= len(cleanup.all - known):
+            return functions.releasing[cleanup.releases[address]].name
         return None
 
     def _name(self, functions: _Functions, called: int | None) -> str:
@@ -195,11 +244,16 @@ class ProvenHolders:
 
     def _ends(self, functions: _Functions, native: Sequence[tuple[int, int]], index: int) -> bool:
         """Whether the call of a frame may have released a lock already: it releases, or has jumped to its callee."""
-        return self._has_ended(functions, native[index][0], native[index - 1][0] - (index > 1))
+        return self._has_ended(functions, native[index][0], self._entered(native, index),
+                               native[index - 1][0] - (index > 1))
+
+    def _entered(self, native: Sequence[tuple[int, int]], index: int) -> int | None:
+        """The function that the caller of a frame has called, which may have jumped to the frame's; None if unknown."""
+        return self._code.cpu.called(self._target.memory, native[index + 1][0]) if index + 1 < len(native) else None
 
     @remembered
-    def _has_ended(self, functions: _Functions, pc: int, inner_pc: int) -> bool:
-        called = self._code.cpu.called(self._target.memory, pc) or functions.flow.called_at(pc - 1)
+    def _has_ended(self, functions: _Functions, pc: int, entered: int | None, inner_pc: int) -> bool:
+        called = self._code.cpu.called(self._target.memory, pc) or functions.flow.called_at(pc - 1, entered)
         if called is None:
             return False
         if called in functions.ending:
@@ -222,9 +276,13 @@ class ProvenHolders:
             return False
         if index and self._ends(functions, native, index):
             return True
-        if not functions.flow.may_call(functions.ending, function[0]):
+        entered = self._entered(native, index)
+        start = functions.flow.start_of(pc, entered)
+        if start is None:
+            return True  # it jumped here from code that is not known
+        if not functions.flow.may_call(functions.ending, start):
             return False
-        state = functions.flow.held_at(pc)
+        state = functions.flow.held_at(pc, entered)
         return state is None or state.freed is None or address in state.freed
 
     def _in_library(self, pc: int) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from gdbext import arch
+from gdbext.arch.protocol import ExceptionTable
 from gdbext.elf.dynamic import first_page
 from gdbext.elf.notes import build_id_at
 from gdbext.errors import GdbextError, if_unreadable
@@ -109,6 +110,14 @@ class Code:
     def function_range(self, pc: int) -> tuple[int, int] | None:
         """Start and end of the function of a program counter (of a caller: less one), without the use of symbols."""
         return self._unwinder.function_range(pc)
+
+    def starts_function(self, address: int) -> bool:
+        """Whether a call can lead to an address; False for a part of a function that the compiler placed elsewhere."""
+        return self._unwinder.starts_function(address)
+
+    def exception_table(self, pc: int) -> ExceptionTable | None:
+        """The exception table of the function of a program counter (of a caller: less one); None if it has none."""
+        return self._unwinder.exception_table(pc)
 
     def unwind(self, thread: ThreadRef, registers: Mapping[str, int]) -> list[tuple[int, int]]:
         """(program counter, stack pointer) of a thread's native frames, innermost first."""

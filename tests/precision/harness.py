@@ -19,7 +19,9 @@ packages   the Python packages that it needs, by import name
 extension  the C++ source of an extension module that it needs, in `programs`
 pythons    its interpreters, if not the usual ones
 flags      compiler flags
-builds     of a C++ program: further compiler flags, separated by spaces, of each of its builds
+builds     of a C++ program: further compiler flags, separated by spaces, of each of its builds; if the first word is
+           ``clang``, it is compiled by clang and not by gcc
+long       further builds, for a long run
 library    a library that it is linked with, by its name in tests/support/debian_packages.py
 
 It prints one JSON line, `{"pid": 1, "threads": {ROLE: NUMBER}}`, when its threads are started; a process that is to be
@@ -49,7 +51,7 @@ from typing import Any
 
 from gdbext.direct.unmoved import read_unmoved
 from gdbext.schema.write import document
-from tests.support import debian_packages, gdb_session, interpreters, samples
+from tests.support import clang, combinations, debian_packages, gdb_session, interpreters, samples
 from tests.support.samples import PATIENCE, wait_until
 
 Json = dict[str, Any]
@@ -76,7 +78,9 @@ STILL = 0.5
 PAUSE = 0.01
 
 _KEYS = {"expect", "edges", "behind", "waits", "standstill", "silent", "core", "packages", "pythons", "flags",
-         "extension", "library", "builds"}
+         "extension", "library", "builds", "long"}
+#: The first word of a build by clang.
+_CLANG = "clang"
 _CXX_FLAGS = ("-x", "c++", "-O1", "-g", "-std=c++20", "-Wall", "-Wextra", "-pthread")
 
 
@@ -137,8 +141,9 @@ class Program:
             tuple(data.get("silent", ())),
             data.get("core", True),
             tuple(data.get("packages", ())),
-            tuple(data.get("pythons", PYTHONS if path.suffix == ".py" else
-                           [f"{NATIVE}{build}" for build in data.get("builds", [""])])),
+            tuple(data.get("pythons", PYTHONS if path.suffix == ".py" else [
+                f"{NATIVE} {build}".strip()
+                for build in [*data.get("builds", [""]), *(data.get("long", ()) if combinations.LONG else ())]])),
             tuple(data.get("flags", ())),
             data.get("extension"),
             data.get("library"),
@@ -277,12 +282,15 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     environment = {**kept, "MALLOC_ARENA_MAX": "1"} if program.core else kept
     if python.startswith(NATIVE):
         build = python[len(NATIVE):].split()
+        compiler = clang.command() if build[:1] == [_CLANG] else ()
+        build = build[1:] if compiler else build
         linked = debian_packages.library(program.library) if program.library else None
         if linked is None:
-            binary = _compile(program.name, program.path, (*program.flags, *build))
+            binary = _compile(program.name, program.path, (*program.flags, *build), compiler=compiler)
         else:
             environment |= linked.variables
-            binary = _compile(program.name, program.path, (*program.flags, *build, *linked.flags), linked.options)
+            binary = _compile(program.name, program.path, (*program.flags, *build, *linked.flags), linked.options,
+                              compiler)
         return [str(binary)], environment, "-s" not in build
     path, symbols = interpreters.use(python)
     if program.packages:
@@ -299,11 +307,13 @@ def _command(program: Program, python: str) -> tuple[list[str], dict[str, str], 
     return [str(path), str(program.path)], environment, symbols
 
 
-def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str, ...] = ()) -> Path:
+def _compile(name: str, source: Path, flags: tuple[str, ...], options: tuple[str, ...] = (),
+             compiler: tuple[str, ...] = ()) -> Path:
     # a program is recompiled if its header changes
     header = zlib.crc32((PROGRAMS / "scene.hpp").read_bytes())
     return samples.compiled(name, os.path.relpath(source, samples.SOURCES),
-                            (*_CXX_FLAGS, f"-DSCENE={header}", *flags), (*options, "-lstdc++"), strip=False)
+                            (*_CXX_FLAGS, f"-DSCENE={header}", *flags), (*options, "-lstdc++"), strip=False,
+                            compiler=compiler)
 
 
 def _with_packages(program: Program, python: str, base: Path) -> Path:

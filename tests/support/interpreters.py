@@ -46,9 +46,10 @@ SUITES = ("bullseye", "trixie", "sid")
 OLD_SUITES = ("xenial", "bionic", "noble")
 ROOT_PYTHONS = ("sid-3.13", "sid-3.14", "sid-3.15", "sid-3.15-jit", "sid-3.14-dbg", "bullseye-3.9-dbg")
 GDBS = ("gdb-16.3", "gdb-18.1")
-# packages that tests install from PyPI, for programs of public reports and for callbacks into Python; and the browser
+# packages that tests install from PyPI, for programs of public reports and for callbacks into Python; a compiler, and
+# the browser
 EXTENSIONS = ("cython-openmp", "precision-packages", "boundary-packages", "lock-packages", "lock-libraries",
-              "dask-packages", "chromium")
+              "dask-packages", "clang", "chromium")
 # the interpreter for tests that do not depend on the version
 ANY = "3.12"
 

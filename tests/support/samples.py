@@ -373,13 +373,15 @@ def build(name: str, place: Place = HERE) -> Path:
 
 
 def compiled(
-    name: str, source: str, flags: Sequence[str], libraries: Sequence[str] = (), *, strip: bool, place: Place = HERE
+    name: str, source: str, flags: Sequence[str], libraries: Sequence[str] = (), *, strip: bool, place: Place = HERE,
+    compiler: Sequence[str] = ()
 ) -> Path:
     """Compile a source of tests/samples, unless it was compiled before; see `build`.
 
     :param libraries: linker options after the source.
+    :param compiler: a compiler with its first options, whose path changes with its release; by default gcc or rustc.
     """
-    compiler, identity = _compiler(place, Path(source).suffix)
+    command, identity = (compiler, " ".join(compiler).encode()) if compiler else _compiler(place, Path(source).suffix)
     inputs = [SOURCES / source, *sorted(SOURCES.glob("stage.rs" if source.endswith(".rs") else "*.h"))]
     parts = [*(file.read_bytes() for file in inputs), " ".join([*flags, *libraries, str(strip)]).encode(), identity]
     digest = hashlib.sha256(b"\0".join(parts))
@@ -391,7 +393,7 @@ def compiled(
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not outside.exists():
             unfinished = target.with_name(f"{name}.unfinished")
-            place.run([compiler, *flags, "-o", unfinished, SOURCES / source, *libraries])
+            place.run([*command, *flags, "-o", unfinished, SOURCES / source, *libraries])
             if strip:
                 place.run(["strip", "--strip-all", unfinished])
             place.outside(unfinished).rename(outside)
@@ -399,12 +401,12 @@ def compiled(
 
 
 @functools.cache
-def _compiler(place: Place, suffix: str) -> tuple[str, bytes]:
+def _compiler(place: Place, suffix: str) -> tuple[Sequence[str], bytes]:
     if suffix == ".rs":
-        return "rustc", place.run(["rustc", "--version"]).encode()
+        return ("rustc",), place.run(["rustc", "--version"]).encode()
     compiler = "gcc" if place.enter else shutil.which("gcc") or shutil.which("cc")
     assert compiler, "the samples need a C compiler: gcc"
-    return compiler, place.run([compiler, "-dumpfullversion", "-dumpmachine"]).encode()
+    return (compiler,), place.run([compiler, "-dumpfullversion", "-dumpmachine"]).encode()
 
 
 @contextlib.contextmanager

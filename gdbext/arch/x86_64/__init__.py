@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from gdbext.arch.protocol import Instruction, Origin
+from gdbext.arch.protocol import Instruction, Machine, Origin
 from gdbext.arch.x86_64.calls import (
     behind_stub,
     called,
@@ -14,6 +14,7 @@ from gdbext.arch.x86_64.calls import (
     iter_calls,
     iter_loads,
     loaded_arguments,
+    unresolved_slot,
 )
 from gdbext.arch.x86_64.patterns import loaded_thread_local, members_behind_jump, returned_address
 from gdbext.arch.x86_64.registers import (
@@ -48,8 +49,9 @@ __all__ = [
     "OF_SLEEPERS", "PROGRAM_COUNTER", "RESULT", "STACK_POINTER", "THREAD_POINTER", "behind_stub", "called",
     "constant_arguments", "core_registers", "interrupted_call", "is_at_system_call", "is_canonical",
     "is_own_breakpoint", "is_signal_return", "iter_branches", "iter_calls", "iter_loads", "loaded_arguments",
-    "loaded_thread_local", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",
-    "returned_address", "sleeping_registers", "system_call", "system_call_names", "unwinder", "user_registers"]
+    "loaded_thread_local", "machine", "members_behind_jump", "origin", "parse", "read_interrupted", "read_signal_frame",
+    "returned_address", "sleeping_registers", "system_call", "system_call_names", "unresolved_slot", "unwinder",
+    "user_registers"]
 
 NAME, ELF_MACHINE = "x86_64", EM_X86_64
 _HALF = 1 << 47
@@ -92,6 +94,13 @@ def parse(address: int, size: int, text: str) -> Instruction:
     from gdbext.arch.x86_64 import instructions
 
     return instructions.parse(address, size, text)
+
+
+def machine(memory: Memory, registers: Mapping[str, int], hides_bytes: bool = False) -> Machine:
+    """A machine to run code on known values: those of registers, and of the target's memory."""
+    from gdbext.arch.x86_64.machines import Machine
+
+    return Machine(memory, registers, hides_bytes)
 
 
 def origin(instructions: Sequence[Instruction], index: int, register: str) -> Origin | None:

@@ -64,6 +64,18 @@ def behind_stub(memory: Memory, address: int) -> int:
     return read_u64(memory, address + at + 6 + int.from_bytes(code[at + 2:at + 6], "little", signed=True))
 
 
+def unresolved_slot(memory: Memory, address: int) -> int | None:
+    """The index of the relocation that will fill the slot of a stub, whose function was never called; else None.
+
+    :param address: to which the stub jumps until then: code that pushes the index for the dynamic linker.
+    :raises MemoryUnreadable: the code is not readable.
+    """
+    code = memory.read(address, 16)
+    at = 4 if code.startswith(_ENDBR64) else 0
+    is_push = code[at] == 0x68 and code[at + 5:at + 6] in (b"\xe9", b"\xf2")  # push imm32; (bnd) jmp rel32
+    return int.from_bytes(code[at + 1:at + 5], "little") if is_push else None
+
+
 def iter_branches(code: bytes, start: int) -> Iterator[tuple[int, int, bool, bool]]:
     """(next address, address, whether that is a slot with the target, whether it is a call) of each call and jump.
 

@@ -15,7 +15,10 @@ from __future__ import annotations
 import bisect
 from collections.abc import Mapping, Sequence
 
-from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable
+from gdbext.arch.protocol import ExceptionTable
+from gdbext.elf.dwarf_cursor import INDIRECT, OMITTED, DwarfCursor
+from gdbext.errors import CorruptStructure, GdbextError, MemoryUnreadable, if_unreadable
+from gdbext.inferior.cache import read_u64
 from gdbext.inferior.modules import TEMPLATES
 from gdbext.inferior.protocol import Memory, Module
 from gdbext.record import record
@@ -23,8 +26,6 @@ from gdbext.record import record
 #: DWARF register numbers of x86-64.
 _RBP, _RSP, _RA = 6, 7, 16
 _CALLEE_SAVED = {3: "rbx", _RBP: "rbp", 12: "r12", 13: "r13", 14: "r14", 15: "r15"}
-#: Sizes of pointers by the lower half of their DW_EH_PE encoding, None for LEB128.
-_POINTER_SIZES = {0x00: 8, 0x01: None, 0x02: 2, 0x03: 4, 0x04: 8, 0x09: None, 0x0A: 2, 0x0B: 4, 0x0C: 8}
 #: DW_CFA instructions by their byte: the effect, and the operands: unsigned, signed, a factored offset of either kind
 #: (U, S), a block of bytes.
 _INSTRUCTIONS = {
@@ -65,66 +66,41 @@ class Rule:
     lost: tuple[str, ...] = ()
 
 
-class _Bytes:
-    """A cursor over unwind data, which is at `address` in the target."""
-
-    def __init__(self, data: bytes, address: int) -> None:
-        self.data = data
-        self.address = address
-        self.at = 0
-
-    def take(self, size: int) -> bytes:
-        piece = self.data[self.at:self.at + size]
-        if len(piece) != size or size < 0:
-            raise CorruptStructure(self.address + self.at, "unwind data ends early")
-        self.at += size
-        return piece
-
-    def unsigned(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "little")
-
-    def signed(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "little", signed=True)
-
-    def uleb(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.unsigned(1)
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value
-            if shift > 63:
-                raise CorruptStructure(self.address + self.at, "a LEB128 number is too long")
-
-    def sleb(self) -> int:
-        start = self.at
-        value = self.uleb()
-        bits = 7 * (self.at - start)
-        return value - (1 << bits) if value >> (bits - 1) & 1 else value
-
-    def encoded(self, encoding: int, data_base: int) -> int:
-        """A pointer in one of the DW_EH_PE encodings; the indirect bit is left to the caller."""
-        here = self.address + self.at
-        form, relative = encoding & 0x0F, encoding & 0x70
-        if form not in _POINTER_SIZES or relative not in (0x00, 0x10, 0x30):
-            raise CannotUnwind(f"pointer encoding {encoding:#x}")
-        size = _POINTER_SIZES[form]
-        if size is None:
-            value = self.sleb() if form & 0x08 else self.uleb()
-        else:
-            value = self.signed(size) if form & 0x08 else self.unsigned(size)
-        return value + {0x00: 0, 0x10: here, 0x30: data_base}[relative] & 0xFFFFFFFFFFFFFFFF
-
-
 @record
 class _Cie:
+    """A common information entry.
+
+    `personality` is the routine that handles exceptions: (whether its address is stored there, address).
+    """
+
     code_align: int
     data_align: int
     pointer_encoding: int
     has_augmentation: bool
     is_signal: bool
     program: bytes
+    personality: tuple[bool, int] | None
+    table_encoding: int
+
+
+@record
+class _Description:
+    """The frame description of the code from `start` to `end`: its instructions and augmentation data."""
+
+    cie: _Cie
+    start: int
+    end: int
+    program: DwarfCursor
+    augmentation: DwarfCursor | None
+
+
+def _pointer(cursor: DwarfCursor, encoding: int) -> int | None:
+    """An encoded pointer, not followed if it is indirect; None for one that is left out or null."""
+    if encoding == OMITTED:
+        return None
+    here = cursor.address + cursor.at
+    value = cursor.encoded(encoding, 0)
+    return value if value != (here if encoding & 0x70 == 0x10 else 0) else None
 
 
 class Unwinder:
@@ -144,6 +120,7 @@ class Unwinder:
         self._rules: dict[int, Rule | None] = {}
         self._cies: dict[int, _Cie] = {}
         self._functions: dict[int, tuple[int, int] | None] = {}
+        self._entries: dict[int, bool] = {}
 
     def rule(self, pc: int) -> Rule:
         """The rule at a program counter (of a caller: its return address less one).
@@ -261,18 +238,48 @@ class Unwinder:
         """
         if pc not in self._functions:
             try:
-                _, start, end, _ = self._find_fde(pc)
-                self._functions[pc] = (start, end)
+                found = self._find_fde(pc)
+                self._functions[pc] = found.start, found.end
             except (CannotUnwind, CorruptStructure, MemoryUnreadable):
                 self._functions[pc] = None
         return self._functions[pc]
 
-    def _find_fde(self, pc: int) -> tuple[_Cie, int, int, _Bytes]:
+    def starts_function(self, address: int) -> bool:
+        """Whether a call can lead to an address: a frame description begins there, with an empty frame.
+
+        A part of a function that is entered by a jump usually begins with a frame of the function.
+        """
+        if address not in self._entries:
+            try:
+                found = self._find_fde(address)
+                state = _row(found, 0)
+                self._entries[address] = found.start == address and (state.cfa_register, state.cfa_offset) == (_RSP, 8)
+            except (CannotUnwind, CorruptStructure, MemoryUnreadable):
+                self._entries[address] = False
+        return self._entries[address]
+
+    @if_unreadable(None)
+    def exception_table(self, pc: int) -> ExceptionTable | None:
+        """The exception table of the function that covers a program counter (of a caller: less one)."""
+        try:
+            found = self._find_fde(pc)
+        except CannotUnwind:
+            return None
+        cie, cursor = found.cie, found.augmentation
+        if cie.personality is None or cursor is None:
+            return None
+        table = _pointer(cursor, cie.table_encoding)
+        is_indirect, personality = cie.personality
+        if table is None or cie.table_encoding & INDIRECT:
+            return None
+        return ExceptionTable(table, read_u64(self._memory, personality) if is_indirect else personality, found.start)
+
+    def _find_fde(self, pc: int) -> _Description:
         index = bisect.bisect_right(self._starts, pc) - 1
         if index < 0 or pc >= self._headers[index][1]:
             raise CannotUnwind(f"no file with frame descriptions contains {pc:#x}")
         header = self._headers[index][2]
-        head = _Bytes(self._memory.read(header.start, min(header.end - header.start, 32)), header.start)
+        head = DwarfCursor(self._memory.read(header.start, min(header.end - header.start, 32)), header.start)
         version, _, count_encoding, table_encoding = head.take(4)
         head_encoding = head.data[1]
         if version != 1 or table_encoding != 0x3B or count_encoding == 0xFF:
@@ -298,15 +305,18 @@ class Unwinder:
         length = int.from_bytes(read(at, 4), "little")
         if not 8 < length < _MAX_RECORD:
             raise CannotUnwind("an unusual frame description")
-        body = _Bytes(read(at + 4, length), at + 4)
+        body = DwarfCursor(read(at + 4, length), at + 4)
         cie = self._cie(at + 4 - body.unsigned(4))
         start = body.encoded(cie.pointer_encoding, header.start)
         size = body.encoded(cie.pointer_encoding & 0x0F, 0)
         if not start <= pc < start + size:
             raise CannotUnwind(f"no frame description covers {pc:#x}")
+        augmentation = None
         if cie.has_augmentation:
-            body.take(body.uleb())
-        return cie, start, start + size, body
+            length = body.uleb()
+            augmentation = DwarfCursor(body.data[body.at:body.at + length], body.address + body.at)
+            body.take(length)
+        return _Description(cie, start, start + size, body, augmentation)
 
     def _cie(self, at: int) -> _Cie:
         known = self._cies.get(at)
@@ -315,7 +325,7 @@ class Unwinder:
         length = int.from_bytes(self._memory.read(at, 4), "little")
         if not 8 < length < _MAX_RECORD:
             raise CannotUnwind("an unusual common information entry")
-        body = _Bytes(self._memory.read(at + 4, length), at + 4)
+        body = DwarfCursor(self._memory.read(at + 4, length), at + 4)
         if body.unsigned(4) != 0 or body.unsigned(1) not in (1, 3):
             raise CannotUnwind("not a common information entry")
         end = body.data.find(b"\0", body.at)
@@ -327,16 +337,18 @@ class Unwinder:
         if body.uleb() != _RA:
             raise CannotUnwind("the return address is in an unusual register")
         encoding, is_signal = 0, False
+        personality, table_encoding = None, OMITTED
         if augmentation.startswith("z"):
             stop = body.uleb() + body.at
             for letter in augmentation[1:]:
                 if letter == "R":
                     encoding = body.unsigned(1)
                 elif letter == "P":
-                    personality = body.unsigned(1)
-                    body.encoded(personality, 0)
+                    form = body.unsigned(1)
+                    pointer = _pointer(body, form)
+                    personality = (bool(form & INDIRECT), pointer) if pointer is not None else None
                 elif letter == "L":
-                    body.take(1)
+                    table_encoding = body.unsigned(1)
                 elif letter == "S":
                     is_signal = True
                 else:
@@ -344,19 +356,16 @@ class Unwinder:
             body.at = stop
         elif augmentation:
             raise CannotUnwind(f"augmentation {augmentation!r}")
-        cie = _Cie(code_align, data_align, encoding, augmentation.startswith("z"), is_signal, body.data[body.at:])
+        cie = _Cie(code_align, data_align, encoding, augmentation.startswith("z"), is_signal, body.data[body.at:],
+                   personality, table_encoding)
         self._cies[at] = cie
         return cie
 
     def _find_rule(self, pc: int) -> Rule:
-        cie, start, _, body = self._find_fde(pc)
-        if cie.is_signal:
+        found = self._find_fde(pc)
+        if found.cie.is_signal:
             raise CannotUnwind("a signal frame")
-        state = _State()
-        _run(_Bytes(cie.program, 0), cie, state, None)
-        state.initial = dict(state.rules)
-        _run(_Bytes(body.data[body.at:], body.address + body.at), cie, state, pc - start)
-        return state.result()
+        return _row(found, pc - found.start).result()
 
 
 class _State:
@@ -387,7 +396,16 @@ class _State:
                     lost=tuple([name for name, (kind, _) in others.items() if kind not in ("offset", "same")]))
 
 
-def _run(program: _Bytes, cie: _Cie, state: _State, wanted: int | None) -> None:
+def _row(found: _Description, distance: int) -> _State:
+    """The row at a distance from the function's start, in bytes."""
+    state, cie, body = _State(), found.cie, found.program
+    _run(DwarfCursor(cie.program, 0), cie, state, None)
+    state.initial = dict(state.rules)
+    _run(DwarfCursor(body.data[body.at:], body.address + body.at), cie, state, distance)
+    return state
+
+
+def _run(program: DwarfCursor, cie: _Cie, state: _State, wanted: int | None) -> None:
     """Interpret call frame instructions up to `wanted` bytes into the function (None: all of them)."""
     location = 0
     while program.at < len(program.data):
@@ -408,7 +426,7 @@ def _run(program: _Bytes, cie: _Cie, state: _State, wanted: int | None) -> None:
             raise CannotUnwind(f"call frame instruction {code:#x}")
 
 
-def _operand(kind: str, program: _Bytes, cie: _Cie) -> int:
+def _operand(kind: str, program: DwarfCursor, cie: _Cie) -> int:
     if kind == "b":
         program.take(program.uleb())
         return 0

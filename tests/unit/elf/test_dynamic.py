@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import time
 from pathlib import Path
 
 import pytest
 
-from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol, gnu_hash, load_base
+from gdbext.elf.dynamic import DynamicSymbol, find_dynamic_symbol, gnu_hash, load_base, name_of_slot
 from gdbext.errors import MemoryUnreadable
 from gdbext.inferior.protocol import Module, Section
 from tests.support.fake_elf import fake_elf
@@ -143,3 +144,18 @@ def _module_of(path: str, base: int) -> Module:
             start = base + word(header, 16)
             sections.append(Section(data[at:data.index(b"\0", at)].decode(), start, start + word(header, 32)))
     return Module(path, tuple(sections))
+
+
+def test_name_of_slot() -> None:
+    names = [b"", b"pthread_rwlock_unlock", b"free"]
+    strings = b"\0".join(names) + b"\0"
+    symbols = b"".join(struct.pack("<IBBHQQ", strings.index(name + b"\0") if name else 0, 0x12, 0, 0, 0, 0)
+                       for name in names)
+    relocations = b"".join(struct.pack("<QQq", 0x3000, number << 32 | 7, 0) for number in (2, 1, 9))
+    memory, sections = FakeMemory(), []
+    for at, (name, data) in enumerate([(".rela.plt", relocations), (".dynsym", symbols), (".dynstr", strings)]):
+        memory.map(0x1000 * (at + 1), data + bytes(0x200))
+        sections.append(Section(name, 0x1000 * (at + 1), 0x1000 * (at + 1) + len(data)))
+    module = Module("/lib/libx.so", tuple(sections))
+    assert [name_of_slot(memory, module, i) for i in range(4)] == ["free", "pthread_rwlock_unlock", None, None]
+    assert name_of_slot(memory, Module("/lib/libx.so", ()), 0) is None

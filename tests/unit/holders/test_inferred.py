@@ -339,7 +339,8 @@ class Proofs:
     def __init__(self, *numbers: int) -> None:
         self.numbers = numbers
 
-    def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None) -> Proof | None:
+    def find(self, seen: SeenThread, kind: str, address: int, only: str | None = None,
+             is_waiting: bool = False) -> Proof | None:
         return Proof("work", "app", "pthread_spin_lock") if seen.number in self.numbers else None
 
     def only_lock(self, kind: str, return_address: int) -> str | None:

@@ -29,7 +29,10 @@ EFFECTS = {ACQUIRE: Effect(acquires={entry("rdi"): frozenset()}), RELEASE: Effec
 
 
 class Program:
-    """Functions in AT&T syntax, an instruction a line; ``L: ...`` is a label, ``call f`` and ``jmp f`` take names."""
+    """Functions in AT&T syntax, an instruction a line; ``L: ...`` is a label, ``call f`` and ``jmp f`` take names.
+
+    What has a name with ``part`` is not a function, by its frame description, but a part of one.
+    """
 
     def __init__(self, **functions: str) -> None:
         self.memory = FakeMemory({TEXT: b"\x90" * 0x4000, TABLE: bytes(0x400), LINKS: bytes(0x100)})
@@ -55,7 +58,9 @@ class Program:
             match = re.match(r"(call|j\w+) (\w+)$", self.lines[at])
             if match is None:
                 continue
-            target = self.labels.get((name, match[2])) or self.starts.get(match[2]) or NAMES[match[2]]
+            everywhere = {label: at for (_, label), at in self.labels.items()}
+            target = (self.labels.get((name, match[2])) or self.starts.get(match[2]) or NAMES.get(match[2])
+                      or everywhere[match[2]])
             self.lines[at] = f"{match[1]} {target:#x}"
             opcode = b"\xe8" if match[1] == "call" else b"\xe9"
             self.memory.write(at, opcode + (target - at - 5 & 0xFFFFFFFF).to_bytes(4, "little"))
@@ -76,12 +81,15 @@ class Program:
                 return start, end
         return (pc & ~0xFF, (pc & ~0xFF) + 0x100) if TEXT + 0x3000 <= pc < TEXT + 0x4000 else None
 
+    def starts_function(self, address: int) -> bool:
+        return address not in {start for name, start in self.starts.items() if name.startswith("part")}
+
     def disassemble(self, low: int, high: int) -> list[tuple[int, int, str]]:
         return [(at, STEP, self.lines[at]) for at in range(low, high, STEP) if at in self.lines]
 
-    def state(self, function: str = "f", label: str = "here") -> State | None:
+    def state(self, function: str = "f", label: str = "here", entered: str | None = None) -> State | None:
         flow = LockFlow(cast(Target, self), cast(Code, self), EFFECTS)
-        return flow.held_at(self.labels[function, label])
+        return flow.held_at(self.labels[function, label], self.starts[entered] if entered is not None else None)
 
     def held(self, function: str = "f", label: str = "here") -> set[Value]:
         state = self.state(function, label)
@@ -443,3 +451,66 @@ def test_function_that_releases_through_a_register_only_is_examined() -> None:
     at = program.starts["helper"]
     program.memory.write(at, b"\x48\x8b\x2d" + (LINKS - at - 7).to_bytes(4, "little"))
     assert program.held() == set()
+
+
+COLD = "mov %rbx,%rdi\ncall acquire\nhere: call other\nmov %rbx,%rdi\ncall release"
+
+
+def test_part_of_a_function_is_analysed_with_it() -> None:
+    f = f"{KEEP}\n{{}}\ntest %esi,%esi\nje part\nback: pop %rbx\nret"
+    for end, entered in (("back", None), ("release", "f")):
+        part = f"{COLD}\njmp {end}"
+        state = Program(f=f.format("nop"), part=part).state("part", entered=entered)
+        assert state is not None
+        assert set(state.held) == ARGUMENT
+        assert state.freed == frozenset()
+        state = Program(f=f.format("call release"), part=part).state("part", entered=entered)
+        assert state is not None
+        assert state.freed is None, "the function may have released a lock of its caller"
+    program = Program(f=f.format("nop"), part=f"{COLD}\njmp release")
+    assert program.state("part") is None, "what the function did before the jump is not known"
+
+
+def test_function_that_has_jumped_elsewhere_is_not_the_one_of_the_code() -> None:
+    program = Program(f="test %esi,%esi\nje g\njmp acquire", g=HOLDING)
+    assert program.state("g", entered="f") is not None
+    assert set(program.state("g", entered="f").held) == ARGUMENT  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("inside", "is_held"), [("release", False), ("other", True)])
+def test_jump_with_an_empty_frame_to_code_that_jumps_back(inside: str, is_held: bool) -> None:
+    program = Program(f="""
+        call acquire
+        test %esi,%esi
+        je outside
+        back: nop
+        here: call other
+        ret
+    """, outside=f"push %rbx\nmov %rbp,%rdi\ncall {inside}\npop %rbx\njmp back")
+    assert program.held() == (ARGUMENT if is_held else set())
+
+
+def taken(body: str, **functions: str) -> list[tuple[bool, bool]]:
+    """(always, kept) of each lock that the function may have acquired."""
+    state = Program(f=body, **functions).state()
+    assert state is not None
+    return sorted((each.always, each.kept) for each in state.taken.values())
+
+
+@pytest.mark.parametrize(("body", "expected"), [
+    (f"{KEEP}\ncall acquire\nhere: call other\nret", [(True, True)]),
+    (f"{KEEP}\ntest %rsi,%rsi\nje here\ncall acquire\nhere: call other\nret", [(False, True)]),
+    (f"{KEEP}\ncall acquire\nmov %rbx,%rdi\ncall release\nhere: call other\nret", [(True, False)]),
+    (f"{KEEP}\ncall acquire\ntest %r12,%r12\nje here\nmov %rbx,%rdi\ncall release\nhere: call other\nret",
+     [(True, False)]),
+    (f"{KEEP}\ncall try\ntest %eax,%eax\njne here\nret\nhere: call other\nret", []),
+    (f"{KEEP}\ntest %rsi,%rsi\nje second\ncall acquire\njmp here\nsecond: call acquire\nhere: call other\nret",
+     [(True, True), (True, True)]),
+], ids=["acquired", "on one path", "released", "released on one path", "failed", "by two calls"])
+def test_lock_that_may_be_taken(body: str, expected: list[tuple[bool, bool]]) -> None:
+    assert taken(body) == expected
+
+
+def test_lock_that_a_helper_may_take_is_one_of_its_caller() -> None:
+    helper = "test %rsi,%rsi\nje end\ncall acquire\nend: ret"
+    assert taken(f"{KEEP}\ncall helper\nhere: call other\nret", helper=helper) == [(False, True)]

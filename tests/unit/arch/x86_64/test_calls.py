@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from gdbext.arch.x86_64.calls import behind_stub, called, iter_calls, iter_loads
+from gdbext.arch.x86_64.calls import behind_stub, called, iter_calls, iter_loads, unresolved_slot
 from gdbext.errors import MemoryUnreadable
 from tests.support.fake_memory import FakeMemory
 
@@ -68,3 +68,10 @@ def test_iter_loads_finds_slots_that_registers_are_loaded_from() -> None:
     code = b"\x48\x8b\x2d" + rel(CODE + 7, SLOT) + b"\x4c\x8b\x25" + rel(CODE + 14, SLOT + 8)
     assert list(iter_loads(code, CODE)) == [SLOT, SLOT + 8]
     assert list(iter_loads(b"\x48\x8d\x2d" + rel(CODE + 7, SLOT), CODE)) == [], "lea loads nothing"
+
+
+@pytest.mark.parametrize(("code", "index"), [
+    (b"\x68\x05\0\0\0\xe9\0\0\0\0", 5), (b"\xf3\x0f\x1e\xfa\x68\x07\0\0\0\xf2\xe9\0\0\0\0", 7),
+    (b"\x68\x05\0\0\0\xc3\0\0\0\0", None), (b"\xff\x25\0\0\0\0", None), (b"\x55\x48\x89\xe5", None)])
+def test_unresolved_slot(code: bytes, index: int | None) -> None:
+    assert unresolved_slot(FakeMemory({0x1000: code + bytes(16)}), 0x1000) == index

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gdbext.arch.protocol import ExceptionTable
 from gdbext.arch.x86_64.unwind import CannotUnwind, Rule, Unwinder
 from gdbext.errors import GdbextError, MemoryUnreadable
 from gdbext.inferior.protocol import Module, Section
@@ -141,6 +142,14 @@ def test_functions_have_separate_rules() -> None:
         TEXT, TEXT, TEXT + 0x100, TEXT + 0x200]
 
 
+def test_function_starts_with_an_empty_frame() -> None:
+    """A part of a function that is placed apart starts with the frame that the function has there."""
+    unwinder = Frames(FRAME_POINTER, NO_ROWS, def_cfa_offset(64)).unwinder
+    assert [unwinder.starts_function(TEXT + 0x100 * i) for i in range(3)] == [True, True, False]
+    assert not unwinder.starts_function(TEXT + 1)
+    assert not unwinder.starts_function(HEADER)
+
+
 @pytest.mark.parametrize("pc", [0, TEXT - 1, TEXT + 0x100, HEADER, 1 << 63])
 def test_rule_outside_of_the_module_raises(pc: int) -> None:
     unwinder = Frames(FRAME_POINTER).unwinder
@@ -231,6 +240,24 @@ def test_unwind_stops_at_the_limit() -> None:
     frames = Frames(NO_ROWS)
     frames.memory.map(STACK, struct.pack("<Q", TEXT + 8) * 5000)
     assert len(frames.unwinder.unwind({"rip": TEXT, "rsp": STACK, "rbp": 0}, 1000)) == 1000
+
+
+def test_exception_table_of_a_function() -> None:
+    """The personality is stored at an address, the table relative to the place of its pointer; null is none."""
+    personality = struct.pack("<Bi", 0x9B, 0)
+    frames = Frames(FRAME_POINTER, FRAME_POINTER, common=cie(b"zPLR", b"\x07" + personality + b"\x1b\x1b"), lsda=True)
+    at = frames.memory.read(FRAMES, 64).index(personality) + 1
+    frames.memory.write(FRAMES + at, struct.pack("<i", 0x800 - at))
+    frames.memory.ensure(FRAMES + 0x800, 8)
+    frames.memory.u64(FRAMES + 0x800, 0x1234)
+    assert frames.unwinder.function_range(TEXT + 0x180) == (TEXT + 0x100, TEXT + 0x200)
+    assert Unwinder(frames.memory, [frames.module]).exception_table(TEXT) is None
+    first = FRAMES + 4 + int.from_bytes(frames.memory.read(FRAMES, 4), "little")
+    frames.memory.write(first + 17, struct.pack("<i", 0x40))
+    unwinder = Unwinder(frames.memory, [frames.module])
+    assert unwinder.exception_table(TEXT + 5) == ExceptionTable(first + 17 + 0x40, 0x1234, TEXT)
+    assert unwinder.exception_table(TEXT + 0x105) is None
+    assert unwinder.exception_table(0x10) is None
 
 
 @pytest.mark.parametrize("change", [
