@@ -4,8 +4,10 @@
    The code before the call does not acquire the lock on every path, or its address is kept in the guard alone. Of each
    pair of threads, "one" has the lock and wants the mutex, and "two" has the mutex and wants the lock.
 
-Truth: {"expect": "deadlock", "flags": ["-fopenmp"],
-        "builds": ["-O0", "-O1", "-O2 -fPIE -pie -s", "-O3 -flto -s", "-O2 -fno-pie -no-pie"],
+Truth: {"expect": "deadlock", "flags": ["-Wl,--no-as-needed", "-lgomp"],
+        "builds": ["-O0", "-O1", "-O2 -fPIE -pie -s", "-O3 -flto -s", "-O2 -fno-pie -no-pie",
+                   "clang -O0", "clang -O2 -fPIE -pie -s"],
+        "silent": ["live-native clang -O2 -fPIE -pie -s", "core-native clang -O2 -fPIE -pie -s"],
         "edges": [["deferred one", "mutex", "deferred two"], ["deferred two", "rwlock", "deferred one"],
                   ["tried one", "mutex", "tried two"], ["tried two", "rwlock", "tried one"],
                   ["returned one", "mutex", "returned two"], ["returned two", "rwlock", "returned one"],
