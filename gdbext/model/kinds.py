@@ -182,8 +182,8 @@ KINDS: Mapping[LockKind, Kind] = {
     "spin-lock": Kind(
         "derived where the machine code of a thread proves it, candidates otherwise", name="spin lock", spins=True),
     "py-lock": Kind(
-        "derived: the thread inside a `with` block of it; candidates otherwise", name="threading.Lock",
-        own_threads_only=True, may_await_signal=True),
+        "derived: the thread inside a `with` block of it, also in a suspended frame; candidates otherwise",
+        name="threading.Lock", own_threads_only=True, may_await_signal=True),
     "py-rlock": Kind(
         "recorded", name="threading.RLock",
         records_owner=True, own_threads_only=True),
